@@ -1,0 +1,2 @@
+//! The one binary: it only dispatches.
+fn main() {}

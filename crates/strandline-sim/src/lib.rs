@@ -1,0 +1,1 @@
+//! Placeholder documentation, replaced by the crate's first commit.

@@ -1,0 +1,135 @@
+//! Numbers of the protocol as types of their own: serial numbers compare as RFC 1982 says (RFC 9260 section 1.6).
+
+use core::fmt;
+use core::ops::{Add, AddAssign};
+
+/// Transmission Sequence Number: one for each DATA chunk, modulo 2^32.
+///
+/// ```
+/// use strandline_wire::number::Tsn;
+/// let last = Tsn(u32::MAX);
+/// assert_eq!(last.next(), Tsn(0));
+/// assert!(last.is_before(Tsn(5)));
+/// assert_eq!(Tsn(5).distance_from(last), 6);
+/// ```
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Tsn(pub u32);
+
+/// Stream Sequence Number: one for each ordered message of a stream, modulo 2^16.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Ssn(pub u16);
+
+/// Stream identifier within one direction of an association.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StreamId(pub u16);
+
+/// Payload Protocol Identifier: the application's own label, carried in network byte order.
+#[derive(Copy, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Ppid(pub u32);
+
+/// Verification Tag of the common header; zero only on a packet with INIT.
+#[derive(Copy, Clone, PartialEq, Eq, Hash, Default)]
+pub struct VerificationTag(pub u32);
+
+macro_rules! serial {
+    ($name:ident, $int:ty, $half:expr) => {
+        impl $name {
+            /// The number after this one.
+            #[must_use]
+            pub const fn next(self) -> Self {
+                Self(self.0.wrapping_add(1))
+            }
+
+            /// The number before this one.
+            #[must_use]
+            pub const fn previous(self) -> Self {
+                Self(self.0.wrapping_sub(1))
+            }
+
+            /// How many steps lead from `earlier` to this number, modulo the number space.
+            #[must_use]
+            pub const fn distance_from(self, earlier: Self) -> $int {
+                self.0.wrapping_sub(earlier.0)
+            }
+
+            /// RFC 1982 "less than". Numbers exactly half the space apart are not ordered: false both ways.
+            #[must_use]
+            pub const fn is_before(self, other: Self) -> bool {
+                let ahead = other.0.wrapping_sub(self.0);
+                ahead != 0 && ahead < $half
+            }
+
+            /// RFC 1982 "greater than".
+            #[must_use]
+            pub const fn is_after(self, other: Self) -> bool {
+                other.is_before(self)
+            }
+
+            /// Equal or before.
+            #[must_use]
+            pub const fn is_at_or_before(self, other: Self) -> bool {
+                self.0 == other.0 || self.is_before(other)
+            }
+
+            /// Equal or after.
+            #[must_use]
+            pub const fn is_at_or_after(self, other: Self) -> bool {
+                self.0 == other.0 || other.is_before(self)
+            }
+        }
+
+        impl Add<$int> for $name {
+            type Output = Self;
+            fn add(self, steps: $int) -> Self {
+                Self(self.0.wrapping_add(steps))
+            }
+        }
+
+        impl AddAssign<$int> for $name {
+            fn add_assign(&mut self, steps: $int) {
+                self.0 = self.0.wrapping_add(steps);
+            }
+        }
+    };
+}
+
+serial!(Tsn, u32, 1 << 31);
+serial!(Ssn, u16, 1 << 15);
+
+macro_rules! show {
+    ($($name:ident $format:literal),*) => {$(
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, $format, self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "(", $format, ")"), self.0)
+            }
+        }
+    )*};
+}
+
+show!(Tsn "{}", Ssn "{}", StreamId "{}", Ppid "{}", VerificationTag "{:#010x}");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serial_comparison_wraps() {
+        assert!(Tsn(0xffff_fffe).is_before(Tsn(1)));
+        assert!(Tsn(1).is_after(Tsn(0xffff_fffe)));
+        assert!(!Tsn(7).is_before(Tsn(7)));
+        assert!(Tsn(7).is_at_or_before(Tsn(7)));
+        assert!(Ssn(0xffff).is_before(Ssn(0)));
+    }
+
+    #[test]
+    fn half_the_space_apart_is_unordered() {
+        assert!(!Tsn(0).is_before(Tsn(1 << 31)));
+        assert!(!Tsn(1 << 31).is_before(Tsn(0)));
+        assert!(!Ssn(0).is_before(Ssn(1 << 15)));
+    }
+}

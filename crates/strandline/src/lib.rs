@@ -1,0 +1,1 @@
+//! SCTP sockets for tokio.

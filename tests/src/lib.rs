@@ -1,0 +1,1 @@
+//! Tests that cross crates; see the files beside `src`.
