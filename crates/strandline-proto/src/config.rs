@@ -1,0 +1,226 @@
+//! Configuration: every protocol parameter of RFC 9260 section 16 and every limit, for the endpoint and for each
+//! association. All have defaults; `validate` names what is out of range and what would be right.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use crate::error::ConfigError;
+
+/// The most paths an association keeps; further addresses of a peer are ignored.
+pub const PATHS_MAX: usize = 8;
+
+/// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AssociationConfig {
+    /// RTO.Initial (RFC 9260 section 16). Default 1 s.
+    pub rto_initial: Duration,
+    /// RTO.Min. Default 1 s.
+    pub rto_min: Duration,
+    /// RTO.Max. Default 60 s.
+    pub rto_max: Duration,
+    /// RTO.Alpha as a right shift: 3 means 1/8.
+    pub rto_alpha_shift: u8,
+    /// RTO.Beta as a right shift: 2 means 1/4.
+    pub rto_beta_shift: u8,
+    /// Max.Burst: new packets sent at one opportunity, in units of the path MTU. Default 4; 0 means no limit.
+    pub burst_max: u16,
+    /// Association.Max.Retrans: consecutive errors on all paths before the association ends. Default 10.
+    pub association_retrans_max: u16,
+    /// Path.Max.Retrans: consecutive errors before a path is inactive. Default 5.
+    pub path_retrans_max: u16,
+    /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.
+    pub init_retrans_max: u16,
+    /// HB.interval; `None` switches heartbeats off. Default 30 s.
+    pub heartbeat_interval: Option<Duration>,
+    /// HB.Max.Burst: heartbeats sent at one heartbeat opportunity. Default 1.
+    pub heartbeat_burst_max: u8,
+    /// SACK.Delay: longest time an acknowledgement waits, at most 500 ms. Default 200 ms.
+    pub sack_delay: Duration,
+    /// Acknowledge every k-th packet with data; 1 acknowledges each. Default 2.
+    pub sack_frequency: u8,
+    /// Outgoing streams asked for. Default 65,535: a stream costs nothing until it is used.
+    pub outbound_streams: u16,
+    /// Incoming streams allowed. Default 65,535.
+    pub inbound_streams_max: u16,
+    /// Receive buffer in bytes: what a_rwnd starts from. Default 1 MiB, at least 1,500.
+    pub receive_buffer: u32,
+    /// Send buffer in bytes: `send` refuses beyond it. Default 1 MiB.
+    pub send_buffer: u32,
+    /// Longest message that `send` takes, in bytes. Default 16 MiB, at most `send_buffer` is taken at a time, except
+    /// that one message is always taken into an empty buffer.
+    pub message_size_max: u32,
+    /// A partly reassembled message of at least this many bytes is handed over in parts (RFC 9260 section 6.9) when
+    /// the receive buffer would be filled by it. Default 512 KiB.
+    pub partial_delivery_point: u32,
+    /// Messages queued and not sent yet, at most. Default 65,536.
+    pub send_messages_max: u32,
+    /// Send small messages at once (true) or wait for acknowledgements to bundle them (false, Nagle as section 6.1
+    /// allows). Default true.
+    pub nodelay: bool,
+    /// Path MTU (IP packet size, bytes) assumed before it is known. Default 1,280.
+    pub path_mtu_initial: u16,
+    /// Largest path MTU searched for (RFC 8899); equal to `path_mtu_initial` switches the search off. Default 1,500.
+    pub path_mtu_max: u16,
+    /// Lifetime of a State Cookie. Default 60 s.
+    pub cookie_lifetime: Duration,
+    /// Idle time after which buffers that grew are given back. Default 2 s.
+    pub idle_release: Duration,
+    /// T5-shutdown-guard (RFC 9260 section 9.2): `None` means 5 times RTO.Max.
+    pub shutdown_guard: Option<Duration>,
+    /// The congestion controller of new paths.
+    pub congestion: crate::congestion::Algorithm,
+}
+
+impl Default for AssociationConfig {
+    fn default() -> Self {
+        Self {
+            rto_initial: Duration::from_secs(1),
+            rto_min: Duration::from_secs(1),
+            rto_max: Duration::from_secs(60),
+            rto_alpha_shift: 3,
+            rto_beta_shift: 2,
+            burst_max: 4,
+            association_retrans_max: 10,
+            path_retrans_max: 5,
+            init_retrans_max: 8,
+            heartbeat_interval: Some(Duration::from_secs(30)),
+            heartbeat_burst_max: 1,
+            sack_delay: Duration::from_millis(200),
+            sack_frequency: 2,
+            outbound_streams: u16::MAX,
+            inbound_streams_max: u16::MAX,
+            receive_buffer: 1 << 20,
+            send_buffer: 1 << 20,
+            message_size_max: 16 << 20,
+            partial_delivery_point: 512 << 10,
+            send_messages_max: 1 << 16,
+            nodelay: true,
+            path_mtu_initial: 1280,
+            path_mtu_max: 1500,
+            cookie_lifetime: Duration::from_secs(60),
+            idle_release: Duration::from_secs(2),
+            shutdown_guard: None,
+            congestion: crate::congestion::Algorithm::Rfc9260,
+        }
+    }
+}
+
+impl AssociationConfig {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// Names the first parameter that is out of range, with the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        let check = |ok: bool, name: &'static str, wants: &'static str| {
+            if ok { Ok(()) } else { Err(ConfigError { name, wants }) }
+        };
+        let ms = Duration::from_millis(1);
+        check(self.rto_min >= ms, "rto_min", "at least 1 ms")?;
+        check(self.rto_min <= self.rto_max, "rto_min", "at most rto_max")?;
+        check(self.rto_max <= Duration::from_secs(3600), "rto_max", "at most 1 hour")?;
+        check(self.rto_initial >= self.rto_min, "rto_initial", "at least rto_min")?;
+        check(self.rto_initial <= self.rto_max, "rto_initial", "at most rto_max")?;
+        check((1..=8).contains(&self.rto_alpha_shift), "rto_alpha_shift", "1 to 8")?;
+        check((1..=8).contains(&self.rto_beta_shift), "rto_beta_shift", "1 to 8")?;
+        check(self.sack_delay <= Duration::from_millis(500), "sack_delay", "at most 500 ms (RFC 9260 section 6.2)")?;
+        check(self.sack_frequency >= 1, "sack_frequency", "at least 1")?;
+        check(self.heartbeat_interval.is_none_or(|i| i >= ms), "heartbeat_interval", "at least 1 ms, or none")?;
+        check(self.heartbeat_burst_max >= 1, "heartbeat_burst_max", "at least 1")?;
+        check(self.outbound_streams >= 1, "outbound_streams", "at least 1")?;
+        check(self.inbound_streams_max >= 1, "inbound_streams_max", "at least 1")?;
+        check((1500..=1 << 30).contains(&self.receive_buffer), "receive_buffer", "1,500 bytes to 1 GiB")?;
+        check((1500..=1 << 30).contains(&self.send_buffer), "send_buffer", "1,500 bytes to 1 GiB")?;
+        check((1..=1 << 30).contains(&self.message_size_max), "message_size_max", "1 byte to 1 GiB")?;
+        check(self.partial_delivery_point >= 1, "partial_delivery_point", "at least 1")?;
+        check(self.partial_delivery_point <= self.receive_buffer, "partial_delivery_point", "at most receive_buffer")?;
+        check(self.send_messages_max >= 1, "send_messages_max", "at least 1")?;
+        check(self.path_mtu_initial >= 576, "path_mtu_initial", "at least 576")?;
+        check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
+        check(self.cookie_lifetime >= ms, "cookie_lifetime", "at least 1 ms")?;
+        Ok(())
+    }
+
+    /// T5-shutdown-guard as configured, or its recommended value.
+    #[must_use]
+    pub fn shutdown_guard(&self) -> Duration {
+        self.shutdown_guard.unwrap_or(self.rto_max * 5)
+    }
+}
+
+/// Parameters of an endpoint.
+#[derive(Debug, Clone)]
+pub struct EndpointConfig {
+    /// Defaults for associations that don't bring their own.
+    pub association: Arc<AssociationConfig>,
+    /// Addresses named in INIT and INIT ACK. Empty: none is named and the peer uses the one that packets come from.
+    pub local_addresses: Vec<IpAddr>,
+    /// Bytes that carry a packet below SCTP on IPv4 beyond the 20 of IP: 8 for UDP encapsulation, 0 for raw IP.
+    pub encapsulation_overhead: u16,
+    /// Packets to ports where nobody listens are answered with ABORT (RFC 9260 section 8.4). False where other
+    /// processes share the carrier (raw IP), so that they don't end each other's associations.
+    pub owns_all_ports: bool,
+    /// Associations at most, of either side. Default 4,194,304.
+    pub associations_max: u32,
+    /// Stateless answers (INIT ACK, ABORT, ...) waiting to be sent, at most. Default 1,024; more are dropped.
+    pub replies_max: usize,
+    /// Received bytes held for applications in all associations together, at most. Default 1 GiB.
+    pub receive_bytes_max: u64,
+    /// How long a cookie key signs before the next one; a cookie is accepted under the current and the previous key.
+    /// At least the cookie lifetime. Default 120 s.
+    pub cookie_key_lifetime: Duration,
+    /// This shard's number and how many low bits of a verification tag carry it. 0 bits: no shards.
+    pub shard: Shard,
+    /// First and last local port that `connect` picks from. Default 49,152 to 65,535.
+    pub ephemeral_ports: (u16, u16),
+}
+
+/// Which shard an endpoint is, as carried in the low bits of its verification tags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Shard {
+    /// This shard, below `1 << bits`.
+    pub index: u32,
+    /// Low bits of the tag that hold `index`, at most 10.
+    pub bits: u8,
+}
+
+impl Default for EndpointConfig {
+    fn default() -> Self {
+        Self {
+            association: Arc::new(AssociationConfig::default()),
+            local_addresses: Vec::new(),
+            encapsulation_overhead: 8,
+            owns_all_ports: true,
+            associations_max: 1 << 22,
+            replies_max: 1024,
+            receive_bytes_max: 1 << 30,
+            cookie_key_lifetime: Duration::from_secs(120),
+            shard: Shard::default(),
+            ephemeral_ports: (49_152, 65_535),
+        }
+    }
+}
+
+impl EndpointConfig {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// Names the first parameter that is out of range, with the range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        self.association.validate()?;
+        let check = |ok: bool, name: &'static str, wants: &'static str| {
+            if ok { Ok(()) } else { Err(ConfigError { name, wants }) }
+        };
+        check(self.local_addresses.len() <= PATHS_MAX, "local_addresses", "at most 8 addresses")?;
+        check(
+            self.cookie_key_lifetime >= self.association.cookie_lifetime,
+            "cookie_key_lifetime",
+            "at least cookie_lifetime, so that a cookie outlives at most one change of key",
+        )?;
+        check(self.shard.bits <= 10, "shard.bits", "at most 10")?;
+        check(self.shard.index < 1 << self.shard.bits, "shard.index", "below 1 << shard.bits")?;
+        check(self.associations_max < 1 << 31, "associations_max", "below 2^31")?;
+        check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
+        check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")
+    }
+}
