@@ -219,7 +219,7 @@ impl EndpointConfig {
         )?;
         check(self.shard.bits <= 10, "shard.bits", "at most 10")?;
         check(self.shard.index < 1 << self.shard.bits, "shard.index", "below 1 << shard.bits")?;
-        check(self.associations_max < 1 << 31, "associations_max", "below 2^31")?;
+        check(self.associations_max < 1 << 28, "associations_max", "below 2^28")?;
         check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
         check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")
     }

@@ -97,3 +97,14 @@ pub enum PathError {
     #[error("the address is not confirmed yet")]
     Unconfirmed,
 }
+
+/// Why `configure` failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ConfigureError {
+    /// A parameter is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The association does not exist any more.
+    #[error(transparent)]
+    UnknownAssociation(#[from] UnknownAssociation),
+}
