@@ -3,18 +3,18 @@
 use bytes::Bytes;
 use std::sync::Arc;
 
-use strandline_wire::cause::{Cause, InvalidStreamIdentifier};
+use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
 
 use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::config::PATHS_MAX;
-use crate::congestion::Ack;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::outbound::{PathAck, SackOutcome};
+use crate::path::PathSack;
 use crate::time::Time;
 
 impl Association {
@@ -38,8 +38,8 @@ impl Association {
         cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
         if message.is_none() {
             self.flags.readable_given = false;
-        } else if self.state.receives_data() {
-            self.inbound.on_read(now);
+        } else {
+            self.touch_idle(now);
         }
         message
     }
@@ -48,19 +48,20 @@ impl Association {
     pub(super) fn on_data(&mut self, cx: &mut Shared, now: Time, data: &Data<'_>, report: &mut Vec<u8>) -> bool {
         self.stats.data_received += 1;
         if data.payload.is_empty() {
-            let causes = encode_cause(&Cause::NoUserData(data.tsn));
+            let causes = encode_cause(&Cause::NoUserData { tsn: data.tsn });
             self.send_abort(cx, &causes);
             self.end(cx, now, CloseReason::ProtocolViolation("a DATA chunk without user data"));
             return false;
         }
         let before = self.inbound.buffered_bytes();
-        let room = cx.config.receive_bytes_max.saturating_sub(cx.received_bytes) > 0;
-        let config = Arc::clone(&self.config);
-        let outcome = self.inbound.on_data(data, &mut cx.arena, &config, room);
+        if cx.received_bytes >= cx.config.receive_bytes_max {
+            return true; // as if lost: the peer sends it again when the applications have read something
+        }
+        let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
         cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
         match outcome {
-            DataOutcome::Accepted | DataOutcome::Dropped => true,
+            DataOutcome::Accepted | DataOutcome::Dropped(_) => true,
             DataOutcome::Duplicate => {
                 // The acknowledgement may have been lost on its way: let it try another one (section 6.4).
                 if let Some(other) = self.paths.alternate(self.sack_path) {
@@ -69,7 +70,7 @@ impl Association {
                 true
             }
             DataOutcome::InvalidStream => {
-                let cause = Cause::InvalidStreamIdentifier(InvalidStreamIdentifier { stream: data.stream });
+                let cause = Cause::InvalidStream { stream: data.stream };
                 Self::report(report, &cause);
                 true
             }
@@ -86,88 +87,81 @@ impl Association {
             return;
         }
         let mut acks = [PathAck::default(); PATHS_MAX];
-        let flights = self.flights();
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
-        let applied = match outcome {
-            SackOutcome::Ignored => return,
-            SackOutcome::Violation(what) => return self.violate(cx, now, what),
-            SackOutcome::Applied(applied) => applied,
-        };
-        if self.outbound.zero_window_probing() {
-            self.flags.window_probed = true;
-        }
-        if applied.acked_bytes > 0 {
-            self.error_count = 0; // section 8.1
-        }
-        if applied.entered_fast_recovery {
-            self.stats.fast_recoveries += 1;
-        }
-        self.apply_acks(cx, now, &acks, &flights, &applied);
-        if applied.writable {
-            cx.event(self.id, Event::Writable);
-        }
+        self.apply_outcome(cx, now, outcome, &acks);
     }
 
-    /// Bytes in flight on each path, before an acknowledgement.
-    pub(super) fn flights(&self) -> [u32; PATHS_MAX] {
-        let mut flights = [0; PATHS_MAX];
-        for (index, path) in self.paths.iter() {
-            if let Some(slot) = flights.get_mut(usize::from(index.0)) {
-                *slot = path.flight;
+    /// What an acknowledgement means for the association.
+    pub(super) fn apply_outcome(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        outcome: SackOutcome,
+        acks: &[PathAck; PATHS_MAX],
+    ) {
+        let (cumulative_advanced, in_fast_recovery) = match outcome {
+            SackOutcome::Ignored => return,
+            SackOutcome::Violation(what) => return self.violate(cx, now, what),
+            SackOutcome::Applied {
+                cumulative_advanced,
+                newly_acked,
+                entered_fast_recovery,
+                in_fast_recovery,
+                writable,
+                ..
+            } => {
+                if newly_acked {
+                    self.error_count = 0; // section 8.1
+                }
+                self.stats.fast_recoveries += u32::from(entered_fast_recovery);
+                if writable {
+                    cx.event(self.id, Event::Writable);
+                }
+                (cumulative_advanced, in_fast_recovery)
             }
-        }
-        flights
+        };
+        self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
     }
 
     /// Tells each path what an acknowledgement means for it: flight, RTT, congestion window, T3-rtx, errors.
-    pub(super) fn apply_acks(
+    fn apply_acks(
         &mut self,
         cx: &mut Shared,
         now: Time,
         acks: &[PathAck; PATHS_MAX],
-        flights: &[u32; PATHS_MAX],
-        applied: &crate::outbound::Applied,
+        cumulative_advanced: bool,
+        in_fast_recovery: bool,
     ) {
         let config = Arc::clone(&self.config);
         for index in self.paths.indices() {
             let at = usize::from(index.0);
-            let (Some(ack), Some(flight_before)) = (acks.get(at), flights.get(at)) else { continue };
-            if !ack.touched {
+            let Some(ack) = acks.get(at) else { continue };
+            if ack.is_nothing() {
                 continue;
             }
             let path = self.paths.get_mut(index);
-            path.flight = path.flight.saturating_sub(ack.flight_drop).saturating_add(ack.flight_gain);
-            let mut rtt = None;
-            if let Some(sent) = ack.rtt_sample_sent_at {
-                rtt = path.on_rtt(now, sent, &config);
+            let mut change = None;
+            if ack.acked_bytes > 0 {
+                let sack = PathSack {
+                    acked_bytes: ack.acked_bytes,
+                    flight_drop: ack.flight_drop,
+                    rtt_sent_at: ack.rtt_sample_sent_at,
+                    lowest_acked: ack.lowest_acked,
+                    cumulative_advanced,
+                    in_fast_recovery,
+                };
+                change = path.on_sack(now, &sack, &config);
             }
             if ack.fast_retransmit_loss {
-                path.congestion.on_fast_retransmit(now);
+                path.on_fast_retransmit(now);
             }
-            if ack.acked_bytes > 0 {
-                path.congestion.on_ack(&Ack {
-                    now,
-                    acked_bytes: ack.acked_bytes,
-                    flight_before: *flight_before,
-                    cumulative_advanced: applied.cumulative_advanced,
-                    in_fast_recovery: applied.in_fast_recovery,
-                    all_acked: path.flight == 0,
-                    rtt,
-                });
-                path.burst_credit = path.burst_credit.saturating_add(ack.acked_bytes);
-            }
-            // Section 6.3.2: R2 stop when all is acknowledged, R3 restart when the earliest was.
-            if path.flight == 0 {
-                path.stop_rtx();
-            } else if ack.lowest_acked {
-                path.restart_rtx(now);
-            } else {
+            path.on_lost(ack.lost_bytes);
+            if ack.reneged {
+                path.flight = path.flight.saturating_add(ack.reneged_bytes);
                 path.start_rtx(now);
             }
-            if ack.acked_bytes > 0
-                && let Some(change) = path.on_answer()
-            {
-                let address = path.remote;
+            let address = path.remote;
+            if let Some(change) = change {
                 cx.event(self.id, Event::PathChanged { address, change });
             }
         }

@@ -89,8 +89,6 @@ pub(crate) struct Flags {
     pub(crate) queued: bool,
     /// The application has given up its handle.
     pub(crate) released: bool,
-    /// The peer answered a zero window probe, so that its time-outs are no errors.
-    window_probed: bool,
     /// The endpoint's look-up tables have it.
     pub(crate) registered: bool,
 }

@@ -4,11 +4,11 @@
 use core::net::IpAddr;
 
 use strandline_wire::UnrecognisedAction;
-use strandline_wire::cause::{Cause, InvalidMandatoryParameter, MissingMandatoryParameter, UnresolvableAddress};
+use strandline_wire::cause::{Cause, MissingParameters};
 use strandline_wire::chunk::Init;
 use strandline_wire::number::{Tsn, VerificationTag};
-use strandline_wire::parameter::{Parameter, RawParameter, kind};
-use strandline_wire::tlv::TlvWriter;
+use strandline_wire::parameter::{Parameter, RawParameter};
+use strandline_wire::TlvWriter;
 
 use super::context::acceptable;
 use crate::config::PATHS_MAX;
@@ -57,7 +57,7 @@ pub(crate) fn read<'a>(
         return Err(if is_ack { refuse(&Cause::ProtocolViolation(b""), tag, true) } else { Refusal::Silently });
     }
     if init.a_rwnd < A_RWND_MIN || init.outbound_streams == 0 || init.inbound_streams == 0 {
-        return Err(refuse(&Cause::InvalidMandatoryParameter(InvalidMandatoryParameter), tag, false));
+        return Err(refuse(&Cause::InvalidMandatoryParameter, tag, false));
     }
     let mut offer = Offer {
         tag,
@@ -79,7 +79,7 @@ pub(crate) fn read<'a>(
         }
     }
     if is_ack && offer.cookie.is_none() {
-        let missing = Cause::MissingMandatoryParameter(MissingMandatoryParameter::of(&[kind::STATE_COOKIE]));
+        let missing = Cause::MissingParameters(MissingParameters::STATE_COOKIE);
         return Err(refuse(&missing, tag, false));
     }
     Ok(offer)
@@ -104,7 +104,7 @@ fn read_parameter<'a>(
             return Ok(true);
         }
         Ok(Parameter::HostName(_)) => {
-            let cause = Cause::UnresolvableAddress(UnresolvableAddress { parameter: raw.as_bytes() });
+            let cause = Cause::UnresolvableAddress(raw.as_bytes());
             return Err(refuse(&cause, offer.tag, false));
         }
         Ok(Parameter::Unknown(_)) => return Ok(unrecognised(offer, raw)),
@@ -139,8 +139,8 @@ pub(crate) fn refuse(cause: &Cause<'_>, tag: VerificationTag, reflected: bool) -
 pub(crate) fn encode_cause(cause: &Cause<'_>) -> Vec<u8> {
     let mut buffer = vec![0; 1024];
     let mut writer = TlvWriter::new(&mut buffer);
-    let _ = writer.push_cause(cause);
-    let len = writer.finish().len();
+    let _ = writer.push(cause);
+    let len = writer.len().next_multiple_of(4).min(buffer.len());
     buffer.truncate(len);
     buffer
 }

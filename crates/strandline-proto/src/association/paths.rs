@@ -15,7 +15,10 @@ impl Association {
     pub(crate) fn on_packet_too_big(&mut self, now: Time, index: PathIndex, mtu: u32) {
         let path = self.paths.get_mut(index);
         if path.on_packet_too_big(now, mtu) && path.flight > 0 {
-            path.rtx_deadline = now;
+            path.stop_rtx();
+            let marked = self.outbound.on_timeout(index.0);
+            self.paths.get_mut(index).on_lost(marked);
+            self.flags.burst_open = true;
         }
     }
 
@@ -31,10 +34,13 @@ impl Association {
 
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
     pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
-        let heartbeats = config.heartbeat_interval != self.config.heartbeat_interval;
-        self.config = config;
+        self.config = Arc::clone(&config);
         self.flags.burst_open = true;
-        if heartbeats && self.state.heartbeats() {
+        for index in self.paths.indices() {
+            let random = cx.rng_word();
+            self.paths.get_mut(index).on_configure(now, random, &config);
+        }
+        if self.state.heartbeats() {
             self.start_heartbeats(cx, now);
         }
     }

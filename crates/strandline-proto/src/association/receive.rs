@@ -68,6 +68,11 @@ impl Association {
         from: PathIndex,
         seen: &mut Seen,
     ) -> bool {
+        if raw.kind == kind::HEARTBEAT {
+            // Whatever its content is, it goes back unchanged.
+            self.on_heartbeat(cx, raw.value, source);
+            return true;
+        }
         let parsed = match raw.parse() {
             Ok(parsed) => parsed,
             Err(_) => {
@@ -82,7 +87,6 @@ impl Association {
                 self.on_init_ack(cx, now, &init, source);
                 return false; // must be alone in its packet (section 5.1)
             }
-            Chunk::Heartbeat(heartbeat) => self.on_heartbeat(cx, &heartbeat, source),
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(cx, now, &heartbeat),
             Chunk::Abort(abort) => {
                 self.on_abort(cx, now, &abort);
@@ -102,7 +106,7 @@ impl Association {
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
             // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. ECN is not
             // negotiated, and padding says nothing.
-            Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
+            Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
         }
         true
     }
@@ -131,7 +135,7 @@ impl Association {
         if reports {
             let bytes = raw.as_bytes();
             let quoted = bytes.get(..REPORT_LEN_MAX / 2).unwrap_or(bytes);
-            Self::report(&mut seen.report, &Cause::UnrecognisedChunkType(quoted));
+            Self::report(&mut seen.report, &Cause::UnrecognisedChunk(quoted));
         }
         matches!(action, UnrecognisedAction::Skip | UnrecognisedAction::SkipAndReport)
     }

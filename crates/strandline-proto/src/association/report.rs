@@ -44,7 +44,7 @@ impl Association {
             flight: path.flight,
             srtt: path.rto.srtt(),
             rto: path.rto.rto(),
-            mtu: path.mtu(),
+            mtu: path.pmtu.mtu(),
             error_count: path.error_count,
         };
         self.paths.iter().map(one).collect()

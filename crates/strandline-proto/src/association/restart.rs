@@ -83,7 +83,7 @@ impl Association {
     /// Action A in SHUTDOWN-ACK-SENT: no new association; SHUTDOWN ACK again, and an ERROR.
     fn refuse_restart(&mut self, cx: &mut Shared, now: Time, tag: VerificationTag) {
         self.send_shutdown_ack(cx, now);
-        let causes = encode_cause(&Cause::CookieReceivedWhileShuttingDown);
+        let causes = encode_cause(&Cause::CookieWhileShuttingDown);
         let ports = super::build::Ports { tag, ..self.ports() };
         let error = chunk::Error { causes: Causes::new(&causes) };
         super::build::control_packet(&mut cx.control, self.route(self.control_path), ports, &error);
@@ -112,7 +112,6 @@ impl Association {
         self.sack_path = PathIndex(0);
         self.control_path = PathIndex(0);
         self.flags.shutdown_wanted = false;
-        self.flags.window_probed = false;
         self.start_heartbeats(cx, now);
         self.touch_idle(now);
         cx.stats.restarts += 1;

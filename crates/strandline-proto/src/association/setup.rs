@@ -6,10 +6,10 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use strandline_wire::cause::Cause;
-use strandline_wire::chunk::Init;
+use strandline_wire::chunk::{Init, InitAck};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::parameter::{Parameter, Parameters};
-use strandline_wire::tlv::TlvWriter;
+use strandline_wire::TlvWriter;
 
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
@@ -50,10 +50,10 @@ fn parameters<'b>(buffer: &'b mut [u8], cx: &Shared, peer: IpAddr, more: &[Param
             IpAddr::V4(v4) => Parameter::Ipv4Address(v4),
             IpAddr::V6(v6) => Parameter::Ipv6Address(v6),
         };
-        let _ = writer.push_parameter(&parameter);
+        let _ = writer.push(&parameter);
     }
     for parameter in more {
-        let _ = writer.push_parameter(parameter);
+        let _ = writer.push(parameter);
     }
     writer.finish()
 }
@@ -72,7 +72,7 @@ pub(crate) fn init_packet(
     let queue = if is_ack { &mut cx.replies } else { &mut cx.control };
     queue.push(route, CONTROL_PACKET_LEN_MAX, |out| {
         let mut packet = ports.packet(out);
-        let pushed = if is_ack { packet.push(&init.as_ack()) } else { packet.push(&init) };
+        let pushed = if is_ack { packet.push(&InitAck(init)) } else { packet.push(&init) };
         if pushed { packet.finish() } else { 0 }
     });
 }
@@ -86,7 +86,7 @@ impl Association {
         let mut new_path = |remote: SocketAddr| {
             let mut path = Path::new(remote, None, &config, overhead, now);
             // Addresses from the application are confirmed (section 5.4 rule 1).
-            path.state = PathState::Active;
+            let _ = path.confirm();
             path
         };
         let mut remotes = remotes.into_iter();
@@ -139,8 +139,9 @@ impl Association {
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), ..self.ports() };
         init_packet(cx, self.route(self.control_path), ports, init, false, more);
-        let rto = self.paths.get(self.control_path).rto.rto();
-        self.control_deadline = now + rto;
+        let path = self.paths.get_mut(self.control_path);
+        path.on_control_sent(now);
+        self.control_deadline = now + path.rto.rto();
     }
 
     /// What our INIT says, apart from parameters.
@@ -253,16 +254,14 @@ impl Association {
         self.control_deadline = Time::MAX;
         self.error_count = 0;
         self.flags.cookie_echo_due = false;
-        let config = Arc::clone(&self.config);
         // Data that went with the COOKIE ECHO is acknowledged from now on like any other.
         for index in self.paths.indices() {
-            let in_flight = self.outbound.flight_of(index.0) > 0;
             let path = self.paths.get_mut(index);
-            path.heartbeat.start(now, &config, &path.rto, path.state, cx.rng_word());
-            if in_flight {
+            if path.flight > 0 {
                 path.start_rtx(now);
             }
         }
+        self.start_heartbeats(cx, now);
         self.touch_idle(now);
         cx.stats.established += 1;
         let event = Event::Established {
@@ -338,14 +337,14 @@ impl Association {
         for index in self.paths.indices() {
             let marked = self.outbound.on_timeout(index.0);
             let path = self.paths.get_mut(index);
-            path.flight = path.flight.saturating_sub(marked);
+            path.on_lost(marked);
             path.stop_rtx();
         }
     }
 
     /// The causes of an ERROR that goes with the COOKIE ECHO: parameters of the INIT ACK that we did not know.
     pub(super) fn unrecognised_report(report: &[u8]) -> Vec<u8> {
-        super::offer::encode_cause(&Cause::UnrecognisedParameters(report))
+        super::offer::encode_cause(&Cause::UnrecognisedParameters(Parameters::new(report)))
     }
 }
 
@@ -353,7 +352,7 @@ impl Association {
 pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cookie: &Cookie) -> PathSet {
     let overhead = cx.config.encapsulation_overhead;
     let mut first = Path::new(cookie.source, cookie.destination, config, overhead, now);
-    first.state = PathState::Active;
+    let _ = first.confirm();
     let mut paths = PathSet::new(first);
     for ip in &cookie.addresses {
         let remote = SocketAddr::new(*ip, cookie.source.port());

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use std::sync::Arc;
 
-use strandline_wire::cause::{Cause, code};
+use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Abort, Shutdown, ShutdownAck, ShutdownComplete};
 
 use super::build::abort_packet;
@@ -60,7 +60,6 @@ impl Association {
         let (code, reason) = match abort.causes.iter().next() {
             Some(Ok(cause)) => {
                 let value = cause.value.get(..REASON_LEN_MAX).unwrap_or(cause.value);
-                debug_assert!(cause.code != code::NONE);
                 (cause.code, Bytes::copy_from_slice(value))
             }
             _ => (0, Bytes::new()),
@@ -115,11 +114,13 @@ impl Association {
         match self.state {
             State::ShutdownPending => {
                 self.state = State::ShutdownSent;
+                self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown(cx, now);
             }
             State::ShutdownReceived => {
                 self.state = State::ShutdownAckSent;
+                self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown_ack(cx, now);
             }
@@ -146,20 +147,18 @@ impl Association {
     /// In SHUTDOWN-SENT each packet with DATA is answered with SHUTDOWN, and SACK where SHUTDOWN does not say it all.
     pub(super) fn answer_data_with_shutdown(&mut self, cx: &mut Shared, now: Time) {
         self.send_shutdown(cx, now);
-        if !self.inbound.has_gaps_or_duplicates() {
-            self.inbound.sack_sent();
-        }
+        self.inbound.on_cumulative_sent();
     }
 
     /// SHUTDOWN (section 9.2).
     pub(super) fn on_shutdown(&mut self, cx: &mut Shared, now: Time, shutdown: &Shutdown, from: PathIndex) {
         match self.state {
             State::Established | State::ShutdownPending | State::ShutdownReceived => {
-                let flights = self.flights();
                 let mut acks = [PathAck::default(); PATHS_MAX];
-                match self.outbound.on_cumulative(now, shutdown.cumulative_tsn, &mut acks) {
-                    Ok(applied) => self.apply_acks(cx, now, &acks, &flights, &applied),
-                    Err(what) => return self.violate(cx, now, what),
+                let outcome = self.outbound.on_cumulative(now, shutdown.cumulative_tsn, &mut acks);
+                self.apply_outcome(cx, now, outcome, &acks);
+                if self.state.is_closed() {
+                    return;
                 }
                 if !matches!(self.state, State::ShutdownReceived) {
                     self.state = State::ShutdownReceived;

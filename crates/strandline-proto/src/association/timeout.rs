@@ -9,7 +9,7 @@ use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::event::{CloseReason, Event};
-use crate::path::{PathIndex, PathState};
+use crate::path::PathIndex;
 use crate::time::Time;
 
 impl Association {
@@ -27,13 +27,15 @@ impl Association {
         }
         if self.probe_deadline <= now {
             self.probe_deadline = Time::MAX;
-            self.outbound.allow_window_probe();
+            self.outbound.permit_window_probe();
         }
+        // HB.Max.Burst: so many heartbeats at one opportunity, the others an RTO later.
+        let mut heartbeats = self.config.heartbeat_burst_max;
         for index in self.paths.indices() {
             if self.state.is_closed() {
                 return;
             }
-            self.on_path_timers(cx, now, index);
+            self.on_path_timers(cx, now, index, &mut heartbeats);
         }
     }
 
@@ -109,17 +111,12 @@ impl Association {
         }
     }
 
-    fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.get(index).rtx_deadline <= now {
+    fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
+        if self.paths.get(index).rtx_expired(now) {
             self.on_t3(cx, now, index);
         }
-        if self.state.is_closed() || !self.state.heartbeats() {
-            return;
-        }
-        self.on_heartbeat_timer(cx, now, index);
-        let config = Arc::clone(&self.config);
-        if !self.state.is_closed() {
-            self.paths.get_mut(index).on_mtu_timer(now, &config);
+        if !self.state.is_closed() && !self.state.in_setup() {
+            self.on_heartbeat_timer(cx, now, index, heartbeats);
         }
     }
 
@@ -127,57 +124,64 @@ impl Association {
     fn on_t3(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         let config = Arc::clone(&self.config);
         self.stats.timeouts += 1;
-        let probing = self.outbound.zero_window_probing();
-        let path = self.paths.get_mut(index);
-        path.stop_rtx();
-        if !probing {
-            path.congestion.on_timeout(now);
-        }
-        path.rto.back_off(&config);
-        path.on_data_timeout(&config);
-        let marked = self.outbound.on_timeout(index.0);
-        path.flight = path.flight.saturating_sub(marked);
         // A peer that answers with a closed window is alive (section 6.1 rule A).
-        let counts = !(probing && core::mem::take(&mut self.flags.window_probed));
-        if counts {
-            self.count_error(cx, now, index, true);
-        }
-        if !self.state.is_closed() {
-            self.control_path = self.paths.alternate(index).unwrap_or(index);
-        }
-    }
-
-    /// An error on a path: it, and for what `overall` says the association, may be given up (sections 8.1, 8.2).
-    fn count_error(&mut self, cx: &mut Shared, now: Time, index: PathIndex, overall: bool) {
-        let config = Arc::clone(&self.config);
+        let probing = self.outbound.zero_window_probing();
+        let marked = self.outbound.on_timeout(index.0);
         let path = self.paths.get_mut(index);
-        if let Some(change) = path.on_error(&config) {
-            let address = path.remote;
+        let full_packets = path.flight.saturating_add(64) >= path.data_chunk_len_max();
+        path.on_lost(marked);
+        if probing {
+            return path.on_window_probe_timeout(&config);
+        }
+        let outcome = path.on_rtx_timeout(now, full_packets, &config);
+        let address = path.remote;
+        if let Some(change) = outcome.change {
             cx.event(self.id, Event::PathChanged { address, change });
         }
-        if overall {
-            self.error_count += 1;
-            if self.error_count > config.association_retrans_max {
-                // The peer may be alive and only unreachable from here; it learns from its own timers.
-                self.end(cx, now, CloseReason::TimedOut);
-            }
+        self.count_error(cx, now);
+    }
+
+    /// An error of the association as a whole (section 8.1).
+    fn count_error(&mut self, cx: &mut Shared, now: Time) {
+        self.error_count = self.error_count.saturating_add(1);
+        if self.error_count > self.config.association_retrans_max {
+            // The peer may be alive and only unreachable from here; it learns from its own timers.
+            self.end(cx, now, CloseReason::TimedOut);
         }
     }
 
     /// Heartbeats: an unanswered one is an error; the next one goes when it is due (section 8.3).
-    fn on_heartbeat_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+    fn on_heartbeat_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
         let config = Arc::clone(&self.config);
-        let jitter = cx.rng_word();
+        let random = cx.rng_word();
         let in_use = self.paths.data_path() == Some(index);
         let path = self.paths.get_mut(index);
-        let unconfirmed = path.state == PathState::Unconfirmed;
-        let due = path.heartbeat_due(now, &config, jitter);
-        if due.unanswered {
+        if let Some(loss) = path.on_probe_timers(now, random, &config) {
+            let address = path.remote;
+            if let Some(change) = loss.change {
+                cx.event(self.id, Event::PathChanged { address, change });
+            }
             // Probes of addresses not confirmed and of paths not in use leave the association's count alone.
-            self.count_error(cx, now, index, in_use && !unconfirmed);
+            if loss.confirmed && in_use {
+                self.count_error(cx, now);
+            }
         }
-        if due.send && !self.state.is_closed() {
-            self.send_heartbeat(cx, now, index);
+        if !self.state.heartbeats() || !self.paths.get_mut(index).heartbeat_due(now, random, &config) {
+            return;
+        }
+        if *heartbeats == 0 {
+            let path = self.paths.get_mut(index);
+            let at = now + path.rto.rto();
+            return path.heartbeat.defer(at);
+        }
+        *heartbeats -= 1;
+        self.send_heartbeat(cx, now, index);
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK was sent: no more heartbeats (section 8.3).
+    pub(super) fn stop_heartbeats(&mut self) {
+        for index in self.paths.indices() {
+            self.paths.get_mut(index).heartbeat.stop();
         }
     }
 
@@ -185,8 +189,8 @@ impl Association {
     pub(super) fn start_heartbeats(&mut self, cx: &mut Shared, now: Time) {
         let config = Arc::clone(&self.config);
         for index in self.paths.indices() {
-            let jitter = cx.rng_word();
-            self.paths.get_mut(index).start_heartbeats(now, &config, jitter);
+            let random = cx.rng_word();
+            self.paths.get_mut(index).start_heartbeats(now, random, &config);
         }
     }
 }

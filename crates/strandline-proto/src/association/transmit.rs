@@ -2,7 +2,9 @@
 //! new DATA. A burst is as many packets of one size to one destination as window, burst limit and buffer allow, so
 //! that the carrier can hand it to the kernel in one piece.
 
-use strandline_wire::PacketBuilder;
+use std::sync::Arc;
+
+use strandline_wire::{COMMON_HEADER_LEN, PacketBuilder};
 use strandline_wire::chunk::{CookieAck, CookieEcho, Error};
 use strandline_wire::cause::Causes;
 
@@ -11,6 +13,17 @@ use super::{Association, State};
 use crate::event::Transmit;
 use crate::path::PathIndex;
 use crate::time::Time;
+
+/// The DATA that went into a packet.
+#[derive(Debug, Default, Clone, Copy)]
+struct Filled {
+    /// Bytes of user data.
+    bytes: u32,
+    /// Some of it for the first time.
+    new: bool,
+    /// The earliest outstanding chunk of the path is among it.
+    earliest: bool,
+}
 
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
@@ -24,7 +37,7 @@ impl Association {
             _ => {
                 self.flags.cookie_ack_due
                     || (self.state.receives_data() && self.inbound.sack_due(now))
-                    || (self.state.sends_data() && self.outbound.has_work())
+                    || (self.state.sends_data() && self.has_data_work())
             }
         }
     }
@@ -51,33 +64,41 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        self.open_burst(path);
+        self.open_burst(now);
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
-        if burst.is_some() {
-            self.after_burst(cx, now, path);
+        match burst {
+            Some(_) => self.after_burst(cx, now, path),
+            None => self.paths.get_mut(data_path).end_burst(),
         }
         burst
     }
 
     /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
     /// 6.4.1), everything else the primary or its stand-in.
-    fn choose_data_path(&self) -> PathIndex {
-        let usual = self.paths.data_path().unwrap_or(self.control_path);
-        if self.outbound.has_timed_out() && self.is_confirmed(self.control_path) {
-            return self.control_path;
+    fn choose_data_path(&mut self) -> PathIndex {
+        match self.outbound.retransmission() {
+            Some(again) if again.fast => PathIndex(again.last_path),
+            Some(again) => {
+                let last = PathIndex(again.last_path);
+                self.paths.alternate(last).unwrap_or(last)
+            }
+            None => self.paths.data_path().unwrap_or(self.control_path),
         }
-        usual
+    }
+
+    /// Data waits to be sent, for the first time or again.
+    fn has_data_work(&self) -> bool {
+        self.outbound.has_retransmissions() || self.outbound.has_pending()
     }
 
     /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
-    fn open_burst(&mut self, index: PathIndex) {
+    fn open_burst(&mut self, now: Time) {
         if core::mem::take(&mut self.flags.burst_open) {
-            let burst_max = self.config.burst_max;
-            for each in self.paths.indices() {
-                self.paths.get_mut(each).open_burst(burst_max);
+            let config = Arc::clone(&self.config);
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).allow_burst(now, &config);
             }
         }
-        let _ = index;
     }
 
     fn build_burst(
@@ -89,7 +110,7 @@ impl Association {
         buffer: &mut [u8],
         segments_max: usize,
     ) -> Option<Transmit> {
-        let full = self.paths.get(index).packet_len_max().min(buffer.len());
+        let full = self.paths.get(index).payload_max().min(buffer.len());
         let mut len = 0;
         let mut segment = full;
         let mut segments = 0;
@@ -119,8 +140,7 @@ impl Association {
             return None;
         }
         self.stats.packets_sent += segments as u64;
-        let path = self.paths.get_mut(index);
-        path.last_sent = now;
+        let path = self.paths.get(index);
         Some(Transmit {
             destination: path.remote,
             source: path.local,
@@ -132,7 +152,9 @@ impl Association {
 
     /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
-        if !self.outbound.has_retransmissions() || !self.window_open(index) {
+        let full = self.paths.get(index).payload_max();
+        let large = self.outbound.retransmission().is_some_and(|again| again.size + COMMON_HEADER_LEN > full);
+        if !large || !self.paths.get(index).may_retransmit() {
             return (0, false);
         }
         let room = buffer.len();
@@ -154,78 +176,106 @@ impl Association {
         if self.flags.cookie_ack_due && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
         }
-        let data_ready = with_data && self.state.sends_data() && self.outbound.has_work();
+        let data_ready = with_data && self.state.sends_data() && self.has_data_work();
         if with_sack && self.state.receives_data() {
             let due = self.inbound.sack_due(now);
             // Bundled with DATA even before its time (section 6.1), but only if there is DATA to go.
-            let bundled = !due && data_ready && self.inbound.sack_pending() && self.window_open(index);
+            let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
             if (due || bundled) && self.inbound.write_sack(&mut packet) {
                 self.stats.sacks_sent += 1;
             }
         }
-        if data_ready {
-            self.fill_retransmissions(now, index, &mut packet);
-            self.fill_new(now, index, &mut packet, full);
+        let filled = if data_ready { self.fill(now, index, &mut packet, full) } else { Filled::default() };
+        if packet.is_empty() {
+            return 0;
         }
-        if packet.is_empty() { 0 } else { packet.finish() }
+        let len = packet.finish();
+        self.account(now, index, len, filled);
+        len
     }
 
-    /// True if the congestion window, cut by the burst limit, lets another packet begin.
-    fn window_open(&self, index: PathIndex) -> bool {
+    /// True if window and burst limit let a packet with DATA begin.
+    fn data_may_go(&self, index: PathIndex) -> bool {
         let path = self.paths.get(index);
-        path.flight < path.congestion.window()
+        if self.outbound.has_retransmissions() {
+            self.outbound.fast_retransmit_pending() || path.may_retransmit()
+        } else {
+            path.may_send()
+        }
     }
 
-    /// Section 6.1 rule C: what is marked goes first, within cwnd; the first packet of a fast retransmission goes
-    /// whatever cwnd says (section 7.2.4 rule 3).
-    fn fill_retransmissions(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>) {
-        let exempt = self.outbound.take_fast_retransmit();
-        while exempt || self.window_open(index) {
-            let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) else { break };
-            let size = data.payload.len() as u32;
-            if !packet.push(&data) {
-                debug_assert!(false, "next_retransmission keeps to the space it is given");
-                break;
-            }
+    /// DATA into a packet: what is marked first (section 6.1 rule C), within cwnd, except that the first packet of a
+    /// fast retransmission goes whatever cwnd says (section 7.2.4 rule 3); then new DATA, within cwnd, burst limit
+    /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
+    fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
+        let mut filled = Filled::default();
+        let exempt = self.outbound.fast_retransmit_pending();
+        if exempt || self.paths.get(index).may_retransmit() {
+            self.fill_retransmissions(now, index, packet, &mut filled);
+        }
+        if exempt && filled.bytes > 0 {
+            self.outbound.fast_retransmit_sent();
+        }
+        if self.paths.get(index).may_send() {
+            self.fill_new(now, index, packet, full, &mut filled);
+        }
+        filled
+    }
+
+    fn fill_retransmissions(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        packet: &mut PacketBuilder<'_>,
+        filled: &mut Filled,
+    ) {
+        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+            let pushed = packet.push(&data);
+            debug_assert!(pushed, "next_retransmission keeps to the space it is given");
+            filled.bytes += data.payload.len() as u32;
+            let tsn = data.tsn;
+            filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
-            let earliest = data.tsn == self.outbound.cumulative_ack().next();
-            let path = self.paths.get_mut(index);
-            path.flight = path.flight.saturating_add(size);
-            if earliest {
-                path.restart_rtx(now);
-            } else {
-                path.start_rtx(now);
-            }
         }
     }
 
-    /// New DATA, within cwnd, the burst limit and the peer's window.
-    fn fill_new(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) {
-        let empty_space = full - strandline_wire::COMMON_HEADER_LEN;
+    fn fill_new(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        packet: &mut PacketBuilder<'_>,
+        full: usize,
+        filled: &mut Filled,
+    ) {
+        let empty_space = full - COMMON_HEADER_LEN;
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
         let hurry = matches!(self.state, State::ShutdownPending);
-        loop {
-            let path = self.paths.get(index);
-            if path.flight >= path.congestion.window().min(path.burst_limit) {
-                break;
-            }
-            let limit = path.congestion.window();
-            let before = path.flight;
-            let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) else { break };
+        let path = self.paths.get(index);
+        let room = path.congestion.window().saturating_sub(path.flight);
+        while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
             let size = data.payload.len() as u32;
             // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
-            data.immediate |= hurry || before.saturating_add(size) >= limit;
-            if !packet.push(&data) {
-                debug_assert!(false, "next_new keeps to the space it is given");
-                break;
-            }
+            data.immediate |= hurry || filled.bytes + size >= room;
+            let pushed = packet.push(&data);
+            debug_assert!(pushed, "next_new keeps to the space it is given");
+            filled.bytes += size;
+            filled.new = true;
             self.stats.data_sent += 1;
-            let path = self.paths.get_mut(index);
-            path.flight = path.flight.saturating_add(size);
-            path.start_rtx(now);
+        }
+    }
+
+    /// What a packet's DATA means for its path.
+    fn account(&mut self, now: Time, index: PathIndex, len: usize, filled: Filled) {
+        if filled.bytes == 0 {
+            return;
+        }
+        let path = self.paths.get_mut(index);
+        path.on_data_sent(now, len, filled.bytes, filled.new);
+        if filled.earliest {
+            path.restart_rtx(now);
         }
     }
 
@@ -240,7 +290,7 @@ impl Association {
     fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
-        let full = self.paths.get(index).packet_len_max().min(buffer.len());
+        let full = self.paths.get(index).payload_max().min(buffer.len());
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
@@ -253,15 +303,16 @@ impl Association {
             let causes = Self::unrecognised_report(&setup.report);
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
-        if !oversize {
-            self.fill_retransmissions(now, index, &mut packet);
-            self.fill_new(now, index, &mut packet, full);
-        }
+        let config = Arc::clone(&self.config);
+        self.paths.get_mut(index).allow_burst(now, &config);
+        let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         let len = packet.finish();
+        self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);
+        path.end_burst();
+        path.on_control_sent(now);
         // T1-cookie stands in for T3-rtx until the answer comes.
         path.stop_rtx();
-        path.last_sent = now;
         self.control_deadline = now + path.rto.rto();
         self.stats.packets_sent += 1;
         Some(Transmit {

@@ -113,7 +113,7 @@ impl Endpoint {
                 answer_of(association, association.local_tag, (0, 0))
             }
             _ if !added.is_empty() => {
-                let cause = encode_cause(&Cause::RestartWithNewAddresses(&encode_addresses(&added)));
+                let cause = encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
                 return abort_packet(&mut shared.replies, route, ports, &cause, false);
             }
             State::CookieEchoed(_) => {
@@ -321,13 +321,13 @@ fn added_addresses(association: &Association, offer: &Offer<'_>, source: IpAddr)
 /// Addresses as parameters, for the cause "Restart of an Association with New Addresses".
 fn encode_addresses(addresses: &[IpAddr]) -> Vec<u8> {
     let mut buffer = vec![0; addresses.len() * 20];
-    let mut writer = strandline_wire::tlv::TlvWriter::new(&mut buffer);
+    let mut writer = strandline_wire::TlvWriter::new(&mut buffer);
     for address in addresses {
         let parameter = match address {
             IpAddr::V4(v4) => Parameter::Ipv4Address(*v4),
             IpAddr::V6(v6) => Parameter::Ipv6Address(*v6),
         };
-        let _ = writer.push_parameter(&parameter);
+        let _ = writer.push(&parameter);
     }
     let len = writer.finish().len();
     buffer.truncate(len);
