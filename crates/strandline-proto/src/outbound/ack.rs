@@ -35,7 +35,10 @@ impl PathAck {
     /// Bytes in flight on the path after this, from what was in flight before.
     #[must_use]
     pub const fn flight_after(&self, flight: u32) -> u32 {
-        flight.saturating_add(self.reneged_bytes).saturating_sub(self.flight_drop).saturating_sub(self.lost_bytes)
+        flight
+            .saturating_add(self.reneged_bytes)
+            .saturating_sub(self.flight_drop)
+            .saturating_sub(self.lost_bytes)
     }
 
     /// Nothing happened on the path.

@@ -4,7 +4,7 @@
 //! whatever the path MTU is then and whatever else the packet carries. Only a message that does not fit an empty
 //! packet is cut; one that does waits for the next packet instead.
 
-use super::wire_shim::DATA_CHUNK_HEADER_LEN;
+use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 /// A fragment that fills up a packet has at least this many bytes: below that the header costs more than it helps.
 pub(super) const FRAGMENT_MIN: usize = 64;

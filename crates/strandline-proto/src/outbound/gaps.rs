@@ -4,7 +4,7 @@
 //! both name: the work is bounded by the blocks and the chunks whose state changes. A peer may write any blocks it
 //! likes, in any order, overlapping or inverted; what counts is the set of TSNs that they name.
 
-use super::wire_shim::GapBlock;
+use strandline_wire::GapBlock;
 
 /// Indices of outstanding chunks, from 0 for the one after the Cumulative TSN Ack Point; both ends included.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

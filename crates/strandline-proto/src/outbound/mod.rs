@@ -22,13 +22,12 @@ mod retransmit;
 mod scheduler;
 mod stream_numbers;
 mod window;
-mod wire_shim;
-
 
 pub use ack::{PathAck, SackOutcome};
 pub use retransmit::Retransmission;
 
 use bytes::Bytes;
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, Sack};
 
 use crate::config::{AssociationConfig, PATHS_MAX};
 use crate::error::SendError;
@@ -42,7 +41,6 @@ use outstanding::State;
 use queue::Queue;
 use stream_numbers::StreamNumbers;
 use window::PeerWindow;
-use wire_shim::{DATA_CHUNK_HEADER_LEN, Data, Sack};
 
 /// The sending half of an association.
 ///
@@ -176,7 +174,8 @@ impl Outbound {
             Some(busy) => (Some(busy.queue), Some(busy.sent.outstanding)),
             None => (None, None),
         };
-        let sent = sent.into_iter().flat_map(|outstanding| outstanding.into_messages()).map(|m| m.failed(true));
+        let sent =
+            sent.into_iter().flat_map(|outstanding| outstanding.into_messages()).map(|m| m.failed(true));
         let unsent = queue.into_iter().flat_map(Queue::into_messages).map(|m| m.failed(false));
         sent.chain(unsent)
     }
@@ -254,7 +253,8 @@ impl Outbound {
     pub fn is_earliest_outstanding(&self, tsn: Tsn, path: u8) -> bool {
         let Some(sent) = self.sent() else { return false };
         let Some(index) = sent.outstanding.index_of(tsn) else { return false };
-        let earlier = |path| sent.outstanding.range(0, index).any(|r| r.path == path && r.state() != State::GapAcked);
+        let earlier =
+            |path| sent.outstanding.range(0, index).any(|r| r.path == path && r.state() != State::GapAcked);
         !earlier(path % PATHS_MAX as u8)
     }
 
@@ -262,7 +262,9 @@ impl Outbound {
     /// after one RTO (section 6.1 A).
     #[must_use]
     pub fn window_probe_wanted(&self) -> bool {
-        self.window.probe_wanted() && self.has_pending() && self.sent().is_some_and(|s| s.outstanding.is_empty())
+        self.window.probe_wanted()
+            && self.has_pending()
+            && self.sent().is_some_and(|s| s.outstanding.is_empty())
     }
 
     /// The wait for the window probe is over: `next_new` gives one chunk whatever the peer's window.
@@ -285,7 +287,9 @@ impl Outbound {
         };
         let steps = match busy.sent.classify(sack.cumulative_tsn()) {
             Cumulative::Steps(steps) => steps,
-            Cumulative::Impossible => return SackOutcome::Violation("SACK acknowledges a TSN that was never sent"),
+            Cumulative::Impossible => {
+                return SackOutcome::Violation("SACK acknowledges a TSN that was never sent");
+            }
             Cumulative::Stale => {
                 self.window.on_stale_answer();
                 return SackOutcome::Ignored;
@@ -313,7 +317,9 @@ impl Outbound {
         };
         let steps = match busy.sent.classify(tsn) {
             Cumulative::Steps(steps) => steps,
-            Cumulative::Impossible => return SackOutcome::Violation("SHUTDOWN acknowledges a TSN that was never sent"),
+            Cumulative::Impossible => {
+                return SackOutcome::Violation("SHUTDOWN acknowledges a TSN that was never sent");
+            }
             Cumulative::Stale => return SackOutcome::Ignored,
         };
         let (newly_acked, delivered) = busy.sent.advance(steps, paths);

@@ -1,10 +1,11 @@
 //! Taking in a SACK (RFC 9260 section 6.2.1).
 
+use strandline_wire::GapBlock;
+
 use super::ack::{self, PathAck};
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
 use super::outstanding::{CREDITED, Outstanding, RESENT, Record, State};
-use super::wire_shim::GapBlock;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 

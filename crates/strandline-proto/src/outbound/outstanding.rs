@@ -9,8 +9,9 @@
 
 use std::collections::VecDeque;
 
+use strandline_wire::Data;
+
 use super::message::Message;
-use super::wire_shim::Data;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -218,7 +219,8 @@ impl Outstanding {
             return None;
         }
         let from = self.marked_from;
-        let found = self.records.range(from.min(self.records.len())..).position(|r| r.state == State::Marked)?;
+        let found =
+            self.records.range(from.min(self.records.len())..).position(|r| r.state == State::Marked)?;
         self.marked_from = from + found;
         Some(self.marked_from)
     }

@@ -62,8 +62,7 @@ impl Queue {
     /// True once when there is room again after a refusal.
     pub(super) fn take_writable(&mut self) -> bool {
         let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };
-        let room =
-            self.buffered_bytes <= bytes_max as usize && self.scheduler.len() <= messages_max as usize;
+        let room = self.buffered_bytes <= bytes_max as usize && self.scheduler.len() <= messages_max as usize;
         if room {
             self.blocked = None;
         }

@@ -1,8 +1,9 @@
 //! Sending again: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
 
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
+
 use super::fragment;
 use super::outstanding::{FAST_MARKED, Outstanding, RESENT, State};
-use super::wire_shim::{DATA_CHUNK_HEADER_LEN, Data};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
