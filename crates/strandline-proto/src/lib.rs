@@ -12,6 +12,6 @@ pub mod time;
 pub use strandline_wire::number;
 pub mod timer;
 
-mod inbound;
+pub(crate) mod inbound;
 mod outbound;
 mod path;
