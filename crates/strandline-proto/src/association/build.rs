@@ -1,7 +1,8 @@
 //! Packets that are built at once: everything but DATA, SACK and the COOKIE chunks, which `transmit` bundles.
 
 use strandline_wire::PacketBuilder;
-use strandline_wire::chunk::{Abort, Encode};
+use strandline_wire::Encode;
+use strandline_wire::chunk::Abort;
 use strandline_wire::cause::Causes;
 use strandline_wire::number::VerificationTag;
 

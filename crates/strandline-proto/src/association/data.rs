@@ -61,7 +61,7 @@ impl Association {
         let after = self.inbound.buffered_bytes();
         cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
         match outcome {
-            DataOutcome::Accepted | DataOutcome::Dropped(_) => true,
+            DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             DataOutcome::Duplicate => {
                 // The acknowledgement may have been lost on its way: let it try another one (section 6.4).
                 if let Some(other) = self.paths.alternate(self.sack_path) {

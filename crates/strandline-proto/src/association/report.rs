@@ -3,6 +3,7 @@
 use core::mem::size_of;
 
 use super::{Association, Flags, State};
+use crate::congestion::Controller;
 use crate::path::PathState;
 use crate::stats::{MemoryReport, PathStatus, Reachability, Status};
 

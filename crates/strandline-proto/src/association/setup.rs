@@ -63,12 +63,13 @@ pub(crate) fn init_packet(
     cx: &mut Shared,
     route: Route,
     ports: Ports,
-    mut init: Init<'_>,
+    init: Init<'_>,
     is_ack: bool,
     more: &[Parameter<'_>],
 ) {
     let mut buffer = [0; CONTROL_PACKET_LEN_MAX - 32];
-    init.parameters = Parameters::new(parameters(&mut buffer, cx, route.destination.ip(), more));
+    let parameters = Parameters::new(parameters(&mut buffer, cx, route.destination.ip(), more));
+    let init = Init { parameters, ..init };
     let queue = if is_ack { &mut cx.replies } else { &mut cx.control };
     queue.push(route, CONTROL_PACKET_LEN_MAX, |out| {
         let mut packet = ports.packet(out);

@@ -1,7 +1,6 @@
 //! Termination (RFC 9260 section 9): abort, and the graceful shutdown with all its crossings.
 
 use bytes::Bytes;
-use std::sync::Arc;
 
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Abort, Shutdown, ShutdownAck, ShutdownComplete};

@@ -11,6 +11,7 @@ use strandline_wire::cause::Causes;
 use super::context::Shared;
 use super::{Association, State};
 use crate::event::Transmit;
+use crate::congestion::Controller;
 use crate::path::PathIndex;
 use crate::time::Time;
 

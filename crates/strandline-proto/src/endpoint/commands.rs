@@ -17,7 +17,6 @@ use crate::event::{AssociationId, Event, Message, PathChange, SendInfo};
 use crate::path::{PathIndex, PathState};
 use crate::stats::{MemoryReport, PathStatus, Status};
 use crate::time::Time;
-use crate::timer::TimerWheel;
 
 /// Whom to connect to.
 #[derive(Debug, Clone)]
@@ -81,6 +80,7 @@ impl Endpoint {
         if self.table.len() >= self.shared.config.associations_max as usize {
             return Err(ConnectError::TooManyAssociations);
         }
+        let random = self.shared.rng.next_u32();
         let free = |port: u16| {
             let taken = |remote: &SocketAddr| {
                 let key = PeerKey { address: remote.ip(), peer_port: request.peer_port, local_port: port };
@@ -89,7 +89,6 @@ impl Endpoint {
             !remotes.iter().any(taken)
         };
         let local_port = if request.local_port == 0 {
-            let random = self.shared.rng.next_u32();
             let port = self.ports.pick(random, |port| !self.ports.listens(port) && free(port));
             port.ok_or(ConnectError::NoPort)?
         } else if free(request.local_port) {
@@ -272,7 +271,7 @@ impl Endpoint {
         let count = self.table.len();
         report.items.push(("endpoint: look-up by tag and address", self.demux.bytes_per_association(count)));
         report.items.push(("endpoint: table of associations", Table::SLOT_BYTES));
-        report.items.push(("endpoint: timer", TimerWheel::ENTRY_BYTES));
+        report.items.push(("endpoint: timer", self.wheel.heap_bytes().div_ceil(count.max(1))));
         Some(report)
     }
 }

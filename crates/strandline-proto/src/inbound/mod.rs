@@ -143,6 +143,17 @@ impl Inbound {
         }
     }
 
+    /// Nothing more will come: what was not whole is lost, what was readable stays so.
+    pub fn close(&mut self) {
+        self.restart(self.map.cumulative().next(), self.streams, 0);
+    }
+
+    /// Incoming streams.
+    #[must_use]
+    pub const fn streams(&self) -> u16 {
+        self.streams
+    }
+
     /// Changes the size of the receive buffer, in bytes. A window that was promised stays promised.
     pub fn set_receive_buffer(&mut self, receive_buffer: u32) {
         self.window.resize(receive_buffer);
