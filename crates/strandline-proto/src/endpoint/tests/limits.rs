@@ -88,11 +88,8 @@ fn icmp_counts_only_with_the_right_tag() {
     let client = pair.connect();
     pair.collect();
     let init = pair.wire.pop_front().unwrap();
-    let unreachable = |quoted| IcmpError {
-        destination: address(SERVER, 0),
-        kind: IcmpKind::ProtocolUnreachable,
-        quoted,
-    };
+    let unreachable =
+        |quoted| IcmpError { destination: address(SERVER, 0), kind: IcmpKind::ProtocolUnreachable, quoted };
     let mut forged = init.bytes.clone();
     forged[16] ^= 1;
     pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, unreachable(&forged));

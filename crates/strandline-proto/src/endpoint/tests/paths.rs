@@ -77,7 +77,8 @@ fn what_timed_out_is_sent_again_on_the_other_path() {
     pair.log.clear();
     pair.send(CLIENT, client, 0, b"detour");
     pair.pass_dropping(Duration::from_millis(300), |sent| on_path(0)(sent) && has(kind::DATA)(sent));
-    let data: Vec<bool> = pair.log.iter().filter(|sent| has(kind::DATA)(sent)).map(|sent| on_path(1)(sent)).collect();
+    let data: Vec<bool> =
+        pair.log.iter().filter(|sent| has(kind::DATA)(sent)).map(|sent| on_path(1)(sent)).collect();
     assert_eq!(data, [false, true]);
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "detour");
 }
