@@ -102,3 +102,6 @@ impl<'a> PacketBuilder<'a> {
         self.len
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,8 @@
 //! | parameter (3.2.1) | [`Parameters::iter`] | [`Parameter`] | [`TlvWriter`] |
 //! | error cause (3.3.10) | [`Causes::iter`] | [`Cause`] | [`TlvWriter`] |
 //!
+//! [`print`](mod@print) shows a packet on one line, [`pcapng`] writes captures that Wireshark dissects.
+//!
 //! ```
 //! use strandline_wire::{Chunk, Data, Packet, PacketBuilder, Ppid, Ssn, StreamId, Tsn, VerificationTag};
 //!
@@ -46,6 +48,8 @@ pub mod checksum;
 pub mod chunk;
 pub mod number;
 pub mod parameter;
+pub mod pcapng;
+pub mod print;
 
 pub use action::UnrecognisedAction;
 pub use builder::PacketBuilder;

@@ -97,13 +97,6 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// The bytes not yet walked over: what follows the chunk that `next` gave last, padding already skipped.
-    #[inline]
-    #[must_use]
-    pub const fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     #[inline]
     fn split(&self) -> Result<RawChunk<'a>, FramingError> {
         let Some((&[kind, flags, l0, l1], _)) = self.rest.split_first_chunk::<CHUNK_HEADER_LEN>() else {
@@ -139,3 +132,6 @@ impl<'a> Iterator for Chunks<'a> {
 }
 
 impl core::iter::FusedIterator for Chunks<'_> {}
+
+#[cfg(test)]
+mod tests;

@@ -101,8 +101,7 @@ impl<'a> TlvWriter<'a> {
     #[must_use]
     pub fn push(&mut self, item: &impl EncodeTlv) -> bool {
         let start = padded(self.len);
-        let value_len = item.value_len();
-        let Ok(length) = u16::try_from(TLV_HEADER_LEN + value_len) else { return false };
+        let Ok(length) = u16::try_from(TLV_HEADER_LEN.saturating_add(item.value_len())) else { return false };
         let end = start + usize::from(length);
         let Some(out) = self.buffer.get_mut(self.len..end) else { return false };
         let (padding, element) = out.split_at_mut(start - self.len);
@@ -134,3 +133,6 @@ impl<'a> TlvWriter<'a> {
         buffer.get(..len).unwrap_or(&[])
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -161,3 +161,6 @@ impl Encode for Chunk<'_> {
         self.with(|chunk| chunk.encode_value(out));
     }
 }
+
+#[cfg(test)]
+mod tests;
