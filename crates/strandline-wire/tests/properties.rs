@@ -331,7 +331,7 @@ fn crafted_length() -> impl Strategy<Value = Length> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
     fn built_packets_parse_back(chunks in vec(chunk(), 0..6), ports in any::<(u16, u16)>(), tag in any::<u32>()) {
