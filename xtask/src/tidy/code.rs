@@ -53,7 +53,8 @@ impl Functions<'_> {
 
     fn check_name(&mut self, ident: &syn::Ident) {
         let name = ident.to_string();
-        if let Some(rest) = name.strip_prefix("get_") {
+        // `get` and `get_mut` are the standard library's pair for a look-up by key.
+        if let Some(rest) = name.strip_prefix("get_").filter(|rest| *rest != "mut") {
             let message = format!("function `{name}`: call it `{rest}`, without `get_`");
             self.found.push(Violation::new(self.file, ident.span().start().line, message));
         }

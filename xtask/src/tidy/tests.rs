@@ -109,6 +109,7 @@ fn circles_names_and_unsafe_code_are_told() {
     ]);
     assert!(circle.len() == 1 && circle[0].contains("circle between modules"), "{circle:?}");
     assert!(library("fn get_port() {}\n")[0].contains("call it `port`"));
+    assert_eq!(library("fn get_mut() {}\n"), Vec::<String>::new());
     let text = "#![allow(unsafe_code)]\n";
     assert!(library(text)[0].starts_with("crates/c/src/lib.rs:1: unsafe code is allowed here"));
     let io = [("crates/strandline-io/Cargo.toml", "[package]\n"), ("crates/strandline-io/src/lib.rs", text)];
