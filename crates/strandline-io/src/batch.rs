@@ -1,6 +1,6 @@
 //! Buffers for what arrives.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Most datagrams that one system call receives.
 pub(crate) const RECV_MAX: usize = 32;
@@ -69,7 +69,8 @@ impl RecvBatch {
         let buffers = self.storage.chunks_exact(BUFFER_BYTES);
         self.slots.iter().zip(buffers).take(self.filled).filter_map(|(slot, buffer)| {
             let bytes = buffer.get(slot.start..slot.start.checked_add(slot.meta.len)?)?;
-            Some((&slot.meta, bytes))
+            // Empty datagrams carry no SCTP packet.
+            (!bytes.is_empty()).then_some((&slot.meta, bytes))
         })
     }
 
@@ -79,7 +80,7 @@ impl RecvBatch {
             .flat_map(|(meta, bytes)| bytes.chunks(meta.stride.max(1)).map(move |packet| (meta, packet)))
     }
 
-    /// Number of datagrams, or trains of them, that the last `recv` brought.
+    /// Number of buffers that the last `recv` filled. Datagrams without an SCTP packet are counted here but not given.
     #[must_use]
     pub fn len(&self) -> usize {
         self.filled
@@ -101,9 +102,24 @@ impl RecvBatch {
         (self.storage.chunks_exact_mut(BUFFER_BYTES), &mut self.slots)
     }
 
-    /// Bytes of the buffer at `index`.
-    pub(crate) fn buffer(&self, index: usize) -> &[u8] {
-        self.storage.chunks_exact(BUFFER_BYTES).nth(index).unwrap_or_default()
+    /// Strips an IP header: `header` finds where the packet starts and ends, its destination and its ECN bits, or else
+    /// the datagram is dropped.
+    pub(crate) fn strip(
+        &mut self,
+        index: usize,
+        header: impl Fn(&[u8]) -> Option<(usize, usize, Ipv4Addr, u8)>,
+    ) {
+        let buffer = self.storage.chunks_exact(BUFFER_BYTES).nth(index);
+        let (Some(slot), Some(buffer)) = (self.slots.get_mut(index), buffer) else { return };
+        let found = buffer.get(..slot.meta.len).and_then(header);
+        slot.meta.len = 0;
+        if let Some((start, end, destination, ecn)) = found {
+            slot.start = start;
+            slot.meta.len = end.saturating_sub(start);
+            slot.meta.destination = Some(destination.into());
+            slot.meta.ecn = Some(ecn);
+        }
+        slot.meta.stride = slot.meta.len;
     }
 
     pub(crate) fn slots(&mut self) -> &mut [Slot] {

@@ -3,5 +3,6 @@
 pub(crate) mod address;
 pub(crate) mod control;
 pub(crate) mod error_queue;
+pub(crate) mod interfaces;
 pub(crate) mod message;
 pub(crate) mod option;

@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::batch::{RECV_MAX, Received};
 use crate::errors::Errors;
+use crate::filter;
 use crate::send::{GSO_SEGMENTS_MAX, Sender};
 use crate::sys::option;
 use crate::{Carrier, IcmpReport, OpenError, Outgoing, RecvBatch, SendStats};
@@ -89,6 +90,26 @@ impl UdpCarrier {
         let gso = options.segmentation && state.max_gso_segments() > 1;
         let sender = Sender::new(is_v6, is_v6, gso);
         Ok(Self { socket, local_addr, state, sender, errors: Errors::new(true) })
+    }
+}
+
+impl UdpCarrier {
+    /// Steers what arrives at a group of sockets that share their address and port ([`UdpOptions::reuse_port`]) by the
+    /// verification tag: a packet goes to the socket whose place in the group, in the order of binding and from 0, is
+    /// `(tag >> shift) & mask`. Packets without a tag (INIT), and those that name a place that the group doesn't have,
+    /// are spread by a hash of addresses and ports. It is set once for the whole group.
+    ///
+    /// A train of datagrams (GRO) is steered as a whole by its first one. If a peer has associations in several places,
+    /// a train can hold packets of others, which have to be handed over.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, for example if the socket was bound without [`UdpOptions::reuse_port`].
+    pub fn steer_by_tag(&self, shift: u32, mask: u32) -> io::Result<()> {
+        if shift > 31 {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        filter::attach_steering(self.as_fd(), shift, mask)
     }
 }
 

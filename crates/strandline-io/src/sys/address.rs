@@ -1,4 +1,5 @@
 //! Socket addresses as the kernel has them.
+#![allow(unsafe_code)]
 
 use std::mem::{align_of, size_of};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -38,6 +39,27 @@ impl Name {
             }
         };
         (name, len as u32)
+    }
+
+    /// Copies an address; empty if the pointer is null or the family is another one.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null, or points to a socket address that is as long as its family says.
+    pub(crate) unsafe fn from_ptr(address: *const libc::sockaddr) -> Self {
+        let mut name = Self::EMPTY;
+        // SAFETY: the caller's promise.
+        let Some(family) = (unsafe { address.as_ref() }).map(|address| i32::from(address.sa_family)) else {
+            return name;
+        };
+        let len = match family {
+            libc::AF_INET => size_of::<libc::sockaddr_in>(),
+            libc::AF_INET6 => size_of::<libc::sockaddr_in6>(),
+            _ => return name,
+        };
+        // SAFETY: `len` bytes can be read by the caller's promise, and `name` is at least that long (asserted above).
+        unsafe { std::ptr::copy_nonoverlapping(address.cast::<u8>(), (&raw mut name).cast::<u8>(), len) };
+        name
     }
 
     fn put_v6(&mut self, v6: &SocketAddrV6) {
