@@ -298,7 +298,7 @@ proptest! {
                 Op::Packet(len) => { pmtu.on_packet_sent(usize::from(len)); false }
                 Op::Probe => {
                     if let Some(len) = pmtu.probe_due(now) {
-                        prop_assert!(len % 4 == 0 && len >= pmtu.packet_len());
+                        prop_assert!(len.is_multiple_of(4) && len >= pmtu.packet_len());
                         nonce += 1;
                         pmtu.on_probe_sent(now, nonce);
                     }
@@ -316,7 +316,7 @@ proptest! {
             prop_assert!(pmtu.mtu() <= max);
             let floor = if ipv6 { 1280.min(max) } else { 576 };
             prop_assert!(pmtu.mtu() >= floor);
-            prop_assert!(pmtu.packet_len() % 4 == 0);
+            prop_assert!(pmtu.packet_len().is_multiple_of(4));
             prop_assert!(pmtu.state == State::Complete || (pmtu.probe > pmtu.mtu() && pmtu.probe <= max));
         }
     }
