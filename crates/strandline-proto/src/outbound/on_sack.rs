@@ -97,6 +97,7 @@ impl SendWindow {
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
             self.take_gaps(steps, blocks, &mut progress, paths);
         }
+        self.gaps.settle();
         progress
     }
 

@@ -199,12 +199,12 @@ impl Outstanding {
     pub(super) fn pop(&mut self) -> Option<Record> {
         let before = self.change(0, State::GapAcked)?;
         self.records.pop_front();
-        self.first = self.first.next();
-        self.bytes -= u32::from(before.len);
-        self.marked_from = self.marked_from.saturating_sub(1);
         if self.timed_from.is_before(self.first) {
             self.timed_from = self.first; // Kept near, so that TSNs stay comparable with it.
         }
+        self.first = self.first.next();
+        self.bytes -= u32::from(before.len);
+        self.marked_from = self.marked_from.saturating_sub(1);
         if before.has(ENDING) {
             self.messages.pop_front();
             self.first_message = self.first_message.wrapping_add(1);
