@@ -12,4 +12,3 @@ pub mod pair;
 pub mod payload;
 pub mod random;
 pub mod trace;
-
