@@ -234,11 +234,17 @@ pub(super) fn answer_init(pair: &mut Pair, ack: Init<'_>) -> Vec<Sent> {
     pair.wire.drain(..).collect()
 }
 
-/// The client's tag, from its INIT on the wire.
+/// The INIT ACK itself, not delivered yet.
 pub(super) fn forge_init_ack(pair: &mut Pair, ack: Init<'_>) -> Sent {
+    let tag = client_tag(pair);
+    pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&InitAck(ack))))
+}
+
+/// The client's tag, from its latest INIT, which nobody else gets.
+pub(super) fn client_tag(pair: &mut Pair) -> VerificationTag {
     pair.collect();
-    let asked = pair.log.iter().rfind(|sent| has(kind::INIT)(sent)).expect("an INIT").clone();
-    let Some(Chunk::Init(init)) = chunks(&asked).into_iter().next() else { panic!("no INIT") };
     pair.wire.clear();
-    pair.forge(SERVER, (PORT, 5000), init.initiate_tag, |packet| assert!(packet.push(&InitAck(ack))))
+    let asked = pair.log.iter().rfind(|sent| has(kind::INIT)(sent)).expect("an INIT");
+    let Some(Chunk::Init(init)) = chunks(asked).into_iter().next() else { panic!("no INIT") };
+    init.initiate_tag
 }
