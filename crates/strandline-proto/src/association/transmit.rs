@@ -73,9 +73,10 @@ impl Association {
         self.open_burst();
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
-            Some(_) => self.after_burst(cx, now, path),
+            Some(_) => self.probe_mtu(cx, now, path),
             None => self.paths.get_mut(data_path).end_burst(),
         }
+        self.watch_window(now, data_path);
         burst
     }
 
@@ -332,11 +333,18 @@ impl Association {
         })
     }
 
-    /// What follows a burst: the window probe's timer, path MTU probing while data flows.
-    fn after_burst(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
+    /// Section 6.1 rule A: data waits in front of a closed window and nothing is in flight whose acknowledgement could
+    /// tell that it has opened. Asked whether or not anything was sent: it is the SACK for the last data that closes it.
+    fn watch_window(&mut self, now: Time, index: PathIndex) {
+        if !self.outbound.window_probe_wanted() {
+            self.probe_deadline = Time::MAX;
+        } else if self.probe_deadline == Time::MAX {
             self.probe_deadline = now + self.paths.get(index).rto.rto();
         }
+    }
+
+    /// Path MTU probing while data flows.
+    fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {
