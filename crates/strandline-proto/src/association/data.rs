@@ -54,8 +54,10 @@ impl Association {
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        if cx.received_bytes >= cx.config.receive_bytes_max {
-            return true; // as if lost: the peer sends it again when the applications have read something
+        if !cx.has_room(before) {
+            // The peer is told of a closed window, in front of which it waits as long as it takes.
+            self.inbound.refuse();
+            return true;
         }
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
