@@ -149,7 +149,7 @@ impl Association {
             }
             let path = self.paths.get_mut(index);
             let mut change = None;
-            if ack.acked_bytes > 0 {
+            if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let sack = PathSack {
                     acked_bytes: ack.acked_bytes,
                     flight_drop: ack.flight_drop,
