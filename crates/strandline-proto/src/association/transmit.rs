@@ -160,12 +160,12 @@ impl Association {
     /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
-        let large = self.outbound.retransmission().is_some_and(|again| again.size + COMMON_HEADER_LEN > full);
-        if !large || !self.paths.get(index).may_retransmit() {
+        let len = self.outbound.retransmission().map_or(0, |again| again.size + COMMON_HEADER_LEN);
+        if len <= full || !self.paths.get(index).may_retransmit() {
             return (0, false);
         }
-        let room = buffer.len();
-        let built = self.build_packet(now, index, true, false, buffer, room);
+        let Some(room) = buffer.get_mut(..len) else { return (0, false) };
+        let built = self.build_packet(now, index, true, false, room, full);
         (built, built > 0)
     }
 
@@ -255,7 +255,9 @@ impl Association {
         full: usize,
         filled: &mut Filled,
     ) {
-        let empty_space = full - COMMON_HEADER_LEN;
+        // Fragments are no larger than any confirmed path carries, so that they can be sent again on another one (AMDCS,
+        // section 7.3); several of them fill a packet of a path that carries more.
+        let empty_space = full.min(self.paths.payload_max()).saturating_sub(COMMON_HEADER_LEN);
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }

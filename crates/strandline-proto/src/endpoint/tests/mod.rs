@@ -1,5 +1,6 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
+mod conformance_3;
 mod data;
 mod hostile;
 mod limits;
