@@ -1,6 +1,7 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
 mod conformance_3;
+mod conformance_5;
 mod data;
 mod hostile;
 mod limits;
