@@ -123,9 +123,17 @@ impl AssociationConfig {
         check(self.rto_initial <= self.rto_max, "rto_initial", "at most rto_max")?;
         check((1..=8).contains(&self.rto_alpha_shift), "rto_alpha_shift", "1 to 8")?;
         check((1..=8).contains(&self.rto_beta_shift), "rto_beta_shift", "1 to 8")?;
-        check(self.sack_delay <= Duration::from_millis(500), "sack_delay", "at most 500 ms (RFC 9260 section 6.2)")?;
+        check(
+            self.sack_delay <= Duration::from_millis(500),
+            "sack_delay",
+            "at most 500 ms (RFC 9260 section 6.2)",
+        )?;
         check(self.sack_frequency >= 1, "sack_frequency", "at least 1")?;
-        check(self.heartbeat_interval.is_none_or(|i| i >= ms), "heartbeat_interval", "at least 1 ms, or none")?;
+        check(
+            self.heartbeat_interval.is_none_or(|i| i >= ms),
+            "heartbeat_interval",
+            "at least 1 ms, or none",
+        )?;
         check(self.heartbeat_burst_max >= 1, "heartbeat_burst_max", "at least 1")?;
         check(self.outbound_streams >= 1, "outbound_streams", "at least 1")?;
         check(self.inbound_streams_max >= 1, "inbound_streams_max", "at least 1")?;
@@ -133,7 +141,11 @@ impl AssociationConfig {
         check((1500..=1 << 30).contains(&self.send_buffer), "send_buffer", "1,500 bytes to 1 GiB")?;
         check((1..=1 << 30).contains(&self.message_size_max), "message_size_max", "1 byte to 1 GiB")?;
         check(self.partial_delivery_point >= 1, "partial_delivery_point", "at least 1")?;
-        check(self.partial_delivery_point <= self.receive_buffer, "partial_delivery_point", "at most receive_buffer")?;
+        check(
+            self.partial_delivery_point <= self.receive_buffer,
+            "partial_delivery_point",
+            "at most receive_buffer",
+        )?;
         check(self.send_messages_max >= 1, "send_messages_max", "at least 1")?;
         check(self.path_mtu_initial >= 576, "path_mtu_initial", "at least 576")?;
         check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
@@ -219,7 +231,7 @@ impl EndpointConfig {
         )?;
         check(self.shard.bits <= 10, "shard.bits", "at most 10")?;
         check(self.shard.index < 1 << self.shard.bits, "shard.index", "below 1 << shard.bits")?;
-        check(self.associations_max < 1 << 31, "associations_max", "below 2^31")?;
+        check(self.associations_max < 1 << 28, "associations_max", "below 2^28")?;
         check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
         check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")
     }

@@ -16,7 +16,9 @@ pub struct ConfigError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum ListenError {
     /// Somebody of this endpoint listens on the port already.
-    #[error("SCTP port {0} is in use in this endpoint: close its listener or choose another port (0 picks one)")]
+    #[error(
+        "SCTP port {0} is in use in this endpoint: close its listener or choose another port (0 picks one)"
+    )]
     PortInUse(u16),
     /// Every ephemeral port is taken.
     #[error("no free SCTP port is left in the ephemeral range")]
@@ -96,4 +98,15 @@ pub enum PathError {
     /// The address has not been confirmed yet (RFC 9260 section 5.4).
     #[error("the address is not confirmed yet")]
     Unconfirmed,
+}
+
+/// Why `configure` failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ConfigureError {
+    /// A parameter is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The association does not exist any more.
+    #[error(transparent)]
+    UnknownAssociation(#[from] UnknownAssociation),
 }

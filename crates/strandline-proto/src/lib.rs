@@ -1,14 +1,17 @@
 //! The SCTP engine of RFC 9260 as a state machine: no I/O, no clock, no threads, no randomness of its own.
 #![forbid(unsafe_code)]
 
+mod association;
 pub mod config;
 pub mod congestion;
+pub mod endpoint;
 pub mod error;
 pub mod event;
+pub mod stats;
 pub mod time;
 pub use strandline_wire::number;
 pub mod timer;
 
-mod inbound;
+pub(crate) mod inbound;
 mod outbound;
 mod path;

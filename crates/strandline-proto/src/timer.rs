@@ -1,1 +1,274 @@
-//! Timers.
+//! A hierarchical timing wheel: one deadline for each key, and the cost of setting, moving, cancelling and expiring one
+//! does not grow with how many there are.
+//!
+//! Time is cut into ticks of 2^20 ns (about 1 ms). Each of five levels has 64 slots; a slot of level n spans 64^n
+//! ticks. A deadline sits on the level of the highest group of six bits in which its tick differs from the present
+//! one, so it moves down at most once a level while time comes nearer. What lies beyond the top level (13 days) waits in
+//! a list that is looked through when the top level has turned once. Slots are doubly linked lists through the entries,
+//! so that nothing is allocated but the table of entries.
+
+#[cfg(test)]
+mod tests;
+
+use crate::time::Time;
+
+/// Nanoseconds of a tick, as a shift.
+const TICK_SHIFT: u32 = 20;
+/// Bits of a tick's number that one level resolves.
+const LEVEL_BITS: u32 = 6;
+const SLOTS: usize = 1 << LEVEL_BITS;
+const LEVELS: usize = 5;
+/// List of the deadlines beyond the top level's span.
+const BEYOND: usize = LEVELS * SLOTS;
+
+/// No entry follows.
+const NONE: u32 = u32::MAX;
+/// In `next`: the entry is in no list.
+const UNLINKED: u32 = u32::MAX - 1;
+/// In `previous`: the entry is the first of the list whose number the low bits hold.
+const HEAD: u32 = 1 << 31;
+/// Keys are below this.
+const KEYS_MAX: u32 = 1 << 31;
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    at: Time,
+    next: u32,
+    previous: u32,
+}
+
+impl Entry {
+    const UNLINKED: Self = Self { at: Time::MAX, next: UNLINKED, previous: UNLINKED };
+}
+
+/// Deadlines by key. Keys are small numbers that are used again (slots of a table): the wheel's memory is 16 bytes for
+/// every key up to the largest, which must be below 2^31.
+///
+/// A deadline never expires early, and at most one tick late. One that has passed when it is set expires in the tick
+/// after the latest [`pop_expired`](Self::pop_expired), so that a loop over what expired ends even if each expiry sets a
+/// new deadline in the past.
+#[derive(Debug)]
+pub struct TimerWheel {
+    entries: Vec<Entry>,
+    /// First entry of each slot, level by level, and of the list beyond.
+    heads: [u32; BEYOND + 1],
+    /// Slots that are not empty, a bit each.
+    occupied: [u64; LEVELS],
+    /// The tick that the slots are relative to. Everything before it has expired.
+    elapsed: u64,
+    /// The tick of the latest time that the caller told; `elapsed` catches up with it.
+    present: u64,
+    len: usize,
+    #[cfg(test)]
+    steps: u64,
+}
+
+impl TimerWheel {
+    /// Heap bytes for each key up to the largest one used.
+    pub const ENTRY_BYTES: usize = size_of::<Entry>();
+
+    /// An empty wheel that starts at `now`.
+    #[must_use]
+    pub fn new(now: Time) -> Self {
+        let tick = tick_before(now);
+        Self {
+            entries: Vec::new(),
+            heads: [NONE; BEYOND + 1],
+            occupied: [0; LEVELS],
+            elapsed: tick,
+            present: tick,
+            len: 0,
+            #[cfg(test)]
+            steps: 0,
+        }
+    }
+
+    /// Sets the deadline of `key`, in place of the one it had. `Time::MAX` means never and cancels it.
+    pub fn schedule(&mut self, key: u32, at: Time) {
+        debug_assert!(key < KEYS_MAX, "timer keys are table slots below 2^31");
+        if at == Time::MAX || key >= KEYS_MAX {
+            self.cancel(key);
+            return;
+        }
+        let index = key as usize;
+        if index >= self.entries.len() {
+            self.entries.resize(index + 1, Entry::UNLINKED);
+        }
+        if self.is_linked(key) {
+            self.unlink(key);
+        } else {
+            self.len += 1;
+        }
+        let tick = tick_after(at).max(self.present + 1);
+        self.link(key, at, tick);
+    }
+
+    /// Forgets the deadline of `key`, if it has one.
+    pub fn cancel(&mut self, key: u32) {
+        if self.is_linked(key) {
+            self.unlink(key);
+            self.len -= 1;
+        }
+    }
+
+    /// The deadline of `key` as it was set.
+    #[must_use]
+    pub fn deadline(&self, key: u32) -> Option<Time> {
+        self.entries.get(key as usize).filter(|entry| entry.next != UNLINKED).map(|entry| entry.at)
+    }
+
+    /// When to call [`pop_expired`](Self::pop_expired) next: not later than the tick in which the first deadline expires,
+    /// but possibly earlier, when a slot of a higher level is due to be spread over the lower ones. Each deadline causes
+    /// at most one early call a level.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Time> {
+        self.next_slot().map(|(_, tick)| Time::from_nanos(tick.saturating_mul(1 << TICK_SHIFT)))
+    }
+
+    /// Takes out one key whose deadline has passed at `now`. Call until `None`.
+    pub fn pop_expired(&mut self, now: Time) -> Option<u32> {
+        self.present = self.present.max(tick_before(now));
+        while let Some((list, tick)) = self.next_slot() {
+            if tick > self.present {
+                break;
+            }
+            self.count_step();
+            self.elapsed = tick;
+            if list < SLOTS {
+                let key = self.head(list);
+                self.unlink(key);
+                self.len -= 1;
+                return Some(key);
+            }
+            self.spread(list);
+        }
+        self.elapsed = self.present;
+        None
+    }
+
+    /// Keys that have a deadline.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// No key has a deadline.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes on the heap.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.entries.capacity() * Self::ENTRY_BYTES
+    }
+
+    /// Gives back the memory of the keys above the largest one that has a deadline. Takes time in proportion to those:
+    /// for rare use, when many keys have gone for good.
+    pub fn shrink(&mut self) {
+        let used = self.entries.iter().rposition(|entry| entry.next != UNLINKED).map_or(0, |last| last + 1);
+        self.entries.truncate(used);
+        self.entries.shrink_to_fit();
+    }
+
+    /// The first list that is due, and the tick at which it is.
+    fn next_slot(&self) -> Option<(usize, u64)> {
+        for (level, &occupied) in self.occupied.iter().enumerate() {
+            if occupied != 0 {
+                // Slots that have passed are empty, so the lowest bit is the next in time. A lower level's slots all
+                // come before any other slot of the levels above it.
+                let slot = occupied.trailing_zeros() as usize;
+                let shift = LEVEL_BITS * level as u32;
+                let turn = self.elapsed >> (shift + LEVEL_BITS) << (shift + LEVEL_BITS);
+                return Some((level * SLOTS + slot, turn | ((slot as u64) << shift)));
+            }
+        }
+        let turn = LEVEL_BITS * LEVELS as u32;
+        (self.head(BEYOND) != NONE).then(|| (BEYOND, ((self.elapsed >> turn) + 1) << turn))
+    }
+
+    /// Moves the entries of a list that has become due to lower levels.
+    fn spread(&mut self, list: usize) {
+        let mut key = self.head(list);
+        self.set_head(list, NONE);
+        while let Some(&entry) = self.entries.get(key as usize) {
+            self.count_step();
+            self.link(key, entry.at, tick_after(entry.at).max(self.elapsed));
+            key = entry.next;
+        }
+    }
+
+    /// Puts an entry that is in no list into the one for `tick`, which is not before `elapsed`.
+    fn link(&mut self, key: u32, at: Time, tick: u64) {
+        let list = self.list_of(tick);
+        let next = self.head(list);
+        if let Some(follower) = self.entries.get_mut(next as usize) {
+            follower.previous = key;
+        }
+        if let Some(entry) = self.entries.get_mut(key as usize) {
+            *entry = Entry { at, next, previous: HEAD | list as u32 };
+        }
+        self.set_head(list, key);
+    }
+
+    fn unlink(&mut self, key: u32) {
+        let Some(entry) = self.entries.get_mut(key as usize) else { return };
+        let Entry { next, previous, .. } = *entry;
+        *entry = Entry::UNLINKED;
+        if let Some(follower) = self.entries.get_mut(next as usize) {
+            follower.previous = previous;
+        }
+        if previous & HEAD != 0 {
+            self.set_head((previous & !HEAD) as usize, next);
+        } else if let Some(leader) = self.entries.get_mut(previous as usize) {
+            leader.next = next;
+        }
+    }
+
+    fn list_of(&self, tick: u64) -> usize {
+        let differing = (tick ^ self.elapsed) | 1;
+        let level = (differing.ilog2() / LEVEL_BITS) as usize;
+        if level >= LEVELS {
+            return BEYOND;
+        }
+        let slot = (tick >> (LEVEL_BITS * level as u32)) as usize % SLOTS;
+        level * SLOTS + slot
+    }
+
+    fn is_linked(&self, key: u32) -> bool {
+        self.entries.get(key as usize).is_some_and(|entry| entry.next != UNLINKED)
+    }
+
+    fn head(&self, list: usize) -> u32 {
+        self.heads.get(list).copied().unwrap_or(NONE)
+    }
+
+    fn set_head(&mut self, list: usize, key: u32) {
+        if let Some(head) = self.heads.get_mut(list) {
+            *head = key;
+        }
+        if let Some(occupied) = self.occupied.get_mut(list / SLOTS) {
+            let bit = 1 << (list % SLOTS);
+            if key == NONE { *occupied &= !bit } else { *occupied |= bit }
+        }
+    }
+
+    #[cfg(test)]
+    fn count_step(&mut self) {
+        self.steps += 1;
+    }
+
+    #[cfg(not(test))]
+    fn count_step(&mut self) {}
+}
+
+/// The tick that has begun at `time`.
+fn tick_before(time: Time) -> u64 {
+    time.as_nanos() >> TICK_SHIFT
+}
+
+/// The first tick that begins at `time` or after it.
+fn tick_after(time: Time) -> u64 {
+    time.as_nanos().div_ceil(1 << TICK_SHIFT)
+}

@@ -1,2 +1,70 @@
-//! SCTP on the wire (RFC 9260 section 3).
+//! SCTP on the wire (RFC 9260 section 3): packets, chunks, parameters and error causes between bytes and types.
+//!
+//! No state, no clock, no allocation. Parsing hands out views of the caller's bytes; building writes into the
+//! caller's buffer. What a peer sent can be wrong in any way: every length is checked once, where the element is
+//! framed or parsed, and the views that come out can no longer fail.
+//!
+//! | layer | framed by | parsed to | built by |
+//! |---|---|---|---|
+//! | packet (section 3.1) | [`Packet::parse`] | [`Packet`] | [`PacketBuilder`] |
+//! | chunk (3.2) | [`Packet::chunks`] | [`Chunk`], one type for each kind in [`chunk`] | [`PacketBuilder::push`] |
+//! | parameter (3.2.1) | [`Parameters::iter`] | [`Parameter`] | [`TlvWriter`] |
+//! | error cause (3.3.10) | [`Causes::iter`] | [`Cause`] | [`TlvWriter`] |
+//!
+//! [`print`](mod@print) shows a packet on one line, [`pcapng`] writes captures that Wireshark dissects.
+//!
+//! ```
+//! use strandline_wire::{Chunk, Data, Packet, PacketBuilder, Ppid, Ssn, StreamId, Tsn, VerificationTag};
+//!
+//! let data = Data {
+//!     tsn: Tsn(7), stream: StreamId(1), ssn: Ssn(0), ppid: Ppid(0),
+//!     unordered: false, beginning: true, ending: true, immediate: false, payload: b"hello",
+//! };
+//! let mut buffer = [0; 1200];
+//! let mut builder = PacketBuilder::new(&mut buffer, 5000, 5001, VerificationTag(0xabcd_ef01));
+//! assert!(builder.push(&data));
+//! let len = builder.finish();
+//! assert_eq!(len, 12 + 16 + 5 + 3);
+//!
+//! let packet = Packet::parse(&buffer[..len])?;
+//! assert!(packet.verify_checksum());
+//! for chunk in packet.chunks() {
+//!     assert_eq!(chunk?.parse()?, Chunk::Data(data));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod action;
+mod builder;
+mod consts;
+mod encode;
+mod error;
+mod packet;
+mod tlv;
+
+pub mod cause;
+pub mod checksum;
+pub mod chunk;
 pub mod number;
+pub mod parameter;
+pub mod pcapng;
+pub mod print;
+
+pub use action::UnrecognisedAction;
+pub use builder::PacketBuilder;
+pub use cause::{Cause, Causes};
+pub use chunk::{
+    Abort, Chunk, CookieAck, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, HeartbeatAck, Init,
+    InitAck, Pad, RawChunk, Sack, Shutdown, ShutdownAck, ShutdownComplete,
+};
+pub use consts::{
+    CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, IP_PROTOCOL, PACKET_LEN_MAX, TLV_HEADER_LEN,
+    UDP_ENCAPSULATION_PORT, padded,
+};
+pub use encode::{Encode, EncodeTlv};
+pub use error::{CauseError, ChunkError, FramingError, PacketError, ParameterError};
+pub use number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+pub use packet::{Chunks, Packet};
+pub use parameter::{Parameter, Parameters, RawParameter};
+pub use tlv::TlvWriter;

@@ -1,4 +1,14 @@
-//! Congestion control as a choice.
+//! Congestion control (RFC 9260 section 7) as a choice: a trait, one file for each controller, and an enum that
+//! dispatches to the chosen one without a heap allocation, because every path of every association holds one.
+
+mod controller;
+mod rfc9260;
+
+use crate::time::Time;
+
+pub use controller::{Ack, Controller};
+pub use rfc9260::Rfc9260;
+
 /// Which controller a new path gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -6,4 +16,67 @@ pub enum Algorithm {
     /// RFC 9260 section 7.2: slow start and congestion avoidance with byte counting.
     #[default]
     Rfc9260,
+}
+
+/// The controller of one path.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Congestion {
+    /// See [`Algorithm::Rfc9260`].
+    Rfc9260(Rfc9260),
+}
+
+impl Congestion {
+    /// A controller for a new path. `pmdcs` is the size in bytes of the largest DATA chunk, header included, that fits
+    /// the path MTU; `ipv6` tells which of the two initial windows of section 7.2.1 applies.
+    #[must_use]
+    pub fn new(algorithm: Algorithm, pmdcs: u32, ipv6: bool) -> Self {
+        match algorithm {
+            Algorithm::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, ipv6)),
+        }
+    }
+}
+
+impl Controller for Congestion {
+    fn window(&self) -> u32 {
+        match self {
+            Self::Rfc9260(controller) => controller.window(),
+        }
+    }
+
+    fn slow_start_threshold(&self) -> u32 {
+        match self {
+            Self::Rfc9260(controller) => controller.slow_start_threshold(),
+        }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_ack(ack),
+        }
+    }
+
+    fn on_fast_retransmit(&mut self, now: Time) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_fast_retransmit(now),
+        }
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_timeout(now),
+        }
+    }
+
+    fn on_idle(&mut self, rto_periods: u32) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_idle(rto_periods),
+        }
+    }
+
+    fn on_mtu(&mut self, pmdcs: u32) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_mtu(pmdcs),
+        }
+    }
 }

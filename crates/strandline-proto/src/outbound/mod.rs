@@ -1,1 +1,498 @@
-//! See the contract.
+//! The sending half of an association: from `push` to the acknowledgement (RFC 9260 sections 6.1 to 6.3, 6.9, 7.2.4).
+//!
+//! ```text
+//!  push -> queue -> scheduler -> fragment -> outstanding -- on_sack --> gone
+//!                                  ^ next_new    |    ^
+//!                                                v    | next_retransmission
+//!                              on_sack, on_timeout: marked
+//! ```
+//!
+//! It knows no packets, no timers and no congestion windows: `association` asks for one chunk after another while
+//! those allow it, and applies what each acknowledgement did to each path.
+
+mod ack;
+mod fragment;
+mod gaps;
+mod loss;
+mod message;
+mod on_sack;
+mod outstanding;
+mod queue;
+mod retransmit;
+mod scheduler;
+mod stream_numbers;
+mod window;
+
+pub use ack::{PathAck, SackOutcome};
+pub use retransmit::Retransmission;
+
+use bytes::Bytes;
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, Sack};
+
+use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::error::SendError;
+use crate::event::{FailedMessage, SendInfo};
+use crate::number::Tsn;
+use crate::time::Time;
+use fragment::Rest;
+use message::Message;
+use on_sack::{Cumulative, Progress, SendWindow};
+use outstanding::State;
+use queue::Queue;
+use stream_numbers::StreamNumbers;
+use window::PeerWindow;
+
+/// The sending half of an association.
+///
+/// # Contract
+/// To send a packet on a path, the caller asks [`next_retransmission`](Self::next_retransmission) until it gives
+/// `None`, then [`next_new`](Self::next_new) until it gives `None`, with the space left in the packet each time, and
+/// writes each chunk before it asks again. It adds `payload.len()` of each chunk to the path's flight and starts T3-rtx
+/// if it does not run (R1); it *re*starts T3-rtx for a retransmission that
+/// [`is_earliest_outstanding`](Self::is_earliest_outstanding) (section 6.1).
+///
+/// - **cwnd** is the caller's: it does not ask while the path's flight reaches cwnd. One packet is exempt: while
+///   [`fast_retransmit_pending`](Self::fast_retransmit_pending), one packet of retransmissions goes whatever cwnd is,
+///   then the caller says [`fast_retransmit_sent`](Self::fast_retransmit_sent).
+/// - **New data waits** while anything is marked for retransmission (section 6.1 C): `next_new` gives nothing then.
+/// - **Too large:** if [`retransmission`](Self::retransmission) is larger than an empty packet, the path MTU has
+///   shrunk, and the caller gives it a packet of that size for IP to fragment.
+/// - **Acknowledgements:** the caller gives an array of default [`PathAck`]s and applies each to its path afterwards;
+///   [`PathAck::flight_after`] gives the new flight.
+/// - **T3-rtx:** on expiry the caller asks [`zero_window_probing`](Self::zero_window_probing) whether it counts as an
+///   error, then calls [`on_timeout`](Self::on_timeout) and takes the bytes it returns off the path's flight.
+/// - **Zero window:** if [`window_probe_wanted`](Self::window_probe_wanted) after the caller has sent what it could,
+///   nothing is in flight and no SACK will come by itself: the caller runs T3-rtx of the path where new data goes for
+///   one RTO, without an error when it expires, and then calls
+///   [`permit_window_probe`](Self::permit_window_probe), which lets `next_new` give one chunk.
+///
+/// Paths are plain numbers below `PATHS_MAX`.
+#[derive(Debug)]
+pub struct Outbound {
+    window: PeerWindow,
+    /// Next TSN while `busy` is `None`.
+    idle_next: Tsn,
+    /// Outgoing streams.
+    streams: u16,
+    numbers: StreamNumbers,
+    /// Allocated with the first message, given back by `release_idle`.
+    busy: Option<Box<Busy>>,
+}
+
+/// What there is only while there is something to send.
+#[derive(Debug)]
+struct Busy {
+    queue: Queue,
+    sent: SendWindow,
+}
+
+impl Busy {
+    fn new(next: Tsn) -> Self {
+        Self { queue: Queue::default(), sent: SendWindow::new(next) }
+    }
+}
+
+/// Heap of an [`Outbound`] in bytes, the user's data not counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutboundHeap {
+    /// What holds the following together.
+    pub fixed: usize,
+    /// Messages not sent yet.
+    pub queue: usize,
+    /// Messages sent and not acknowledged.
+    pub messages: usize,
+    /// A record for each chunk sent and not acknowledged.
+    pub chunks: usize,
+    /// Gap acknowledgements.
+    pub gaps: usize,
+    /// Next sequence number of each stream beyond the first few.
+    pub streams: usize,
+}
+
+impl OutboundHeap {
+    /// The sum.
+    #[must_use]
+    pub const fn total(&self) -> usize {
+        self.fixed + self.queue + self.messages + self.chunks + self.gaps + self.streams
+    }
+}
+
+/// Set-up, the application's side, and the end.
+impl Outbound {
+    /// An association that will send its first chunk with `initial_tsn`.
+    #[must_use]
+    pub fn new(initial_tsn: Tsn, peer_rwnd: u32, streams: u16) -> Self {
+        Self {
+            window: PeerWindow::new(peer_rwnd),
+            idle_next: initial_tsn,
+            streams,
+            numbers: StreamNumbers::default(),
+            busy: None,
+        }
+    }
+
+    /// The peer's INIT or INIT ACK told its receive window in bytes and how many streams there will be. Returns the
+    /// messages given before that which are on streams beyond; they have failed.
+    #[must_use]
+    pub fn set_peer(&mut self, peer_rwnd: u32, streams: u16) -> Vec<FailedMessage> {
+        self.window = PeerWindow::new(peer_rwnd.saturating_sub(self.outstanding_bytes()));
+        self.streams = streams;
+        let Some(busy) = &mut self.busy else { return Vec::new() };
+        let failed = busy.queue.extract(|message| message.info.stream.0 >= streams);
+        failed.into_iter().map(|message| message.failed(false)).collect()
+    }
+
+    /// Takes a message to send. `data` is kept as it is until it is acknowledged, never copied.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] if `send_buffer` or `send_messages_max` would be exceeded, except that one message is
+    /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). Bytes count against
+    /// `send_buffer` until they are acknowledged cumulatively. [`SendError::Empty`], [`SendError::TooLarge`] and
+    /// [`SendError::InvalidStream`] for messages that can never be sent.
+    pub fn push(&mut self, info: SendInfo, data: Bytes, config: &AssociationConfig) -> Result<(), SendError> {
+        if data.is_empty() {
+            return Err(SendError::Empty);
+        }
+        if data.len() > config.message_size_max as usize {
+            return Err(SendError::TooLarge { size: data.len(), limit: config.message_size_max });
+        }
+        if info.stream.0 >= self.streams {
+            return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
+        }
+        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
+        busy.queue.push(Message::new(info, data), config)
+    }
+
+    /// The association ended or was restarted: gives every message that is not acknowledged cumulatively to its last
+    /// byte, whole, in the order in which they were sent and would have been. Nothing is left afterwards.
+    ///
+    /// Messages of which gap blocks acknowledged everything are among them, since the peer may have taken that back:
+    /// `sent` says that it may have them.
+    pub fn fail_all(&mut self) -> impl Iterator<Item = FailedMessage> + use<> {
+        self.idle_next = self.next_tsn();
+        let (queue, sent) = match self.busy.take() {
+            Some(busy) => (Some(busy.queue), Some(busy.sent.outstanding)),
+            None => (None, None),
+        };
+        let sent =
+            sent.into_iter().flat_map(|outstanding| outstanding.into_messages()).map(|m| m.failed(true));
+        let unsent = queue.into_iter().flat_map(Queue::into_messages).map(|m| m.failed(false));
+        sent.chain(unsent)
+    }
+
+    /// Gives back all heap that is not needed. Does nothing while anything waits or is outstanding.
+    pub fn release_idle(&mut self) {
+        if self.is_empty() && self.busy.as_ref().is_some_and(|busy| !busy.queue.is_blocked()) {
+            self.idle_next = self.next_tsn();
+            self.busy = None;
+        }
+    }
+}
+
+/// Transmission.
+impl Outbound {
+    /// The lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding; it is in
+    /// flight on `path` from now on.
+    pub fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
+        let outstanding = &mut self.busy.as_deref_mut()?.sent.outstanding;
+        let data = retransmit::next(outstanding, now, path, space)?;
+        self.window.spend(data.payload.len());
+        Some(data)
+    }
+
+    /// The next chunk of new data that fits `space` bytes with its header and padding; it is in flight on `path` from
+    /// now on. `packet_space` is what a packet without any chunk has room for: a message that does not fit it is cut
+    /// so that packets are full.
+    ///
+    /// None if there is nothing to send, it does not fit, something waits for retransmission, the peer's window has no
+    /// room, or 65,535 chunks are outstanding.
+    pub fn next_new(&mut self, now: Time, path: u8, space: usize, packet_space: usize) -> Option<Data<'_>> {
+        let Busy { queue, sent: SendWindow { outstanding, .. } } = self.busy.as_deref_mut()?;
+        if outstanding.marked() > 0 || outstanding.is_full() {
+            return None;
+        }
+        let rest = match outstanding.under_way() {
+            Some(len) => Rest { len, begun: true },
+            None => Rest { len: queue.next_len()?, begun: false },
+        };
+        let len = fragment::payload_len(rest, space, packet_space)?;
+        let len = self.window.admit(len, rest, packet_space, outstanding.is_empty())?;
+        if !rest.begun {
+            let mut message = queue.pop()?;
+            if !message.info.unordered {
+                message.ssn = self.numbers.take(message.info.stream);
+            }
+            outstanding.begin(message);
+        }
+        queue.on_sent(len);
+        self.window.spend(len);
+        outstanding.extend(now, path, len)
+    }
+
+    /// The chunk that `next_retransmission` gives next, if any is marked.
+    pub fn retransmission(&mut self) -> Option<Retransmission> {
+        retransmit::peek(&mut self.busy.as_deref_mut()?.sent.outstanding)
+    }
+
+    /// Fast recovery began and its first packet, which goes regardless of cwnd, has not gone (section 7.2.4 rule 3).
+    #[must_use]
+    pub fn fast_retransmit_pending(&self) -> bool {
+        self.sent().is_some_and(|sent| sent.recovery.first_packet_pending() && sent.outstanding.marked() > 0)
+    }
+
+    /// The packet that goes regardless of cwnd has gone.
+    pub fn fast_retransmit_sent(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.sent.recovery.on_first_packet();
+        }
+    }
+
+    /// No chunk before `tsn` that was last sent to `path` is outstanding: sending it again there restarts T3-rtx
+    /// (section 6.1).
+    #[must_use]
+    pub fn is_earliest_outstanding(&self, tsn: Tsn, path: u8) -> bool {
+        let Some(sent) = self.sent() else { return false };
+        let Some(index) = sent.outstanding.index_of(tsn) else { return false };
+        let earlier =
+            |path| sent.outstanding.range(0, index).any(|r| r.path == path && r.state() != State::GapAcked);
+        !earlier(path % PATHS_MAX as u8)
+    }
+
+    /// New data waits, the peer's window has no room for it and nothing is outstanding: a window probe is needed
+    /// after one RTO (section 6.1 A).
+    #[must_use]
+    pub fn window_probe_wanted(&self) -> bool {
+        self.window.probe_wanted()
+            && self.has_pending()
+            && self.sent().is_some_and(|s| s.outstanding.is_empty())
+    }
+
+    /// The wait for the window probe is over: `next_new` gives one chunk whatever the peer's window.
+    pub fn permit_window_probe(&mut self) {
+        self.window.permit_probe();
+    }
+}
+
+/// Acknowledgement and time-out.
+impl Outbound {
+    /// Takes in a SACK (section 6.2.1).
+    pub fn on_sack(&mut self, _now: Time, sack: &Sack<'_>, paths: &mut [PathAck; PATHS_MAX]) -> SackOutcome {
+        let mut idle;
+        let busy = match self.busy.as_deref_mut() {
+            Some(busy) => busy,
+            None => {
+                idle = Busy::new(self.idle_next);
+                &mut idle
+            }
+        };
+        let steps = match busy.sent.classify(sack.cumulative_tsn()) {
+            Cumulative::Steps(steps) => steps,
+            Cumulative::Impossible => {
+                return SackOutcome::Violation("SACK acknowledges a TSN that was never sent");
+            }
+            Cumulative::Stale => {
+                self.window.on_stale_answer();
+                return SackOutcome::Ignored;
+            }
+        };
+        if busy.sent.names_unsent(steps, sack.gap_blocks()) {
+            return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
+        }
+        let progress = busy.sent.acknowledge(steps, sack.gap_blocks(), paths);
+        let outstanding = &busy.sent.outstanding;
+        let lowest = outstanding.get(0).map(|record| usize::from(record.len));
+        self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
+        Self::outcome(busy, steps, progress)
+    }
+
+    /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which says nothing of gaps and window (section 9.2).
+    pub fn on_cumulative(&mut self, _now: Time, tsn: Tsn, paths: &mut [PathAck; PATHS_MAX]) -> SackOutcome {
+        let mut idle;
+        let busy = match self.busy.as_deref_mut() {
+            Some(busy) => busy,
+            None => {
+                idle = Busy::new(self.idle_next);
+                &mut idle
+            }
+        };
+        let steps = match busy.sent.classify(tsn) {
+            Cumulative::Steps(steps) => steps,
+            Cumulative::Impossible => {
+                return SackOutcome::Violation("SHUTDOWN acknowledges a TSN that was never sent");
+            }
+            Cumulative::Stale => return SackOutcome::Ignored,
+        };
+        let (newly_acked, delivered) = busy.sent.advance(steps, paths);
+        let in_fast_recovery = busy.sent.recovery.is_active();
+        let progress = Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() };
+        Self::outcome(busy, steps, progress)
+    }
+
+    fn outcome(busy: &mut Busy, steps: usize, progress: Progress) -> SackOutcome {
+        busy.queue.on_delivered(progress.delivered);
+        SackOutcome::Applied {
+            cumulative_advanced: steps > 0,
+            newly_acked: progress.newly_acked,
+            entered_fast_recovery: progress.entered_fast_recovery,
+            in_fast_recovery: progress.in_fast_recovery,
+            all_acked: busy.sent.outstanding.is_empty(),
+            writable: busy.queue.take_writable(),
+        }
+    }
+
+    /// T3-rtx of the path expired (section 6.3.3): everything in flight on it is marked for retransmission, and fast
+    /// recovery ends. Returns the bytes that left the path's flight.
+    pub fn on_timeout(&mut self, path: u8) -> u32 {
+        let Some(busy) = &mut self.busy else { return 0 };
+        let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
+        busy.sent.recovery.on_timeout();
+        self.window.give_back(bytes);
+        self.window.on_timeout();
+        bytes
+    }
+
+    /// The peer's window is shut, data or a probe is outstanding, and a SACK came since the last time-out: T3-rtx
+    /// expiring now does not count as an error (section 6.1 A).
+    #[must_use]
+    pub fn zero_window_probing(&self) -> bool {
+        self.window.is_probed() && self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
+    }
+}
+
+/// State.
+impl Outbound {
+    /// The TSN that the next new chunk gets.
+    #[must_use]
+    pub fn next_tsn(&self) -> Tsn {
+        self.sent().map_or(self.idle_next, |sent| sent.outstanding.next_tsn())
+    }
+
+    /// The Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
+    #[must_use]
+    pub fn cumulative_ack(&self) -> Tsn {
+        self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
+    }
+
+    /// Nothing waits and nothing is outstanding: everything given was delivered to the peer.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.has_pending() && self.sent().is_none_or(|sent| sent.outstanding.is_empty())
+    }
+
+    /// Data waits that was never sent.
+    #[must_use]
+    pub fn has_pending(&self) -> bool {
+        self.pending_bytes() > 0
+    }
+
+    /// Chunks wait to be sent again.
+    #[must_use]
+    pub fn has_retransmissions(&self) -> bool {
+        self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
+    }
+
+    /// Chunks were sent that are not acknowledged cumulatively.
+    #[must_use]
+    pub fn has_outstanding(&self) -> bool {
+        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
+    }
+
+    /// Fast recovery is under way (section 7.2.4).
+    #[must_use]
+    pub fn in_fast_recovery(&self) -> bool {
+        self.sent().is_some_and(|sent| sent.recovery.is_active())
+    }
+
+    /// Bytes of user data in flight on all paths.
+    #[must_use]
+    pub fn outstanding_bytes(&self) -> u32 {
+        self.sent().map_or(0, |sent| sent.outstanding.in_flight_bytes())
+    }
+
+    /// Bytes of user data sent and not acknowledged cumulatively: in flight, marked, or acknowledged by gap blocks.
+    #[must_use]
+    pub fn unacknowledged_bytes(&self) -> u32 {
+        self.sent().map_or(0, |sent| sent.outstanding.bytes())
+    }
+
+    /// Messages begun and not acknowledged whole.
+    #[must_use]
+    pub fn unacknowledged_messages(&self) -> usize {
+        self.sent().map_or(0, |sent| sent.outstanding.messages())
+    }
+
+    /// Bytes of user data that were never sent.
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.queue.pending_bytes())
+    }
+
+    /// Messages of which nothing was sent.
+    #[must_use]
+    pub fn pending_messages(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.queue.pending_messages())
+    }
+
+    /// The data that waits would fill a packet with room for `packet_space` bytes of chunks: Nagle's rule does not
+    /// hold it back.
+    #[must_use]
+    pub fn has_full_packet(&self, packet_space: usize) -> bool {
+        self.pending_bytes() + self.pending_messages() * DATA_CHUNK_HEADER_LEN >= packet_space
+    }
+
+    /// Bytes that count against the send buffer: given and not acknowledged cumulatively.
+    #[must_use]
+    pub fn buffered_bytes(&self) -> usize {
+        self.busy.as_ref().map_or(0, |busy| busy.queue.buffered_bytes())
+    }
+
+    /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
+    pub fn take_writable(&mut self) -> bool {
+        self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
+    }
+
+    /// Bytes that the peer has room for beyond what is in flight.
+    #[must_use]
+    pub const fn peer_rwnd(&self) -> u32 {
+        self.window.rwnd()
+    }
+
+    /// Outgoing streams.
+    #[must_use]
+    pub const fn streams(&self) -> u16 {
+        self.streams
+    }
+
+    /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
+    #[must_use]
+    pub fn flight_of(&self, path: u8) -> u32 {
+        let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
+        let Some(sent) = self.sent() else { return 0 };
+        sent.outstanding.range(0, usize::MAX).filter(in_flight).map(|r| u32::from(r.len)).sum()
+    }
+
+    /// Heap held, by kind.
+    #[must_use]
+    pub fn heap(&self) -> OutboundHeap {
+        let streams = self.numbers.heap_bytes();
+        let Some(busy) = &self.busy else { return OutboundHeap { streams, ..OutboundHeap::default() } };
+        OutboundHeap {
+            fixed: size_of::<Busy>(),
+            queue: busy.queue.heap_bytes(),
+            messages: busy.sent.outstanding.message_heap_bytes(),
+            chunks: busy.sent.outstanding.record_heap_bytes(),
+            gaps: busy.sent.gaps.heap_bytes(),
+            streams,
+        }
+    }
+
+    /// Heap held in bytes, the user's data not counted.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.heap().total()
+    }
+
+    fn sent(&self) -> Option<&SendWindow> {
+        self.busy.as_deref().map(|busy| &busy.sent)
+    }
+}

@@ -1,1 +1,11 @@
-//! See the contract.
+//! Paths: where packets for the peer can go, and how well each way does: congestion window, RTO, reachability and MTU
+//! (RFC 9260 sections 5.4, 6.3, 6.4, 7 and 8). Each path has its own; [`PathSet`] chooses among them.
+
+mod destination;
+mod heartbeat;
+mod pmtu;
+mod rto;
+mod set;
+
+pub(crate) use self::destination::{Path, PathIndex, PathSack, PathState};
+pub(crate) use self::set::PathSet;

@@ -1,0 +1,60 @@
+//! Packets that are built at once: everything but DATA, SACK and the COOKIE chunks, which `transmit` bundles.
+
+use strandline_wire::PacketBuilder;
+use strandline_wire::Encode;
+use strandline_wire::chunk::Abort;
+use strandline_wire::cause::Causes;
+use strandline_wire::number::VerificationTag;
+
+use super::Association;
+use super::context::{PacketQueue, Route, Shared};
+use crate::path::PathIndex;
+
+/// What the common header says.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ports {
+    pub(crate) source: u16,
+    pub(crate) destination: u16,
+    pub(crate) tag: VerificationTag,
+}
+
+impl Ports {
+    pub(crate) fn packet(self, buffer: &mut [u8]) -> PacketBuilder<'_> {
+        PacketBuilder::new(buffer, self.source, self.destination, self.tag)
+    }
+}
+
+/// Packets of control chunks keep to what every network carries.
+pub(crate) const CONTROL_PACKET_LEN_MAX: usize = 1232;
+
+/// Queues a packet with one chunk.
+pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports, chunk: &impl Encode) {
+    queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
+        let mut packet = ports.packet(buffer);
+        if packet.push(chunk) { packet.finish() } else { 0 }
+    });
+}
+
+/// Queues an ABORT with the causes given as bytes.
+pub(crate) fn abort_packet(queue: &mut PacketQueue, route: Route, ports: Ports, causes: &[u8], reflected: bool) {
+    queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
+        let mut packet = ports.packet(buffer);
+        let whole = Abort { tag_reflected: reflected, causes: Causes::new(causes) };
+        // Causes that do not fit are left out: the ABORT itself matters more.
+        let bare = Abort { tag_reflected: reflected, causes: Causes::new(&[]) };
+        if packet.push(&whole) || packet.push(&bare) { packet.finish() } else { 0 }
+    });
+}
+
+impl Association {
+    /// Where packets on a path go to and come from.
+    pub(crate) fn route(&self, index: PathIndex) -> Route {
+        let path = self.paths.get(index);
+        Route { destination: path.remote, source: path.local }
+    }
+
+    /// Queues a packet with one chunk on a path.
+    pub(super) fn send_control(&self, cx: &mut Shared, path: PathIndex, chunk: &impl Encode) {
+        control_packet(&mut cx.control, self.route(path), self.ports(), chunk);
+    }
+}

@@ -1,0 +1,187 @@
+//! What the associations of an endpoint share: configuration, randomness, events, the message arena, cookie keys and
+//! the queue of packets that are built at once and not retransmitted by themselves.
+
+use core::hash::Hasher;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::VecDeque;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::RngCore;
+use siphasher::sip::SipHasher13;
+use strandline_wire::number::{Tsn, VerificationTag};
+
+use super::cookie::CookieKeys;
+use crate::config::EndpointConfig;
+use crate::event::{AssociationId, Event};
+use crate::inbound::Arena;
+use crate::stats::EndpointStats;
+
+/// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
+const EVENTS_SOFT_MAX: usize = 1 << 16;
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: EndpointConfig,
+    pub(crate) rng: ChaCha8Rng,
+    pub(crate) events: VecDeque<(AssociationId, Event)>,
+    pub(crate) arena: Arena,
+    pub(crate) cookies: CookieKeys,
+    pub(crate) tie_key: (u64, u64),
+    /// Packets of associations: INIT, heartbeats, errors, shutdown chunks.
+    pub(crate) control: PacketQueue,
+    /// Stateless answers: a flood of them must not displace the packets of associations.
+    pub(crate) replies: PacketQueue,
+    pub(crate) stats: EndpointStats,
+    /// Received bytes held in all associations.
+    pub(crate) received_bytes: u64,
+}
+
+impl Shared {
+    pub(crate) fn event(&mut self, id: AssociationId, event: Event) {
+        self.events.push_back((id, event));
+    }
+
+    /// For events that a peer can cause as often as it likes.
+    pub(crate) fn event_if_room(&mut self, id: AssociationId, event: Event) {
+        if self.events.len() < EVENTS_SOFT_MAX {
+            self.events.push_back((id, event));
+        }
+    }
+
+    /// A random tag of this shard, never 0 (RFC 9260 section 5.3.1). The caller checks that it is free.
+    pub(crate) fn random_tag(&mut self) -> VerificationTag {
+        let shard = self.config.shard;
+        let mask = (1u32 << shard.bits) - 1;
+        loop {
+            let tag = (self.rng.next_u32() & !mask) | shard.index;
+            if tag != 0 {
+                return VerificationTag(tag);
+            }
+        }
+    }
+
+    /// Random bits for jitter.
+    pub(crate) fn rng_word(&mut self) -> u32 {
+        self.rng.next_u32()
+    }
+
+    /// A nonce of a heartbeat, never 0.
+    pub(crate) fn nonce(&mut self) -> u64 {
+        self.rng.next_u64().max(1)
+    }
+
+    pub(crate) fn random_tsn(&mut self) -> Tsn {
+        Tsn(self.rng.next_u32())
+    }
+
+    /// Tie-Tags (section 5.2.2) are a keyed hash of the association's tags: random to everybody else, never 0, and
+    /// no association has to keep them.
+    pub(crate) fn tie_tags(&self, local: VerificationTag, peer: VerificationTag) -> (u32, u32) {
+        let hash = |tag: u32, side: u8| {
+            let mut hasher = SipHasher13::new_with_keys(self.tie_key.0, self.tie_key.1);
+            hasher.write_u32(tag);
+            hasher.write_u8(side);
+            (hasher.finish() as u32).max(1)
+        };
+        (hash(local.0, 0), hash(peer.0, 1))
+    }
+
+    /// The addresses to name to a peer at `peer`: loopback only to loopback, link-local only to link-local, none if
+    /// there is just the one that the packet comes from anyway.
+    pub(crate) fn local_addresses_for(&self, peer: IpAddr) -> impl Iterator<Item = IpAddr> + '_ {
+        let all = &self.config.local_addresses;
+        let listed = if all.len() > 1 { &all[..] } else { &[] };
+        listed.iter().copied().filter(move |address| scope(*address) >= scope(peer).min(2))
+    }
+}
+
+/// 0 loopback, 1 link-local, 2 wider.
+fn scope(address: IpAddr) -> u8 {
+    match address {
+        a if a.is_loopback() => 0,
+        IpAddr::V4(a) if a.is_link_local() => 1,
+        IpAddr::V6(a) if (a.segments()[0] & 0xffc0) == 0xfe80 => 1,
+        _ => 2,
+    }
+}
+
+/// True if packets to and from the address are no unicast (section 8.4 rule 1).
+pub(crate) fn is_unicast(address: IpAddr) -> bool {
+    match address {
+        IpAddr::V4(a) => !(a.is_unspecified() || a.is_multicast() || a.is_broadcast()),
+        IpAddr::V6(a) => !(a.is_unspecified() || a.is_multicast() || a.to_ipv4_mapped().is_some()),
+    }
+}
+
+/// True if a peer at `source` may name `address` as one of its own.
+pub(crate) fn acceptable(address: IpAddr, source: IpAddr) -> bool {
+    is_unicast(address) && scope(address) >= scope(source)
+}
+
+/// Where a packet goes to and comes from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) destination: SocketAddr,
+    pub(crate) source: Option<IpAddr>,
+}
+
+/// A bounded queue of built packets whose buffers are used again.
+#[derive(Debug)]
+pub(crate) struct PacketQueue {
+    packets: VecDeque<(Route, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+    limit: usize,
+    /// Packets that found the queue full.
+    pub(crate) dropped: u64,
+}
+
+/// Spare buffers kept; each may have the size of a path MTU probe.
+const SPARES_MAX: usize = 64;
+
+impl PacketQueue {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { packets: VecDeque::new(), spare: Vec::new(), limit, dropped: 0 }
+    }
+
+    /// Lets `build` write a packet of at most `size` bytes; it returns the packet's length, 0 for none.
+    pub(crate) fn push(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
+        if self.packets.len() >= self.limit {
+            self.dropped += 1;
+            return;
+        }
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.clear();
+        buffer.resize(size, 0);
+        let len = build(&mut buffer);
+        buffer.truncate(len);
+        if len == 0 {
+            self.recycle(buffer);
+        } else {
+            self.packets.push_back((route, buffer));
+        }
+    }
+
+    /// Copies the oldest packet to `out`.
+    pub(crate) fn pop_into(&mut self, out: &mut [u8]) -> Option<(Route, usize)> {
+        loop {
+            let (route, buffer) = self.packets.pop_front()?;
+            let len = buffer.len();
+            let fits = out.get_mut(..len).map(|place| place.copy_from_slice(&buffer)).is_some();
+            self.recycle(buffer);
+            if fits {
+                return Some((route, len));
+            }
+            self.dropped += 1;
+        }
+    }
+
+    fn recycle(&mut self, buffer: Vec<u8>) {
+        if self.spare.len() < SPARES_MAX {
+            self.spare.push(buffer);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+}

@@ -1,0 +1,315 @@
+//! State Cookies (RFC 9260 sections 5.1.3 and 5.1.5): all that is needed to build an association, signed with
+//! HMAC-SHA256 under a key that rotates, so that an INIT leaves no state.
+//!
+//! ```text
+//!  0      1        9          13                                    MAC
+//! +------+--------+----------+------------- fields ... ------------+-----------+
+//! | gen. | created| lifetime | tags, tie tags, ports, TSNs, ...     | 32 bytes  |
+//! +------+--------+----------+--------------------------------------+-----------+
+//! ```
+
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use strandline_wire::number::{Tsn, VerificationTag};
+use subtle::ConstantTimeEq;
+
+use crate::config::PATHS_MAX;
+use crate::time::Time;
+
+const MAC_LEN: usize = 32;
+/// Longest cookie that `seal` writes: fixed fields, two transport addresses and `PATHS_MAX` addresses of IPv6.
+pub(crate) const COOKIE_LEN_MAX: usize = 64 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
+
+/// The contents of a State Cookie.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Cookie {
+    pub(crate) created: Time,
+    pub(crate) lifetime_ms: u32,
+    pub(crate) local_tag: VerificationTag,
+    pub(crate) peer_tag: VerificationTag,
+    pub(crate) local_tie_tag: u32,
+    pub(crate) peer_tie_tag: u32,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_initial_tsn: Tsn,
+    pub(crate) peer_initial_tsn: Tsn,
+    pub(crate) peer_rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    /// Where the INIT came from and the INIT ACK went to.
+    pub(crate) source: SocketAddr,
+    /// The local address that the INIT came to.
+    pub(crate) destination: Option<IpAddr>,
+    /// Further addresses of the peer.
+    pub(crate) addresses: Vec<IpAddr>,
+}
+
+/// Why a cookie was not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CookieError {
+    /// Not ours, altered, or its key is gone: discarded silently.
+    Forged,
+    /// Signed by us, but older than its lifetime by this much.
+    Stale(Box<Cookie>, Duration),
+}
+
+/// The keys that cookies are signed with: the current and the previous one.
+#[derive(Debug)]
+pub(crate) struct CookieKeys {
+    current: [u8; 32],
+    previous: Option<[u8; 32]>,
+    generation: u8,
+    rotate_at: Time,
+    lifetime: Duration,
+}
+
+impl CookieKeys {
+    pub(crate) fn new(key: [u8; 32], lifetime: Duration, now: Time) -> Self {
+        Self { current: key, previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
+    }
+
+    /// True if the next key is due: the caller brings one, because randomness is an input.
+    pub(crate) fn rotation_due(&self, now: Time) -> bool {
+        now >= self.rotate_at
+    }
+
+    pub(crate) fn rotate(&mut self, key: [u8; 32], now: Time) {
+        // A key that has slept through two lifetimes must not verify anything any more.
+        let stale = now.since(self.rotate_at) >= self.lifetime;
+        self.previous = if stale { None } else { Some(self.current) };
+        self.current = key;
+        self.generation = self.generation.wrapping_add(1);
+        self.rotate_at = now + self.lifetime;
+    }
+
+    fn mac(key: &[u8; 32], body: &[u8]) -> [u8; MAC_LEN] {
+        // HMAC takes keys of any length, so this cannot fail; an all-zero MAC would still need the key to forge.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; MAC_LEN] };
+        mac.update(body);
+        mac.finalize().into_bytes().into()
+    }
+
+    /// Writes and signs a cookie.
+    pub(crate) fn seal(&self, cookie: &Cookie) -> Vec<u8> {
+        let mut out = Vec::with_capacity(COOKIE_LEN_MAX);
+        out.push(self.generation);
+        out.extend_from_slice(&cookie.created.as_nanos().to_be_bytes());
+        for word in [
+            cookie.lifetime_ms,
+            cookie.local_tag.0,
+            cookie.peer_tag.0,
+            cookie.local_tie_tag,
+            cookie.peer_tie_tag,
+            cookie.local_initial_tsn.0,
+            cookie.peer_initial_tsn.0,
+            cookie.peer_rwnd,
+        ] {
+            out.extend_from_slice(&word.to_be_bytes());
+        }
+        for half in [
+            cookie.local_port,
+            cookie.peer_port,
+            cookie.outbound_streams,
+            cookie.inbound_streams,
+            cookie.source.port(),
+        ] {
+            out.extend_from_slice(&half.to_be_bytes());
+        }
+        put_address(&mut out, Some(cookie.source.ip()));
+        let scope = if let SocketAddr::V6(v6) = cookie.source { v6.scope_id() } else { 0 };
+        out.extend_from_slice(&scope.to_be_bytes());
+        put_address(&mut out, cookie.destination);
+        for address in cookie.addresses.iter().take(PATHS_MAX) {
+            put_address(&mut out, Some(*address));
+        }
+        let mac = Self::mac(&self.current, &out);
+        out.extend_from_slice(&mac);
+        out
+    }
+
+    /// Checks the signature and the age, and reads the cookie.
+    pub(crate) fn open(&self, bytes: &[u8], now: Time) -> Result<Cookie, CookieError> {
+        let split = bytes.len().checked_sub(MAC_LEN).ok_or(CookieError::Forged)?;
+        if bytes.len() > COOKIE_LEN_MAX {
+            return Err(CookieError::Forged);
+        }
+        let (body, mac) = bytes.split_at(split);
+        let generation = *body.first().ok_or(CookieError::Forged)?;
+        let key = match self.generation.wrapping_sub(generation) {
+            0 => &self.current,
+            1 => self.previous.as_ref().ok_or(CookieError::Forged)?,
+            _ => return Err(CookieError::Forged),
+        };
+        if !bool::from(Self::mac(key, body).ct_eq(mac)) {
+            return Err(CookieError::Forged);
+        }
+        let cookie = read(body).ok_or(CookieError::Forged)?;
+        let age = now.since(cookie.created);
+        let lifetime = Duration::from_millis(u64::from(cookie.lifetime_ms));
+        if age > lifetime {
+            return Err(CookieError::Stale(Box::new(cookie), age - lifetime));
+        }
+        Ok(cookie)
+    }
+}
+
+fn put_address(out: &mut Vec<u8>, address: Option<IpAddr>) {
+    match address {
+        None => out.push(0),
+        Some(IpAddr::V4(v4)) => {
+            out.push(4);
+            out.extend_from_slice(&v4.octets());
+        }
+        Some(IpAddr::V6(v6)) => {
+            out.push(6);
+            out.extend_from_slice(&v6.octets());
+        }
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (head, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*head)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_be_bytes)
+    }
+
+    fn address(&mut self) -> Option<Option<IpAddr>> {
+        match self.take::<1>()? {
+            [0] => Some(None),
+            [4] => Some(Some(IpAddr::V4(Ipv4Addr::from(self.take::<4>()?)))),
+            [6] => Some(Some(IpAddr::V6(Ipv6Addr::from(self.take::<16>()?)))),
+            _ => None,
+        }
+    }
+}
+
+fn read(body: &[u8]) -> Option<Cookie> {
+    let mut r = Reader(body);
+    let _generation = r.take::<1>()?;
+    let created = Time::from_nanos(u64::from_be_bytes(r.take()?));
+    let lifetime_ms = r.u32()?;
+    let (local_tag, peer_tag) = (VerificationTag(r.u32()?), VerificationTag(r.u32()?));
+    let (local_tie_tag, peer_tie_tag) = (r.u32()?, r.u32()?);
+    let (local_initial_tsn, peer_initial_tsn) = (Tsn(r.u32()?), Tsn(r.u32()?));
+    let peer_rwnd = r.u32()?;
+    let (local_port, peer_port) = (r.u16()?, r.u16()?);
+    let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
+    let port = r.u16()?;
+    let ip = r.address()??;
+    let scope = r.u32()?;
+    let source = match ip {
+        IpAddr::V4(_) => SocketAddr::new(ip, port),
+        IpAddr::V6(v6) => core::net::SocketAddrV6::new(v6, port, 0, scope).into(),
+    };
+    let destination = r.address()?;
+    let mut addresses = Vec::new();
+    while !r.0.is_empty() {
+        addresses.push(r.address()??);
+    }
+    Some(Cookie {
+        created,
+        lifetime_ms,
+        local_tag,
+        peer_tag,
+        local_tie_tag,
+        peer_tie_tag,
+        local_port,
+        peer_port,
+        local_initial_tsn,
+        peer_initial_tsn,
+        peer_rwnd,
+        outbound_streams,
+        inbound_streams,
+        source,
+        destination,
+        addresses,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookie() -> Cookie {
+        Cookie {
+            created: Time::from_nanos(5_000_000_000),
+            lifetime_ms: 60_000,
+            local_tag: VerificationTag(1),
+            peer_tag: VerificationTag(2),
+            local_tie_tag: 3,
+            peer_tie_tag: 4,
+            local_port: 5,
+            peer_port: 6,
+            local_initial_tsn: Tsn(7),
+            peer_initial_tsn: Tsn(8),
+            peer_rwnd: 9,
+            outbound_streams: 10,
+            inbound_streams: 11,
+            source: "[fe80::1%0]:9899".parse().unwrap(),
+            destination: Some("10.0.0.1".parse().unwrap()),
+            addresses: vec!["10.0.0.2".parse().unwrap(), "::2".parse().unwrap()],
+        }
+    }
+
+    fn keys() -> CookieKeys {
+        CookieKeys::new([7; 32], Duration::from_secs(120), Time::ZERO)
+    }
+
+    #[test]
+    fn what_was_sealed_opens_unchanged() {
+        let sealed = keys().seal(&cookie());
+        assert!(sealed.len() <= COOKIE_LEN_MAX);
+        assert_eq!(keys().open(&sealed, Time::from_nanos(6_000_000_000)), Ok(cookie()));
+    }
+
+    #[test]
+    fn any_altered_bit_is_refused() {
+        let sealed = keys().seal(&cookie());
+        for bit in 0..sealed.len() * 8 {
+            let mut altered = sealed.clone();
+            altered[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(keys().open(&altered, Time::ZERO), Err(CookieError::Forged), "bit {bit}");
+        }
+        for len in 0..sealed.len() {
+            assert_eq!(keys().open(&sealed[..len], Time::ZERO), Err(CookieError::Forged));
+        }
+    }
+
+    #[test]
+    fn an_old_cookie_is_stale_and_says_by_how_much() {
+        let sealed = keys().seal(&cookie());
+        let late = Time::from_nanos(5_000_000_000) + Duration::from_secs(61);
+        match keys().open(&sealed, late) {
+            Err(CookieError::Stale(inner, by)) => {
+                assert_eq!(*inner, cookie());
+                assert_eq!(by, Duration::from_secs(1));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_cookie_outlives_one_change_of_key_and_not_two() {
+        let mut keys = keys();
+        let sealed = keys.seal(&cookie());
+        assert!(keys.rotation_due(Time::ZERO + Duration::from_secs(120)));
+        keys.rotate([8; 32], Time::ZERO + Duration::from_secs(120));
+        assert!(keys.open(&sealed, Time::from_nanos(6_000_000_000)).is_ok());
+        keys.rotate([9; 32], Time::ZERO + Duration::from_secs(240));
+        assert_eq!(keys.open(&sealed, Time::from_nanos(6_000_000_000)), Err(CookieError::Forged));
+    }
+}

@@ -1,0 +1,174 @@
+//! User data: `send`, `recv`, DATA in, SACK in (RFC 9260 section 6).
+
+use bytes::Bytes;
+use std::sync::Arc;
+
+use strandline_wire::cause::Cause;
+use strandline_wire::chunk::{Data, Sack};
+
+use super::context::Shared;
+use super::offer::encode_cause;
+use super::{Association, State};
+use crate::config::PATHS_MAX;
+use crate::error::SendError;
+use crate::event::{CloseReason, Event, Message, SendInfo};
+use crate::inbound::DataOutcome;
+use crate::outbound::{PathAck, SackOutcome};
+use crate::path::PathSack;
+use crate::time::Time;
+
+impl Association {
+    /// SEND (section 11.1.5).
+    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: Bytes) -> Result<(), SendError> {
+        if !self.state.takes_messages() || self.flags.shutdown_wanted {
+            return Err(SendError::Closed);
+        }
+        let config = Arc::clone(&self.config);
+        self.outbound.push(info, data, &config)?;
+        self.flags.burst_open = true;
+        self.touch_idle(now);
+        Ok(())
+    }
+
+    /// RECEIVE (section 11.1.7).
+    pub(crate) fn recv(&mut self, cx: &mut Shared, now: Time) -> Option<Message> {
+        let before = self.inbound.buffered_bytes();
+        let message = self.inbound.recv();
+        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        if message.is_none() {
+            self.flags.readable_given = false;
+        } else {
+            self.touch_idle(now);
+        }
+        message
+    }
+
+    /// A DATA chunk in a state that accepts it; false ends the packet.
+    pub(super) fn on_data(&mut self, cx: &mut Shared, now: Time, data: &Data<'_>, report: &mut Vec<u8>) -> bool {
+        self.stats.data_received += 1;
+        if data.payload.is_empty() {
+            let causes = encode_cause(&Cause::NoUserData { tsn: data.tsn });
+            self.send_abort(cx, &causes);
+            self.end(cx, now, CloseReason::ProtocolViolation("a DATA chunk without user data"));
+            return false;
+        }
+        let before = self.inbound.buffered_bytes();
+        if cx.received_bytes >= cx.config.receive_bytes_max {
+            return true; // as if lost: the peer sends it again when the applications have read something
+        }
+        let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
+        let after = self.inbound.buffered_bytes();
+        cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
+        match outcome {
+            DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
+            DataOutcome::Duplicate => {
+                // The acknowledgement may have been lost on its way: let it try another one (section 6.4).
+                if let Some(other) = self.paths.alternate(self.sack_path) {
+                    self.sack_path = other;
+                }
+                true
+            }
+            DataOutcome::InvalidStream => {
+                let cause = Cause::InvalidStream { stream: data.stream };
+                Self::report(report, &cause);
+                true
+            }
+            DataOutcome::Violation(what) => {
+                self.violate(cx, now, what);
+                false
+            }
+        }
+    }
+
+    /// SACK (section 6.2.1): allowed from COOKIE-ECHOED on, where data may have gone with the COOKIE ECHO.
+    pub(super) fn on_sack_chunk(&mut self, cx: &mut Shared, now: Time, sack: &Sack<'_>) {
+        if !(self.state.sends_data() || matches!(self.state, State::CookieEchoed(_))) {
+            return;
+        }
+        let mut acks = [PathAck::default(); PATHS_MAX];
+        let outcome = self.outbound.on_sack(now, sack, &mut acks);
+        self.apply_outcome(cx, now, outcome, &acks);
+    }
+
+    /// What an acknowledgement means for the association.
+    pub(super) fn apply_outcome(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        outcome: SackOutcome,
+        acks: &[PathAck; PATHS_MAX],
+    ) {
+        let (cumulative_advanced, in_fast_recovery) = match outcome {
+            SackOutcome::Ignored => return,
+            SackOutcome::Violation(what) => return self.violate(cx, now, what),
+            SackOutcome::Applied {
+                cumulative_advanced,
+                newly_acked,
+                entered_fast_recovery,
+                in_fast_recovery,
+                writable,
+                ..
+            } => {
+                if newly_acked {
+                    self.error_count = 0; // section 8.1
+                }
+                self.stats.fast_recoveries += u32::from(entered_fast_recovery);
+                if writable {
+                    cx.event(self.id, Event::Writable);
+                }
+                (cumulative_advanced, in_fast_recovery)
+            }
+        };
+        self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
+    }
+
+    /// Tells each path what an acknowledgement means for it: flight, RTT, congestion window, T3-rtx, errors.
+    fn apply_acks(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        acks: &[PathAck; PATHS_MAX],
+        cumulative_advanced: bool,
+        in_fast_recovery: bool,
+    ) {
+        let config = Arc::clone(&self.config);
+        for index in self.paths.indices() {
+            let at = usize::from(index.0);
+            let Some(ack) = acks.get(at) else { continue };
+            if ack.is_nothing() {
+                continue;
+            }
+            let path = self.paths.get_mut(index);
+            let mut change = None;
+            if ack.acked_bytes > 0 {
+                let sack = PathSack {
+                    acked_bytes: ack.acked_bytes,
+                    flight_drop: ack.flight_drop,
+                    rtt_sent_at: ack.rtt_sample_sent_at,
+                    lowest_acked: ack.lowest_acked,
+                    cumulative_advanced,
+                    in_fast_recovery,
+                };
+                change = path.on_sack(now, &sack, &config);
+            }
+            if ack.fast_retransmit_loss {
+                path.on_fast_retransmit(now);
+            }
+            path.on_lost(ack.lost_bytes);
+            if ack.reneged {
+                path.flight = path.flight.saturating_add(ack.reneged_bytes);
+                path.start_rtx(now);
+            }
+            let address = path.remote;
+            if let Some(change) = change {
+                cx.event(self.id, Event::PathChanged { address, change });
+            }
+        }
+    }
+
+    /// Data was exchanged: buffers may stay for a while.
+    pub(super) fn touch_idle(&mut self, now: Time) {
+        self.idle_deadline = now + self.config.idle_release;
+    }
+}

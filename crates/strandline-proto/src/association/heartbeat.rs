@@ -1,0 +1,123 @@
+//! HEARTBEAT and HEARTBEAT ACK (RFC 9260 section 8.3), path verification (section 5.4) and path MTU probes
+//! (RFC 8899 section 6.2).
+//!
+//! The Heartbeat Info of ours: which path, the nonce, and when it was sent. Nothing of it is trusted when
+//! it comes back: the nonce must be the one that the path waits for.
+//!
+//! ```text
+//! +------+----------------+----------------+
+//! | path | nonce (8)      | sent at (8)    |
+//! +------+----------------+----------------+
+//! ```
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use strandline_wire::chunk::{Heartbeat, Pad, kind};
+
+use super::Association;
+use super::build::CONTROL_PACKET_LEN_MAX;
+use super::context::{Route, Shared};
+use crate::error::PathError;
+use crate::event::Event;
+use crate::path::{PathIndex, PathState};
+use crate::time::Time;
+
+const INFO_LEN: usize = 17;
+
+fn info(path: PathIndex, nonce: u64, now: Time) -> [u8; INFO_LEN] {
+    let mut bytes = [0; INFO_LEN];
+    bytes[0] = path.0;
+    bytes[1..9].copy_from_slice(&nonce.to_be_bytes());
+    bytes[9..].copy_from_slice(&now.as_nanos().to_be_bytes());
+    bytes
+}
+
+impl Association {
+    /// Answers at once, to the address that it came from, with everything copied (section 8.3).
+    pub(super) fn on_heartbeat(&mut self, cx: &mut Shared, value: &[u8], source: SocketAddr) {
+        let answers = self.state.sends_data() || matches!(self.state, super::State::CookieEchoed(_));
+        if !answers {
+            return;
+        }
+        let local = self.paths.by_address(source.ip()).and_then(|index| self.paths.get(index).local);
+        let route = Route { destination: source, source: local };
+        let ports = self.ports();
+        let size = (value.len() + 20).max(CONTROL_PACKET_LEN_MAX);
+        cx.control.push(route, size, |buffer| {
+            let mut packet = ports.packet(buffer);
+            let Some(place) = packet.push_raw(kind::HEARTBEAT_ACK, 0, value.len()) else { return 0 };
+            place.copy_from_slice(value);
+            packet.finish()
+        });
+    }
+
+    /// An answer counts only for the nonce that its path waits for.
+    pub(super) fn on_heartbeat_ack(&mut self, cx: &mut Shared, now: Time, ack: &Heartbeat<'_>) {
+        if self.state.in_setup() {
+            return;
+        }
+        let Ok(info) = <[u8; INFO_LEN]>::try_from(ack.info) else { return };
+        let Ok(nonce) = <[u8; 8]>::try_from(&info[1..9]) else { return };
+        let nonce = u64::from_be_bytes(nonce);
+        let index = PathIndex(info[0]);
+        if usize::from(index.0) >= self.paths.len() {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        let random = cx.rng_word();
+        let path = self.paths.get_mut(index);
+        let Some(answer) = path.on_heartbeat_ack(now, nonce, random, &config) else { return };
+        let address = path.remote;
+        self.error_count = 0;
+        self.flags.burst_open |= answer.mtu_rose;
+        if let Some(change) = answer.change {
+            cx.event(self.id, Event::PathChanged { address, change });
+        }
+    }
+
+    /// Sends a HEARTBEAT on a path.
+    pub(super) fn send_heartbeat(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        let nonce = cx.nonce();
+        let random = cx.rng_word();
+        let config = Arc::clone(&self.config);
+        self.paths.get_mut(index).on_heartbeat_sent(now, nonce, random, &config);
+        self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
+    }
+
+    /// Sends a path MTU probe: a HEARTBEAT filled up with PAD, with IP fragmentation forbidden.
+    pub(super) fn send_mtu_probe(&mut self, cx: &mut Shared, now: Time, index: PathIndex, size: usize) {
+        let nonce = cx.nonce();
+        self.paths.get_mut(index).pmtu.on_probe_sent(now, nonce);
+        let route = self.route(index);
+        let ports = self.ports();
+        let info = info(index, nonce, now);
+        cx.control.push(route, size, |buffer| {
+            let mut packet = ports.packet(buffer);
+            if !packet.push(&Heartbeat { info: &info }) {
+                return 0;
+            }
+            let rest = packet.remaining().saturating_sub(4);
+            if packet.push(&Pad { padding_len: rest }) { packet.finish() } else { 0 }
+        });
+    }
+
+    /// REQUEST HEARTBEAT (section 11.1.10).
+    pub(crate) fn request_heartbeat(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        index: PathIndex,
+    ) -> Result<(), PathError> {
+        if !self.state.heartbeats() {
+            return Err(PathError::UnknownAssociation);
+        }
+        self.send_heartbeat(cx, now, index);
+        Ok(())
+    }
+
+    /// True if the path may carry more than heartbeats.
+    pub(super) fn is_confirmed(&self, index: PathIndex) -> bool {
+        self.paths.get(index).state != PathState::Unconfirmed
+    }
+}

@@ -1,0 +1,146 @@
+//! Reading a peer's INIT or INIT ACK (RFC 9260 sections 3.3.2, 3.3.3 and 5.1.1 to 5.1.2): what it offers, or why it
+//! cannot be accepted.
+
+use core::net::IpAddr;
+
+use strandline_wire::UnrecognisedAction;
+use strandline_wire::cause::{Cause, MissingParameters};
+use strandline_wire::chunk::Init;
+use strandline_wire::number::{Tsn, VerificationTag};
+use strandline_wire::parameter::{Parameter, RawParameter};
+use strandline_wire::TlvWriter;
+
+use super::context::acceptable;
+use crate::config::PATHS_MAX;
+
+/// The least window an INIT may advertise (section 3.3.2).
+pub(crate) const A_RWND_MIN: u32 = 1500;
+/// Unrecognised parameters reported back, bytes at most: they share a packet with the State Cookie.
+const REPORT_LEN_MAX: usize = 300;
+
+/// What INIT or INIT ACK says.
+#[derive(Debug)]
+pub(crate) struct Offer<'a> {
+    pub(crate) tag: VerificationTag,
+    pub(crate) a_rwnd: u32,
+    pub(crate) outbound_streams: u16,
+    pub(crate) inbound_streams: u16,
+    pub(crate) initial_tsn: Tsn,
+    /// Addresses named besides the packet's source, without duplicates.
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) cookie: Option<&'a [u8]>,
+    pub(crate) preservative_ms: u32,
+    /// Parameters to report back, each whole and padded.
+    pub(crate) unrecognised: Vec<u8>,
+}
+
+/// Why an offer is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Without an answer.
+    Silently,
+    /// With an ABORT that carries these causes. `reflected`: the Initiate Tag was 0, so the answer reflects the
+    /// packet's own tag.
+    Abort { causes: Vec<u8>, tag: VerificationTag, reflected: bool },
+}
+
+/// Reads and checks an INIT (`is_ack` false) or INIT ACK that came from `source`.
+pub(crate) fn read<'a>(
+    init: &Init<'a>,
+    is_ack: bool,
+    source: IpAddr,
+    supports: impl Fn(IpAddr) -> bool,
+) -> Result<Offer<'a>, Refusal> {
+    let tag = init.initiate_tag;
+    if tag.0 == 0 {
+        // An INIT with tag 0 has no tag to answer to (section 3.3.2: discarded); an INIT ACK ends the set-up.
+        return Err(if is_ack { refuse(&Cause::ProtocolViolation(b""), tag, true) } else { Refusal::Silently });
+    }
+    if init.a_rwnd < A_RWND_MIN || init.outbound_streams == 0 || init.inbound_streams == 0 {
+        return Err(refuse(&Cause::InvalidMandatoryParameter, tag, false));
+    }
+    let mut offer = Offer {
+        tag,
+        a_rwnd: init.a_rwnd,
+        outbound_streams: init.outbound_streams,
+        inbound_streams: init.inbound_streams,
+        initial_tsn: init.initial_tsn,
+        addresses: Vec::new(),
+        cookie: None,
+        preservative_ms: 0,
+        unrecognised: Vec::new(),
+    };
+    for raw in init.parameters.iter() {
+        let Ok(raw) = raw else {
+            return Err(refuse(&Cause::ProtocolViolation(b"parameter length"), tag, false));
+        };
+        if !read_parameter(&mut offer, &raw, source, &supports)? {
+            break;
+        }
+    }
+    if is_ack && offer.cookie.is_none() {
+        let missing = Cause::MissingParameters(MissingParameters::STATE_COOKIE);
+        return Err(refuse(&missing, tag, false));
+    }
+    Ok(offer)
+}
+
+/// Takes one parameter; false stops the rest (section 3.2.1).
+fn read_parameter<'a>(
+    offer: &mut Offer<'a>,
+    raw: &RawParameter<'a>,
+    source: IpAddr,
+    supports: &impl Fn(IpAddr) -> bool,
+) -> Result<bool, Refusal> {
+    let address = match raw.parse() {
+        Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
+        Ok(Parameter::Ipv6Address(v6)) => IpAddr::V6(v6),
+        Ok(Parameter::StateCookie(cookie)) => {
+            offer.cookie = Some(cookie);
+            return Ok(true);
+        }
+        Ok(Parameter::CookiePreservative { increment_ms }) => {
+            offer.preservative_ms = increment_ms;
+            return Ok(true);
+        }
+        Ok(Parameter::HostName(_)) => {
+            let cause = Cause::UnresolvableAddress(raw.as_bytes());
+            return Err(refuse(&cause, offer.tag, false));
+        }
+        Ok(Parameter::Unknown(_)) => return Ok(unrecognised(offer, raw)),
+        // Supported Address Types limits what we may name, and we name only what our own packets come from; ECN
+        // Capable and Unrecognized Parameter ask for nothing.
+        Ok(_) => return Ok(true),
+        Err(_) => return Err(refuse(&Cause::ProtocolViolation(b"parameter length"), offer.tag, false)),
+    };
+    let fits = offer.addresses.len() < PATHS_MAX - 1 && address != source;
+    if fits && acceptable(address, source) && supports(address) && !offer.addresses.contains(&address) {
+        offer.addresses.push(address);
+    }
+    Ok(true)
+}
+
+fn unrecognised(offer: &mut Offer<'_>, raw: &RawParameter<'_>) -> bool {
+    let action = UnrecognisedAction::of_parameter(raw.kind);
+    let reports = matches!(action, UnrecognisedAction::StopAndReport | UnrecognisedAction::SkipAndReport);
+    let bytes = raw.as_bytes();
+    if reports && offer.unrecognised.len() + bytes.len() + 3 <= REPORT_LEN_MAX {
+        offer.unrecognised.extend_from_slice(bytes);
+        offer.unrecognised.resize(offer.unrecognised.len().next_multiple_of(4), 0);
+    }
+    matches!(action, UnrecognisedAction::Skip | UnrecognisedAction::SkipAndReport)
+}
+
+pub(crate) fn refuse(cause: &Cause<'_>, tag: VerificationTag, reflected: bool) -> Refusal {
+    Refusal::Abort { causes: encode_cause(cause), tag, reflected }
+}
+
+/// One cause as bytes, padded; a cause that quotes too much is left out.
+pub(crate) fn encode_cause(cause: &Cause<'_>) -> Vec<u8> {
+    let mut buffer = vec![0; 1024];
+    let mut writer = TlvWriter::new(&mut buffer);
+    let _ = writer.push(cause);
+    let len = writer.len().next_multiple_of(4).min(buffer.len());
+    buffer.truncate(len);
+    buffer
+}

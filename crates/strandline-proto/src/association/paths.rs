@@ -1,0 +1,55 @@
+//! What reaches a path from outside: ICMP and configuration.
+
+use std::sync::Arc;
+
+use super::Association;
+use super::context::Shared;
+use crate::config::AssociationConfig;
+use crate::event::Event;
+use crate::path::PathIndex;
+use crate::time::Time;
+
+impl Association {
+    /// A router cannot carry packets of this size (RFC 9260 section 10 rule ICMP7): what is in flight was too large
+    /// and goes again, in IP fragments where a chunk was made for the larger size.
+    pub(crate) fn on_packet_too_big(&mut self, now: Time, index: PathIndex, mtu: u32) {
+        let path = self.paths.get_mut(index);
+        if path.on_packet_too_big(now, mtu) && path.flight > 0 {
+            path.stop_rtx();
+            let marked = self.outbound.on_timeout(index.0);
+            self.paths.get_mut(index).on_lost(marked);
+            self.flags.burst_open = true;
+        }
+    }
+
+    /// A destination cannot be reached, says a router: an error of the path (rule ICMP9).
+    pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, index: PathIndex) {
+        let config = Arc::clone(&self.config);
+        let path = self.paths.get_mut(index);
+        if let Some(change) = path.on_error(&config) {
+            let address = path.remote;
+            cx.event(self.id, Event::PathChanged { address, change });
+        }
+    }
+
+    /// SET PROTOCOL PARAMETERS (section 11.1.13).
+    pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
+        self.config = Arc::clone(&config);
+        self.flags.burst_open = true;
+        for index in self.paths.indices() {
+            let random = cx.rng_word();
+            self.paths.get_mut(index).on_configure(now, random, &config);
+        }
+        if self.state.heartbeats() {
+            self.start_heartbeats(cx, now);
+        }
+    }
+
+    /// Bytes that `send` would take.
+    pub(crate) fn send_space(&self) -> usize {
+        if !self.state.takes_messages() {
+            return 0;
+        }
+        (self.config.send_buffer as usize).saturating_sub(self.outbound.buffered_bytes())
+    }
+}

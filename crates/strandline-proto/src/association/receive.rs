@@ -1,0 +1,214 @@
+//! The way in: a packet whose tag and source address have been checked, chunk by chunk.
+
+use core::net::SocketAddr;
+
+use strandline_wire::cause::{Cause, code};
+use strandline_wire::chunk::{self, Chunk, Data, kind};
+use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
+
+use super::context::Shared;
+use super::offer::encode_cause;
+use super::{Association, State};
+use crate::event::{CloseReason, Event};
+use crate::path::PathIndex;
+use crate::time::Time;
+
+/// Bytes of unrecognised chunks and causes reported for one packet, at most.
+const REPORT_LEN_MAX: usize = 1024;
+
+/// What a packet did, gathered over its chunks.
+#[derive(Default)]
+struct Seen {
+    data: bool,
+    immediate: bool,
+    /// Causes for one ERROR in answer.
+    report: Vec<u8>,
+}
+
+impl Association {
+    /// Handles a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK.
+    pub(crate) fn handle_packet(&mut self, cx: &mut Shared, now: Time, packet: &Packet<'_>, source: SocketAddr) {
+        self.stats.packets_received += 1;
+        self.flags.burst_open = true;
+        let from = self.paths.by_address(source.ip());
+        if let Some(index) = from {
+            self.learn_port(index, source);
+        }
+        let mut seen = Seen::default();
+        for raw in packet.chunks() {
+            let Ok(raw) = raw else {
+                // A length that points outside the packet: what came before it stands (section 6.10, 8.4).
+                break;
+            };
+            if !self.handle_chunk(cx, now, &raw, source, from.unwrap_or_default(), &mut seen) {
+                break;
+            }
+            if self.state.is_closed() {
+                return;
+            }
+        }
+        self.after_packet(cx, now, from, &seen);
+    }
+
+    /// RFC 6951 section 5.4: the encapsulation port follows the peer's packets.
+    fn learn_port(&mut self, index: PathIndex, source: SocketAddr) {
+        let path = self.paths.get_mut(index);
+        if path.remote.port() != source.port() {
+            path.remote.set_port(source.port());
+        }
+    }
+
+    /// One chunk; false ends the packet.
+    fn handle_chunk(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        raw: &RawChunk<'_>,
+        source: SocketAddr,
+        from: PathIndex,
+        seen: &mut Seen,
+    ) -> bool {
+        if raw.kind == kind::HEARTBEAT {
+            // Whatever its content is, it goes back unchanged.
+            self.on_heartbeat(cx, raw.value, source);
+            return true;
+        }
+        let parsed = match raw.parse() {
+            Ok(parsed) => parsed,
+            Err(_) => {
+                self.violate(cx, now, "a chunk with a wrong length");
+                return false;
+            }
+        };
+        match parsed {
+            Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
+            Chunk::Sack(sack) => self.on_sack_chunk(cx, now, &sack),
+            Chunk::InitAck(init) => {
+                self.on_init_ack(cx, now, &init, source);
+                return false; // must be alone in its packet (section 5.1)
+            }
+            Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(cx, now, &heartbeat),
+            Chunk::Abort(abort) => {
+                self.on_abort(cx, now, &abort);
+                return false;
+            }
+            Chunk::Error(error) => self.on_error_chunk(cx, now, &error),
+            Chunk::CookieAck => self.on_cookie_ack(cx, now),
+            Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
+            Chunk::ShutdownAck => {
+                self.on_shutdown_ack(cx, now, from);
+                return false;
+            }
+            Chunk::ShutdownComplete(complete) => {
+                self.on_shutdown_complete(cx, now, &complete);
+                return false;
+            }
+            Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
+            // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. ECN is not
+            // negotiated, and padding says nothing.
+            Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
+        }
+        true
+    }
+
+    fn on_data_chunk(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        data: &Data<'_>,
+        from: PathIndex,
+        seen: &mut Seen,
+    ) -> bool {
+        if !self.state.receives_data() {
+            return true; // section 6
+        }
+        seen.data = true;
+        seen.immediate |= data.immediate;
+        self.sack_path = from;
+        self.on_data(cx, now, data, &mut seen.report)
+    }
+
+    /// The two high bits tell what to do with what we don't know (section 3.2).
+    fn on_unknown(raw: &RawChunk<'_>, seen: &mut Seen) -> bool {
+        let action = raw.unrecognised_action();
+        let reports = matches!(action, UnrecognisedAction::StopAndReport | UnrecognisedAction::SkipAndReport);
+        if reports {
+            let bytes = raw.as_bytes();
+            let quoted = bytes.get(..REPORT_LEN_MAX / 2).unwrap_or(bytes);
+            Self::report(&mut seen.report, &Cause::UnrecognisedChunk(quoted));
+        }
+        matches!(action, UnrecognisedAction::Skip | UnrecognisedAction::SkipAndReport)
+    }
+
+    /// Adds a cause to the ERROR that answers this packet, as far as there is room.
+    pub(super) fn report(report: &mut Vec<u8>, cause: &Cause<'_>) {
+        let encoded = encode_cause(cause);
+        if report.len() + encoded.len() <= REPORT_LEN_MAX {
+            report.extend_from_slice(&encoded);
+        }
+    }
+
+    /// ERROR (section 3.3.10): only a Stale Cookie changes anything; the others are for the application to know.
+    fn on_error_chunk(&mut self, cx: &mut Shared, now: Time, error: &chunk::Error<'_>) {
+        for raw in error.causes.iter() {
+            let Ok(raw) = raw else { return };
+            if raw.code == code::STALE_COOKIE {
+                self.on_stale_cookie(cx, now);
+            } else if !self.state.in_setup() || raw.code != code::UNRECOGNISED_PARAMETERS {
+                cx.event_if_room(self.id, Event::PeerError { code: raw.code });
+            }
+        }
+    }
+
+    /// What a whole packet causes: acknowledgement, report, shutdown progress, messages for the application.
+    fn after_packet(&mut self, cx: &mut Shared, now: Time, from: Option<PathIndex>, seen: &Seen) {
+        if !seen.report.is_empty() && !matches!(self.state, State::CookieWait(_)) {
+            let causes = strandline_wire::cause::Causes::new(&seen.report);
+            self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
+        }
+        if seen.data {
+            let config = std::sync::Arc::clone(&self.config);
+            let shutting_down = matches!(self.state, State::ShutdownSent);
+            self.inbound.on_packet_end(now, seen.immediate || shutting_down, &config);
+            if shutting_down {
+                self.answer_data_with_shutdown(cx, now);
+            }
+            self.announce_readable(cx);
+            self.touch_idle(now);
+        }
+        if matches!(self.state, State::ShutdownSent) && from.is_some() {
+            // Any packet of the peer gives it time to send what it has queued (section 9.2).
+            self.shutdown_count = 0;
+            self.restart_t2(now);
+        }
+        self.progress_shutdown(cx, now);
+    }
+
+    /// `Readable` once until the application has drained what there is.
+    pub(super) fn announce_readable(&mut self, cx: &mut Shared) {
+        if !self.flags.readable_given && self.inbound.readable() {
+            self.flags.readable_given = true;
+            cx.event(self.id, Event::Readable);
+        }
+    }
+
+    /// The peer broke the protocol: ABORT with Protocol Violation (section 3.3.10.13).
+    pub(super) fn violate(&mut self, cx: &mut Shared, now: Time, what: &'static str) {
+        if matches!(self.state, State::CookieWait(_)) {
+            return; // nothing has been agreed on: anybody may have sent this
+        }
+        let causes = encode_cause(&Cause::ProtocolViolation(what.as_bytes()));
+        self.send_abort(cx, &causes);
+        self.end(cx, now, CloseReason::ProtocolViolation(what));
+    }
+}
+
+/// True if the packet's first chunk is of this type.
+pub(crate) fn starts_with(packet: &Packet<'_>, wanted: u8) -> bool {
+    matches!(packet.chunks().next(), Some(Ok(raw)) if raw.kind == wanted)
+}
+
+/// True if the packet has an ABORT anywhere (section 8.4 rule 2).
+pub(crate) fn has_abort(packet: &Packet<'_>) -> bool {
+    packet.chunks().flatten().any(|raw| raw.kind == kind::ABORT)
+}

@@ -1,0 +1,86 @@
+//! Snapshots for the application: STATUS (RFC 9260 section 11.1.8) and memory.
+
+use core::mem::size_of;
+
+use super::{Association, Flags, State};
+use crate::congestion::Controller;
+use crate::path::PathState;
+use crate::stats::{MemoryReport, PathStatus, Reachability, Status};
+
+impl Association {
+    /// STATUS.
+    pub(crate) fn status(&self) -> Status {
+        Status {
+            state: self.state.name(),
+            local_port: self.local_port,
+            peer_port: self.peer_port,
+            local_tag: self.local_tag,
+            peer_tag: self.peer_tag,
+            outbound_streams: self.outbound.streams(),
+            inbound_streams: self.inbound.streams(),
+            primary: self.paths.get(self.paths.primary()).remote,
+            peer_rwnd: self.outbound.peer_rwnd(),
+            a_rwnd: self.inbound.a_rwnd(),
+            send_buffered: self.outbound.buffered_bytes(),
+            in_flight: self.paths.iter().map(|(_, path)| path.flight).sum(),
+            receive_buffered: self.inbound.buffered_bytes(),
+            error_count: self.error_count,
+            stats: self.stats,
+        }
+    }
+
+    /// Every path.
+    pub(crate) fn path_status(&self) -> Vec<PathStatus> {
+        let primary = self.paths.primary();
+        let one = |(index, path): (crate::path::PathIndex, &crate::path::Path)| PathStatus {
+            address: path.remote,
+            state: match path.state {
+                PathState::Unconfirmed => Reachability::Unconfirmed,
+                PathState::Active => Reachability::Active,
+                PathState::Inactive => Reachability::Inactive,
+            },
+            primary: index == primary,
+            cwnd: path.congestion.window(),
+            ssthresh: path.congestion.slow_start_threshold(),
+            flight: path.flight,
+            srtt: path.rto.srtt(),
+            rto: path.rto.rto(),
+            mtu: path.pmtu.mtu(),
+            error_count: path.error_count,
+        };
+        self.paths.iter().map(one).collect()
+    }
+
+    /// Memory of the association itself; the endpoint adds its tables.
+    pub(crate) fn memory(&self) -> MemoryReport {
+        let setup = match &self.state {
+            State::CookieWait(setup) | State::CookieEchoed(setup) => {
+                size_of::<super::state::Setup>() + setup.cookie.capacity() + setup.report.capacity()
+            }
+            _ => 0,
+        };
+        let inline = size_of::<crate::inbound::Inbound>()
+            + size_of::<crate::outbound::Outbound>()
+            + size_of::<crate::path::PathSet>();
+        let items = vec![
+            ("association: state, tags, timers, counters", size_of::<Self>() - inline),
+            ("paths: the first, with window, RTO, heartbeat, MTU", size_of::<crate::path::PathSet>()),
+            ("paths: further ones", self.paths.heap_bytes()),
+            ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),
+            ("inbound: gap map, reassembly, streams, messages", self.inbound.heap_bytes()),
+            ("outbound: TSN, window, recovery state", size_of::<crate::outbound::Outbound>()),
+            ("outbound: queues, outstanding, streams", self.outbound.heap_bytes()),
+            ("set-up: cookie", setup),
+        ];
+        MemoryReport { items }
+    }
+
+    /// True while it is in the endpoint's queue of those with something to send.
+    pub(crate) fn flags_mut(&mut self) -> &mut Flags {
+        &mut self.flags
+    }
+
+    pub(crate) fn flags(&self) -> Flags {
+        self.flags
+    }
+}

@@ -1,0 +1,144 @@
+//! A COOKIE ECHO for an association that exists (RFC 9260 section 5.2.4): restart, collision, late and duplicate
+//! cookies.
+
+use std::sync::Arc;
+
+use strandline_wire::cause::{Causes, Cause};
+use strandline_wire::chunk;
+use strandline_wire::number::VerificationTag;
+
+use super::context::Shared;
+use super::cookie::Cookie;
+use super::offer::encode_cause;
+use super::setup::paths_of;
+use super::{Association, State};
+use crate::event::Event;
+use crate::outbound::Outbound;
+use crate::path::{Path, PathIndex};
+use crate::time::Time;
+
+/// What Table 12 says to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CookieAction {
+    /// A: the peer restarted.
+    Restart,
+    /// B: both sides set up at once, and the peer chose a new tag.
+    Collision,
+    /// C and every case that the table does not have.
+    Discard,
+    /// D: a duplicate, or the end of a plain collision.
+    Duplicate,
+}
+
+impl Association {
+    /// Looks up Table 12.
+    pub(crate) fn classify(&self, cx: &Shared, cookie: &Cookie) -> CookieAction {
+        let local = cookie.local_tag == self.local_tag;
+        let peer = cookie.peer_tag == self.peer_tag;
+        let ties = cx.tie_tags(self.local_tag, self.peer_tag) == (cookie.local_tie_tag, cookie.peer_tie_tag);
+        match (local, peer) {
+            (false, false) if ties => CookieAction::Restart,
+            (true, false) => CookieAction::Collision,
+            (true, true) => CookieAction::Duplicate,
+            _ => CookieAction::Discard,
+        }
+    }
+
+    /// True if the cookie's tags are the association's: then its age does not matter (section 5.2.4 step 3).
+    pub(crate) fn matches_tags(&self, cookie: &Cookie) -> bool {
+        cookie.local_tag == self.local_tag && cookie.peer_tag == self.peer_tag
+    }
+
+    /// Applies an action to the association; true if the rest of the packet (DATA after the COOKIE ECHO) is to be
+    /// taken as well.
+    pub(crate) fn on_cookie_echo(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        cookie: &Cookie,
+        action: CookieAction,
+    ) -> bool {
+        match action {
+            CookieAction::Discard => return false,
+            CookieAction::Restart => {
+                if matches!(self.state, State::ShutdownAckSent) {
+                    self.refuse_restart(cx, now, cookie.peer_tag);
+                    return false;
+                }
+                self.restart(cx, now, cookie);
+            }
+            CookieAction::Collision => self.collide(cx, now, cookie),
+            CookieAction::Duplicate => {
+                if matches!(self.state, State::CookieEchoed(_)) {
+                    self.establish(cx, now);
+                }
+            }
+        }
+        let from = self.paths.by_address(cookie.source.ip()).filter(|index| self.is_confirmed(*index));
+        self.control_path = from.unwrap_or(self.control_path);
+        self.flags.cookie_ack_due = true;
+        true
+    }
+
+    /// Action A in SHUTDOWN-ACK-SENT: no new association; SHUTDOWN ACK again, and an ERROR.
+    fn refuse_restart(&mut self, cx: &mut Shared, now: Time, tag: VerificationTag) {
+        self.send_shutdown_ack(cx, now);
+        let causes = encode_cause(&Cause::CookieWhileShuttingDown);
+        let ports = super::build::Ports { tag, ..self.ports() };
+        let error = chunk::Error { causes: Causes::new(&causes) };
+        super::build::control_packet(&mut cx.control, self.route(self.control_path), ports, &error);
+    }
+
+    /// Action A: as if an ABORT and a new COOKIE ECHO had come, but the application keeps its association. What had
+    /// been received whole is still there to be read; what had not been acknowledged is reported.
+    fn restart(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
+        self.fail_queued(cx);
+        let config = Arc::clone(&self.config);
+        let before = self.inbound.buffered_bytes();
+        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer);
+        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
+        self.paths = paths_of(cx, now, &config, cookie);
+        self.local_tag = cookie.local_tag;
+        self.peer_tag = cookie.peer_tag;
+        self.initial_tsn = cookie.local_initial_tsn;
+        self.state = State::Established;
+        self.control_deadline = Time::MAX;
+        self.guard_deadline = Time::MAX;
+        self.probe_deadline = Time::MAX;
+        self.error_count = 0;
+        self.shutdown_count = 0;
+        self.sack_path = PathIndex(0);
+        self.control_path = PathIndex(0);
+        self.flags.shutdown_wanted = false;
+        self.start_heartbeats(cx, now);
+        self.touch_idle(now);
+        cx.stats.restarts += 1;
+        cx.event(self.id, Event::Restarted);
+        cx.event(self.id, Event::Writable);
+        self.announce_readable(cx);
+    }
+
+    /// Action B: our tag stands, the peer's is the cookie's.
+    fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
+        self.peer_tag = cookie.peer_tag;
+        if !self.state.in_setup() {
+            return;
+        }
+        let config = Arc::clone(&self.config);
+        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer);
+        for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
+            cx.event(self.id, Event::SendFailed(failed));
+        }
+        let overhead = cx.config.encapsulation_overhead;
+        let named = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
+        for ip in named {
+            if self.paths.by_address(ip).is_none() {
+                let remote = core::net::SocketAddr::new(ip, cookie.source.port());
+                let _ = self.paths.add(Path::new(remote, None, &config, overhead, now));
+            }
+        }
+        self.establish(cx, now);
+    }
+}

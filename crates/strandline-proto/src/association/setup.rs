@@ -1,0 +1,363 @@
+//! Establishment (RFC 9260 section 5.1): INIT, INIT ACK, COOKIE ECHO, COOKIE ACK, and the Stale Cookie error of
+//! section 5.2.6. The listener's side until the cookie comes back is stateless and stands in `endpoint::listen`.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::sync::Arc;
+
+use strandline_wire::cause::Cause;
+use strandline_wire::chunk::{Init, InitAck};
+use strandline_wire::number::VerificationTag;
+use strandline_wire::parameter::{Parameter, Parameters};
+use strandline_wire::TlvWriter;
+
+use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
+use super::context::{Route, Shared};
+use super::cookie::Cookie;
+use super::offer::{Offer, Refusal, read};
+use super::state::{Setup, State};
+use super::{Association, Flags};
+use crate::config::AssociationConfig;
+use crate::event::{AssociationId, CloseReason, Event};
+use crate::inbound::Inbound;
+use crate::outbound::Outbound;
+use crate::path::{Path, PathIndex, PathSet, PathState};
+use crate::stats::AssociationStats;
+use crate::time::Time;
+
+/// Restarts of the set-up after Stale Cookie errors before giving up.
+const STALE_MAX: u8 = 3;
+/// A peer may ask for a cookie that lives this much longer, at most.
+pub(crate) const PRESERVATIVE_MAX: Duration = Duration::from_secs(30);
+
+/// What a new association of ours starts from.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) id: AssociationId,
+    pub(crate) config: Arc<AssociationConfig>,
+    pub(crate) local_port: u16,
+    pub(crate) peer_port: u16,
+    pub(crate) local_tag: VerificationTag,
+    /// The peer's addresses; the first is the primary path.
+    pub(crate) remotes: Vec<SocketAddr>,
+}
+
+/// Encodes the parameters of INIT or INIT ACK: addresses, then `extra` as it is.
+fn parameters<'b>(buffer: &'b mut [u8], cx: &Shared, peer: IpAddr, more: &[Parameter<'_>]) -> &'b [u8] {
+    let mut writer = TlvWriter::new(buffer);
+    for address in cx.local_addresses_for(peer) {
+        let parameter = match address {
+            IpAddr::V4(v4) => Parameter::Ipv4Address(v4),
+            IpAddr::V6(v6) => Parameter::Ipv6Address(v6),
+        };
+        let _ = writer.push(&parameter);
+    }
+    for parameter in more {
+        let _ = writer.push(parameter);
+    }
+    writer.finish()
+}
+
+/// Queues an INIT or INIT ACK. `unrecognised` holds whole parameters to be reported.
+pub(crate) fn init_packet(
+    cx: &mut Shared,
+    route: Route,
+    ports: Ports,
+    init: Init<'_>,
+    is_ack: bool,
+    more: &[Parameter<'_>],
+) {
+    let mut buffer = [0; CONTROL_PACKET_LEN_MAX - 32];
+    let parameters = Parameters::new(parameters(&mut buffer, cx, route.destination.ip(), more));
+    let init = Init { parameters, ..init };
+    let queue = if is_ack { &mut cx.replies } else { &mut cx.control };
+    queue.push(route, CONTROL_PACKET_LEN_MAX, |out| {
+        let mut packet = ports.packet(out);
+        let pushed = if is_ack { packet.push(&InitAck(init)) } else { packet.push(&init) };
+        if pushed { packet.finish() } else { 0 }
+    });
+}
+
+impl Association {
+    /// Builds the TCB and sends INIT (section 5.1 A).
+    pub(crate) fn open(cx: &mut Shared, now: Time, opening: Opening) -> Self {
+        let Opening { id, config, local_port, peer_port, local_tag, remotes } = opening;
+        let overhead = cx.config.encapsulation_overhead;
+        let initial_tsn = cx.random_tsn();
+        let mut new_path = |remote: SocketAddr| {
+            let mut path = Path::new(remote, None, &config, overhead, now);
+            // Addresses from the application are confirmed (section 5.4 rule 1).
+            let _ = path.confirm();
+            path
+        };
+        let mut remotes = remotes.into_iter();
+        // `connect` refuses an empty list; an unspecified address here would only never be answered.
+        let primary = remotes.next().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+        let mut paths = PathSet::new(new_path(primary));
+        for remote in remotes {
+            let _ = paths.add(new_path(remote));
+        }
+        let mut association = Self {
+            id,
+            state: State::CookieWait(Box::new(Setup {
+                attempts: 0,
+                stale: 0,
+                preservative_ms: 0,
+                sent_at: now,
+                cookie: Vec::new(),
+                report: Vec::new(),
+            })),
+            local_tag,
+            peer_tag: VerificationTag(0),
+            local_port,
+            peer_port,
+            inbound: Inbound::new(initial_tsn, config.inbound_streams_max, config.receive_buffer),
+            outbound: Outbound::new(initial_tsn, 0, config.outbound_streams),
+            paths,
+            stats: AssociationStats::default(),
+            initial_tsn,
+            control_deadline: Time::MAX,
+            guard_deadline: Time::MAX,
+            idle_deadline: Time::MAX,
+            probe_deadline: Time::MAX,
+            error_count: 0,
+            shutdown_count: 0,
+            sack_path: PathIndex(0),
+            control_path: PathIndex(0),
+            flags: Flags::default(),
+            config,
+        };
+        association.send_init(cx, now);
+        association
+    }
+
+    /// Sends INIT on the control path and starts T1-init.
+    pub(super) fn send_init(&mut self, cx: &mut Shared, now: Time) {
+        let State::CookieWait(setup) = &mut self.state else { return };
+        setup.sent_at = now;
+        let preservative = Parameter::CookiePreservative { increment_ms: setup.preservative_ms };
+        let more = if setup.preservative_ms > 0 { &[preservative][..] } else { &[] };
+        let init = self.own_init(self.local_tag);
+        let ports = Ports { tag: VerificationTag(0), ..self.ports() };
+        init_packet(cx, self.route(self.control_path), ports, init, false, more);
+        let path = self.paths.get_mut(self.control_path);
+        path.on_control_sent(now);
+        self.control_deadline = now + path.rto.rto();
+    }
+
+    /// What our INIT says, apart from parameters.
+    pub(crate) fn own_init(&self, tag: VerificationTag) -> Init<'static> {
+        Init {
+            initiate_tag: tag,
+            a_rwnd: self.config.receive_buffer,
+            outbound_streams: self.config.outbound_streams,
+            inbound_streams: self.config.inbound_streams_max,
+            initial_tsn: self.initial_tsn,
+            parameters: Parameters::new(&[]),
+        }
+    }
+
+    /// INIT ACK (section 5.1 C). It may come from any address of a multi-homed peer.
+    pub(super) fn on_init_ack(&mut self, cx: &mut Shared, now: Time, init: &Init<'_>, source: SocketAddr) {
+        if !matches!(self.state, State::CookieWait(_)) {
+            return; // section 5.2.3
+        }
+        let family = source.is_ipv4();
+        let any = cx.config.local_addresses.len() > 1;
+        let offer = match read(init, true, source.ip(), |a| any || a.is_ipv4() == family) {
+            Ok(offer) => offer,
+            Err(Refusal::Silently) => return,
+            Err(Refusal::Abort { causes, tag, reflected }) => {
+                return self.refuse_init_ack(cx, now, source, &causes, tag, reflected);
+            }
+        };
+        self.peer_tag = offer.tag;
+        self.adopt_addresses(cx, now, &offer, source);
+        self.adopt_numbers(cx, &offer);
+        let State::CookieWait(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
+        let mut setup = setup;
+        // The INIT answered is a round trip measured, unless it had been sent more than once.
+        if setup.attempts == 0 {
+            let rtt = now.since(setup.sent_at);
+            let config = Arc::clone(&self.config);
+            self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
+        }
+        setup.attempts = 0;
+        setup.sent_at = now;
+        setup.cookie = offer.cookie.unwrap_or_default().to_vec();
+        setup.report = offer.unrecognised;
+        self.state = State::CookieEchoed(setup);
+        self.error_count = 0;
+        self.control_deadline = Time::MAX;
+        self.flags.cookie_echo_due = true;
+    }
+
+    fn refuse_init_ack(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        source: SocketAddr,
+        causes: &[u8],
+        tag: VerificationTag,
+        reflected: bool,
+    ) {
+        // An a_rwnd below 1,500 must leave the association as it is (section 3.3.3); T1-init runs on and the
+        // set-up fails by itself if the peer does not learn. Everything else destroys the TCB.
+        let tag = if reflected { self.local_tag } else { tag };
+        let route = Route { destination: source, source: self.paths.get(self.control_path).local };
+        abort_packet(&mut cx.control, route, Ports { tag, ..self.ports() }, causes, reflected);
+        self.end(cx, now, CloseReason::ProtocolViolation("INIT ACK that cannot be accepted"));
+    }
+
+    /// Takes over the peer's addresses from its INIT ACK (section 5.1.2). Those that the application gave stay
+    /// confirmed; others are probed.
+    fn adopt_addresses(&mut self, cx: &Shared, now: Time, offer: &Offer<'_>, source: SocketAddr) {
+        let overhead = cx.config.encapsulation_overhead;
+        let config = Arc::clone(&self.config);
+        for ip in core::iter::once(source.ip()).chain(offer.addresses.iter().copied()) {
+            if self.paths.by_address(ip).is_none() {
+                let remote = SocketAddr::new(ip, source.port());
+                let _ = self.paths.add(Path::new(remote, None, &config, overhead, now));
+            }
+        }
+        // The path that answered carries the COOKIE ECHO, if the application named its address.
+        if let Some(index) = self.paths.by_address(source.ip())
+            && self.paths.get(index).state == PathState::Active
+        {
+            self.control_path = index;
+        }
+    }
+
+    fn adopt_numbers(&mut self, cx: &mut Shared, offer: &Offer<'_>) {
+        let streams_in = offer.outbound_streams.min(self.config.inbound_streams_max);
+        self.inbound = Inbound::new(offer.initial_tsn, streams_in, self.config.receive_buffer);
+        let streams_out = self.config.outbound_streams.min(offer.inbound_streams);
+        for failed in self.outbound.set_peer(offer.a_rwnd, streams_out) {
+            cx.event(self.id, Event::SendFailed(failed));
+        }
+    }
+
+    /// COOKIE ACK (sections 5.1 E and 5.2.5).
+    pub(super) fn on_cookie_ack(&mut self, cx: &mut Shared, now: Time) {
+        if let State::CookieEchoed(setup) = &self.state {
+            if setup.attempts == 0 {
+                let rtt = now.since(setup.sent_at);
+                let config = Arc::clone(&self.config);
+                self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
+            }
+            self.establish(cx, now);
+        }
+    }
+
+    /// Enters ESTABLISHED, from either side.
+    pub(super) fn establish(&mut self, cx: &mut Shared, now: Time) {
+        self.state = State::Established;
+        self.control_deadline = Time::MAX;
+        self.error_count = 0;
+        self.flags.cookie_echo_due = false;
+        // Data that went with the COOKIE ECHO is acknowledged from now on like any other.
+        for index in self.paths.indices() {
+            let path = self.paths.get_mut(index);
+            if path.flight > 0 {
+                path.start_rtx(now);
+            }
+        }
+        self.start_heartbeats(cx, now);
+        self.touch_idle(now);
+        cx.stats.established += 1;
+        let event = Event::Established {
+            incoming: self.flags.incoming,
+            outbound_streams: self.outbound.streams(),
+            inbound_streams: self.inbound.streams(),
+        };
+        cx.event(self.id, event);
+        if self.flags.shutdown_wanted {
+            self.shutdown(cx, now);
+        }
+    }
+
+    /// Builds the listener's association from its cookie (section 5.1.5 step 5).
+    pub(crate) fn accept(
+        cx: &mut Shared,
+        now: Time,
+        id: AssociationId,
+        config: Arc<AssociationConfig>,
+        cookie: &Cookie,
+    ) -> Self {
+        let mut association = Self {
+            id,
+            state: State::Established,
+            local_tag: cookie.local_tag,
+            peer_tag: cookie.peer_tag,
+            local_port: cookie.local_port,
+            peer_port: cookie.peer_port,
+            inbound: Inbound::new(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer),
+            outbound: Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams),
+            paths: paths_of(cx, now, &config, cookie),
+            stats: AssociationStats::default(),
+            initial_tsn: cookie.local_initial_tsn,
+            control_deadline: Time::MAX,
+            guard_deadline: Time::MAX,
+            idle_deadline: Time::MAX,
+            probe_deadline: Time::MAX,
+            error_count: 0,
+            shutdown_count: 0,
+            sack_path: PathIndex(0),
+            control_path: PathIndex(0),
+            flags: Flags { incoming: true, ..Flags::default() },
+            config,
+        };
+        association.flags.cookie_ack_due = true;
+        association.establish(cx, now);
+        association
+    }
+
+    /// A Stale Cookie error for our COOKIE ECHO (section 5.2.6): alternative 3, a new INIT that asks for a longer
+    /// life. `staleness_us` is the peer's measure of the staleness.
+    pub(super) fn on_stale_cookie(&mut self, cx: &mut Shared, now: Time) {
+        let State::CookieEchoed(setup) = &mut self.state else { return };
+        if setup.stale >= STALE_MAX {
+            return self.end(cx, now, CloseReason::TimedOut);
+        }
+        setup.stale += 1;
+        // The round trip just measured and no more than a second beyond it.
+        let rtt = now.since(setup.sent_at);
+        let increment = rtt + rtt.min(Duration::from_secs(1));
+        setup.preservative_ms = u32::try_from(increment.as_millis()).unwrap_or(u32::MAX).max(1);
+        setup.attempts = 0;
+        setup.cookie = Vec::new();
+        let State::CookieEchoed(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
+        self.state = State::CookieWait(setup);
+        self.flags.cookie_echo_due = false;
+        self.retract_cookie_data();
+        self.send_init(cx, now);
+    }
+
+    /// Data that went with a COOKIE ECHO is sent again with the next one.
+    pub(super) fn retract_cookie_data(&mut self) {
+        for index in self.paths.indices() {
+            let marked = self.outbound.on_timeout(index.0);
+            let path = self.paths.get_mut(index);
+            path.on_lost(marked);
+            path.stop_rtx();
+        }
+    }
+
+    /// The causes of an ERROR that goes with the COOKIE ECHO: parameters of the INIT ACK that we did not know.
+    pub(super) fn unrecognised_report(report: &[u8]) -> Vec<u8> {
+        super::offer::encode_cause(&Cause::UnrecognisedParameters(Parameters::new(report)))
+    }
+}
+
+/// The paths that a cookie names. Only the address that the INIT ACK went to is confirmed (section 5.4 rule 2).
+pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cookie: &Cookie) -> PathSet {
+    let overhead = cx.config.encapsulation_overhead;
+    let mut first = Path::new(cookie.source, cookie.destination, config, overhead, now);
+    let _ = first.confirm();
+    let mut paths = PathSet::new(first);
+    for ip in &cookie.addresses {
+        let remote = SocketAddr::new(*ip, cookie.source.port());
+        let _ = paths.add(Path::new(remote, None, config, overhead, now));
+    }
+    paths
+}

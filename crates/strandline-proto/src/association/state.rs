@@ -1,0 +1,97 @@
+//! The association's state (RFC 9260 section 4).
+
+use crate::time::Time;
+
+/// States own the data that only they have, so that an association cannot hold a cookie after set-up.
+///
+/// ```text
+///                 connect                                   COOKIE ECHO (valid)
+///   (none) ------------------> CookieWait      (listener) -----------------------> Established
+///                                  | INIT ACK
+///                                  v
+///                             CookieEchoed ------ COOKIE ACK ------> Established
+///
+///   Established --shutdown()--> ShutdownPending --all acknowledged--> ShutdownSent
+///   Established --SHUTDOWN----> ShutdownReceived --all acknowledged--> ShutdownAckSent
+///   ShutdownSent --SHUTDOWN (both at once)--> ShutdownAckSent
+///   ShutdownSent --SHUTDOWN ACK--> Closed        ShutdownAckSent --SHUTDOWN COMPLETE / SHUTDOWN ACK--> Closed
+///   any --ABORT, too many errors, abort()--> Closed
+/// ```
+#[derive(Debug)]
+pub(crate) enum State {
+    /// INIT sent, T1-init running.
+    CookieWait(Box<Setup>),
+    /// COOKIE ECHO sent, T1-cookie running.
+    CookieEchoed(Box<Setup>),
+    Established,
+    /// The application asked for a shutdown; data is still queued or unacknowledged.
+    ShutdownPending,
+    /// SHUTDOWN sent, T2-shutdown running.
+    ShutdownSent,
+    /// SHUTDOWN received; data is still queued or unacknowledged.
+    ShutdownReceived,
+    /// SHUTDOWN ACK sent, T2-shutdown running.
+    ShutdownAckSent,
+    /// The association has ended: only what had arrived can still be read.
+    Closed,
+}
+
+/// What only an association in set-up needs.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// Retransmissions of INIT or COOKIE ECHO so far.
+    pub(crate) attempts: u16,
+    /// Restarts of the set-up after a Stale Cookie error.
+    pub(crate) stale: u8,
+    /// Cookie Preservative to ask for, milliseconds; 0 for none.
+    pub(crate) preservative_ms: u32,
+    /// When the COOKIE ECHO was first sent: measures the round trip for the preservative and the first RTT.
+    pub(crate) sent_at: Time,
+    /// The peer's State Cookie, once the INIT ACK came.
+    pub(crate) cookie: Vec<u8>,
+    /// Causes to report in an ERROR with the COOKIE ECHO (unrecognised parameters of the INIT ACK).
+    pub(crate) report: Vec<u8>,
+}
+
+impl State {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::CookieWait(_) => "COOKIE-WAIT",
+            Self::CookieEchoed(_) => "COOKIE-ECHOED",
+            Self::Established => "ESTABLISHED",
+            Self::ShutdownPending => "SHUTDOWN-PENDING",
+            Self::ShutdownSent => "SHUTDOWN-SENT",
+            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
+            Self::ShutdownAckSent => "SHUTDOWN-ACK-SENT",
+            Self::Closed => "CLOSED",
+        }
+    }
+
+    /// DATA is accepted (section 6).
+    pub(crate) fn receives_data(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownSent)
+    }
+
+    /// DATA may be sent (section 6), apart from what rides on a COOKIE ECHO.
+    pub(crate) fn sends_data(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+
+    /// The application may give messages.
+    pub(crate) fn takes_messages(&self) -> bool {
+        matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_) | Self::Established)
+    }
+
+    pub(crate) fn in_setup(&self) -> bool {
+        matches!(self, Self::CookieWait(_) | Self::CookieEchoed(_))
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed)
+    }
+
+    /// Paths are probed (section 8.3: until SHUTDOWN or SHUTDOWN ACK was sent).
+    pub(crate) fn heartbeats(&self) -> bool {
+        matches!(self, Self::Established | Self::ShutdownPending | Self::ShutdownReceived)
+    }
+}

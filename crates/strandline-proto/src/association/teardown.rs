@@ -1,0 +1,202 @@
+//! Termination (RFC 9260 section 9): abort, and the graceful shutdown with all its crossings.
+
+use bytes::Bytes;
+
+use strandline_wire::cause::Cause;
+use strandline_wire::chunk::{Abort, Shutdown, ShutdownAck, ShutdownComplete};
+
+use super::build::abort_packet;
+use super::context::Shared;
+use super::offer::encode_cause;
+use super::{Association, State};
+use crate::config::PATHS_MAX;
+use crate::event::{CloseReason, Event};
+use crate::outbound::PathAck;
+use crate::path::PathIndex;
+use crate::time::Time;
+
+/// Bytes of an abort reason that are kept for the application, and sent.
+const REASON_LEN_MAX: usize = 512;
+
+impl Association {
+    /// SHUTDOWN (section 11.1.3): queued data goes first.
+    pub(crate) fn shutdown(&mut self, cx: &mut Shared, now: Time) {
+        match self.state {
+            State::CookieWait(_) | State::CookieEchoed(_) => self.flags.shutdown_wanted = true,
+            State::Established => {
+                self.state = State::ShutdownPending;
+                self.flags.burst_open = true;
+                self.guard_deadline = now + self.config.shutdown_guard();
+                self.progress_shutdown(cx, now);
+            }
+            // Once SHUTDOWN was received the wish is ignored, and twice is no more than once (section 9.2).
+            _ => {}
+        }
+    }
+
+    /// ABORT (section 11.1.4).
+    pub(crate) fn abort(&mut self, cx: &mut Shared, now: Time, reason: &[u8]) {
+        if self.state.is_closed() {
+            return;
+        }
+        let reason = reason.get(..REASON_LEN_MAX).unwrap_or(reason);
+        let causes = encode_cause(&Cause::UserInitiatedAbort(reason));
+        // Before the INIT ACK there is no tag to send it with, and the peer holds no state.
+        if !matches!(self.state, State::CookieWait(_)) {
+            self.send_abort(cx, &causes);
+        }
+        self.end(cx, now, CloseReason::Aborted);
+    }
+
+    /// Sends ABORT to the path in use.
+    pub(super) fn send_abort(&self, cx: &mut Shared, causes: &[u8]) {
+        let path = self.paths.data_path().unwrap_or(self.control_path);
+        abort_packet(&mut cx.control, self.route(path), self.ports(), causes, false);
+    }
+
+    /// An ABORT whose tag was checked.
+    pub(crate) fn on_abort(&mut self, cx: &mut Shared, now: Time, abort: &Abort<'_>) {
+        let (code, reason) = match abort.causes.iter().next() {
+            Some(Ok(cause)) => {
+                let value = cause.value.get(..REASON_LEN_MAX).unwrap_or(cause.value);
+                (cause.code, Bytes::copy_from_slice(value))
+            }
+            _ => (0, Bytes::new()),
+        };
+        self.end(cx, now, CloseReason::PeerAborted { code, reason });
+    }
+
+    /// Leaves for CLOSED: reports what was not delivered, then the end itself.
+    pub(crate) fn end(&mut self, cx: &mut Shared, _now: Time, reason: CloseReason) {
+        if self.state.is_closed() {
+            return;
+        }
+        self.state = State::Closed;
+        self.control_deadline = Time::MAX;
+        self.guard_deadline = Time::MAX;
+        self.idle_deadline = Time::MAX;
+        self.probe_deadline = Time::MAX;
+        self.flags.cookie_echo_due = false;
+        self.flags.cookie_ack_due = false;
+        match reason {
+            CloseReason::Shutdown => cx.stats.shut_down += 1,
+            CloseReason::TimedOut | CloseReason::Unreachable => cx.stats.timed_out += 1,
+            _ => cx.stats.aborted += 1,
+        }
+        self.fail_queued(cx);
+        // What cannot be completed any more is given back; whole messages can still be read.
+        let before = self.inbound.buffered_bytes();
+        self.inbound.close();
+        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        self.announce_readable(cx);
+        cx.event(self.id, Event::Closed(reason));
+    }
+
+    /// SEND FAILURE for everything that was not acknowledged whole.
+    pub(super) fn fail_queued(&mut self, cx: &mut Shared) {
+        for failed in self.outbound.fail_all() {
+            cx.events.push_back((self.id, Event::SendFailed(failed)));
+        }
+        for index in self.paths.indices() {
+            let path = self.paths.get_mut(index);
+            path.flight = 0;
+            path.stop_rtx();
+        }
+    }
+
+    /// Goes on with a shutdown once all data is acknowledged.
+    pub(super) fn progress_shutdown(&mut self, cx: &mut Shared, now: Time) {
+        if !self.outbound.is_empty() {
+            return;
+        }
+        match self.state {
+            State::ShutdownPending => {
+                self.state = State::ShutdownSent;
+                self.stop_heartbeats();
+                self.control_path = self.paths.data_path().unwrap_or(self.control_path);
+                self.send_shutdown(cx, now);
+            }
+            State::ShutdownReceived => {
+                self.state = State::ShutdownAckSent;
+                self.stop_heartbeats();
+                self.control_path = self.paths.data_path().unwrap_or(self.control_path);
+                self.send_shutdown_ack(cx, now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Sends SHUTDOWN and starts T2-shutdown.
+    pub(super) fn send_shutdown(&mut self, cx: &mut Shared, now: Time) {
+        let shutdown = Shutdown { cumulative_tsn: self.inbound.cumulative_tsn() };
+        self.send_control(cx, self.control_path, &shutdown);
+        self.restart_t2(now);
+    }
+
+    pub(super) fn send_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
+        self.send_control(cx, self.control_path, &ShutdownAck);
+        self.restart_t2(now);
+    }
+
+    pub(super) fn restart_t2(&mut self, now: Time) {
+        self.control_deadline = now + self.paths.get(self.control_path).rto.rto();
+    }
+
+    /// In SHUTDOWN-SENT each packet with DATA is answered with SHUTDOWN, and SACK where SHUTDOWN does not say it all.
+    pub(super) fn answer_data_with_shutdown(&mut self, cx: &mut Shared, now: Time) {
+        self.send_shutdown(cx, now);
+        self.inbound.on_cumulative_sent();
+    }
+
+    /// SHUTDOWN (section 9.2).
+    pub(super) fn on_shutdown(&mut self, cx: &mut Shared, now: Time, shutdown: &Shutdown, from: PathIndex) {
+        match self.state {
+            State::Established | State::ShutdownPending | State::ShutdownReceived => {
+                let mut acks = [PathAck::default(); PATHS_MAX];
+                let outcome = self.outbound.on_cumulative(now, shutdown.cumulative_tsn, &mut acks);
+                self.apply_outcome(cx, now, outcome, &acks);
+                if self.state.is_closed() {
+                    return;
+                }
+                if !matches!(self.state, State::ShutdownReceived) {
+                    self.state = State::ShutdownReceived;
+                    if self.guard_deadline == Time::MAX {
+                        self.guard_deadline = now + self.config.shutdown_guard();
+                    }
+                    cx.event(self.id, Event::PeerShutdown);
+                }
+                // The rest of the packet may acknowledge more: `after_packet` sends SHUTDOWN ACK if all is through.
+            }
+            State::ShutdownSent => {
+                // Both shut down at once.
+                self.state = State::ShutdownAckSent;
+                self.control_path = from;
+                self.shutdown_count = 0;
+                self.send_shutdown_ack(cx, now);
+            }
+            State::ShutdownAckSent => self.send_shutdown_ack(cx, now),
+            State::CookieWait(_) | State::CookieEchoed(_) | State::Closed => {}
+        }
+    }
+
+    /// SHUTDOWN ACK. In set-up the endpoint has answered it as out of the blue (section 8.5.1 E).
+    pub(super) fn on_shutdown_ack(&mut self, cx: &mut Shared, now: Time, from: PathIndex) {
+        if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
+            self.send_control(cx, from, &ShutdownComplete { tag_reflected: false });
+            self.end(cx, now, CloseReason::Shutdown);
+        }
+    }
+
+    /// SHUTDOWN COMPLETE whose tag was checked.
+    pub(crate) fn on_shutdown_complete(&mut self, cx: &mut Shared, now: Time, _complete: &ShutdownComplete) {
+        if matches!(self.state, State::ShutdownAckSent) {
+            self.end(cx, now, CloseReason::Shutdown);
+        }
+    }
+
+    /// An INIT in SHUTDOWN-ACK-SENT: the SHUTDOWN COMPLETE was lost (section 9.2).
+    pub(crate) fn resend_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
+        self.send_shutdown_ack(cx, now);
+    }
+}

@@ -1,0 +1,196 @@
+//! Timers: T1-init, T1-cookie, T2-shutdown, T3-rtx of each path, T5-shutdown-guard, heartbeats, path MTU probes, and
+//! the time after which an idle association gives its buffers back.
+
+use std::sync::Arc;
+
+use strandline_wire::cause::Cause;
+
+use super::context::Shared;
+use super::offer::encode_cause;
+use super::{Association, State};
+use crate::event::{CloseReason, Event};
+use crate::path::PathIndex;
+use crate::time::Time;
+
+impl Association {
+    /// Does what is due. Delayed acknowledgements are sent by `transmit`, which asks for the time itself.
+    pub(crate) fn handle_timeout(&mut self, cx: &mut Shared, now: Time) {
+        self.flags.burst_open = true;
+        if self.control_deadline <= now {
+            self.on_control_timer(cx, now);
+        }
+        if self.guard_deadline <= now && !self.state.is_closed() {
+            self.on_guard_timer(cx, now);
+        }
+        if self.idle_deadline <= now {
+            self.on_idle_timer(now);
+        }
+        if self.probe_deadline <= now {
+            self.probe_deadline = Time::MAX;
+            self.outbound.permit_window_probe();
+        }
+        // HB.Max.Burst: so many heartbeats at one opportunity, the others an RTO later.
+        let mut heartbeats = self.config.heartbeat_burst_max;
+        for index in self.paths.indices() {
+            if self.state.is_closed() {
+                return;
+            }
+            self.on_path_timers(cx, now, index, &mut heartbeats);
+        }
+    }
+
+    fn on_control_timer(&mut self, cx: &mut Shared, now: Time) {
+        self.control_deadline = Time::MAX;
+        let attempts_max = self.config.init_retrans_max;
+        match &mut self.state {
+            State::CookieWait(setup) | State::CookieEchoed(setup) => {
+                setup.attempts += 1;
+                if setup.attempts > attempts_max {
+                    return self.end(cx, now, CloseReason::TimedOut);
+                }
+                self.back_off_control_path(cx);
+                if matches!(self.state, State::CookieWait(_)) {
+                    self.send_init(cx, now);
+                } else {
+                    self.retract_cookie_data();
+                    self.flags.cookie_echo_due = true;
+                }
+            }
+            State::ShutdownSent | State::ShutdownAckSent => self.on_t2(cx, now),
+            _ => {}
+        }
+    }
+
+    /// T2-shutdown (section 9.2).
+    fn on_t2(&mut self, cx: &mut Shared, now: Time) {
+        self.shutdown_count += 1;
+        self.error_count += 1;
+        if self.shutdown_count > self.config.association_retrans_max {
+            return self.end(cx, now, CloseReason::TimedOut);
+        }
+        self.back_off_control_path(cx);
+        if matches!(self.state, State::ShutdownSent) {
+            self.send_shutdown(cx, now);
+        } else {
+            self.send_shutdown_ack(cx, now);
+        }
+    }
+
+    /// An answer did not come: the path's RTO doubles, its error count grows, and the next try takes another path.
+    fn back_off_control_path(&mut self, cx: &mut Shared) {
+        let config = Arc::clone(&self.config);
+        let index = self.control_path;
+        let path = self.paths.get_mut(index);
+        path.rto.back_off(&config);
+        // Set-up has a limit of its own; paths are judged once the association stands.
+        if !self.state.in_setup()
+            && let Some(change) = path.on_error(&config)
+        {
+            let address = path.remote;
+            cx.event(self.id, Event::PathChanged { address, change });
+        }
+        if let Some(other) = self.paths.alternate(index) {
+            self.control_path = other;
+        }
+    }
+
+    fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
+        self.guard_deadline = Time::MAX;
+        let causes = encode_cause(&Cause::UserInitiatedAbort(b"shutdown took too long"));
+        self.send_abort(cx, &causes);
+        self.end(cx, now, CloseReason::TimedOut);
+    }
+
+    fn on_idle_timer(&mut self, now: Time) {
+        self.idle_deadline = Time::MAX;
+        if self.outbound.is_empty() && !self.inbound.readable() {
+            self.outbound.release_idle();
+            self.inbound.release_idle();
+        } else {
+            self.touch_idle(now);
+        }
+    }
+
+    fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
+        if self.paths.get(index).rtx_expired(now) {
+            self.on_t3(cx, now, index);
+        }
+        if !self.state.is_closed() && !self.state.in_setup() {
+            self.on_heartbeat_timer(cx, now, index, heartbeats);
+        }
+    }
+
+    /// T3-rtx expired (section 6.3.3).
+    fn on_t3(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        let config = Arc::clone(&self.config);
+        self.stats.timeouts += 1;
+        // A peer that answers with a closed window is alive (section 6.1 rule A).
+        let probing = self.outbound.zero_window_probing();
+        let marked = self.outbound.on_timeout(index.0);
+        let path = self.paths.get_mut(index);
+        let full_packets = path.flight.saturating_add(64) >= path.data_chunk_len_max();
+        path.on_lost(marked);
+        if probing {
+            return path.on_window_probe_timeout(&config);
+        }
+        let outcome = path.on_rtx_timeout(now, full_packets, &config);
+        let address = path.remote;
+        if let Some(change) = outcome.change {
+            cx.event(self.id, Event::PathChanged { address, change });
+        }
+        self.count_error(cx, now);
+    }
+
+    /// An error of the association as a whole (section 8.1).
+    fn count_error(&mut self, cx: &mut Shared, now: Time) {
+        self.error_count = self.error_count.saturating_add(1);
+        if self.error_count > self.config.association_retrans_max {
+            // The peer may be alive and only unreachable from here; it learns from its own timers.
+            self.end(cx, now, CloseReason::TimedOut);
+        }
+    }
+
+    /// Heartbeats: an unanswered one is an error; the next one goes when it is due (section 8.3).
+    fn on_heartbeat_timer(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
+        let config = Arc::clone(&self.config);
+        let random = cx.rng_word();
+        let in_use = self.paths.data_path() == Some(index);
+        let path = self.paths.get_mut(index);
+        if let Some(loss) = path.on_probe_timers(now, random, &config) {
+            let address = path.remote;
+            if let Some(change) = loss.change {
+                cx.event(self.id, Event::PathChanged { address, change });
+            }
+            // Probes of addresses not confirmed and of paths not in use leave the association's count alone.
+            if loss.confirmed && in_use {
+                self.count_error(cx, now);
+            }
+        }
+        if !self.state.heartbeats() || !self.paths.get_mut(index).heartbeat_due(now, random, &config) {
+            return;
+        }
+        if *heartbeats == 0 {
+            let path = self.paths.get_mut(index);
+            let at = now + path.rto.rto();
+            return path.heartbeat.defer(at);
+        }
+        *heartbeats -= 1;
+        self.send_heartbeat(cx, now, index);
+    }
+
+    /// SHUTDOWN or SHUTDOWN ACK was sent: no more heartbeats (section 8.3).
+    pub(super) fn stop_heartbeats(&mut self) {
+        for index in self.paths.indices() {
+            self.paths.get_mut(index).heartbeat.stop();
+        }
+    }
+
+    /// Starts the heartbeats of every path.
+    pub(super) fn start_heartbeats(&mut self, cx: &mut Shared, now: Time) {
+        let config = Arc::clone(&self.config);
+        for index in self.paths.indices() {
+            let random = cx.rng_word();
+            self.paths.get_mut(index).start_heartbeats(now, random, &config);
+        }
+    }
+}

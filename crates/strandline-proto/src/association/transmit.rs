@@ -1,0 +1,339 @@
+//! The way out: bundling (RFC 9260 section 6.10). Order in a packet: COOKIE ECHO or COOKIE ACK, SACK, DATA sent again,
+//! new DATA. A burst is as many packets of one size to one destination as window, burst limit and buffer allow, so
+//! that the carrier can hand it to the kernel in one piece.
+
+use std::sync::Arc;
+
+use strandline_wire::{COMMON_HEADER_LEN, PacketBuilder};
+use strandline_wire::chunk::{CookieAck, CookieEcho, Error};
+use strandline_wire::cause::Causes;
+
+use super::context::Shared;
+use super::{Association, State};
+use crate::event::Transmit;
+use crate::congestion::Controller;
+use crate::path::PathIndex;
+use crate::time::Time;
+
+/// The DATA that went into a packet.
+#[derive(Debug, Default, Clone, Copy)]
+struct Filled {
+    /// Bytes of user data.
+    bytes: u32,
+    /// Some of it for the first time.
+    new: bool,
+    /// The earliest outstanding chunk of the path is among it.
+    earliest: bool,
+}
+
+/// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
+const FULL_ENOUGH: (usize, usize) = (3, 4);
+
+impl Association {
+    /// True if `poll_transmit` may have something; it costs next to nothing to ask.
+    pub(crate) fn wants_transmit(&self, now: Time) -> bool {
+        match self.state {
+            State::Closed | State::CookieWait(_) => false,
+            State::CookieEchoed(_) => self.flags.cookie_echo_due,
+            _ => {
+                self.flags.cookie_ack_due
+                    || (self.state.receives_data() && self.inbound.sack_due(now))
+                    || (self.state.sends_data() && self.has_data_work())
+            }
+        }
+    }
+
+    /// Builds the next burst into `buffer`.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        if !self.wants_transmit(now) {
+            return None;
+        }
+        if let State::CookieEchoed(_) = self.state {
+            return self.transmit_cookie_echo(now, buffer);
+        }
+        let data_path = self.choose_data_path();
+        let sack_path = if self.is_confirmed(self.sack_path) { self.sack_path } else { data_path };
+        let sack_due = self.state.receives_data() && self.inbound.sack_due(now);
+        let path = match () {
+            () if self.flags.cookie_ack_due => self.control_path,
+            () if sack_due => sack_path,
+            () => data_path,
+        };
+        self.open_burst(now);
+        let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
+        match burst {
+            Some(_) => self.after_burst(cx, now, path),
+            None => self.paths.get_mut(data_path).end_burst(),
+        }
+        burst
+    }
+
+    /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
+    /// 6.4.1), everything else the primary or its stand-in.
+    fn choose_data_path(&mut self) -> PathIndex {
+        match self.outbound.retransmission() {
+            Some(again) if again.fast => PathIndex(again.last_path),
+            Some(again) => {
+                let last = PathIndex(again.last_path);
+                self.paths.alternate(last).unwrap_or(last)
+            }
+            None => self.paths.data_path().unwrap_or(self.control_path),
+        }
+    }
+
+    /// Data waits to be sent, for the first time or again.
+    fn has_data_work(&self) -> bool {
+        self.outbound.has_retransmissions() || self.outbound.has_pending()
+    }
+
+    /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
+    fn open_burst(&mut self, now: Time) {
+        if core::mem::take(&mut self.flags.burst_open) {
+            let config = Arc::clone(&self.config);
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).allow_burst(now, &config);
+            }
+        }
+    }
+
+    fn build_burst(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        with_data: bool,
+        with_sack: bool,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        let full = self.paths.get(index).payload_max().min(buffer.len());
+        let mut len = 0;
+        let mut segment = full;
+        let mut segments = 0;
+        let mut oversize = false;
+        while segments < segments_max && len + segment <= buffer.len() {
+            let room = buffer.get_mut(len..len + segment)?;
+            let built = self.build_packet(now, index, with_data, with_sack, room, full);
+            if built == 0 {
+                if segments == 0 && with_data {
+                    let (size, large) = self.build_oversize(now, index, buffer);
+                    (len, segment, oversize) = (size, size, large);
+                }
+                break;
+            }
+            len += built;
+            segments += 1;
+            if segments == 1 {
+                segment = built;
+                if built * FULL_ENOUGH.1 < full * FULL_ENOUGH.0 {
+                    break;
+                }
+            } else if built < segment {
+                break;
+            }
+        }
+        if len == 0 {
+            return None;
+        }
+        self.stats.packets_sent += segments as u64;
+        let path = self.paths.get(index);
+        Some(Transmit {
+            destination: path.remote,
+            source: path.local,
+            len,
+            segment_size: segment.min(len),
+            fragment: oversize,
+        })
+    }
+
+    /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
+    fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
+        let full = self.paths.get(index).payload_max();
+        let large = self.outbound.retransmission().is_some_and(|again| again.size + COMMON_HEADER_LEN > full);
+        if !large || !self.paths.get(index).may_retransmit() {
+            return (0, false);
+        }
+        let room = buffer.len();
+        let built = self.build_packet(now, index, true, false, buffer, room);
+        (built, built > 0)
+    }
+
+    /// One packet into `room`; `full` is the size of packet that messages are fragmented for. 0: nothing to send.
+    fn build_packet(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        with_data: bool,
+        with_sack: bool,
+        room: &mut [u8],
+        full: usize,
+    ) -> usize {
+        let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
+        if self.flags.cookie_ack_due && packet.push(&CookieAck) {
+            self.flags.cookie_ack_due = false;
+        }
+        let data_ready = with_data && self.state.sends_data() && self.has_data_work();
+        if with_sack && self.state.receives_data() {
+            let due = self.inbound.sack_due(now);
+            // Bundled with DATA even before its time (section 6.1), but only if there is DATA to go.
+            let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
+            if (due || bundled) && self.inbound.write_sack(&mut packet) {
+                self.stats.sacks_sent += 1;
+            }
+        }
+        let filled = if data_ready { self.fill(now, index, &mut packet, full) } else { Filled::default() };
+        if packet.is_empty() {
+            return 0;
+        }
+        let len = packet.finish();
+        self.account(now, index, len, filled);
+        len
+    }
+
+    /// True if window and burst limit let a packet with DATA begin.
+    fn data_may_go(&self, index: PathIndex) -> bool {
+        let path = self.paths.get(index);
+        if self.outbound.has_retransmissions() {
+            self.outbound.fast_retransmit_pending() || path.may_retransmit()
+        } else {
+            path.may_send()
+        }
+    }
+
+    /// DATA into a packet: what is marked first (section 6.1 rule C), within cwnd, except that the first packet of a
+    /// fast retransmission goes whatever cwnd says (section 7.2.4 rule 3); then new DATA, within cwnd, burst limit
+    /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
+    fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
+        let mut filled = Filled::default();
+        let exempt = self.outbound.fast_retransmit_pending();
+        if exempt || self.paths.get(index).may_retransmit() {
+            self.fill_retransmissions(now, index, packet, &mut filled);
+        }
+        if exempt && filled.bytes > 0 {
+            self.outbound.fast_retransmit_sent();
+        }
+        if self.paths.get(index).may_send() {
+            self.fill_new(now, index, packet, full, &mut filled);
+        }
+        filled
+    }
+
+    fn fill_retransmissions(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        packet: &mut PacketBuilder<'_>,
+        filled: &mut Filled,
+    ) {
+        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+            let pushed = packet.push(&data);
+            debug_assert!(pushed, "next_retransmission keeps to the space it is given");
+            filled.bytes += data.payload.len() as u32;
+            let tsn = data.tsn;
+            filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
+            self.stats.data_sent += 1;
+            self.stats.retransmissions += 1;
+        }
+    }
+
+    fn fill_new(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        packet: &mut PacketBuilder<'_>,
+        full: usize,
+        filled: &mut Filled,
+    ) {
+        let empty_space = full - COMMON_HEADER_LEN;
+        if !self.config.nodelay && self.holds_back(empty_space) {
+            return;
+        }
+        let hurry = matches!(self.state, State::ShutdownPending);
+        let path = self.paths.get(index);
+        let room = path.congestion.window().saturating_sub(path.flight);
+        while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
+            let size = data.payload.len() as u32;
+            // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
+            data.immediate |= hurry || filled.bytes + size >= room;
+            let pushed = packet.push(&data);
+            debug_assert!(pushed, "next_new keeps to the space it is given");
+            filled.bytes += size;
+            filled.new = true;
+            self.stats.data_sent += 1;
+        }
+    }
+
+    /// What a packet's DATA means for its path.
+    fn account(&mut self, now: Time, index: PathIndex, len: usize, filled: Filled) {
+        if filled.bytes == 0 {
+            return;
+        }
+        let path = self.paths.get_mut(index);
+        path.on_data_sent(now, len, filled.bytes, filled.new);
+        if filled.earliest {
+            path.restart_rtx(now);
+        }
+    }
+
+    /// Nagle's algorithm (section 6.1): less than a packet waits while anything is unacknowledged.
+    fn holds_back(&self, empty_space: usize) -> bool {
+        matches!(self.state, State::Established)
+            && self.outbound.outstanding_bytes() > 0
+            && !self.outbound.has_full_packet(empty_space)
+    }
+
+    /// COOKIE ECHO with whatever data fits; nothing else may go until it is answered (section 5.1 C).
+    fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+        self.flags.cookie_echo_due = false;
+        let index = self.control_path;
+        let full = self.paths.get(index).payload_max().min(buffer.len());
+        let State::CookieEchoed(setup) = &self.state else { return None };
+        // A cookie larger than the path MTU goes alone, and IP may fragment it.
+        let oversize = setup.cookie.len() + 32 > full;
+        let room = if oversize { buffer } else { buffer.get_mut(..full)? };
+        let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
+        if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
+            return None;
+        }
+        if !setup.report.is_empty() {
+            let causes = Self::unrecognised_report(&setup.report);
+            let _ = packet.push(&Error { causes: Causes::new(&causes) });
+        }
+        let config = Arc::clone(&self.config);
+        self.paths.get_mut(index).allow_burst(now, &config);
+        let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        let len = packet.finish();
+        self.account(now, index, len, filled);
+        let path = self.paths.get_mut(index);
+        path.end_burst();
+        path.on_control_sent(now);
+        // T1-cookie stands in for T3-rtx until the answer comes.
+        path.stop_rtx();
+        self.control_deadline = now + path.rto.rto();
+        self.stats.packets_sent += 1;
+        Some(Transmit {
+            destination: path.remote,
+            source: path.local,
+            len,
+            segment_size: len,
+            fragment: oversize,
+        })
+    }
+
+    /// What follows a burst: the window probe's timer, path MTU probing while data flows.
+    fn after_burst(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
+            self.probe_deadline = now + self.paths.get(index).rto.rto();
+        }
+        if self.paths.get(index).flight > 0
+            && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
+        {
+            self.send_mtu_probe(cx, now, index, size);
+        }
+    }
+}

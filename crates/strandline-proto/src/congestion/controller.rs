@@ -1,0 +1,64 @@
+//! What a path asks of its congestion controller.
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// What one SACK acknowledged on one path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ack {
+    /// When the SACK arrived.
+    pub now: Time,
+    /// Bytes newly acknowledged, cumulatively or by gap blocks. DATA chunks count with header and padding (section 7.2).
+    pub acked_bytes: u32,
+    /// Bytes outstanding on the path before the SACK arrived, counted likewise.
+    pub flight_before: u32,
+    /// The congestion window was fully used before the SACK arrived: `flight_before` reached it. SACKs that arrive
+    /// between two opportunities to send count as one arrival, so that handling them in a batch costs no growth.
+    pub window_full: bool,
+    /// The Cumulative TSN Ack Point advanced.
+    pub cumulative_advanced: bool,
+    /// The association is in Fast Recovery (section 7.2.4).
+    pub in_fast_recovery: bool,
+    /// Nothing is outstanding on the path any more.
+    pub all_acked: bool,
+    /// A round-trip time that the SACK measured.
+    pub rtt: Option<Duration>,
+}
+
+/// A congestion controller of one path. Windows and thresholds are in bytes of DATA chunks, headers and padding
+/// included.
+pub trait Controller: Debug + Send {
+    /// cwnd. Never below one PMDCS.
+    fn window(&self) -> u32;
+
+    /// ssthresh; `u32::MAX` as long as it is arbitrarily high.
+    fn slow_start_threshold(&self) -> u32;
+
+    /// A SACK acknowledged data of this path. Called before [`on_fast_retransmit`](Self::on_fast_retransmit) when the
+    /// same SACK reports a loss (section 7.2.4, note).
+    fn on_ack(&mut self, ack: &Ack);
+
+    /// A loss was found from SACKs and Fast Recovery begins (section 7.2.3). Not called again while it lasts.
+    fn on_fast_retransmit(&mut self, now: Time);
+
+    /// T3-rtx expired (section 7.2.3).
+    fn on_timeout(&mut self, now: Time);
+
+    /// No data was sent on the path for `rto_periods` whole RTOs (section 7.2.1).
+    fn on_idle(&mut self, rto_periods: u32);
+
+    /// The path MTU changed: `pmdcs` bytes are the largest DATA chunk that now fits a packet.
+    fn on_mtu(&mut self, pmdcs: u32);
+
+    /// cwnd as section 6.1 rule D limits it for one opportunity to send: at most `burst_max` packets of `pmdcs` bytes
+    /// beyond what is in flight. 0 means no limit. The window itself does not change.
+    fn burst_limited_window(&self, flight: u32, burst_max: u16, pmdcs: u32) -> u32 {
+        if burst_max == 0 {
+            return self.window();
+        }
+        let burst = u32::from(burst_max).saturating_mul(pmdcs);
+        self.window().min(flight.saturating_add(burst))
+    }
+}

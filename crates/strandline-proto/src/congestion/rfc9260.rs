@@ -1,0 +1,104 @@
+//! Slow start, congestion avoidance and the reactions to loss of RFC 9260 section 7.2.
+
+#[cfg(test)]
+mod tests;
+
+use super::controller::{Ack, Controller};
+use crate::time::Time;
+
+/// The controller of RFC 9260: byte counting with L = 1.
+#[derive(Debug, Clone)]
+pub struct Rfc9260 {
+    cwnd: u32,
+    ssthresh: u32,
+    partial_bytes_acked: u32,
+    pmdcs: u32,
+}
+
+impl Rfc9260 {
+    /// The initial window of section 7.2.1. `pmdcs` in bytes.
+    #[must_use]
+    pub fn new(pmdcs: u32, ipv6: bool) -> Self {
+        let pmdcs = pmdcs.max(1);
+        // Three full packets on Ethernet, which differ by the IP header.
+        let three_packets = if ipv6 { 4344 } else { 4404 };
+        let cwnd = pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets));
+        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs }
+    }
+
+    /// max(cwnd / 2, 4 * PMDCS), the threshold after a loss.
+    fn halved(&self) -> u32 {
+        (self.cwnd / 2).max(self.pmdcs.saturating_mul(4))
+    }
+
+    /// Section 7.2.1. The Cumulative TSN Ack Point need not advance: RFC 9260 dropped that condition of RFC 4960.
+    fn slow_start(&mut self, ack: &Ack) {
+        if ack.window_full && !ack.in_fast_recovery {
+            self.cwnd = self.cwnd.saturating_add(ack.acked_bytes.min(self.pmdcs));
+        }
+    }
+
+    /// Section 7.2.2.
+    fn congestion_avoidance(&mut self, ack: &Ack) {
+        self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(ack.acked_bytes);
+        if self.partial_bytes_acked < self.cwnd {
+            return;
+        }
+        if ack.window_full {
+            self.partial_bytes_acked -= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(self.pmdcs);
+        } else {
+            self.partial_bytes_acked = self.cwnd;
+        }
+    }
+}
+
+impl Controller for Rfc9260 {
+    fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    fn slow_start_threshold(&self) -> u32 {
+        self.ssthresh
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if self.cwnd <= self.ssthresh {
+            self.slow_start(ack);
+        } else {
+            self.congestion_avoidance(ack);
+        }
+        if ack.all_acked {
+            self.partial_bytes_acked = 0;
+        }
+    }
+
+    fn on_fast_retransmit(&mut self, _now: Time) {
+        self.ssthresh = self.halved();
+        self.cwnd = self.ssthresh;
+        self.partial_bytes_acked = 0;
+    }
+
+    fn on_timeout(&mut self, _now: Time) {
+        self.ssthresh = self.halved();
+        self.cwnd = self.pmdcs;
+        self.partial_bytes_acked = 0;
+    }
+
+    fn on_idle(&mut self, rto_periods: u32) {
+        // The formula would lift a window below 4 PMDCS, which a time-out left behind: after it one packet goes until
+        // an acknowledgement comes, however long that takes. Idle time only ever lowers the window here.
+        let floor = self.pmdcs.saturating_mul(4);
+        if rto_periods == 0 || self.cwnd <= floor {
+            return;
+        }
+        self.ssthresh = self.cwnd;
+        self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
+        self.partial_bytes_acked = 0;
+    }
+
+    fn on_mtu(&mut self, pmdcs: u32) {
+        self.pmdcs = pmdcs.max(1);
+        self.cwnd = self.cwnd.max(self.pmdcs);
+    }
+}

@@ -1,0 +1,277 @@
+//! What the application asks for (RFC 9260 section 11.1).
+
+use core::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use rand_core::RngCore;
+
+use super::demux::PeerKey;
+use super::table::Table;
+use super::Endpoint;
+use crate::association::context::is_unicast;
+use crate::association::{Association, Opening};
+use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
+use crate::event::{AssociationId, Event, Message, PathChange, SendInfo};
+use crate::path::{PathIndex, PathState};
+use crate::stats::{MemoryReport, PathStatus, Status};
+use crate::time::Time;
+
+/// Whom to connect to.
+#[derive(Debug, Clone)]
+pub struct Connect {
+    /// Local SCTP port; 0 picks one of the ephemeral range.
+    pub local_port: u16,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// The peer's addresses, the primary first: IP address and encapsulation port (0 for raw IP). At most 8 are used.
+    pub remotes: Vec<SocketAddr>,
+    /// Parameters; `None` takes the endpoint's.
+    pub config: Option<Arc<AssociationConfig>>,
+}
+
+impl Connect {
+    /// To one address, from an ephemeral port, with the endpoint's parameters.
+    #[must_use]
+    pub fn to(remote: SocketAddr, peer_port: u16) -> Self {
+        Self { local_port: 0, peer_port, remotes: vec![remote], config: None }
+    }
+}
+
+impl Endpoint {
+    /// INITIALIZE: accepts associations on an SCTP port; 0 picks one.
+    ///
+    /// # Errors
+    /// If somebody listens on the port already, or no port is left.
+    pub fn listen(&mut self, port: u16) -> Result<u16, ListenError> {
+        let port = if port == 0 {
+            let random = self.shared.rng.next_u32();
+            self.ports.pick(random, |port| !self.ports.knows(port)).ok_or(ListenError::NoPort)?
+        } else {
+            port
+        };
+        if self.ports.listen(port) { Ok(port) } else { Err(ListenError::PortInUse(port)) }
+    }
+
+    /// No new associations on the port; those that exist go on.
+    pub fn close_listener(&mut self, port: u16) {
+        self.ports.close(port);
+    }
+
+    /// ASSOCIATE: starts an association. Messages may be given at once: they go with the COOKIE ECHO.
+    ///
+    /// # Errors
+    /// If the request makes no sense, the association exists, or a limit is reached.
+    pub fn connect(&mut self, now: Time, request: Connect) -> Result<AssociationId, ConnectError> {
+        let config = request.config.unwrap_or_else(|| Arc::clone(&self.shared.config.association));
+        config.validate()?;
+        if request.peer_port == 0 {
+            return Err(ConnectError::InvalidPort);
+        }
+        let mut remotes = request.remotes;
+        remotes.truncate(PATHS_MAX);
+        if remotes.is_empty() {
+            return Err(ConnectError::NoAddress);
+        }
+        if !remotes.iter().all(|remote| is_unicast(remote.ip())) {
+            return Err(ConnectError::NotUnicast);
+        }
+        if self.table.len() >= self.shared.config.associations_max as usize {
+            return Err(ConnectError::TooManyAssociations);
+        }
+        let random = self.shared.rng.next_u32();
+        let free = |port: u16| {
+            let taken = |remote: &SocketAddr| {
+                let key = PeerKey { address: remote.ip(), peer_port: request.peer_port, local_port: port };
+                self.find_by_peer(&key).is_some()
+            };
+            !remotes.iter().any(taken)
+        };
+        let local_port = if request.local_port == 0 {
+            let port = self.ports.pick(random, |port| !self.ports.listens(port) && free(port));
+            port.ok_or(ConnectError::NoPort)?
+        } else if free(request.local_port) {
+            request.local_port
+        } else {
+            return Err(ConnectError::AlreadyExists);
+        };
+        let local_tag = self.free_tag();
+        let id = self.table.next_id();
+        let peer_port = request.peer_port;
+        let opening = Opening { id, config, local_port, peer_port, local_tag, remotes };
+        let association = Association::open(&mut self.shared, now, opening);
+        self.table.insert(association);
+        self.register(id.slot);
+        self.settle(now, id.slot);
+        Ok(id)
+    }
+
+    /// A random tag that no association has.
+    pub(super) fn free_tag(&mut self) -> strandline_wire::number::VerificationTag {
+        loop {
+            let tag = self.shared.random_tag();
+            if self.demux.by_tag(tag).is_none() {
+                return tag;
+            }
+        }
+    }
+
+    /// SEND: takes a message, without copying it.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] if the send buffer is full; `Event::Writable` follows. Others say what is wrong.
+    pub fn send(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: Bytes,
+    ) -> Result<(), SendError> {
+        let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
+        association.send(now, info, data)?;
+        if association.wants_transmit(now) {
+            self.queue(id.slot);
+        }
+        self.reschedule(id.slot);
+        Ok(())
+    }
+
+    /// RECEIVE: the next message, or the next part of one that is too large to wait for. Goes on after the
+    /// association has ended until all that had arrived was read.
+    pub fn recv(&mut self, now: Time, id: AssociationId) -> Option<Message> {
+        let association = self.table.by_id_mut(id)?;
+        let message = association.recv(&mut self.shared, now)?;
+        // Reading may have reopened the window.
+        if association.wants_transmit(now) {
+            self.queue(id.slot);
+        }
+        Some(message)
+    }
+
+    /// SHUTDOWN: no new messages are taken; those queued are delivered first, in both directions.
+    ///
+    /// # Errors
+    /// If the association does not exist any more.
+    pub fn shutdown(&mut self, now: Time, id: AssociationId) -> Result<(), UnknownAssociation> {
+        let association = self.live(id)?;
+        association.0.shutdown(association.1, now);
+        self.settle(now, id.slot);
+        Ok(())
+    }
+
+    /// ABORT: ends the association at once. Up to 512 bytes of `reason` are told to the peer.
+    ///
+    /// # Errors
+    /// If the association does not exist any more.
+    pub fn abort(&mut self, now: Time, id: AssociationId, reason: Bytes) -> Result<(), UnknownAssociation> {
+        let association = self.live(id)?;
+        association.0.abort(association.1, now, &reason);
+        self.settle(now, id.slot);
+        Ok(())
+    }
+
+    fn live(
+        &mut self,
+        id: AssociationId,
+    ) -> Result<(&mut Association, &mut crate::association::context::Shared), UnknownAssociation> {
+        let association = self.table.by_id_mut(id).ok_or(UnknownAssociation)?;
+        if association.state.is_closed() {
+            return Err(UnknownAssociation);
+        }
+        Ok((association, &mut self.shared))
+    }
+
+    /// The application gives up its handle: after the end, what it has not read is dropped. An association that
+    /// still lives goes on by itself; shut it down or abort it first.
+    pub fn release(&mut self, id: AssociationId) {
+        let Some(association) = self.table.by_id_mut(id) else { return };
+        association.flags_mut().released = true;
+        if association.state.is_closed() {
+            self.retire(id.slot);
+        }
+    }
+
+    /// SET PRIMARY: where data goes while that address is active.
+    ///
+    /// # Errors
+    /// If the address is none of the peer's, or not confirmed yet.
+    pub fn set_primary(&mut self, now: Time, id: AssociationId, address: IpAddr) -> Result<(), PathError> {
+        let index = self.path_of(id, address)?;
+        let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
+        if association.paths.get(index).state == PathState::Unconfirmed || !association.paths.set_primary(index) {
+            return Err(PathError::Unconfirmed);
+        }
+        let address = association.paths.get(index).remote;
+        self.shared.event(id, Event::PathChanged { address, change: PathChange::Primary });
+        self.settle(now, id.slot);
+        Ok(())
+    }
+
+    /// REQUEST HEARTBEAT: probes an address now. The outcome shows in `paths` and as `Event::PathChanged`.
+    ///
+    /// # Errors
+    /// If the address is none of the peer's or the association is not established.
+    pub fn request_heartbeat(&mut self, now: Time, id: AssociationId, address: IpAddr) -> Result<(), PathError> {
+        let index = self.path_of(id, address)?;
+        let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
+        association.request_heartbeat(&mut self.shared, now, index)?;
+        self.settle(now, id.slot);
+        Ok(())
+    }
+
+    fn path_of(&self, id: AssociationId, address: IpAddr) -> Result<PathIndex, PathError> {
+        let association = self.table.by_id(id).ok_or(PathError::UnknownAssociation)?;
+        if association.state.is_closed() {
+            return Err(PathError::UnknownAssociation);
+        }
+        association.paths.by_address(address).ok_or(PathError::UnknownAddress)
+    }
+
+    /// SET PROTOCOL PARAMETERS: from now on the association has these. What was agreed at set-up (streams, the
+    /// receive window's size) stays.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or the association does not exist any more.
+    pub fn configure(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        config: Arc<AssociationConfig>,
+    ) -> Result<(), ConfigureError> {
+        config.validate()?;
+        let (association, shared) = self.live(id)?;
+        association.reconfigure(shared, now, config);
+        self.settle(now, id.slot);
+        Ok(())
+    }
+
+    /// STATUS; `None` once the association was released.
+    #[must_use]
+    pub fn status(&self, id: AssociationId) -> Option<Status> {
+        self.table.by_id(id).map(Association::status)
+    }
+
+    /// The association's paths.
+    #[must_use]
+    pub fn paths(&self, id: AssociationId) -> Option<Vec<PathStatus>> {
+        self.table.by_id(id).map(Association::path_status)
+    }
+
+    /// Bytes that `send` would take now.
+    #[must_use]
+    pub fn send_space(&self, id: AssociationId) -> usize {
+        self.table.by_id(id).map_or(0, Association::send_space)
+    }
+
+    /// Memory of one association on this side, look-up entries and timer included, itemised.
+    #[must_use]
+    pub fn memory(&self, id: AssociationId) -> Option<MemoryReport> {
+        let mut report = self.table.by_id(id)?.memory();
+        let count = self.table.len();
+        report.items.push(("endpoint: look-up by tag and address", self.demux.bytes_per_association(count)));
+        report.items.push(("endpoint: table of associations", Table::SLOT_BYTES));
+        report.items.push(("endpoint: timer", self.wheel.heap_bytes().div_ceil(count.max(1))));
+        Some(report)
+    }
+}

@@ -1,0 +1,106 @@
+//! Look-up of the association a packet belongs to, in O(1): by the verification tag that we chose, and by the peer's
+//! address and the ports, which the peer chose and which are therefore hashed with a key.
+
+use core::hash::{Hash, Hasher};
+use core::net::IpAddr;
+
+use hashbrown::HashTable;
+use siphasher::sip::SipHasher13;
+use strandline_wire::number::VerificationTag;
+
+/// What identifies an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct PeerKey {
+    pub(super) address: IpAddr,
+    pub(super) peer_port: u16,
+    pub(super) local_port: u16,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct TagEntry {
+    tag: u32,
+    slot: u32,
+}
+
+/// The address table holds slots only; the key is read from the association, so an entry costs 4 bytes and its
+/// control byte.
+#[derive(Debug)]
+pub(super) struct Demux {
+    tags: HashTable<TagEntry>,
+    peers: HashTable<u32>,
+    keys: (u64, u64),
+}
+
+impl Demux {
+    pub(super) fn new(keys: (u64, u64)) -> Self {
+        Self { tags: HashTable::new(), peers: HashTable::new(), keys }
+    }
+
+    /// Our tags are random already: mixing them is enough.
+    fn hash_tag(tag: u32) -> u64 {
+        u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn hash_peer(keys: (u64, u64), key: &PeerKey) -> u64 {
+        let mut hasher = SipHasher13::new_with_keys(keys.0, keys.1);
+        key.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    pub(super) fn by_tag(&self, tag: VerificationTag) -> Option<u32> {
+        self.tags.find(Self::hash_tag(tag.0), |entry| entry.tag == tag.0).map(|entry| entry.slot)
+    }
+
+    pub(super) fn insert_tag(&mut self, tag: VerificationTag, slot: u32) {
+        let hasher = |entry: &TagEntry| Self::hash_tag(entry.tag);
+        self.tags.insert_unique(Self::hash_tag(tag.0), TagEntry { tag: tag.0, slot }, hasher);
+    }
+
+    pub(super) fn remove_tag(&mut self, tag: VerificationTag) {
+        if let Ok(entry) = self.tags.find_entry(Self::hash_tag(tag.0), |entry| entry.tag == tag.0) {
+            entry.remove();
+        }
+    }
+
+    /// `matches` tells whether the association in a slot has the key.
+    pub(super) fn by_peer(&self, key: &PeerKey, matches: impl Fn(u32) -> bool) -> Option<u32> {
+        self.peers.find(Self::hash_peer(self.keys, key), |slot| matches(*slot)).copied()
+    }
+
+    /// `key_hashes` gives the keys of the association in a slot when the table grows; an association with several
+    /// addresses has an entry for each, told apart by a running number in the top bits of the slot.
+    pub(super) fn insert_peer(&mut self, key: &PeerKey, slot: u32, rehash: impl Fn(u32) -> PeerKey) {
+        let keys = self.keys;
+        let hasher = |slot: &u32| Self::hash_peer(keys, &rehash(*slot));
+        self.peers.insert_unique(Self::hash_peer(keys, key), slot, hasher);
+    }
+
+    pub(super) fn remove_peer(&mut self, key: &PeerKey, entry: u32) {
+        if let Ok(found) = self.peers.find_entry(Self::hash_peer(self.keys, key), |slot| *slot == entry) {
+            found.remove();
+        }
+    }
+
+    /// Bytes of both tables for each association with one address, as they stand.
+    pub(super) fn bytes_per_association(&self, associations: usize) -> usize {
+        let tags = self.tags.allocation_size();
+        let peers = self.peers.allocation_size();
+        (tags + peers).div_ceil(associations.max(1))
+    }
+}
+
+/// Entries of the address table: the association's slot and which of its addresses it stands for.
+pub(super) const ADDRESS_SHIFT: u32 = 28;
+const SLOT_MASK: u32 = (1 << ADDRESS_SHIFT) - 1;
+
+pub(super) fn entry_of(slot: u32, address: u8) -> u32 {
+    (u32::from(address) << ADDRESS_SHIFT) | slot
+}
+
+pub(super) fn slot_of(entry: u32) -> u32 {
+    entry & SLOT_MASK
+}
+
+pub(super) fn address_of(entry: u32) -> u8 {
+    (entry >> ADDRESS_SHIFT) as u8
+}

@@ -1,0 +1,77 @@
+//! ICMP (RFC 9260 section 10).
+
+use core::net::SocketAddr;
+
+use strandline_wire::number::VerificationTag;
+
+use super::Endpoint;
+use super::demux::PeerKey;
+use super::listen::quotes_init;
+use crate::association::State;
+use crate::event::{CloseReason, IcmpError, IcmpKind};
+use crate::time::Time;
+
+/// What is read of the quoted packet: ports, tag and, if it is an INIT, the Initiate Tag.
+struct Quoted {
+    source_port: u16,
+    destination_port: u16,
+    tag: VerificationTag,
+    initiate_tag: Option<VerificationTag>,
+}
+
+fn quoted(bytes: &[u8]) -> Option<Quoted> {
+    let u16_at = |at: usize| Some(u16::from_be_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let u32_at = |at: usize| Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    Some(Quoted {
+        source_port: u16_at(0)?,
+        destination_port: u16_at(2)?,
+        tag: VerificationTag(u32_at(4)?),
+        initiate_tag: if quotes_init(bytes) { u32_at(16).map(VerificationTag) } else { None },
+    })
+}
+
+impl Endpoint {
+    /// Takes an ICMP message about a packet of ours. Anybody can forge one: it counts only if it quotes the
+    /// association's tag (rule ICMP6).
+    pub fn handle_icmp(&mut self, now: Time, error: IcmpError<'_>) {
+        let Some(quoted) = quoted(error.quoted) else { return };
+        let key = PeerKey {
+            address: error.destination.ip(),
+            peer_port: quoted.destination_port,
+            local_port: quoted.source_port,
+        };
+        let Some(slot) = self.find_by_peer(&key) else { return };
+        if !self.icmp_is_ours(slot, &quoted) {
+            return;
+        }
+        self.shared.stats.icmp += 1;
+        self.apply_icmp(now, slot, error.destination, error.kind, quoted.initiate_tag.is_some());
+        self.settle(now, slot);
+    }
+
+    fn icmp_is_ours(&self, slot: u32, quoted: &Quoted) -> bool {
+        let Some(association) = self.table.at(slot) else { return false };
+        match (quoted.tag.0, quoted.initiate_tag) {
+            // The tag of the INIT that we sent is our own.
+            (0, Some(initiate)) => initiate == association.local_tag,
+            (0, None) => false,
+            (tag, _) => tag == association.peer_tag.0,
+        }
+    }
+
+    fn apply_icmp(&mut self, now: Time, slot: u32, destination: SocketAddr, kind: IcmpKind, init: bool) {
+        let Some(association) = self.table.at_mut(slot) else { return };
+        let Some(index) = association.paths.by_address(destination.ip()) else { return };
+        match kind {
+            IcmpKind::PacketTooBig { mtu } => association.on_packet_too_big(now, index, mtu),
+            // ICMP8: as an ABORT with the T bit; for an INIT only where one is being answered.
+            IcmpKind::ProtocolUnreachable => {
+                if init == matches!(association.state, State::CookieWait(_)) {
+                    association.end(&mut self.shared, now, CloseReason::Unreachable);
+                }
+            }
+            // ICMP9: an error of the path; not one of the association, because it may be a passing fault.
+            IcmpKind::HostUnreachable => association.on_host_unreachable(&mut self.shared, index),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The way in, from the datagram to its association: checks that need no state, then look-up by tag, then by address
+//! (RFC 9260 sections 8.4 and 8.5).
+
+use core::net::SocketAddr;
+
+use strandline_wire::Packet;
+use strandline_wire::chunk::{Chunk, kind};
+
+use super::Endpoint;
+use super::demux::PeerKey;
+use crate::association::State;
+use crate::association::context::is_unicast;
+use crate::association::{has_abort, starts_with};
+use crate::event::Datagram;
+use crate::time::Time;
+
+impl Endpoint {
+    /// Takes a datagram that arrived. Nothing that a peer sends is an error here: what is wrong is dropped or
+    /// answered as the RFC says, and counted.
+    pub fn handle_datagram(&mut self, now: Time, datagram: Datagram<'_>) {
+        self.shared.stats.packets_received += 1;
+        let Ok(packet) = Packet::parse(datagram.bytes) else {
+            self.shared.stats.malformed += 1;
+            return;
+        };
+        let unicast = is_unicast(datagram.source.ip()) && datagram.destination.is_none_or(is_unicast);
+        if !unicast || packet.source_port() == 0 || packet.destination_port() == 0 {
+            self.shared.stats.malformed += 1;
+            return;
+        }
+        // Other processes' packets are none of our business, not even their checksums.
+        if !self.shared.config.owns_all_ports && !self.ports.knows(packet.destination_port()) {
+            return;
+        }
+        if !packet.verify_checksum() {
+            self.shared.stats.checksum_errors += 1;
+            return;
+        }
+        self.dispatch(now, &packet, &datagram);
+    }
+
+    fn dispatch(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let tag = packet.verification_tag();
+        if tag.0 == 0 {
+            // Only INIT has tag 0, and it comes alone (section 8.5.1 A).
+            return self.handle_init(now, packet, datagram);
+        }
+        if starts_with(packet, kind::COOKIE_ECHO) {
+            return self.handle_cookie_echo(now, packet, datagram);
+        }
+        let owner = self.demux.by_tag(tag).filter(|slot| self.ports_match(*slot, packet));
+        if let Some(slot) = owner {
+            return self.deliver(now, slot, packet, datagram);
+        }
+        let key = PeerKey {
+            address: datagram.source.ip(),
+            peer_port: packet.source_port(),
+            local_port: packet.destination_port(),
+        };
+        match self.find_by_peer(&key) {
+            Some(slot) => self.handle_wrong_tag(now, slot, packet, datagram),
+            None => self.handle_out_of_the_blue(packet, datagram),
+        }
+    }
+
+    fn ports_match(&self, slot: u32, packet: &Packet<'_>) -> bool {
+        self.table.at(slot).is_some_and(|association| {
+            association.local_port == packet.destination_port() && association.peer_port == packet.source_port()
+        })
+    }
+
+    /// A packet with our tag. From an address that is none of the peer's only an INIT ACK is taken: a multi-homed
+    /// peer may send it from another one.
+    fn deliver(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let Some(association) = self.table.at_mut(slot) else { return };
+        let known = association.paths.by_address(datagram.source.ip()).is_some();
+        let waits = matches!(association.state, State::CookieWait(_));
+        if waits && starts_with(packet, kind::INIT_ACK) {
+            let source = datagram.source;
+            self.with_reindex(now, slot, |association, shared| {
+                association.handle_packet(shared, now, packet, source);
+            });
+            return;
+        }
+        if !known {
+            self.shared.stats.unknown_address += 1;
+            return;
+        }
+        if association.state.in_setup() && starts_with(packet, kind::SHUTDOWN_ACK) {
+            // Section 8.5.1 E: as if out of the blue; the set-up goes on.
+            return self.handle_out_of_the_blue(packet, datagram);
+        }
+        if let Some(tag) = first_setting_t_bit(packet)
+            && tag
+        {
+            // The T bit says that the tag is reflected, so ours cannot be right (section 8.5.1 B, C).
+            self.shared.stats.wrong_tag += 1;
+            return;
+        }
+        association.handle_packet(&mut self.shared, now, packet, datagram.source);
+        self.settle(now, slot);
+    }
+
+    /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN
+    /// COMPLETE with the T bit and the peer's own tag count, and SHUTDOWN ACK during set-up.
+    fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let Some(association) = self.table.at_mut(slot) else { return };
+        let first = packet.chunks().flatten().next().and_then(|raw| raw.parse().ok());
+        let reflected = packet.verification_tag() == association.peer_tag;
+        match first {
+            Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
+                association.on_abort(&mut self.shared, now, &abort);
+            }
+            Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected => {
+                association.on_shutdown_complete(&mut self.shared, now, &complete);
+            }
+            Some(Chunk::ShutdownAck) if association.state.in_setup() => {
+                return self.handle_out_of_the_blue(packet, datagram);
+            }
+            _ => {
+                self.shared.stats.wrong_tag += 1;
+                return;
+            }
+        }
+        self.settle(now, slot);
+    }
+
+    /// Where an answer to a datagram goes.
+    pub(super) fn route_back(datagram: &Datagram<'_>) -> crate::association::context::Route {
+        let destination: SocketAddr = datagram.source;
+        crate::association::context::Route { destination, source: datagram.destination }
+    }
+}
+
+/// The T bit of the first ABORT or SHUTDOWN COMPLETE in the packet.
+fn first_setting_t_bit(packet: &Packet<'_>) -> Option<bool> {
+    let wanted = |kind: u8| kind == kind::ABORT || kind == kind::SHUTDOWN_COMPLETE;
+    packet.chunks().flatten().find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)
+}
+
+/// True if the packet must not be answered at all.
+pub(super) fn never_answered(packet: &Packet<'_>) -> bool {
+    has_abort(packet)
+}

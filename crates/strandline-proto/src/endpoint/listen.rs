@@ -1,0 +1,340 @@
+//! INIT without state and COOKIE ECHO (RFC 9260 sections 5.1 B, 5.1.5, 5.2.1, 5.2.2).
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::sync::Arc;
+
+use rand_core::RngCore;
+use strandline_wire::Packet;
+use strandline_wire::cause::{Cause, Causes};
+use strandline_wire::chunk::{Chunk, CookieEcho, Error, Init, kind};
+use strandline_wire::number::{Tsn, VerificationTag};
+use strandline_wire::parameter::{Parameter, Parameters};
+
+use super::Endpoint;
+use super::demux::PeerKey;
+use super::input::never_answered;
+use crate::association::context::Route;
+use crate::association::cookie::{Cookie, CookieError};
+use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
+use crate::association::{
+    AnswerPorts, Association, PRESERVATIVE_MAX, State, abort_packet, control_packet, init_packet,
+};
+use crate::event::Datagram;
+use crate::time::Time;
+
+/// What our INIT ACK says, and the tie tags for its cookie.
+struct Answer {
+    tag: VerificationTag,
+    initial_tsn: Tsn,
+    outbound_streams: u16,
+    inbound_streams: u16,
+    a_rwnd: u32,
+    ties: (u32, u32),
+}
+
+impl Endpoint {
+    /// A packet with tag 0.
+    pub(super) fn handle_init(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let mut chunks = packet.chunks();
+        let first = chunks.next().and_then(Result::ok);
+        let init = match first.map(|raw| raw.parse()) {
+            Some(Ok(Chunk::Init(init))) if chunks.next().is_none() => init,
+            _ => {
+                self.shared.stats.malformed += 1;
+                return;
+            }
+        };
+        let key = PeerKey {
+            address: datagram.source.ip(),
+            peer_port: packet.source_port(),
+            local_port: packet.destination_port(),
+        };
+        let listens = self.ports.listens(key.local_port);
+        let (any, family) = (self.shared.config.local_addresses.len() > 1, datagram.source.is_ipv4());
+        let offer = read(&init, false, key.address, |a| any || a.is_ipv4() == family);
+        let existing = self.existing_for(&key, offer.as_ref().ok());
+        if existing.is_none() && !listens {
+            // Nobody is there: an ABORT as for anything out of the blue, with the peer's own tag (section 8.4 rule 3).
+            if self.shared.config.owns_all_ports && init.initiate_tag.0 != 0 {
+                self.shared.stats.out_of_the_blue += 1;
+                let ports = answer_ports(packet, init.initiate_tag);
+                abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
+            }
+            return;
+        }
+        match offer {
+            Ok(offer) => self.answer_init(now, &offer, existing, packet, datagram),
+            Err(Refusal::Silently) => self.shared.stats.malformed += 1,
+            Err(Refusal::Abort { causes, tag, reflected }) => {
+                let ports = answer_ports(packet, tag);
+                abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, reflected);
+            }
+        }
+    }
+
+    /// The association that an INIT belongs to by any of its addresses (section 5.1.2 D).
+    fn existing_for(&self, key: &PeerKey, offer: Option<&Offer<'_>>) -> Option<u32> {
+        let named = offer.map_or(&[][..], |offer| &offer.addresses);
+        let keys = core::iter::once(key.address).chain(named.iter().copied());
+        keys.map(|address| PeerKey { address, ..*key }).find_map(|key| self.find_by_peer(&key))
+    }
+
+    fn answer_init(
+        &mut self,
+        now: Time,
+        offer: &Offer<'_>,
+        existing: Option<u32>,
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+    ) {
+        let route = Self::route_back(datagram);
+        let ports = answer_ports(packet, offer.tag);
+        let Some(slot) = existing else {
+            let answer = self.fresh_answer();
+            return self.send_init_ack(now, offer, &answer, route, ports);
+        };
+        let tag = self.free_tag();
+        let shared = &mut self.shared;
+        let Some(association) = self.table.at_mut(slot) else { return };
+        let added = added_addresses(association, offer, datagram.source.ip());
+        let answer = match &association.state {
+            // Section 9.2: the SHUTDOWN COMPLETE was lost.
+            State::ShutdownAckSent => {
+                association.resend_shutdown_ack(shared, now);
+                return self.settle(now, slot);
+            }
+            // Section 5.2.1: our own parameters again, our own tag. In COOKIE-WAIT the answer may go only to an
+            // address that the application named.
+            State::CookieWait(_) => {
+                if association.paths.by_address(datagram.source.ip()).is_none() {
+                    return;
+                }
+                answer_of(association, association.local_tag, (0, 0))
+            }
+            _ if !added.is_empty() => {
+                let cause = encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
+                return abort_packet(&mut shared.replies, route, ports, &cause, false);
+            }
+            State::CookieEchoed(_) => {
+                let ties = shared.tie_tags(association.local_tag, association.peer_tag);
+                answer_of(association, association.local_tag, ties)
+            }
+            // Section 5.2.2: a new tag, and the tie tags of the association that stands.
+            _ => {
+                let ties = shared.tie_tags(association.local_tag, association.peer_tag);
+                let initial_tsn = Tsn(shared.rng.next_u32());
+                Answer { initial_tsn, ..answer_of(association, tag, ties) }
+            }
+        };
+        self.send_init_ack(now, offer, &answer, route, ports);
+    }
+
+    /// An answer for a peer that we have nothing with: it is not kept, only sealed into the cookie.
+    fn fresh_answer(&mut self) -> Answer {
+        let config = Arc::clone(&self.shared.config.association);
+        Answer {
+            tag: self.free_tag(),
+            initial_tsn: self.shared.random_tsn(),
+            outbound_streams: config.outbound_streams,
+            inbound_streams: config.inbound_streams_max,
+            a_rwnd: config.receive_buffer,
+            ties: (0, 0),
+        }
+    }
+
+    fn send_init_ack(
+        &mut self,
+        now: Time,
+        offer: &Offer<'_>,
+        answer: &Answer,
+        route: Route,
+        ports: AnswerPorts,
+    ) {
+        let shared = &mut self.shared;
+        if shared.cookies.rotation_due(now) {
+            let mut key = [0; 32];
+            shared.rng.fill_bytes(&mut key);
+            shared.cookies.rotate(key, now);
+        }
+        let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
+        let lifetime = shared.config.association.cookie_lifetime + increment;
+        let cookie = shared.cookies.seal(&Cookie {
+            created: now,
+            lifetime_ms: u32::try_from(lifetime.as_millis()).unwrap_or(u32::MAX),
+            local_tag: answer.tag,
+            peer_tag: offer.tag,
+            local_tie_tag: answer.ties.0,
+            peer_tie_tag: answer.ties.1,
+            local_port: ports.source,
+            peer_port: ports.destination,
+            local_initial_tsn: answer.initial_tsn,
+            peer_initial_tsn: offer.initial_tsn,
+            peer_rwnd: offer.a_rwnd,
+            outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
+            inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
+            source: route.destination,
+            destination: route.source,
+            addresses: offer.addresses.clone(),
+        });
+        let init = Init {
+            initiate_tag: answer.tag,
+            a_rwnd: answer.a_rwnd,
+            // No more than the peer takes (section 3.3.3).
+            outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
+            inbound_streams: answer.inbound_streams,
+            initial_tsn: answer.initial_tsn,
+            parameters: Parameters::new(&[]),
+        };
+        let cookie = [Parameter::StateCookie(&cookie)];
+        let unrecognised = Parameters::new(&offer.unrecognised);
+        let reported = unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
+        let more: Vec<Parameter<'_>> = cookie.into_iter().chain(reported).collect();
+        init_packet(shared, route, ports, init, true, &more);
+        shared.stats.inits += 1;
+    }
+
+    /// A packet that starts with COOKIE ECHO.
+    pub(super) fn handle_cookie_echo(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        let first = packet.chunks().flatten().next().and_then(|raw| raw.parse().ok());
+        let Some(Chunk::CookieEcho(CookieEcho { cookie: sealed })) = first else { return };
+        if never_answered(packet) {
+            self.shared.stats.malformed += 1;
+            return;
+        }
+        let opened = self.shared.cookies.open(sealed, now);
+        let (cookie, stale) = match opened {
+            Ok(cookie) => (cookie, None),
+            Err(CookieError::Stale(cookie, by)) => (*cookie, Some(by)),
+            Err(CookieError::Forged) => {
+                self.shared.stats.cookies_forged += 1;
+                return;
+            }
+        };
+        let fits = cookie.local_port == packet.destination_port()
+            && cookie.peer_port == packet.source_port()
+            && cookie.local_tag == packet.verification_tag();
+        if !fits {
+            self.shared.stats.cookies_forged += 1;
+            return;
+        }
+        let existing = self.existing_for_cookie(&cookie);
+        if let Some(by) = stale {
+            let same = existing.and_then(|slot| self.table.at(slot)).is_some_and(|a| a.matches_tags(&cookie));
+            if !same {
+                return self.report_stale(&cookie, by, packet, datagram);
+            }
+        }
+        match existing {
+            Some(slot) => self.cookie_for_existing(now, slot, &cookie, packet, datagram),
+            None => self.cookie_for_new(now, &cookie, packet, datagram),
+        }
+    }
+
+    fn existing_for_cookie(&self, cookie: &Cookie) -> Option<u32> {
+        let by_tag = self.demux.by_tag(cookie.local_tag);
+        by_tag.or_else(|| {
+            let keys = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
+            let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
+            keys.map(|address| PeerKey { address, peer_port, local_port }).find_map(|key| self.find_by_peer(&key))
+        })
+    }
+
+    /// Stale Cookie (section 3.3.10.3), with how stale it is in microseconds.
+    fn report_stale(&mut self, cookie: &Cookie, by: Duration, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        self.shared.stats.cookies_stale += 1;
+        let staleness_us = u32::try_from(by.as_micros()).unwrap_or(u32::MAX);
+        let causes = encode_cause(&Cause::StaleCookie { staleness_us });
+        let ports = answer_ports(packet, cookie.peer_tag);
+        let error = Error { causes: Causes::new(&causes) };
+        control_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &error);
+    }
+
+    fn cookie_for_existing(
+        &mut self,
+        now: Time,
+        slot: u32,
+        cookie: &Cookie,
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+    ) {
+        let Some(association) = self.table.at(slot) else { return };
+        let action = association.classify(&self.shared, cookie);
+        let source = datagram.source;
+        self.with_reindex(now, slot, |association, shared| {
+            if association.on_cookie_echo(shared, now, cookie, action) {
+                association.handle_packet(shared, now, packet, source);
+            }
+        });
+    }
+
+    /// No association: the cookie builds one (section 5.1.5 step 5).
+    fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
+        if !self.ports.listens(cookie.local_port) {
+            return self.handle_out_of_the_blue(packet, datagram);
+        }
+        if self.table.len() >= self.shared.config.associations_max as usize {
+            self.shared.stats.refused += 1;
+            let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false) else {
+                return;
+            };
+            let ports = answer_ports(packet, tag);
+            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+        }
+        let id = self.table.next_id();
+        let config = Arc::clone(&self.shared.config.association);
+        let mut association = Association::accept(&mut self.shared, now, id, config, cookie);
+        // DATA may follow in the same packet, if it comes from an address that the cookie names.
+        if association.paths.by_address(datagram.source.ip()).is_some() {
+            association.handle_packet(&mut self.shared, now, packet, datagram.source);
+        }
+        self.table.insert(association);
+        self.register(id.slot);
+        self.settle(now, id.slot);
+    }
+}
+
+fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
+    AnswerPorts { source: packet.destination_port(), destination: packet.source_port(), tag }
+}
+
+/// An answer with the association's own parameters.
+fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) -> Answer {
+    let init = association.own_init(tag);
+    Answer {
+        tag,
+        initial_tsn: init.initial_tsn,
+        outbound_streams: init.outbound_streams,
+        inbound_streams: init.inbound_streams,
+        a_rwnd: init.a_rwnd,
+        ties,
+    }
+}
+
+/// Addresses of an INIT that the association does not have (sections 5.2.1 and 5.2.2).
+fn added_addresses(association: &Association, offer: &Offer<'_>, source: IpAddr) -> Vec<IpAddr> {
+    let all = core::iter::once(source).chain(offer.addresses.iter().copied());
+    all.filter(|address| association.paths.by_address(*address).is_none()).collect()
+}
+
+/// Addresses as parameters, for the cause "Restart of an Association with New Addresses".
+fn encode_addresses(addresses: &[IpAddr]) -> Vec<u8> {
+    let mut buffer = vec![0; addresses.len() * 20];
+    let mut writer = strandline_wire::TlvWriter::new(&mut buffer);
+    for address in addresses {
+        let parameter = match address {
+            IpAddr::V4(v4) => Parameter::Ipv4Address(*v4),
+            IpAddr::V6(v6) => Parameter::Ipv6Address(*v6),
+        };
+        let _ = writer.push(&parameter);
+    }
+    let len = writer.finish().len();
+    buffer.truncate(len);
+    buffer
+}
+
+/// True if a quoted packet starts with an INIT.
+pub(super) fn quotes_init(quoted: &[u8]) -> bool {
+    quoted.get(strandline_wire::COMMON_HEADER_LEN).is_some_and(|first| *first == kind::INIT)
+}

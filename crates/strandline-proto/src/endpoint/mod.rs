@@ -1,0 +1,315 @@
+//! An SCTP endpoint: the associations of one carrier, found in O(1), driven by one timing wheel.
+
+mod commands;
+mod demux;
+mod icmp;
+mod input;
+mod listen;
+mod out_of_the_blue;
+mod ports;
+mod table;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{RngCore, SeedableRng};
+
+pub use self::commands::Connect;
+use self::demux::{Demux, PeerKey, address_of, entry_of};
+use self::ports::Ports;
+use self::table::Table;
+use crate::association::Association;
+use crate::association::context::{PacketQueue, Shared};
+use crate::association::cookie::CookieKeys;
+use crate::config::EndpointConfig;
+use crate::error::ConfigError;
+use crate::event::{AssociationId, Event, Transmit};
+use crate::inbound::Arena;
+use crate::stats::EndpointStats;
+use crate::time::Time;
+use crate::timer::TimerWheel;
+
+/// Packets of associations that wait to be sent; more are dropped, and their timers send them again.
+const CONTROL_MAX: usize = 1 << 16;
+
+/// The state machine of SCTP: datagrams and time in, datagrams and events out.
+///
+/// The contract: give it what arrives ([`handle_datagram`](Self::handle_datagram),
+/// [`handle_icmp`](Self::handle_icmp)) and what the application wants ([`connect`](Self::connect),
+/// [`send`](Self::send), ...); after any of these, and after [`handle_timeout`](Self::handle_timeout) at the time that
+/// [`poll_timeout`](Self::poll_timeout) names, call [`poll_event`](Self::poll_event) and
+/// [`poll_transmit`](Self::poll_transmit) until they return `None`. Time never goes backwards from call to call.
+/// Nothing here reads a clock, sleeps, locks or does I/O; the same calls with the same seed do the same.
+///
+/// ```
+/// use strandline_proto::config::EndpointConfig;
+/// use strandline_proto::endpoint::{Connect, Endpoint};
+/// use strandline_proto::event::{Datagram, Event, SendInfo};
+/// use strandline_proto::time::Time;
+///
+/// let now = Time::ZERO;
+/// let mut client = Endpoint::new(EndpointConfig::default(), [1; 32], now)?;
+/// let mut server = Endpoint::new(EndpointConfig::default(), [2; 32], now)?;
+/// server.listen(7)?;
+/// let there = "192.0.2.2:9899".parse()?;
+/// let here = "192.0.2.1:9899".parse()?;
+/// let id = client.connect(now, Connect::to(there, 7))?;
+/// client.send(now, id, SendInfo::default(), "hello".into())?;
+///
+/// // A network without delay: what one side transmits, the other handles.
+/// let mut buffer = vec![0; 2048];
+/// for _ in 0..8 {
+///     while let Some(t) = client.poll_transmit(now, &mut buffer, 1) {
+///         server.handle_datagram(now, Datagram { source: here, destination: None, bytes: &buffer[..t.len] });
+///     }
+///     while let Some(t) = server.poll_transmit(now, &mut buffer, 1) {
+///         client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len] });
+///     }
+/// }
+/// let accepted = match server.poll_event() {
+///     Some((accepted, Event::Established { incoming: true, .. })) => accepted,
+///     other => panic!("{other:?}"),
+/// };
+/// assert_eq!(server.recv(now, accepted).unwrap().data, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Endpoint {
+    table: Table,
+    demux: Demux,
+    ports: Ports,
+    wheel: TimerWheel,
+    /// Associations that may have something to send.
+    ready: VecDeque<u32>,
+    shared: Shared,
+}
+
+impl Endpoint {
+    /// An endpoint without associations. `seed` must be random: tags, keys and nonces come from it.
+    ///
+    /// # Errors
+    /// If a parameter is out of range.
+    pub fn new(config: EndpointConfig, seed: [u8; 32], now: Time) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let mut rng = ChaCha8Rng::from_seed(seed);
+        let mut key = [0; 32];
+        rng.fill_bytes(&mut key);
+        let cookies = CookieKeys::new(key, config.cookie_key_lifetime, now);
+        let tie_key = (rng.next_u64(), rng.next_u64());
+        let demux = Demux::new((rng.next_u64(), rng.next_u64()));
+        let replies = PacketQueue::new(config.replies_max);
+        let ports = Ports::new(config.ephemeral_ports);
+        Ok(Self {
+            table: Table::default(),
+            demux,
+            ports,
+            wheel: TimerWheel::new(now),
+            ready: VecDeque::new(),
+            shared: Shared {
+                config,
+                rng,
+                events: VecDeque::new(),
+                arena: Arena::default(),
+                cookies,
+                tie_key,
+                control: PacketQueue::new(CONTROL_MAX),
+                replies,
+                stats: EndpointStats::default(),
+                received_bytes: 0,
+            },
+        })
+    }
+
+    /// Lets time pass: call it when `poll_timeout` says, or later.
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some(slot) = self.wheel.pop_expired(now) {
+            let Some(association) = self.table.at_mut(slot) else { continue };
+            association.handle_timeout(&mut self.shared, now);
+            self.settle(now, slot);
+        }
+    }
+
+    /// When to call `handle_timeout` next; `None` while nothing waits for time. May be before anything is really due.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.wheel.next_deadline()
+    }
+
+    /// The next notification.
+    pub fn poll_event(&mut self) -> Option<(AssociationId, Event)> {
+        self.shared.events.pop_front()
+    }
+
+    /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
+    /// size to one destination.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
+        if let Some(transmit) = Self::pop_packet(&mut self.shared.control, buffer) {
+            self.shared.stats.packets_sent += 1;
+            return Some(transmit);
+        }
+        while let Some(slot) = self.ready.pop_front() {
+            let Some(association) = self.table.at_mut(slot) else { continue };
+            association.flags_mut().queued = false;
+            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max.max(1));
+            if let Some(transmit) = burst {
+                self.shared.stats.packets_sent += transmit.len.div_ceil(transmit.segment_size.max(1)) as u64;
+                // Others get their turn first; what is left comes after them.
+                self.queue(slot);
+                self.reschedule(slot);
+                return Some(transmit);
+            }
+            self.reschedule(slot);
+        }
+        let transmit = Self::pop_packet(&mut self.shared.replies, buffer)?;
+        self.shared.stats.packets_sent += 1;
+        Some(transmit)
+    }
+
+    fn pop_packet(queue: &mut PacketQueue, buffer: &mut [u8]) -> Option<Transmit> {
+        let (route, len) = queue.pop_into(buffer)?;
+        Some(Transmit {
+            destination: route.destination,
+            source: route.source,
+            len,
+            segment_size: len,
+            fragment: false,
+        })
+    }
+
+    /// Counters since the start.
+    #[must_use]
+    pub fn stats(&self) -> EndpointStats {
+        let dropped = self.shared.control.dropped + self.shared.replies.dropped;
+        EndpointStats { replies_dropped: dropped, ..self.shared.stats }
+    }
+
+    /// Associations that have not been given back, ended ones included.
+    #[must_use]
+    pub fn association_count(&self) -> usize {
+        self.table.len()
+    }
+
+    fn queue(&mut self, slot: u32) {
+        if let Some(association) = self.table.at_mut(slot)
+            && !core::mem::replace(&mut association.flags_mut().queued, true)
+        {
+            self.ready.push_back(slot);
+        }
+    }
+
+    /// After anything happened to an association: its place in the queue to send, its timer, and, once it has ended,
+    /// its entries in the look-up tables.
+    fn settle(&mut self, now: Time, slot: u32) {
+        let Some(association) = self.table.at(slot) else { return };
+        if association.state.is_closed() {
+            return self.retire(slot);
+        }
+        if association.wants_transmit(now) {
+            self.queue(slot);
+        }
+        self.reschedule(slot);
+    }
+
+    /// A timer that moved later is left where it is: when it fires early, the association looks and goes on
+    /// waiting. So the timers of a busy association cost nothing.
+    fn reschedule(&mut self, slot: u32) {
+        let Some(association) = self.table.at(slot) else { return };
+        let at = association.next_deadline();
+        if at == Time::MAX {
+            return;
+        }
+        if self.wheel.deadline(slot).is_none_or(|scheduled| at < scheduled) {
+            self.wheel.schedule(slot, at);
+        }
+    }
+
+    /// An association has ended: nobody finds it any more, and it stays only until the application has let go of it.
+    fn retire(&mut self, slot: u32) {
+        self.unregister(slot);
+        self.wheel.cancel(slot);
+        if self.table.at(slot).is_some_and(Association::is_finished) {
+            if let Some(association) = self.table.at(slot) {
+                let held = u64::from(association.inbound.buffered_bytes());
+                self.shared.received_bytes = self.shared.received_bytes.saturating_sub(held);
+            }
+            self.table.remove(slot);
+        }
+    }
+
+    fn key_of(association: &Association, address: u8) -> Option<PeerKey> {
+        let remote = association.addresses().nth(usize::from(address))?;
+        Some(PeerKey {
+            address: remote.ip(),
+            peer_port: association.peer_port,
+            local_port: association.local_port,
+        })
+    }
+
+    /// Enters an association into the look-up tables.
+    fn register(&mut self, slot: u32) {
+        let Some(association) = self.table.at_mut(slot) else { return };
+        association.flags_mut().registered = true;
+        let tag = association.local_tag;
+        let (local_port, count) = (association.local_port, association.addresses().count());
+        self.demux.insert_tag(tag, slot);
+        self.ports.add_association(local_port);
+        for address in 0..count as u8 {
+            self.register_address(slot, address);
+        }
+    }
+
+    fn register_address(&mut self, slot: u32, address: u8) {
+        let table = &self.table;
+        let Some(key) = table.at(slot).and_then(|association| Self::key_of(association, address)) else { return };
+        let rehash = |entry: u32| {
+            let found = table.at(demux::slot_of(entry)).and_then(|a| Self::key_of(a, address_of(entry)));
+            // Every entry belongs to a registered association; any key would do for one that did not.
+            found.unwrap_or(key)
+        };
+        self.demux.insert_peer(&key, entry_of(slot, address), rehash);
+    }
+
+    /// Takes an association out of the look-up tables.
+    fn unregister(&mut self, slot: u32) {
+        let Some(association) = self.table.at_mut(slot) else { return };
+        if !core::mem::take(&mut association.flags_mut().registered) {
+            return;
+        }
+        self.demux.remove_tag(association.local_tag);
+        self.ports.remove_association(association.local_port);
+        for address in 0..association.addresses().count() as u8 {
+            if let Some(key) = Self::key_of(association, address) {
+                self.demux.remove_peer(&key, entry_of(slot, address));
+            }
+        }
+    }
+
+    /// Runs something that may change an association's tag or addresses.
+    fn with_reindex<T>(
+        &mut self,
+        now: Time,
+        slot: u32,
+        run: impl FnOnce(&mut Association, &mut Shared) -> T,
+    ) -> Option<T> {
+        self.unregister(slot);
+        let association = self.table.at_mut(slot)?;
+        let result = run(association, &mut self.shared);
+        if !association.state.is_closed() {
+            self.register(slot);
+        }
+        self.settle(now, slot);
+        Some(result)
+    }
+
+    /// The association at a peer's address and port.
+    fn find_by_peer(&self, key: &PeerKey) -> Option<u32> {
+        let matches = |entry: u32| {
+            let association = self.table.at(demux::slot_of(entry));
+            association.and_then(|a| Self::key_of(a, address_of(entry))).is_some_and(|found| found == *key)
+        };
+        self.demux.by_peer(key, matches).map(demux::slot_of)
+    }
+}

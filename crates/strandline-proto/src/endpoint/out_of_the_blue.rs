@@ -1,0 +1,48 @@
+//! Packets that belong to no association (RFC 9260 section 8.4).
+
+use strandline_wire::Packet;
+use strandline_wire::cause::code;
+use strandline_wire::chunk::{Chunk, ShutdownComplete, kind};
+
+use super::Endpoint;
+use crate::association::{AnswerPorts, abort_packet, control_packet};
+use crate::event::Datagram;
+
+impl Endpoint {
+    /// Rules 2 and 5 to 8; rule 1 and the checksum were checked before, rules 3 and 4 stand in `listen`.
+    pub(super) fn handle_out_of_the_blue(&mut self, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        self.shared.stats.out_of_the_blue += 1;
+        let mut shutdown_ack = false;
+        for raw in packet.chunks() {
+            // What is not well formed gets no answer: it could be anything.
+            let Ok(raw) = raw else { return };
+            match raw.kind {
+                kind::ABORT | kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => return,
+                kind::ERROR if is_stale_cookie(&raw) => return,
+                // An INIT with a tag other than 0 (section 8.5.1 A).
+                kind::INIT => return,
+                kind::SHUTDOWN_ACK => shutdown_ack = true,
+                _ => {}
+            }
+        }
+        let ports = AnswerPorts {
+            source: packet.destination_port(),
+            destination: packet.source_port(),
+            tag: packet.verification_tag(),
+        };
+        let route = Self::route_back(datagram);
+        if shutdown_ack {
+            let complete = ShutdownComplete { tag_reflected: true };
+            control_packet(&mut self.shared.replies, route, ports, &complete);
+        } else {
+            abort_packet(&mut self.shared.replies, route, ports, &[], true);
+        }
+    }
+}
+
+fn is_stale_cookie(raw: &strandline_wire::RawChunk<'_>) -> bool {
+    match raw.parse() {
+        Ok(Chunk::Error(error)) => error.causes.iter().flatten().any(|cause| cause.code == code::STALE_COOKIE),
+        _ => false,
+    }
+}

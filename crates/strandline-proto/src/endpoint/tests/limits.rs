@@ -1,0 +1,142 @@
+//! Limits, memory, and icmp.
+
+use super::*;
+use crate::error::ConnectError;
+use crate::event::{IcmpError, IcmpKind};
+
+#[test]
+fn an_idle_association_takes_at_most_1_kb() {
+    const ASSOCIATIONS: u16 = 1000;
+    let mut pair = Pair::new();
+    let mut last = None;
+    for number in 0..ASSOCIATIONS {
+        let remotes = vec![address(SERVER, 0)];
+        let request = Connect { local_port: 10_000 + number, peer_port: PORT, remotes, config: None };
+        last = Some(pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap());
+    }
+    pair.run();
+    let client = last.unwrap();
+    let server = pair.accepted();
+    // Used, and idle again: what data needed is given back.
+    pair.send(CLIENT, client, 0, &vec![0; 50_000]);
+    pair.pass(Duration::from_secs(10));
+    for (host, id, name) in [(CLIENT, client, "client"), (SERVER, server, "server")] {
+        while pair.recv(host, id).is_some() {}
+        pair.pass(Duration::from_secs(10));
+        let report = pair.hosts[host].endpoint.memory(id).unwrap();
+        println!("one idle association of {ASSOCIATIONS}, {name}:");
+        for (item, bytes) in &report.items {
+            println!("  {bytes:5}  {item}");
+        }
+        println!("  {:5}  in all", report.total());
+        assert!(report.total() <= 1024, "{} bytes", report.total());
+    }
+}
+
+#[test]
+fn associations_are_limited_on_both_sides() {
+    let few = |host| EndpointConfig { associations_max: 2, ..config(1, host) };
+    let mut pair = Pair::with(config(1, CLIENT), few(SERVER));
+    for port in 1..=3 {
+        let remotes = vec![address(SERVER, 0)];
+        let request = Connect { local_port: port, peer_port: PORT, remotes, config: None };
+        pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    }
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 2);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().refused, 1);
+    let refused = |event: &Event| matches!(event, Event::Closed(CloseReason::PeerAborted { code: 4, .. }));
+    assert!(pair.hosts[CLIENT].events.iter().any(|(_, event)| refused(event)));
+
+    let mut pair = Pair::with(few(CLIENT), config(1, SERVER));
+    for port in 1..=3 {
+        let remotes = vec![address(SERVER, 0)];
+        let request = Connect { local_port: port, peer_port: PORT, remotes, config: None };
+        let result = pair.hosts[CLIENT].endpoint.connect(pair.now, request);
+        assert_eq!(result.is_err(), port == 3);
+    }
+}
+
+#[test]
+fn connect_refuses_what_makes_no_sense() {
+    let mut endpoint = Endpoint::new(config(1, CLIENT), [1; 32], Time::ZERO).unwrap();
+    let there = address(SERVER, 0);
+    let mut connect = |request: Connect| endpoint.connect(Time::ZERO, request).map(|_| ());
+    assert_eq!(connect(Connect::to(there, 0)), Err(ConnectError::InvalidPort));
+    assert_eq!(connect(Connect { remotes: vec![], ..Connect::to(there, 7) }), Err(ConnectError::NoAddress));
+    assert_eq!(connect(Connect::to("224.0.0.1:9899".parse().unwrap(), 7)), Err(ConnectError::NotUnicast));
+    assert_eq!(connect(Connect { local_port: 5, ..Connect::to(there, 7) }), Ok(()));
+    let again = connect(Connect { local_port: 5, ..Connect::to(there, 7) });
+    assert_eq!(again, Err(ConnectError::AlreadyExists));
+}
+
+#[test]
+fn stale_identifiers_are_refused() {
+    let (mut pair, client, _) = Pair::established();
+    pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
+    pair.hosts[CLIENT].endpoint.release(client);
+    let again = pair.connect();
+    assert_eq!(again.slot, client.slot);
+    assert_ne!(again.generation, client.generation);
+    assert!(pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).is_err());
+    assert!(pair.hosts[CLIENT].endpoint.status(client).is_none());
+}
+
+#[test]
+fn icmp_counts_only_with_the_right_tag() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.collect();
+    let init = pair.wire.pop_front().unwrap();
+    let unreachable = |quoted| IcmpError {
+        destination: address(SERVER, 0),
+        kind: IcmpKind::ProtocolUnreachable,
+        quoted,
+    };
+    let mut forged = init.bytes.clone();
+    forged[16] ^= 1;
+    pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, unreachable(&forged));
+    pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, unreachable(&init.bytes[..8]));
+    pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, unreachable(&[]));
+    pair.collect();
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-WAIT");
+    pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, unreachable(&init.bytes[..20]));
+    pair.collect();
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Unreachable));
+}
+
+#[test]
+fn packet_too_big_lowers_the_path_mtu() {
+    let (mut pair, client, server) = Pair::established();
+    pair.send(CLIENT, client, 0, &vec![0; 100_000]);
+    pair.pass(Duration::from_secs(5));
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu, 1500);
+    let data = pair.log.iter().rfind(|sent| has(kind::DATA)(sent)).unwrap().clone();
+    let error = IcmpError {
+        destination: address(SERVER, 0),
+        kind: IcmpKind::PacketTooBig { mtu: 1300 },
+        quoted: &data.bytes[..8],
+    };
+    pair.hosts[CLIENT].endpoint.handle_icmp(pair.now, error);
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu, 1300);
+    while pair.recv(SERVER, server).is_some() {}
+    pair.log.clear();
+    pair.send(CLIENT, client, 0, &vec![1; 10_000]);
+    pair.pass(Duration::from_secs(1));
+    assert!(pair.log.iter().filter(|sent| has(kind::DATA)(sent)).all(|sent| sent.bytes.len() <= 1272));
+    assert_eq!(pair.recv(SERVER, server).unwrap().data.len(), 10_000);
+}
+
+#[test]
+fn a_million_timers_and_associations_are_found_by_key_not_by_walking() {
+    // 20,000 here: the point is that the work for each packet does not grow; the time of this test would.
+    let mut pair = Pair::configured(|config| config.heartbeat_interval = None);
+    for port in 0..20_000u16 {
+        let remotes = vec![address(SERVER, 0)];
+        let request = Connect { local_port: 10_000 + port, peer_port: PORT, remotes, config: None };
+        pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    }
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 20_000);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().established, 20_000);
+}

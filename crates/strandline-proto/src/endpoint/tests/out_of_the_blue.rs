@@ -1,0 +1,128 @@
+//! RFC 9260 sections 8.4 and 8.5.
+
+use strandline_wire::cause::Causes;
+use strandline_wire::chunk::{
+    Abort, CookieAck, Data, Error, Heartbeat, ShutdownAck, ShutdownComplete,
+};
+use strandline_wire::number::{Ssn, Tsn};
+
+use super::*;
+
+fn answer(build: impl FnOnce(&mut PacketBuilder<'_>)) -> Option<Sent> {
+    let mut pair = Pair::new();
+    let sent = pair.forge(CLIENT, (9, PORT), VerificationTag(0x1234), build);
+    pair.deliver(&sent);
+    pair.wire.pop_front()
+}
+
+fn data() -> Data<'static> {
+    Data {
+        tsn: Tsn(1),
+        stream: StreamId(0),
+        ssn: Ssn(0),
+        ppid: Ppid(0),
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: false,
+        payload: b"x",
+    }
+}
+
+#[test]
+fn data_and_heartbeats_are_answered_with_a_reflected_abort() {
+    for answer in [
+        answer(|packet| assert!(packet.push(&data()))),
+        answer(|packet| assert!(packet.push(&Heartbeat::of(b"info")))),
+    ] {
+        let answer = answer.expect("an ABORT");
+        assert_eq!(answer.kinds(), [kind::ABORT]);
+        assert_eq!(answer.tag(), VerificationTag(0x1234));
+        let packet = Packet::parse(&answer.bytes).unwrap();
+        assert_eq!(packet.chunks().next().unwrap().unwrap().flags & 1, 1, "T bit");
+        assert_eq!((packet.source_port(), packet.destination_port()), (PORT, 9));
+    }
+}
+
+#[test]
+fn abort_shutdown_complete_and_cookie_ack_are_not_answered() {
+    let abort = Abort { tag_reflected: false, causes: Causes::new(&[]) };
+    assert!(answer(|packet| assert!(packet.push(&abort))).is_none());
+    let after_data = |packet: &mut PacketBuilder<'_>| assert!(packet.push(&data()) && packet.push(&abort));
+    assert!(answer(after_data).is_none());
+    assert!(answer(|packet| assert!(packet.push(&ShutdownComplete { tag_reflected: false }))).is_none());
+    assert!(answer(|packet| assert!(packet.push(&CookieAck))).is_none());
+    let stale = [0, 3, 0, 8, 0, 0, 0, 1];
+    assert!(answer(|packet| assert!(packet.push(&Error { causes: Causes::new(&stale) }))).is_none());
+}
+
+#[test]
+fn shutdown_ack_is_answered_with_a_reflected_shutdown_complete() {
+    let answer = answer(|packet| assert!(packet.push(&ShutdownAck))).expect("SHUTDOWN COMPLETE");
+    assert_eq!(answer.kinds(), [kind::SHUTDOWN_COMPLETE]);
+    assert_eq!(answer.tag(), VerificationTag(0x1234));
+    let packet = Packet::parse(&answer.bytes).unwrap();
+    assert_eq!(packet.chunks().next().unwrap().unwrap().flags & 1, 1, "T bit");
+}
+
+#[test]
+fn a_wrong_checksum_is_dropped_before_anything_else() {
+    let mut pair = Pair::new();
+    let mut sent = pair.forge(CLIENT, (9, PORT), VerificationTag(1), |packet| assert!(packet.push(&data())));
+    sent.bytes[8] ^= 1;
+    pair.deliver(&sent);
+    assert!(pair.wire.is_empty());
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().checksum_errors, 1);
+}
+
+#[test]
+fn where_others_share_the_carrier_nothing_is_answered_for_their_ports() {
+    let shared = EndpointConfig { owns_all_ports: false, ..config(1, SERVER) };
+    let mut pair = Pair::with(config(1, CLIENT), shared);
+    let sent = pair.forge(CLIENT, (9, 8), VerificationTag(1), |packet| assert!(packet.push(&data())));
+    pair.deliver(&sent);
+    assert!(pair.wire.is_empty());
+}
+
+#[test]
+fn packets_with_a_wrong_tag_change_nothing() {
+    let (mut pair, client, server) = Pair::established();
+    let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    let ports = (status.peer_port, status.local_port);
+    let wrong = VerificationTag(status.local_tag.0 ^ 1);
+    let abort = |reflected| Abort { tag_reflected: reflected, causes: Causes::new(&[]) };
+    let complete = ShutdownComplete { tag_reflected: false };
+    let forged = [
+        pair.forge(CLIENT, ports, wrong, |packet| assert!(packet.push(&data()))),
+        pair.forge(CLIENT, ports, wrong, |packet| assert!(packet.push(&abort(false)))),
+        pair.forge(CLIENT, ports, wrong, |packet| assert!(packet.push(&abort(true)))),
+        // Our tag with the T bit, and the peer's tag without it, are both wrong (section 8.5.1 B).
+        pair.forge(CLIENT, ports, status.local_tag, |packet| assert!(packet.push(&abort(true)))),
+        pair.forge(CLIENT, ports, status.peer_tag, |packet| assert!(packet.push(&abort(false)))),
+        pair.forge(CLIENT, ports, wrong, |packet| assert!(packet.push(&ShutdownAck))),
+        pair.forge(CLIENT, ports, status.local_tag, |packet| assert!(packet.push(&complete))),
+    ];
+    for sent in forged {
+        pair.deliver(&sent);
+        assert!(pair.wire.is_empty(), "{:?}", sent.kinds());
+    }
+    assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    let reflected = pair.forge(CLIENT, ports, status.peer_tag, |packet| assert!(packet.push(&abort(true))));
+    pair.deliver(&reflected);
+    assert_eq!(pair.closed(SERVER), Some(&CloseReason::PeerAborted { code: 0, reason: bytes::Bytes::new() }));
+}
+
+#[test]
+fn a_packet_from_an_address_that_is_not_the_peers_is_dropped() {
+    let (mut pair, _, server) = Pair::established();
+    let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    let ports = (status.peer_port, status.local_port);
+    let abort = Abort { tag_reflected: false, causes: Causes::new(&[]) };
+    let mut sent = pair.forge(CLIENT, ports, status.local_tag, |packet| assert!(packet.push(&abort)));
+    sent.source = "198.51.100.1:9899".parse().unwrap();
+    pair.deliver(&sent);
+    assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().unknown_address, 1);
+    assert!(pair.wire.is_empty());
+}

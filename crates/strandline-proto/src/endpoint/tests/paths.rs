@@ -1,0 +1,169 @@
+//! Multi-homing: RFC 9260 sections 5.4, 6.4, 8.2 and 8.3.
+
+use super::*;
+use crate::event::PathChange;
+use crate::stats::Reachability;
+
+fn two_paths(change: impl Fn(&mut AssociationConfig)) -> (Pair, AssociationId, AssociationId) {
+    let mut association = AssociationConfig {
+        rto_initial: Duration::from_millis(100),
+        rto_min: Duration::from_millis(100),
+        ..AssociationConfig::default()
+    };
+    change(&mut association);
+    let association = Arc::new(association);
+    let with = |host| EndpointConfig { association: Arc::clone(&association), ..config(2, host) };
+    Pair::with(with(CLIENT), with(SERVER)).establish()
+}
+
+fn on_path(path: u8) -> impl Fn(&Sent) -> bool {
+    move |sent| [address(CLIENT, path).ip(), address(SERVER, path).ip()].contains(&sent.destination.ip())
+}
+
+#[test]
+fn addresses_are_exchanged_and_confirmed_by_heartbeat() {
+    let (mut pair, client, server) = two_paths(|_| {});
+    pair.pass(Duration::from_secs(2));
+    for (host, id) in [(CLIENT, client), (SERVER, server)] {
+        let paths = pair.hosts[host].endpoint.paths(id).unwrap();
+        assert_eq!(paths.len(), 2);
+        assert!(paths.iter().all(|path| path.state == Reachability::Active), "{paths:?}");
+        let confirmed = Event::PathChanged { address: address(1 - host, 1), change: PathChange::Confirmed };
+        assert!(pair.hosts[host].events.contains(&(id, confirmed)), "{:?}", pair.hosts[host].events);
+    }
+}
+
+#[test]
+fn nothing_but_heartbeats_goes_to_an_unconfirmed_address() {
+    let (mut pair, client, _) = two_paths(|_| {});
+    pair.send(CLIENT, client, 0, &vec![0; 20_000]);
+    pair.pass_dropping(Duration::from_secs(3), on_path(1));
+    let kinds: Vec<_> = pair.log.iter().filter(|sent| on_path(1)(sent)).map(Sent::kinds).collect();
+    assert!(!kinds.is_empty());
+    assert!(kinds.iter().all(|kinds| kinds[..] == [kind::HEARTBEAT]), "{kinds:?}");
+}
+
+#[test]
+fn a_dead_primary_fails_over_and_returns() {
+    let (mut pair, client, server) = two_paths(|config| {
+        config.path_retrans_max = 2;
+        config.heartbeat_interval = Some(Duration::from_millis(500));
+    });
+    pair.pass(Duration::from_secs(2));
+    pair.hosts[CLIENT].events.clear();
+    for number in 0..20u8 {
+        pair.send(CLIENT, client, 0, &[number; 1000]);
+        pair.pass_dropping(Duration::from_millis(500), on_path(0));
+    }
+    for number in 0..20u8 {
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, vec![number; 1000]);
+    }
+    let changed = |change| Event::PathChanged { address: address(SERVER, 0), change };
+    assert!(pair.hosts[CLIENT].events.contains(&(client, changed(PathChange::Inactive))));
+    // The path heals: heartbeats find out, and data goes back to the primary.
+    pair.pass(Duration::from_secs(30));
+    assert!(pair.hosts[CLIENT].events.contains(&(client, changed(PathChange::Active))));
+    pair.log.clear();
+    pair.send(CLIENT, client, 0, b"back");
+    pair.run();
+    assert!(on_path(0)(&pair.log[0]));
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "back");
+}
+
+#[test]
+fn what_timed_out_is_sent_again_on_the_other_path() {
+    let (mut pair, client, server) = two_paths(|_| {});
+    pair.pass(Duration::from_secs(2));
+    pair.log.clear();
+    pair.send(CLIENT, client, 0, b"detour");
+    pair.pass_dropping(Duration::from_millis(300), |sent| on_path(0)(sent) && has(kind::DATA)(sent));
+    let data: Vec<bool> = pair.log.iter().filter(|sent| has(kind::DATA)(sent)).map(|sent| on_path(1)(sent)).collect();
+    assert_eq!(data, [false, true]);
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "detour");
+}
+
+#[test]
+fn an_init_ack_from_another_address_is_accepted() {
+    let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
+    let client = pair.connect();
+    pair.collect();
+    while let Some(mut sent) = pair.wire.pop_front() {
+        if has(kind::INIT_ACK)(&sent) {
+            sent.source = address(SERVER, 1);
+        }
+        pair.deliver(&sent);
+    }
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+}
+
+#[test]
+fn the_primary_can_be_chosen() {
+    let (mut pair, client, _) = two_paths(|_| {});
+    let second = address(SERVER, 1).ip();
+    pair.pass(Duration::from_secs(2));
+    pair.hosts[CLIENT].endpoint.set_primary(pair.now, client, second).unwrap();
+    pair.log.clear();
+    pair.send(CLIENT, client, 0, b"this way");
+    pair.run();
+    assert!(on_path(1)(&pair.log[0]));
+    let unknown = "203.0.113.1".parse().unwrap();
+    let refused = pair.hosts[CLIENT].endpoint.set_primary(pair.now, client, unknown);
+    assert_eq!(refused, Err(crate::error::PathError::UnknownAddress));
+}
+
+#[test]
+fn an_idle_peer_that_died_is_found_by_heartbeats() {
+    let (mut pair, client, _) = Pair::configured(|config| {
+        config.heartbeat_interval = Some(Duration::from_secs(5));
+        config.association_retrans_max = 3;
+    })
+    .establish();
+    pair.pass_dropping(Duration::from_secs(200), |_| true);
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
+    assert!(pair.hosts[CLIENT].endpoint.status(client).is_some(), "kept until it is released");
+}
+
+#[test]
+fn heartbeats_can_be_switched_off() {
+    let (mut pair, client, _) = Pair::configured(|config| config.heartbeat_interval = None).establish();
+    pair.log.clear();
+    pair.pass(Duration::from_secs(3600));
+    assert!(pair.log.is_empty());
+    pair.hosts[CLIENT].endpoint.request_heartbeat(pair.now, client, address(SERVER, 0).ip()).unwrap();
+    pair.run();
+    assert_eq!(pair.kinds(), [[kind::HEARTBEAT], [kind::HEARTBEAT_ACK]]);
+}
+
+#[test]
+fn the_encapsulation_port_follows_the_peer() {
+    let (mut pair, client, server) = Pair::established();
+    pair.send(CLIENT, client, 0, b"from a new port");
+    pair.collect();
+    let mut sent = pair.wire.pop_front().unwrap();
+    sent.source.set_port(40_000);
+    pair.deliver(&sent);
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "from a new port");
+    let paths = pair.hosts[SERVER].endpoint.paths(server).unwrap();
+    assert_eq!(paths[0].address.port(), 40_000);
+}
+
+#[test]
+fn the_path_mtu_is_searched_while_data_flows() {
+    let (mut pair, client, server) = Pair::established();
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu, 1280);
+    pair.send(CLIENT, client, 0, &vec![0; 200_000]);
+    pair.pass(Duration::from_secs(5));
+    assert_eq!(pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu, 1500);
+    assert!(pair.recv(SERVER, server).is_some());
+    assert!(pair.log.iter().any(|sent| sent.bytes.len() == 1472 && has(kind::HEARTBEAT)(sent)));
+}
+
+#[test]
+fn a_network_with_a_smaller_mtu_is_found_and_kept_to() {
+    let (mut pair, client, server) = Pair::established();
+    pair.send(CLIENT, client, 0, &vec![0; 200_000]);
+    pair.pass_dropping(Duration::from_secs(30), |sent| sent.bytes.len() > 1400 - 28);
+    let mtu = pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].mtu;
+    assert!((1350..=1400).contains(&mtu), "{mtu}");
+    assert!(pair.recv(SERVER, server).is_some());
+}

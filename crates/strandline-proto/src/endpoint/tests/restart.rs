@@ -1,0 +1,102 @@
+//! RFC 9260 section 5.2.4: Table 12.
+
+use super::*;
+
+/// The client loses everything and comes back with the same ports.
+fn crash(pair: &mut Pair) {
+    let config = config(pair.hosts[CLIENT].addresses.len() as u8, CLIENT);
+    let mut endpoint = Endpoint::new(config, [99; 32], pair.now).unwrap();
+    endpoint.listen(PORT).unwrap();
+    pair.hosts[CLIENT].endpoint = endpoint;
+}
+
+#[test]
+fn a_peer_that_restarts_keeps_the_association() {
+    let (mut pair, client, server) = Pair::established();
+    pair.send(CLIENT, client, 0, b"before");
+    pair.run();
+    pair.send(SERVER, server, 0, b"lost in the crash");
+    pair.collect();
+    pair.wire.clear();
+    crash(&mut pair);
+    pair.log.clear();
+    let again = pair.connect();
+    pair.send(CLIENT, again, 0, b"after");
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+    assert!(pair.hosts[SERVER].events.iter().any(|(id, event)| *id == server && *event == Event::Restarted));
+    let failed = |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "lost in the crash");
+    assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| failed(event)));
+    // What was acknowledged before the restart can still be read, and comes first.
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "before");
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "after");
+    pair.send(SERVER, server, 3, b"hello again");
+    pair.run();
+    assert_eq!(pair.recv(CLIENT, again).unwrap().data, "hello again");
+}
+
+#[test]
+fn tags_change_with_a_restart() {
+    let (mut pair, _, server) = Pair::established();
+    let before = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    crash(&mut pair);
+    pair.connect();
+    pair.run();
+    let after = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    assert_ne!(before.local_tag, after.local_tag);
+    assert_ne!(before.peer_tag, after.peer_tag);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().restarts, 1);
+}
+
+#[test]
+fn a_restart_that_adds_addresses_is_aborted() {
+    let (mut pair, _, server) = Pair::established();
+    pair.hosts[CLIENT].addresses.push(address(CLIENT, 1));
+    crash(&mut pair);
+    let id = pair.connect();
+    pair.run();
+    assert_eq!(pair.state(SERVER, server), "ESTABLISHED");
+    let aborted = |event: &Event| matches!(event, Event::Closed(CloseReason::PeerAborted { code: 11, .. }));
+    assert!(pair.hosts[CLIENT].events.iter().any(|(which, event)| *which == id && aborted(event)));
+}
+
+#[test]
+fn an_init_alone_changes_nothing() {
+    let (mut pair, client, server) = Pair::established();
+    let init = pair.log[0].clone();
+    pair.deliver(&init);
+    pair.wire.clear();
+    pair.send(CLIENT, client, 0, b"still here");
+    pair.run();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "still here");
+}
+
+#[test]
+fn a_restart_while_the_shutdown_ack_waits_is_refused() {
+    let (mut pair, client, server) = Pair::established();
+    // The restarted peer's COOKIE ECHO meets SHUTDOWN-ACK-SENT: made by an INIT answered just before.
+    let mut restarted = Endpoint::new(config(1, CLIENT), [99; 32], pair.now).unwrap();
+    let remotes = vec![address(SERVER, 0)];
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    restarted.connect(pair.now, request).unwrap();
+    let mut buffer = vec![0; 4096];
+    let step = |endpoint: &mut Endpoint, now, buffer: &mut Vec<u8>| {
+        let transmit = endpoint.poll_transmit(now, buffer, 1).unwrap();
+        Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes: buffer[..transmit.len].to_vec() }
+    };
+    let init = step(&mut restarted, pair.now, &mut buffer);
+    pair.deliver(&init);
+    let ack = pair.wire.pop_front().unwrap();
+    let bytes = &ack.bytes;
+    restarted.handle_datagram(pair.now, Datagram { source: ack.source, destination: None, bytes });
+    let echo = step(&mut restarted, pair.now, &mut buffer);
+    // Meanwhile the old association gets as far as SHUTDOWN-ACK-SENT.
+    pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+    pair.run_dropping(has(kind::SHUTDOWN_COMPLETE));
+    assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");
+    pair.log.clear();
+    pair.deliver(&echo);
+    pair.collect();
+    assert_eq!(pair.kinds(), [[kind::SHUTDOWN_ACK], [kind::ERROR]]);
+    assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");
+}

@@ -1,0 +1,209 @@
+//! Which TSNs have arrived: a cumulative TSN and, only while something is missing, a ring of bits for what came after
+//! the gap (RFC 9260 sections 6.2 and 6.7).
+
+use crate::number::Tsn;
+use strandline_wire::GapBlock;
+
+/// The furthest a TSN may lie beyond the cumulative TSN: gap blocks count in 16 bits (section 3.3.4).
+pub(super) const AHEAD_MAX: u32 = u16::MAX as u32;
+
+const WORD_BITS: u32 = u64::BITS;
+
+/// Bits of the smallest ring; it doubles up to 65,536 (8 KB).
+const RING_BITS_MIN: u32 = 256;
+
+/// Where a TSN lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The one after the cumulative TSN.
+    Next,
+    /// Beyond a gap, not seen yet.
+    Ahead,
+    /// Arrived before.
+    Seen,
+    /// Further ahead than can be recorded.
+    TooFar,
+}
+
+/// The record of TSNs. Without a gap it is two numbers.
+#[derive(Debug)]
+pub(super) struct TsnMap {
+    cumulative: Tsn,
+    /// The highest TSN that arrived; equal to `cumulative` when nothing is missing.
+    highest: Tsn,
+    /// One bit for each TSN in (cumulative, highest], at the TSN modulo the ring's bits (a power of two); all others
+    /// are zero. Empty until the first gap.
+    ring: Box<[u64]>,
+}
+
+impl TsnMap {
+    pub(super) fn new(peer_initial_tsn: Tsn) -> Self {
+        let before = peer_initial_tsn.previous();
+        Self { cumulative: before, highest: before, ring: Box::default() }
+    }
+
+    pub(super) const fn cumulative(&self) -> Tsn {
+        self.cumulative
+    }
+
+    pub(super) const fn highest(&self) -> Tsn {
+        self.highest
+    }
+
+    /// Is a TSN missing below the highest one?
+    #[inline]
+    pub(super) const fn has_gaps(&self) -> bool {
+        self.cumulative.0 != self.highest.0
+    }
+
+    #[inline]
+    pub(super) fn place(&self, tsn: Tsn) -> Place {
+        match tsn.distance_from(self.cumulative) {
+            1 => Place::Next,
+            ahead @ 2..=AHEAD_MAX => {
+                if ahead <= self.highest.distance_from(self.cumulative) && self.bit(tsn) {
+                    Place::Seen
+                } else {
+                    Place::Ahead
+                }
+            }
+            0 => Place::Seen,
+            _ if tsn.is_before(self.cumulative) => Place::Seen,
+            _ => Place::TooFar,
+        }
+    }
+
+    /// Has this TSN, which lies ahead of the cumulative one by less than half the number space, arrived?
+    pub(super) fn contains(&self, tsn: Tsn) -> bool {
+        self.place(tsn) == Place::Seen
+    }
+
+    /// Takes in the TSN after the cumulative one, and all that had arrived directly behind it.
+    #[inline]
+    pub(super) fn advance(&mut self) {
+        let complete = !self.has_gaps();
+        self.cumulative = self.cumulative.next();
+        if complete {
+            self.highest = self.cumulative;
+        } else {
+            self.absorb();
+        }
+    }
+
+    /// Takes in a TSN beyond a gap; the caller has seen [`Place::Ahead`].
+    pub(super) fn insert_ahead(&mut self, tsn: Tsn) {
+        self.reserve(tsn.distance_from(self.cumulative).min(AHEAD_MAX));
+        self.set_bit(tsn);
+        if tsn.is_after(self.highest) {
+            self.highest = tsn;
+        }
+    }
+
+    /// The runs of TSNs beyond the cumulative one, lowest first; each costs time for the words that it crosses.
+    pub(super) fn gap_blocks(&self) -> GapBlocks<'_> {
+        GapBlocks { map: self, from: 1, last: self.highest.distance_from(self.cumulative) }
+    }
+
+    /// Frees the ring if nothing is missing.
+    pub(super) fn release_idle(&mut self) {
+        if !self.has_gaps() {
+            self.ring = Box::default();
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.ring)
+    }
+
+    /// Moves the cumulative TSN over the run of bits that follows it, clearing them, a word at a time.
+    fn absorb(&mut self) {
+        while self.has_gaps() {
+            let (word, shift) = self.position(self.cumulative.next());
+            let Some(bits) = self.ring.get_mut(word) else { return };
+            let run = (*bits >> shift).trailing_ones();
+            if run == 0 {
+                return;
+            }
+            let mask = if run == WORD_BITS { u64::MAX } else { ((1 << run) - 1) << shift };
+            *bits &= !mask;
+            self.cumulative += run;
+        }
+    }
+
+    /// Word and bit of a TSN in the ring.
+    #[inline]
+    fn position(&self, tsn: Tsn) -> (usize, u32) {
+        let mask = (self.ring.len() as u32).wrapping_mul(WORD_BITS).wrapping_sub(1);
+        let bit = tsn.0 & mask;
+        ((bit / WORD_BITS) as usize, bit % WORD_BITS)
+    }
+
+    fn bit(&self, tsn: Tsn) -> bool {
+        let (word, shift) = self.position(tsn);
+        self.ring.get(word).is_some_and(|bits| bits >> shift & 1 == 1)
+    }
+
+    fn set_bit(&mut self, tsn: Tsn) {
+        let (word, shift) = self.position(tsn);
+        if let Some(bits) = self.ring.get_mut(word) {
+            *bits |= 1 << shift;
+        }
+    }
+
+    /// Makes the ring hold offsets up to `ahead`.
+    fn reserve(&mut self, ahead: u32) {
+        if ahead as usize <= self.ring.len() * WORD_BITS as usize {
+            return;
+        }
+        let bits = ahead.next_power_of_two().max(RING_BITS_MIN);
+        let larger = vec![0; (bits / WORD_BITS) as usize].into_boxed_slice();
+        let ring = core::mem::replace(&mut self.ring, larger);
+        let old = Self { cumulative: self.cumulative, highest: self.highest, ring };
+        for block in old.gap_blocks() {
+            for offset in block.start..=block.end {
+                self.set_bit(self.cumulative + u32::from(offset));
+            }
+        }
+    }
+}
+
+/// See [`TsnMap::gap_blocks`].
+#[derive(Debug, Clone)]
+pub(super) struct GapBlocks<'a> {
+    map: &'a TsnMap,
+    /// Offset where the search goes on.
+    from: u32,
+    /// Offset of the highest TSN.
+    last: u32,
+}
+
+impl GapBlocks<'_> {
+    /// The lowest offset from `from` on whose bit is `set`, or `last + 1`.
+    fn search(&self, mut from: u32, set: bool) -> u32 {
+        while from <= self.last {
+            let (word, shift) = self.map.position(self.map.cumulative + from);
+            let bits = self.map.ring.get(word).copied().unwrap_or(0);
+            let wanted = if set { bits } else { !bits } >> shift;
+            if wanted != 0 {
+                return (from + wanted.trailing_zeros()).min(self.last + 1);
+            }
+            from += WORD_BITS - shift;
+        }
+        self.last + 1
+    }
+}
+
+impl Iterator for GapBlocks<'_> {
+    type Item = GapBlock;
+
+    fn next(&mut self) -> Option<GapBlock> {
+        let start = self.search(self.from, true);
+        if start > self.last {
+            self.from = start;
+            return None;
+        }
+        let after = self.search(start, false);
+        self.from = after;
+        Some(GapBlock { start: u16::try_from(start).ok()?, end: u16::try_from(after - 1).ok()? })
+    }
+}

@@ -1,0 +1,117 @@
+//! The receive window (RFC 9260 sections 6.2 and 6.2.1; avoidance of silly windows: RFC 1122 section 4.2.3.3).
+//!
+//! Two numbers differ: what the buffer has room for (`free`), and what the peer has been promised (`promised`). Data
+//! is taken as long as the promise lasts, even if the cost of small chunks has used up the buffer meanwhile; and the
+//! promise grows only in steps worth telling.
+
+/// Least cost of a message that waits to be read, in bytes: its place in the queue. Longer ones cost their bytes.
+const MESSAGE_COST_MIN: usize = 128;
+
+/// Cost of a chunk that is held out of order, in bytes, on top of its payload: its own allocation, its place in the
+/// lists and maps of reassembly or of its stream.
+pub(super) const HELD_COST: usize = 256;
+
+/// The window is not worth telling of below this many bytes: the payload of a packet of 1,500 bytes.
+const STEP: u32 = 1452;
+
+/// Accounts for the receive buffer of one association.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// The receive buffer.
+    size: u32,
+    /// Cost of all that is held.
+    used: u32,
+    /// The window as the peer sees it: the last one advertised, less the payload that has come since.
+    promised: u32,
+}
+
+/// What a message in the queue costs.
+pub(super) fn message_cost(len: usize) -> usize {
+    len.max(MESSAGE_COST_MIN)
+}
+
+impl Window {
+    pub(super) const fn new(size: u32) -> Self {
+        Self { size, used: 0, promised: size }
+    }
+
+    pub(super) const fn resize(&mut self, size: u32) {
+        self.size = size;
+    }
+
+    pub(super) const fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// A chunk with `len` bytes of payload was taken.
+    #[inline]
+    pub(super) const fn on_taken(&mut self, len: usize) {
+        self.promised = self.promised.saturating_sub(len as u32);
+    }
+
+    #[inline]
+    pub(super) fn charge(&mut self, cost: usize) {
+        self.used = self.used.saturating_add(u32::try_from(cost).unwrap_or(u32::MAX));
+    }
+
+    #[inline]
+    pub(super) fn release(&mut self, cost: usize) {
+        self.used = self.used.saturating_sub(u32::try_from(cost).unwrap_or(u32::MAX));
+    }
+
+    const fn free(&self) -> u32 {
+        self.size.saturating_sub(self.used)
+    }
+
+    /// The least growth that is told of.
+    const fn step(&self) -> u32 {
+        if self.size / 2 < STEP { self.size / 2 } else { STEP }
+    }
+
+    /// May data beyond all that has arrived be taken? Not while the peer has been told that the window is zero; nor
+    /// beyond twice the buffer, whatever had been promised.
+    #[inline]
+    pub(super) const fn takes_new(&self) -> bool {
+        (self.promised > 0 || self.free() >= self.step()) && self.takes_missing()
+    }
+
+    /// May data that fills a gap be taken?
+    #[inline]
+    pub(super) const fn takes_missing(&self) -> bool {
+        self.used < self.size.saturating_mul(2)
+    }
+
+    /// Held data has outgrown even what is granted to fill the lowest gap.
+    pub(super) const fn is_overrun(&self) -> bool {
+        self.used >= self.size.saturating_mul(4)
+    }
+
+    /// So little is free that the peer will hear of none.
+    pub(super) const fn is_low(&self) -> bool {
+        self.free() < self.step()
+    }
+
+    /// The a_rwnd for a SACK. It grows only by a step, so that the peer is never led to send tiny fragments; an empty
+    /// buffer is always told of whole.
+    pub(super) const fn offer(&self) -> u32 {
+        let free = self.free();
+        if free <= self.promised || free - self.promised >= self.step() || self.used == 0 {
+            free
+        } else {
+            self.promised
+        }
+    }
+
+    pub(super) const fn on_advertised(&mut self, a_rwnd: u32) {
+        self.promised = a_rwnd;
+    }
+
+    /// Has reading opened the window so far that the peer should hear of it without further data? By a quarter of
+    /// the buffer; or by a step if the peer waits in front of a closed window and nothing is left to read (`drained`).
+    pub(super) const fn update_due(&self, drained: bool) -> bool {
+        let gain = self.free().saturating_sub(self.promised);
+        let step = self.step();
+        let quarter = if self.size / 4 > step { self.size / 4 } else { step };
+        gain >= quarter || (drained && self.promised < step && gain >= step)
+    }
+}

@@ -1,0 +1,79 @@
+//! What an acknowledgement means: for each path, and for the association.
+
+use crate::config::PATHS_MAX;
+use crate::time::Time;
+
+/// What a SACK (or SHUTDOWN) changed on one path. The caller gives an array of defaults and applies each afterwards.
+///
+/// Every byte of user data that a chunk brought to a path's flight when it was sent leaves it again through exactly
+/// one of `flight_drop`, `lost_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PathAck {
+    /// Bytes of user data acknowledged for the first time, of chunks last sent to this path: what the congestion
+    /// window may grow by.
+    pub acked_bytes: u32,
+    /// Chunks that `acked_bytes` came in.
+    pub acked_chunks: u32,
+    /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
+    /// retransmission and left flight then.
+    pub flight_drop: u32,
+    /// Bytes that left flight because they were marked for fast retransmission.
+    pub lost_bytes: u32,
+    /// Bytes in flight again because the peer took back their gap acknowledgement (section 6.2.1 D iii).
+    pub reneged_bytes: u32,
+    /// When the latest chunk was sent that gives a round-trip time by Karn's rule (section 6.3.1 C5).
+    pub rtt_sample_sent_at: Option<Time>,
+    /// The earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight (R3).
+    pub lowest_acked: bool,
+    /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
+    pub fast_retransmit_loss: bool,
+    /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
+    pub reneged: bool,
+}
+
+impl PathAck {
+    /// Bytes in flight on the path after this, from what was in flight before.
+    #[must_use]
+    pub const fn flight_after(&self, flight: u32) -> u32 {
+        flight
+            .saturating_add(self.reneged_bytes)
+            .saturating_sub(self.flight_drop)
+            .saturating_sub(self.lost_bytes)
+    }
+
+    /// Nothing happened on the path.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The entry of a path; numbers beyond the array wrap, so that no number panics.
+pub(super) fn of(paths: &mut [PathAck; PATHS_MAX], path: u8) -> &mut PathAck {
+    &mut paths[usize::from(path) % PATHS_MAX]
+}
+
+/// What became of a SACK.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SackOutcome {
+    /// It is older than one seen before (section 6.2.1 D i): dropped.
+    Ignored,
+    /// The peer broke the protocol: the association ends. Nothing was changed.
+    Violation(&'static str),
+    /// It was taken in.
+    Applied {
+        /// The Cumulative TSN Ack Point moved.
+        cumulative_advanced: bool,
+        /// A chunk was acknowledged for the first time, cumulatively or by a gap block.
+        newly_acked: bool,
+        /// Fast recovery began: one packet of retransmissions goes regardless of cwnd
+        /// (`Outbound::fast_retransmit_pending`).
+        entered_fast_recovery: bool,
+        /// The association was in fast recovery when this arrived and still is: cwnd does not grow (section 7.2.1).
+        in_fast_recovery: bool,
+        /// Nothing is outstanding any more; messages may still wait to be sent.
+        all_acked: bool,
+        /// There is room in the send buffer again after `push` said `WouldBlock`.
+        writable: bool,
+    },
+}

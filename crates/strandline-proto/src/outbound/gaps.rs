@@ -1,0 +1,164 @@
+//! Gap Ack Blocks (RFC 9260 section 3.3.4) put in order, and compared with those of the SACK before.
+//!
+//! Comparing the two lists finds what is newly acknowledged and what was taken back without a look at the chunks that
+//! both name: the work is bounded by the blocks and the chunks whose state changes. A peer may write any blocks it
+//! likes, in any order, overlapping or inverted; what counts is the set of TSNs that they name.
+
+use strandline_wire::GapBlock;
+
+/// Indices of outstanding chunks, from 0 for the one after the Cumulative TSN Ack Point; both ends included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Run {
+    pub(super) start: u16,
+    pub(super) end: u16,
+}
+
+/// The gap acknowledgements of the latest SACK, and room for the next one's.
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    /// Sorted; neither overlapping nor adjacent.
+    current: Vec<Run>,
+    previous: Vec<Run>,
+}
+
+/// Blocks beyond which the room is given back once there is no gap: only hostile peers or very bad networks get there.
+const KEPT: usize = 256;
+
+impl Gaps {
+    /// The highest index that well-formed blocks name.
+    pub(super) fn highest(blocks: impl Iterator<Item = GapBlock>) -> Option<usize> {
+        blocks.filter_map(to_run).map(|run| usize::from(run.end)).max()
+    }
+
+    /// The Cumulative TSN Ack Point moved by `steps`.
+    pub(super) fn advance(&mut self, steps: usize) {
+        if steps == 0 || self.current.is_empty() {
+            return;
+        }
+        let steps = u16::try_from(steps).unwrap_or(u16::MAX);
+        self.current.retain_mut(|run| {
+            let kept = run.end >= steps;
+            run.start = run.start.saturating_sub(steps);
+            run.end = run.end.saturating_sub(steps);
+            kept
+        });
+    }
+
+    /// Takes over the blocks of a SACK; what was known before becomes the previous report.
+    pub(super) fn replace(&mut self, blocks: impl Iterator<Item = GapBlock>) {
+        core::mem::swap(&mut self.current, &mut self.previous);
+        self.current.clear();
+        let mut sorted = true;
+        for run in blocks.filter_map(to_run) {
+            sorted &= self.current.last().is_none_or(|last| *last <= run);
+            self.current.push(run);
+        }
+        if !sorted {
+            self.current.sort_unstable();
+        }
+        self.current.dedup_by(|next, run| {
+            let joined = u32::from(next.start) <= u32::from(run.end) + 1;
+            if joined {
+                run.end = run.end.max(next.end);
+            }
+            joined
+        });
+        if self.current.is_empty() && self.previous.is_empty() && self.current.capacity() > KEPT {
+            *self = Self::default();
+        }
+    }
+
+    /// Named now and not before.
+    pub(super) fn added(&self) -> Difference<'_> {
+        Difference::new(&self.current, &self.previous)
+    }
+
+    /// Named before and not now.
+    pub(super) fn withdrawn(&self) -> Difference<'_> {
+        Difference::new(&self.previous, &self.current)
+    }
+
+    /// What is not named, below `limit`.
+    pub(super) fn holes(&self, limit: usize) -> impl Iterator<Item = core::ops::Range<usize>> + '_ {
+        let ends = self.current.iter().map(|run| (usize::from(run.start), usize::from(run.end) + 1));
+        let mut from = 0;
+        ends.chain(core::iter::once((limit, limit))).map_while(move |(start, next)| {
+            let hole = from..start.min(limit);
+            from = next;
+            (hole.start < limit).then_some(hole)
+        })
+    }
+
+    /// The highest index named.
+    pub(super) fn last(&self) -> Option<usize> {
+        self.current.last().map(|run| usize::from(run.end))
+    }
+
+    /// No gap is known, now or before.
+    pub(super) fn is_empty(&self) -> bool {
+        self.current.is_empty()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        (self.current.capacity() + self.previous.capacity()) * size_of::<Run>()
+    }
+
+    #[cfg(test)]
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.current
+    }
+}
+
+/// Offset 0 is the Cumulative TSN Ack itself, so that index 0 is offset 1. None: the block names nothing.
+fn to_run(block: GapBlock) -> Option<Run> {
+    let end = block.end.checked_sub(1)?;
+    (block.start <= block.end).then_some(Run { start: block.start.saturating_sub(1), end })
+}
+
+/// Runs of one sorted list without those of another.
+#[derive(Debug, Clone)]
+pub(super) struct Difference<'a> {
+    current: Option<Run>,
+    rest: &'a [Run],
+    without: &'a [Run],
+}
+
+impl<'a> Difference<'a> {
+    fn new(runs: &'a [Run], without: &'a [Run]) -> Self {
+        let mut difference = Self { current: None, rest: runs, without };
+        difference.step();
+        difference
+    }
+
+    fn step(&mut self) {
+        self.current = self.rest.first().copied();
+        self.rest = self.rest.get(1..).unwrap_or_default();
+    }
+}
+
+impl Iterator for Difference<'_> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        loop {
+            let run = self.current?;
+            while let [first, rest @ ..] = self.without
+                && first.end < run.start
+            {
+                self.without = rest;
+            }
+            let Some(cut) = self.without.first().filter(|cut| cut.start <= run.end) else {
+                self.step();
+                return Some(run);
+            };
+            if cut.end < run.end {
+                self.current = Some(Run { start: cut.end + 1, end: run.end });
+            } else {
+                self.step();
+            }
+            if cut.start > run.start {
+                return Some(Run { start: run.start, end: cut.start - 1 });
+            }
+        }
+    }
+}

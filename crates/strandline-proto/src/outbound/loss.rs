@@ -1,0 +1,108 @@
+//! Loss seen in SACKs: miss indications and fast recovery (RFC 9260 section 7.2.4).
+
+use super::ack::{self, PathAck};
+use super::gaps::Gaps;
+use super::outstanding::{FAST_MARKED, FAST_RETRANSMITTED, Outstanding, State};
+use crate::config::PATHS_MAX;
+use crate::number::Tsn;
+
+/// Miss indications that mark a chunk.
+const MISSES: u8 = 3;
+
+/// Fast recovery of the association.
+#[derive(Debug, Default)]
+pub(super) struct Recovery {
+    /// Fast recovery ends when everything up to here is acknowledged.
+    exit: Option<Tsn>,
+    /// The packet that goes regardless of cwnd (rule 3) has not gone yet.
+    first_packet: bool,
+}
+
+impl Recovery {
+    /// Section 6.2.1 D iv.
+    pub(super) fn on_cumulative(&mut self, cumulative: Tsn) {
+        if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
+            self.exit = None;
+        }
+    }
+
+    /// T3-rtx starts slow start anew, in which cwnd has to grow: that is only allowed outside of fast recovery, so it
+    /// ends here.
+    pub(super) fn on_timeout(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(super) fn is_active(&self) -> bool {
+        self.exit.is_some()
+    }
+
+    pub(super) fn first_packet_pending(&self) -> bool {
+        self.first_packet
+    }
+
+    pub(super) fn on_first_packet(&mut self) {
+        self.first_packet = false;
+    }
+}
+
+/// Which chunks a SACK counts as missing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missing {
+    /// Chunks below this index: the HTNA rule.
+    pub(super) below: usize,
+    /// In fast recovery with the Cumulative TSN Ack Point moving: all that the SACK reports missing.
+    pub(super) all: bool,
+}
+
+/// Counts miss indications and marks the chunks that have enough of them. `lowest` collects the lowest unacknowledged
+/// index of each path among those looked at. Returns whether fast recovery began.
+pub(super) fn count_misses(
+    outstanding: &mut Outstanding,
+    gaps: &Gaps,
+    missing: Missing,
+    recovery: &mut Recovery,
+    lowest: &mut [usize; PATHS_MAX],
+    paths: &mut [PathAck; PATHS_MAX],
+) -> bool {
+    let limit = if missing.all { gaps.last().unwrap_or(0).max(missing.below) } else { missing.below };
+    let mut marked = false;
+    for index in gaps.holes(limit).flatten() {
+        let Some(record) = outstanding.get_mut(index) else { break };
+        if record.state() == State::GapAcked {
+            continue; // Taken back by this SACK: its one indication is counted with that.
+        }
+        let lowest = &mut lowest[usize::from(record.path) % PATHS_MAX];
+        *lowest = (*lowest).min(index);
+        marked |= count_miss(outstanding, index, recovery, paths);
+    }
+    let entered = marked && !recovery.is_active();
+    if entered {
+        recovery.exit = Some(outstanding.next_tsn().previous());
+        recovery.first_packet = true;
+    }
+    entered
+}
+
+/// One miss indication for one chunk. True if that marked it.
+fn count_miss(
+    outstanding: &mut Outstanding,
+    index: usize,
+    recovery: &Recovery,
+    paths: &mut [PathAck; PATHS_MAX],
+) -> bool {
+    let Some(record) = outstanding.get_mut(index) else { return false };
+    if record.state() != State::InFlight || record.has(FAST_RETRANSMITTED) {
+        return false;
+    }
+    record.misses += 1;
+    if record.misses < MISSES {
+        return false;
+    }
+    record.set(FAST_RETRANSMITTED | FAST_MARKED);
+    let (len, path) = (u32::from(record.len), record.path);
+    outstanding.change(index, State::Marked);
+    let path = ack::of(paths, path);
+    path.lost_bytes += len;
+    path.fast_retransmit_loss |= !recovery.is_active();
+    true
+}

@@ -1,0 +1,176 @@
+//! Taking in a SACK (RFC 9260 section 6.2.1).
+
+use strandline_wire::GapBlock;
+
+use super::ack::{self, PathAck};
+use super::gaps::Gaps;
+use super::loss::{self, Missing, Recovery};
+use super::outstanding::{CREDITED, Outstanding, RESENT, Record, State};
+use crate::config::PATHS_MAX;
+use crate::number::Tsn;
+
+/// What is in flight and what is known of it.
+#[derive(Debug)]
+pub(super) struct SendWindow {
+    pub(super) outstanding: Outstanding,
+    pub(super) gaps: Gaps,
+    pub(super) recovery: Recovery,
+}
+
+/// What a Cumulative TSN Ack says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cumulative {
+    /// Below the ack point: out of order.
+    Stale,
+    /// Beyond what was sent.
+    Impossible,
+    /// So many chunks more than before.
+    Steps(usize),
+}
+
+/// What a SACK changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Progress {
+    /// Bytes that left the send window.
+    pub(super) delivered: usize,
+    pub(super) newly_acked: bool,
+    pub(super) entered_fast_recovery: bool,
+    pub(super) in_fast_recovery: bool,
+}
+
+impl SendWindow {
+    pub(super) fn new(first: Tsn) -> Self {
+        Self { outstanding: Outstanding::new(first), gaps: Gaps::default(), recovery: Recovery::default() }
+    }
+
+    /// Where a cumulative TSN lies in the send window.
+    pub(super) fn classify(&self, cumulative: Tsn) -> Cumulative {
+        let point = self.outstanding.cumulative_ack();
+        let steps = cumulative.distance_from(point) as usize;
+        if steps <= self.outstanding.len() {
+            Cumulative::Steps(steps)
+        } else if cumulative.is_before(point) {
+            Cumulative::Stale
+        } else {
+            Cumulative::Impossible
+        }
+    }
+
+    /// The gap blocks, counted from `steps` beyond the ack point, name a TSN that was never sent.
+    pub(super) fn names_unsent(&self, steps: usize, blocks: impl Iterator<Item = GapBlock>) -> bool {
+        Gaps::highest(blocks).is_some_and(|highest| steps + highest >= self.outstanding.len())
+    }
+
+    /// Everything up to `steps` beyond the ack point has arrived . Returns whether anything was acknowledged
+    /// for the first time, and the bytes that left.
+    pub(super) fn advance(&mut self, steps: usize, paths: &mut [PathAck; PATHS_MAX]) -> (bool, usize) {
+        let (mut newly_acked, mut delivered) = (false, 0);
+        for _ in 0..steps {
+            let tsn = self.outstanding.tsn_at(0);
+            let Some(record) = self.outstanding.pop() else { break };
+            delivered += usize::from(record.len);
+            if record.state() != State::GapAcked {
+                let path = ack::of(paths, record.path);
+                newly_acked |= credit(&self.outstanding, &record, tsn, path);
+                path.lowest_acked = true;
+            }
+        }
+        self.gaps.advance(steps);
+        self.recovery.on_cumulative(self.outstanding.cumulative_ack());
+        (newly_acked, delivered)
+    }
+
+    /// Takes in a SACK that `classify` and `names_unsent` found possible.
+    pub(super) fn acknowledge(
+        &mut self,
+        steps: usize,
+        blocks: impl Iterator<Item = GapBlock> + Clone,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) -> Progress {
+        let (newly_acked, delivered) = self.advance(steps, paths);
+        let mut progress = Progress {
+            delivered,
+            newly_acked,
+            entered_fast_recovery: false,
+            in_fast_recovery: self.recovery.is_active(),
+        };
+        if blocks.clone().next().is_some() || !self.gaps.is_empty() {
+            self.take_gaps(steps, blocks, &mut progress, paths);
+        }
+        progress
+    }
+
+    /// Gap blocks: what they add, what that tells to be missing, and what they take back, in this order.
+    fn take_gaps(
+        &mut self,
+        steps: usize,
+        blocks: impl Iterator<Item = GapBlock>,
+        progress: &mut Progress,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) {
+        let Self { outstanding, gaps, recovery } = self;
+        gaps.replace(blocks);
+        let mut first_acked = [usize::MAX; PATHS_MAX];
+        let mut highest = 0;
+        for run in gaps.added() {
+            for index in usize::from(run.start)..=usize::from(run.end) {
+                let tsn = outstanding.tsn_at(index);
+                let Some(record) = outstanding.change(index, State::GapAcked) else { break };
+                if credit(outstanding, &record, tsn, ack::of(paths, record.path)) {
+                    let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
+                    *first = (*first).min(index);
+                    highest = index;
+                    progress.newly_acked = true;
+                }
+                if let Some(record) = outstanding.get_mut(index) {
+                    record.set(CREDITED);
+                    record.misses = 0;
+                }
+            }
+        }
+        let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
+        let mut first_missing = [usize::MAX; PATHS_MAX];
+        progress.entered_fast_recovery =
+            loss::count_misses(outstanding, gaps, missing, recovery, &mut first_missing, paths);
+        for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
+            path.lowest_acked |= acked < missing;
+        }
+        for run in gaps.withdrawn() {
+            for index in usize::from(run.start)..=usize::from(run.end) {
+                renege(outstanding, index, paths);
+            }
+        }
+    }
+}
+
+/// Books a chunk that is acknowledged and was not in the SACK before. False if an earlier one had acknowledged it.
+fn credit(outstanding: &Outstanding, record: &Record, tsn: Tsn, path: &mut PathAck) -> bool {
+    let len = u32::from(record.len);
+    if record.state() == State::InFlight {
+        path.flight_drop += len;
+    }
+    if record.has(CREDITED) {
+        return false;
+    }
+    path.acked_bytes += len;
+    path.acked_chunks += 1;
+    if outstanding.is_timed(record, tsn) {
+        path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(Some(record.sent_at));
+    }
+    true
+}
+
+/// The peer no longer reports a chunk that a gap block had acknowledged (rule D iii): it is in flight again, with one
+/// miss indication.
+fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PATHS_MAX]) {
+    if outstanding.get(index).is_none_or(|record| record.state() != State::GapAcked) {
+        return;
+    }
+    outstanding.change(index, State::InFlight);
+    let Some(record) = outstanding.get_mut(index) else { return };
+    record.misses = 1;
+    record.set(RESENT);
+    let path = ack::of(paths, record.path);
+    path.reneged_bytes += u32::from(record.len);
+    path.reneged = true;
+}

@@ -1,0 +1,124 @@
+//! What the application gave and was not sent yet, and the send buffer's accounts.
+//!
+//! A byte counts against the send buffer from `push` until it is acknowledged cumulatively: a receiver may take back
+//! a gap acknowledgement (RFC 9260 section 6.2.1 D iii), so the bytes have to be kept until then.
+
+use crate::config::AssociationConfig;
+use crate::error::SendError;
+
+use super::message::Message;
+use super::scheduler::Scheduler;
+
+/// When to tell the application that it may send again.
+#[derive(Debug, Clone, Copy)]
+struct Blocked {
+    /// Buffered bytes at most.
+    bytes_max: u32,
+    /// Messages waiting at most.
+    messages_max: u32,
+}
+
+/// Messages that wait to be sent.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    scheduler: Scheduler,
+    /// Payload bytes without a TSN, those of a message that is partly sent included.
+    pending_bytes: usize,
+    /// Payload bytes from `push` to the cumulative acknowledgement.
+    buffered_bytes: usize,
+    blocked: Option<Blocked>,
+}
+
+impl Queue {
+    /// Takes a message, or refuses it and remembers to say when there is room.
+    pub(super) fn push(&mut self, message: Message, config: &AssociationConfig) -> Result<(), SendError> {
+        let len = message.data.len();
+        let limit = config.send_buffer as usize;
+        let over = self.buffered_bytes > 0 && self.buffered_bytes + len > limit;
+        let crowded = self.scheduler.len() >= config.send_messages_max as usize;
+        if over || crowded {
+            self.block(len, config);
+            return Err(SendError::WouldBlock);
+        }
+        self.buffered_bytes += len;
+        self.pending_bytes += len;
+        self.scheduler.push(message);
+        Ok(())
+    }
+
+    /// The application is told once half of the buffer is free, or later if the message refused needs more. Of
+    /// several refused the most demanding counts.
+    fn block(&mut self, len: usize, config: &AssociationConfig) {
+        let len = u32::try_from(len).unwrap_or(u32::MAX);
+        let bytes_max = config.send_buffer.saturating_sub(len).min(config.send_buffer / 2);
+        let messages_max = config.send_messages_max / 2;
+        let before = self.blocked.unwrap_or(Blocked { bytes_max, messages_max });
+        self.blocked = Some(Blocked {
+            bytes_max: bytes_max.min(before.bytes_max),
+            messages_max: messages_max.min(before.messages_max),
+        });
+    }
+
+    /// True once when there is room again after a refusal.
+    pub(super) fn take_writable(&mut self) -> bool {
+        let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };
+        let room = self.buffered_bytes <= bytes_max as usize && self.scheduler.len() <= messages_max as usize;
+        if room {
+            self.blocked = None;
+        }
+        room
+    }
+
+    /// Length in bytes of the message that is next.
+    pub(super) fn next_len(&self) -> Option<usize> {
+        self.scheduler.next().map(|message| message.data.len())
+    }
+
+    /// Takes the next message to send it.
+    pub(super) fn pop(&mut self) -> Option<Message> {
+        self.scheduler.pop()
+    }
+
+    /// `len` bytes got a TSN.
+    pub(super) fn on_sent(&mut self, len: usize) {
+        self.pending_bytes = self.pending_bytes.saturating_sub(len);
+    }
+
+    /// `len` bytes were acknowledged cumulatively.
+    pub(super) fn on_delivered(&mut self, len: usize) {
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(len);
+    }
+
+    /// Takes out messages that can never be sent.
+    pub(super) fn extract(&mut self, wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
+        let taken = self.scheduler.extract(wanted);
+        let bytes: usize = taken.iter().map(|message| message.data.len()).sum();
+        self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
+        self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
+        taken
+    }
+
+    pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
+        self.scheduler.into_messages()
+    }
+
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.pending_bytes
+    }
+
+    pub(super) fn pending_messages(&self) -> usize {
+        self.scheduler.len()
+    }
+
+    pub(super) fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.scheduler.heap_bytes()
+    }
+}

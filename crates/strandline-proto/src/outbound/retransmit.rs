@@ -1,0 +1,69 @@
+//! Sending again: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
+
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
+
+use super::fragment;
+use super::outstanding::{FAST_MARKED, Outstanding, RESENT, State};
+use crate::config::PATHS_MAX;
+use crate::time::Time;
+
+/// The chunk that is to be sent again next: the lowest TSN marked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retransmission {
+    /// Bytes it takes in a packet, header and padding included. More than an empty packet holds if the path MTU has
+    /// shrunk since: fragments are never cut again, IP has to do it then (section 6.9).
+    pub size: usize,
+    /// The path it was last sent to.
+    pub last_path: u8,
+    /// Marked by fast retransmit: it should go to the same path (section 6.4). Otherwise T3-rtx expired, and it
+    /// should go to another path if there is one.
+    pub fast: bool,
+}
+
+/// Section 6.3.3 E3: the lowest chunks are sent again at once, the others are marked; here all are marked, and the
+/// congestion window of one packet that the time-out leaves lets the first ones go. Marks every chunk in flight on the path. Returns their bytes of user data.
+pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
+    let path = path % PATHS_MAX as u8;
+    let mut bytes = 0;
+    for index in 0..outstanding.len() {
+        let Some(record) = outstanding.get_mut(index) else { break };
+        if record.path != path {
+            continue;
+        }
+        record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
+        if record.state() == State::InFlight {
+            record.misses = 0;
+            bytes += u32::from(record.len);
+            outstanding.change(index, State::Marked);
+        }
+    }
+    bytes
+}
+
+/// What `next` would send, whatever the space.
+pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
+    let index = outstanding.first_marked()?;
+    let record = outstanding.get(index)?;
+    Some(Retransmission {
+        size: DATA_CHUNK_HEADER_LEN + usize::from(record.len).next_multiple_of(4),
+        last_path: record.path,
+        fast: record.has(FAST_MARKED),
+    })
+}
+
+/// Sends the lowest chunk marked again if it fits. A later one that would fit has to wait, so that a packet's TSNs
+/// and those of successive packets rise.
+pub(super) fn next(outstanding: &mut Outstanding, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
+    let index = outstanding.first_marked()?;
+    let record = outstanding.get_mut(index)?;
+    if usize::from(record.len) > fragment::payload_room(space) {
+        return None;
+    }
+    record.sent_at = now;
+    record.path = path % PATHS_MAX as u8;
+    record.misses = 0;
+    record.set(RESENT);
+    outstanding.change(index, State::InFlight);
+    outstanding.spoil_timing();
+    outstanding.chunk(index)
+}

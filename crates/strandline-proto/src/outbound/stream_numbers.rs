@@ -1,0 +1,52 @@
+//! Stream Sequence Numbers of the outgoing streams (RFC 9260 section 6.5).
+//!
+//! The first streams' numbers lie inline. Further ones are kept in pages that come into being with the first message
+//! on one of their streams: stream 65,535 alone costs the directory (4 KiB) and one page, not 128 KiB.
+
+use crate::number::{Ssn, StreamId};
+
+/// Streams without heap.
+const INLINE: usize = 4;
+/// Streams of one page.
+const PAGE: usize = 128;
+
+type Page = Box<[Ssn; PAGE]>;
+
+/// The next number of each stream.
+#[derive(Debug, Default)]
+pub(super) struct StreamNumbers {
+    first: [Ssn; INLINE],
+    /// Place `i` has the page of streams `i * PAGE ..`; as long as the highest stream used needs.
+    pages: Box<[Option<Page>]>,
+}
+
+impl StreamNumbers {
+    /// The number of the next ordered message of the stream; the one after 65,535 is 0.
+    pub(super) fn take(&mut self, stream: StreamId) -> Ssn {
+        let place = self.place(stream);
+        let number = *place;
+        *place = number.next();
+        number
+    }
+
+    fn place(&mut self, StreamId(stream): StreamId) -> &mut Ssn {
+        let stream = usize::from(stream);
+        if stream < INLINE {
+            return &mut self.first[stream];
+        }
+        let index = stream / PAGE;
+        if index >= self.pages.len() {
+            let mut pages = core::mem::take(&mut self.pages).into_vec();
+            // Exact: the directory grows a few times in an association's life.
+            pages.reserve_exact(index + 1 - pages.len());
+            pages.resize_with(index + 1, || None);
+            self.pages = pages.into_boxed_slice();
+        }
+        &mut self.pages[index].get_or_insert_with(|| Box::new([Ssn(0); PAGE]))[stream % PAGE]
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let pages = self.pages.iter().flatten().count();
+        size_of_val(&*self.pages) + pages * size_of::<[Ssn; PAGE]>()
+    }
+}

@@ -1,0 +1,479 @@
+//! One path: a transport address of the peer and what is known about the way there.
+
+#[cfg(test)]
+mod tests;
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use strandline_wire::COMMON_HEADER_LEN;
+
+use super::heartbeat::{Heartbeat, Pace};
+use super::pmtu::Pmtu;
+use super::rto::RtoEstimator;
+use crate::config::AssociationConfig;
+use crate::congestion::{Ack, Congestion, Controller};
+use crate::event::PathChange;
+use crate::time::Time;
+
+/// Number of a path within its association, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PathIndex(pub(crate) u8);
+
+/// Whether a path can be used.
+///
+/// ```text
+///                 HEARTBEAT ACK with the nonce          error_count > Path.Max.Retrans
+///     Unconfirmed ----------------------------> Active -------------------------------> Inactive
+///                                                 ^                                        |
+///                                                 +----------------------------------------+
+///                                                   data or a HEARTBEAT acknowledged
+/// ```
+/// An unconfirmed path that does not answer stays unconfirmed; it is probed at the rate of idle paths then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PathState {
+    /// Not known to be the peer's: nothing but HEARTBEATs goes there (RFC 9260 section 5.4).
+    Unconfirmed,
+    /// In use, or ready for it.
+    Active,
+    /// Path.Max.Retrans was exceeded (RFC 9260 section 8.2).
+    Inactive,
+}
+
+/// One path. Bytes of data count as DATA chunks with header and padding (RFC 9260 section 7.2).
+#[derive(Debug, Clone)]
+pub(crate) struct Path {
+    /// Where packets go: IP address and encapsulation port (0 for raw IP).
+    pub(crate) remote: SocketAddr,
+    /// The address to send from, once it matters.
+    pub(crate) local: Option<IpAddr>,
+    pub(crate) state: PathState,
+    pub(crate) congestion: Congestion,
+    pub(crate) rto: RtoEstimator,
+    pub(crate) heartbeat: Heartbeat,
+    pub(crate) pmtu: Pmtu,
+    /// Bytes outstanding on the path.
+    pub(crate) flight: u32,
+    /// When T3-rtx expires; `Time::MAX`: it is stopped.
+    pub(crate) rtx_deadline: Time,
+    /// When something that the peer acknowledges was last sent; at first, when the path was made.
+    pub(crate) last_sent: Time,
+    /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
+    rtt_from: Time,
+    /// Bytes of data that may still be sent at this opportunity (Max.Burst).
+    burst_allowance: u32,
+    /// Consecutive errors (RFC 9260 section 8.2).
+    pub(crate) error_count: u16,
+    /// The window was fully used at the end of the last opportunity to send.
+    window_full: bool,
+    /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
+    timed_out: bool,
+}
+
+/// What a SACK acknowledged on one path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PathSack {
+    /// Bytes newly acknowledged.
+    pub(crate) acked_bytes: u32,
+    /// Bytes that leave the flight by it: less than `acked_bytes` if chunks had been marked for retransmission.
+    pub(crate) flight_drop: u32,
+    /// When the chunk to measure the round-trip time by was sent; `None` if rule C5 (Karn) allows none.
+    pub(crate) rtt_sent_at: Option<Time>,
+    /// The earliest outstanding TSN of the path was acknowledged (rule R3).
+    pub(crate) lowest_acked: bool,
+    pub(crate) cumulative_advanced: bool,
+    pub(crate) in_fast_recovery: bool,
+}
+
+/// What a time-out changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TimeoutOutcome {
+    pub(crate) change: Option<PathChange>,
+    /// The PMTU fell: full packets vanish on this path.
+    pub(crate) mtu_fell: bool,
+}
+
+/// A HEARTBEAT was not answered within the RTO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatLoss {
+    pub(crate) change: Option<PathChange>,
+    /// The address was confirmed. The association's error count rises only then, and only if the path is the one in use
+    /// for data (sections 5.4 and 8.1).
+    pub(crate) confirmed: bool,
+}
+
+/// A HEARTBEAT, or a probe of the PMTU, was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatAnswer {
+    pub(crate) change: Option<PathChange>,
+    /// The PMTU rose.
+    pub(crate) mtu_rose: bool,
+}
+
+impl Path {
+    /// An unconfirmed path. `overhead`: bytes between the IP header and the SCTP packet (8 for UDP encapsulation).
+    /// Heartbeats wait for [`start_heartbeats`](Self::start_heartbeats).
+    pub(crate) fn new(
+        remote: SocketAddr,
+        local: Option<IpAddr>,
+        config: &AssociationConfig,
+        overhead: u16,
+        now: Time,
+    ) -> Self {
+        let ipv6 = remote.ip().to_canonical().is_ipv6();
+        let pmtu = Pmtu::new(config.path_mtu_initial, config.path_mtu_max, overhead, ipv6);
+        Self {
+            remote,
+            local,
+            state: PathState::Unconfirmed,
+            congestion: Congestion::new(config.congestion, data_chunk_len_max(&pmtu), ipv6),
+            rto: RtoEstimator::new(config),
+            heartbeat: Heartbeat::new(),
+            pmtu,
+            flight: 0,
+            rtx_deadline: Time::MAX,
+            last_sent: now,
+            rtt_from: Time::ZERO,
+            burst_allowance: 0,
+            error_count: 0,
+            window_full: false,
+            timed_out: false,
+        }
+    }
+
+    /// The address is the peer's: the user named it, or the peer answered from it (section 5.4, rules 1 and 2).
+    pub(crate) fn confirm(&mut self) -> Option<PathChange> {
+        let change = (self.state == PathState::Unconfirmed).then_some(PathChange::Confirmed);
+        if change.is_some() {
+            self.state = PathState::Active;
+            self.error_count = 0;
+        }
+        change
+    }
+
+    /// PMDCS: the largest DATA chunk, header included, that fits a packet.
+    pub(crate) fn data_chunk_len_max(&self) -> u32 {
+        data_chunk_len_max(&self.pmtu)
+    }
+
+    /// The longest SCTP packet, common header included, at the present PMTU; a multiple of 4.
+    pub(crate) fn payload_max(&self) -> usize {
+        self.pmtu.packet_len()
+    }
+
+    /// When something about this path is next due: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe.
+    pub(crate) fn next_deadline(&self) -> Time {
+        let rto = self.rto.rto();
+        self.rtx_deadline.min(self.heartbeat.deadline(rto)).min(self.pmtu.deadline(rto))
+    }
+
+    /// The configuration changed. A new heartbeat interval holds from the next
+    /// [`start_heartbeats`](Self::start_heartbeats).
+    pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
+        self.rto.clamp(config);
+        self.pmtu.set_max(config.path_mtu_max);
+        self.on_mtu();
+    }
+
+    // --- sending -----------------------------------------------------------------------------------------------------
+
+    /// New data may be sent: allows one burst (section 6.1, rule D). To be called once for each cause to send, a SACK or
+    /// a command, so that causes handled in a batch allow as much as they would have one by one.
+    pub(crate) fn allow_burst(&mut self, config: &AssociationConfig) {
+        let burst = match config.burst_max {
+            0 => u32::MAX,
+            packets => u32::from(packets).saturating_mul(self.data_chunk_len_max()),
+        };
+        self.burst_allowance = self.burst_allowance.saturating_add(burst);
+    }
+
+    /// The opportunity to send is over: nothing more can be sent at present.
+    pub(crate) fn end_burst(&mut self) {
+        self.burst_allowance = 0;
+        self.window_full = self.flight >= self.congestion.window();
+    }
+
+    /// Another packet with new data may be sent: rules B (with its excess of less than one packet over cwnd) and D of
+    /// section 6.1, and the single packet after a time-out of section 7.2.3.
+    pub(crate) fn may_send(&self) -> bool {
+        self.burst_allowance > 0 && self.may_retransmit()
+    }
+
+    /// Another packet with chunks marked for retransmission may be sent (section 6.1, rule C).
+    pub(crate) fn may_retransmit(&self) -> bool {
+        if self.timed_out { self.flight == 0 } else { self.flight < self.congestion.window() }
+    }
+
+    /// A packet of `packet_len` bytes (SCTP) with `data_bytes` of DATA chunks was sent. `first_transmission`: some of it
+    /// was sent for the first time, so that it can measure the round-trip time and the path is not idle (section 8.3).
+    /// Starts T3-rtx if it is stopped (rule R1).
+    pub(crate) fn on_data_sent(
+        &mut self,
+        now: Time,
+        packet_len: usize,
+        data_bytes: u32,
+        first_transmission: bool,
+    ) {
+        self.decay(now);
+        self.flight = self.flight.saturating_add(data_bytes);
+        self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
+        self.last_sent = now;
+        if first_transmission {
+            self.heartbeat.on_path_used();
+        }
+        self.pmtu.on_packet_sent(packet_len);
+        self.start_rtx(now);
+    }
+
+    /// The first data after a pause: cwnd is no longer what the network showed to carry (section 7.2.1). Done when the
+    /// pause ends, not by a timer for each RTO: nobody needs the window in between, and one packet may always go.
+    fn decay(&mut self, now: Time) {
+        if self.flight == 0 {
+            let periods = now.since(self.last_sent).as_nanos() / self.rto.rto().as_nanos().max(1);
+            self.congestion.on_idle(u32::try_from(periods).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// INIT or COOKIE ECHO was sent, which measure the round-trip time too.
+    pub(crate) fn on_control_sent(&mut self, now: Time) {
+        self.last_sent = now;
+        self.heartbeat.on_path_used();
+    }
+
+    // --- T3-rtx (sections 6.3.2 and 6.3.3) ---------------------------------------------------------------------------
+
+    /// Rule R1: starts the timer if it is stopped.
+    pub(crate) fn start_rtx(&mut self, now: Time) {
+        if self.rtx_deadline == Time::MAX {
+            self.restart_rtx(now);
+        }
+    }
+
+    pub(crate) fn restart_rtx(&mut self, now: Time) {
+        self.rtx_deadline = now + self.rto.rto();
+    }
+
+    pub(crate) fn stop_rtx(&mut self) {
+        self.rtx_deadline = Time::MAX;
+    }
+
+    pub(crate) fn rtx_expired(&self, now: Time) -> bool {
+        self.rtx_deadline != Time::MAX && self.rtx_deadline <= now
+    }
+
+    /// T3-rtx expired (rules E1 and E2, section 8.2); it is stopped then. `full_packets` tells whether a packet about as
+    /// long as the PMTU was lost. The caller marks the chunks and takes their bytes out of the flight
+    /// ([`on_lost`](Self::on_lost)).
+    pub(crate) fn on_rtx_timeout(
+        &mut self,
+        now: Time,
+        full_packets: bool,
+        config: &AssociationConfig,
+    ) -> TimeoutOutcome {
+        self.stop_rtx();
+        self.congestion.on_timeout(now);
+        self.rto.back_off(config);
+        self.timed_out = true;
+        self.window_full = false;
+        let mtu_fell = self.pmtu.on_timeout(full_packets);
+        if mtu_fell {
+            self.on_mtu();
+        }
+        TimeoutOutcome { change: self.on_error(config), mtu_fell }
+    }
+
+    /// T3-rtx expired for a zero window probe while the peer goes on to send SACKs: the interval doubles, but it is
+    /// neither an error nor congestion (section 6.1, rule A).
+    pub(crate) fn on_window_probe_timeout(&mut self, config: &AssociationConfig) {
+        self.stop_rtx();
+        self.rto.back_off(config);
+    }
+
+    // --- acknowledgements --------------------------------------------------------------------------------------------
+
+    /// A SACK acknowledged data of this path: RTT, cwnd, flight, T3-rtx and reachability. Comes before
+    /// [`on_lost`](Self::on_lost) and [`on_fast_retransmit`](Self::on_fast_retransmit) (section 7.2.4, note).
+    pub(crate) fn on_sack(
+        &mut self,
+        now: Time,
+        sack: &PathSack,
+        config: &AssociationConfig,
+    ) -> Option<PathChange> {
+        let rtt = sack.rtt_sent_at.and_then(|sent_at| self.on_rtt(now, sent_at, config));
+        let flight_before = self.flight;
+        self.flight = self.flight.saturating_sub(sack.flight_drop);
+        self.congestion.on_ack(&Ack {
+            now,
+            acked_bytes: sack.acked_bytes,
+            flight_before,
+            window_full: self.window_full || flight_before >= self.congestion.window(),
+            cumulative_advanced: sack.cumulative_advanced,
+            in_fast_recovery: sack.in_fast_recovery,
+            all_acked: self.flight == 0,
+            rtt,
+        });
+        self.timed_out = false;
+        self.pmtu.on_acked(sack.acked_bytes);
+        if self.flight == 0 {
+            self.stop_rtx();
+        } else if sack.lowest_acked {
+            self.restart_rtx(now);
+        }
+        self.on_answer()
+    }
+
+    /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round
+    /// trip (rule C4).
+    pub(crate) fn on_rtt(
+        &mut self,
+        now: Time,
+        sent_at: Time,
+        config: &AssociationConfig,
+    ) -> Option<Duration> {
+        if sent_at < self.rtt_from || sent_at > now {
+            return None;
+        }
+        self.rtt_from = now;
+        let rtt = now.since(sent_at);
+        self.rto.on_sample(rtt, config);
+        Some(rtt)
+    }
+
+    /// Chunks of `bytes` are no longer outstanding on this path without having been acknowledged on it: lost, or sent
+    /// again elsewhere.
+    pub(crate) fn on_lost(&mut self, bytes: u32) {
+        self.flight = self.flight.saturating_sub(bytes);
+    }
+
+    /// A loss on this path began Fast Recovery (section 7.2.4, rule 2).
+    pub(crate) fn on_fast_retransmit(&mut self, now: Time) {
+        self.congestion.on_fast_retransmit(now);
+        self.window_full = false;
+    }
+
+    /// The peer acknowledged something that was sent on this path (section 8.2). Does not confirm an address.
+    pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
+        self.error_count = 0;
+        if self.state != PathState::Inactive {
+            return None;
+        }
+        self.state = PathState::Active;
+        self.pmtu.on_path_returned();
+        Some(PathChange::Active)
+    }
+
+    /// Something sent on this path was not answered in time (section 8.2). The count stops once the path has become
+    /// inactive (section 8.3).
+    pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
+            return None;
+        }
+        self.error_count = self.error_count.saturating_add(1);
+        let failed = self.error_count > config.path_retrans_max;
+        if failed && self.state == PathState::Active {
+            self.state = PathState::Inactive;
+        }
+        failed.then_some(PathChange::Inactive)
+    }
+
+    // --- heartbeats (sections 5.4 and 8.3) ---------------------------------------------------------------------------
+
+    /// The association is established: HEARTBEATs begin. `random` is any number, for the jitter. An unconfirmed address
+    /// is probed at once.
+    pub(crate) fn start_heartbeats(&mut self, now: Time, random: u32, config: &AssociationConfig) {
+        let pace = self.pace(config);
+        self.heartbeat.start(now, pace, self.rto.rto(), random);
+    }
+
+    /// A HEARTBEAT should be sent: build it with a nonce and call [`on_heartbeat_sent`](Self::on_heartbeat_sent), or
+    /// [`Heartbeat::defer`] it.
+    pub(crate) fn heartbeat_due(&mut self, now: Time, random: u32, config: &AssociationConfig) -> bool {
+        let pace = self.pace(config);
+        self.heartbeat.is_due(now, self.last_sent, pace, self.rto.rto(), random)
+    }
+
+    /// A HEARTBEAT with the random `nonce` was sent.
+    pub(crate) fn on_heartbeat_sent(
+        &mut self,
+        now: Time,
+        nonce: u64,
+        random: u32,
+        config: &AssociationConfig,
+    ) {
+        let pace = self.pace(config);
+        self.heartbeat.on_sent(now, nonce, pace, self.rto.rto(), random);
+    }
+
+    /// To be called when [`next_deadline`](Self::next_deadline) has passed: counts an unanswered HEARTBEAT as an error
+    /// and backs the RTO off; gives up on a lost PMTU probe, which is no error.
+    pub(crate) fn on_probe_timers(
+        &mut self,
+        now: Time,
+        random: u32,
+        config: &AssociationConfig,
+    ) -> Option<HeartbeatLoss> {
+        let rto = self.rto.rto();
+        self.pmtu.on_timer(now, rto);
+        if !self.heartbeat.on_expired(now, rto) {
+            return None;
+        }
+        self.rto.back_off(config);
+        let change = self.on_error(config);
+        self.heartbeat.schedule_after_loss(now, self.pace(config), self.rto.rto(), random);
+        Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
+    }
+
+    /// A HEARTBEAT ACK came back with `nonce`. `None`: it answers nothing that was sent on this path lately.
+    pub(crate) fn on_heartbeat_ack(
+        &mut self,
+        now: Time,
+        nonce: u64,
+        random: u32,
+        config: &AssociationConfig,
+    ) -> Option<HeartbeatAnswer> {
+        if let Some(sent_at) = self.heartbeat.on_ack(nonce) {
+            self.on_rtt(now, sent_at, config);
+            let confirmed = self.confirm();
+            let change = self.on_answer().or(confirmed);
+            let pace = self.pace(config);
+            self.heartbeat.schedule(sent_at, pace, self.rto.rto(), random);
+            return Some(HeartbeatAnswer { change, mtu_rose: false });
+        }
+        let mtu = self.pmtu.mtu();
+        let sent_at = self.pmtu.on_ack(now, nonce)?;
+        self.on_rtt(now, sent_at, config);
+        let mtu_rose = self.pmtu.mtu() > mtu;
+        self.on_mtu();
+        Some(HeartbeatAnswer { change: self.on_answer(), mtu_rose })
+    }
+
+    fn pace(&self, config: &AssociationConfig) -> Pace {
+        if self.state == PathState::Unconfirmed && self.error_count <= config.path_retrans_max {
+            return Pace::EachRto;
+        }
+        config.heartbeat_interval.map_or(Pace::Off, Pace::Interval)
+    }
+
+    // --- path MTU (section 7.3) --------------------------------------------------------------------------------------
+
+    /// The length of the SCTP packet (HEARTBEAT and PAD chunk) with which to probe the PMTU now. To be asked after data
+    /// was sent; follow it by [`Pmtu::on_probe_sent`] with a random nonce.
+    pub(crate) fn mtu_probe_due(&mut self, now: Time) -> Option<usize> {
+        if self.state == PathState::Active && self.error_count == 0 { self.pmtu.probe_due(now) } else { None }
+    }
+
+    /// A Packet Too Big message about a packet on this path, which the caller has checked. True if the PMTU fell.
+    pub(crate) fn on_packet_too_big(&mut self, now: Time, mtu: u32) -> bool {
+        let fell = self.pmtu.on_packet_too_big(now, mtu);
+        self.on_mtu();
+        fell
+    }
+
+    fn on_mtu(&mut self) {
+        self.congestion.on_mtu(data_chunk_len_max(&self.pmtu));
+    }
+}
+
+fn data_chunk_len_max(pmtu: &Pmtu) -> u32 {
+    u32::try_from(pmtu.packet_len().saturating_sub(COMMON_HEADER_LEN)).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,301 @@
+//! Packetization Layer Path MTU Discovery for one path (RFC 8899, RFC 9260 section 7.3).
+//!
+//! Sizes are of IP packets, headers included, in bytes. A probe is a HEARTBEAT with a PAD chunk (RFC 8899 section 6.2);
+//! its loss says nothing about congestion or the path's health. Probing needs no timer of its own while nothing is sent:
+//! a search begins and goes on only when full packets flow, so that associations that are idle or send little stay
+//! silent.
+//!
+//! ```text
+//!              4 full packets sent                probe acked: mtu = probe, or
+//!                since the last probe              lost 3 times: ceiling = probe - 1
+//!     +-------+ ------------------> +---------+ ------------------------------------+
+//!     | Ready |                     | Waiting |                                     |
+//!     +-------+ <------------------ +---------+                                     v
+//!       ^   ^      probe lost                                        ceiling - mtu < 32?
+//!       |   +---------------------------------------------------------- no          | yes
+//!       |           raise timer (600 s) and full packets flow                       v
+//!       +--------------------------------------------------------------------- +----------+
+//!       +--------------------------------------------------------------------- | Complete |
+//!          black hole or PTB below mtu: mtu = base (then floor)                +----------+
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use crate::time::Time;
+
+/// MAX_PROBES: probes of one size before it counts as too large. RFC 8899 section 5.1.2 stops the whole search after as
+/// many; here the search goes on below that size, since it starts with the largest.
+const PROBES_MAX: u8 = 3;
+/// PMTU_RAISE_TIMER (RFC 8899 section 5.1.1).
+const RAISE_AFTER: Duration = Duration::from_secs(600);
+/// PROBE_TIMER is the RTO, but never shorter than this (RFC 8899 section 5.1.1). The 15 s recommended there are for
+/// protocols that don't measure the round-trip time.
+const PROBE_TIMER_MIN: Duration = Duration::from_secs(1);
+/// A search ends when it cannot gain this many bytes.
+const SEARCH_GRANULARITY: u16 = 32;
+/// Full packets to be sent before each probe.
+const FULL_PACKETS_BEFORE_PROBE: u8 = 4;
+/// Consecutive time-outs that lost full packets and mean a black hole.
+const BLACK_HOLE_TIMEOUTS: u8 = 2;
+/// BASE_PLPMTU of IPv4.
+const BASE_IPV4: u16 = 1200;
+/// The smallest PMTU used on IPv4: what every host reassembles (RFC 1122 section 3.3.3).
+const FLOOR_IPV4: u16 = 576;
+/// BASE_PLPMTU and MIN_PLPMTU of IPv6: what every link carries (RFC 8200 section 5).
+const FLOOR_IPV6: u16 = 1280;
+const HEADER_IPV4: u16 = 20;
+const HEADER_IPV6: u16 = 40;
+/// The smallest packet that [`Pmtu::packet_len`] gives, whatever the configured overhead.
+const PACKET_LEN_MIN: u16 = 256;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A probe of size `probe` is to be sent when full packets flow.
+    Ready,
+    /// It was sent.
+    Waiting,
+    /// Nothing is searched before the raise timer has expired.
+    Complete,
+}
+
+/// The PMTU of one path and the search for a larger one.
+#[derive(Debug, Clone)]
+pub(crate) struct Pmtu {
+    /// Of the latest probe; 0 if none counts any more.
+    nonce: u64,
+    /// Waiting: when the probe was sent. Complete: when the raise timer expires.
+    at: Time,
+    mtu: u16,
+    probe: u16,
+    /// The largest size that may still work.
+    ceiling: u16,
+    max: u16,
+    /// IP header and encapsulation.
+    overhead: u16,
+    ipv6: bool,
+    state: State,
+    /// Probes of this size that were lost.
+    probes_lost: u8,
+    /// Full packets sent since the latest probe.
+    full_packets: u8,
+    /// Consecutive time-outs that lost full packets.
+    timeouts: u8,
+}
+
+impl Pmtu {
+    /// Starts with a PMTU of `initial` and searches up to `max`; equal values leave the search off. `encapsulation` is
+    /// what carries an SCTP packet inside IP.
+    pub(crate) fn new(initial: u16, max: u16, encapsulation: u16, ipv6: bool) -> Self {
+        let header = if ipv6 { HEADER_IPV6 } else { HEADER_IPV4 };
+        let mut pmtu = Self {
+            nonce: 0,
+            at: Time::MAX,
+            mtu: initial.min(max),
+            probe: 0,
+            ceiling: 0,
+            max,
+            overhead: header.saturating_add(encapsulation),
+            ipv6,
+            state: State::Complete,
+            probes_lost: 0,
+            full_packets: 0,
+            timeouts: 0,
+        };
+        pmtu.mtu = pmtu.mtu.max(pmtu.floor());
+        pmtu.restart();
+        pmtu
+    }
+
+    /// The PMTU now in use.
+    pub(crate) fn mtu(&self) -> u16 {
+        self.mtu
+    }
+
+    /// The longest SCTP packet, common header included, that the PMTU allows; a multiple of 4.
+    pub(crate) fn packet_len(&self) -> usize {
+        self.packet_len_of(self.mtu)
+    }
+
+    /// A packet of `len` bytes (SCTP) with data was sent.
+    pub(crate) fn on_packet_sent(&mut self, len: usize) {
+        if len + usize::from(SEARCH_GRANULARITY) > self.packet_len() {
+            self.full_packets = self.full_packets.saturating_add(1);
+        }
+    }
+
+    /// The length of the SCTP packet with which to probe now: a HEARTBEAT chunk, and a PAD chunk that fills it up.
+    pub(crate) fn probe_due(&mut self, now: Time) -> Option<usize> {
+        if self.full_packets < FULL_PACKETS_BEFORE_PROBE {
+            return None;
+        }
+        if self.state == State::Complete && now >= self.at {
+            self.restart();
+        }
+        (self.state == State::Ready).then(|| self.packet_len_of(self.probe))
+    }
+
+    /// The probe that [`probe_due`](Self::probe_due) asked for was sent. `nonce` is random and not 0.
+    pub(crate) fn on_probe_sent(&mut self, now: Time, nonce: u64) {
+        if self.state == State::Ready {
+            self.state = State::Waiting;
+            self.nonce = nonce;
+            self.at = now;
+            self.full_packets = 0;
+        }
+    }
+
+    /// When the probe counts as lost; `Time::MAX` if none is outstanding.
+    pub(crate) fn deadline(&self, rto: Duration) -> Time {
+        if self.state == State::Waiting { self.at + rto.max(PROBE_TIMER_MIN) } else { Time::MAX }
+    }
+
+    /// To be called when the deadline may have passed.
+    pub(crate) fn on_timer(&mut self, now: Time, rto: Duration) {
+        if self.state != State::Waiting || now < self.deadline(rto) {
+            return;
+        }
+        self.state = State::Ready;
+        self.probes_lost += 1;
+        if self.probes_lost >= PROBES_MAX {
+            self.ceiling = self.probe.saturating_sub(1);
+            self.search_on(now);
+        }
+    }
+
+    /// A HEARTBEAT ACK came: if it answers the probe, the PMTU rises to its size. Gives the time at which the probe had
+    /// been sent.
+    pub(crate) fn on_ack(&mut self, now: Time, nonce: u64) -> Option<Time> {
+        if nonce == 0 || nonce != self.nonce {
+            return None;
+        }
+        let sent_at = self.at;
+        self.mtu = self.probe.max(self.mtu);
+        self.timeouts = 0;
+        self.search_on(now);
+        Some(sent_at)
+    }
+
+    /// Data of `bytes` was acknowledged by one SACK. Only as much as a full packet shows that full packets get through.
+    pub(crate) fn on_acked(&mut self, bytes: u32) {
+        if usize::try_from(bytes).unwrap_or(usize::MAX) + usize::from(SEARCH_GRANULARITY) > self.packet_len()
+        {
+            self.timeouts = 0;
+        }
+    }
+
+    /// T3-rtx expired. `full_packets` tells whether packets about as long as the PMTU were lost. True if the PMTU fell.
+    pub(crate) fn on_timeout(&mut self, full_packets: bool) -> bool {
+        if self.state == State::Waiting {
+            // Nothing gets through at present, so that a probe's loss would say nothing about its size.
+            self.state = State::Ready;
+        }
+        if !full_packets {
+            return false;
+        }
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.timeouts >= BLACK_HOLE_TIMEOUTS && self.on_black_hole()
+    }
+
+    /// Packets as large as the PMTU don't get through (RFC 8899 section 4.3): falls to the base size, from there to the
+    /// floor, and searches again. True if the PMTU fell.
+    pub(crate) fn on_black_hole(&mut self) -> bool {
+        self.timeouts = 0;
+        let lower = if self.mtu > self.base() { self.base() } else { self.floor() };
+        if lower >= self.mtu {
+            return false;
+        }
+        self.mtu = lower;
+        self.restart();
+        true
+    }
+
+    /// A Packet Too Big message about a packet of ours reports `mtu`; the caller has checked the quoted packet
+    /// (RFC 8899 section 4.6). True if the PMTU fell.
+    ///
+    /// The report never becomes the PMTU by itself: it is where the search goes on, from the base size if it is below
+    /// the PMTU in use.
+    pub(crate) fn on_packet_too_big(&mut self, now: Time, mtu: u32) -> bool {
+        let Ok(reported) = u16::try_from(mtu) else { return false };
+        if reported < self.floor() {
+            return false;
+        }
+        let searching = self.state != State::Complete;
+        let fell = reported < self.mtu;
+        if fell {
+            self.mtu = if reported >= self.base() { self.base() } else { self.floor() };
+            self.timeouts = 0;
+        } else if !searching || reported >= self.probe {
+            return false;
+        }
+        self.ceiling = reported;
+        self.search_on(now);
+        if self.state == State::Ready {
+            self.probe = reported;
+            self.full_packets = FULL_PACKETS_BEFORE_PROBE;
+        }
+        fell
+    }
+
+    /// The path can be reached again: what probes found while it could not is worth nothing.
+    pub(crate) fn on_path_returned(&mut self) {
+        self.timeouts = 0;
+        self.restart();
+    }
+
+    /// The configured maximum changed. True if the PMTU fell.
+    pub(crate) fn set_max(&mut self, max: u16) -> bool {
+        if max == self.max {
+            return false;
+        }
+        self.max = max;
+        let fell = self.mtu > max;
+        self.mtu = self.mtu.min(max);
+        self.restart();
+        fell
+    }
+
+    /// Begins a search with the largest size: most paths carry it, and then one probe is enough.
+    fn restart(&mut self) {
+        self.nonce = 0;
+        self.probes_lost = 0;
+        self.full_packets = 0;
+        self.ceiling = self.max;
+        self.probe = self.max;
+        if self.mtu < self.max {
+            self.state = State::Ready;
+        } else {
+            self.state = State::Complete;
+            self.at = Time::MAX;
+        }
+    }
+
+    /// Picks the next size, or ends the search.
+    fn search_on(&mut self, now: Time) {
+        self.nonce = 0;
+        self.probes_lost = 0;
+        let range = self.ceiling.saturating_sub(self.mtu);
+        if range < SEARCH_GRANULARITY {
+            self.state = State::Complete;
+            self.at = if self.mtu < self.max { now + RAISE_AFTER } else { Time::MAX };
+        } else {
+            self.state = State::Ready;
+            self.probe = self.mtu + range.div_ceil(2);
+        }
+    }
+
+    fn base(&self) -> u16 {
+        if self.ipv6 { self.floor() } else { BASE_IPV4.min(self.max) }
+    }
+
+    fn floor(&self) -> u16 {
+        let floor = if self.ipv6 { FLOOR_IPV6 } else { FLOOR_IPV4 };
+        floor.min(self.max)
+    }
+
+    fn packet_len_of(&self, mtu: u16) -> usize {
+        usize::from(mtu.saturating_sub(self.overhead).max(PACKET_LEN_MIN) & !3)
+    }
+}

@@ -1,0 +1,78 @@
+//! The retransmission time-out of one path (RFC 9260 sections 6.3.1 and 6.3.3).
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use crate::config::AssociationConfig;
+
+/// Clock granularity G in microseconds: what the timing wheel resolves.
+const GRANULARITY_US: u32 = 1_000;
+
+/// SRTT, RTTVAR and RTO of a path, in microseconds: 2^32 of them are 71 minutes, more than the largest RTO.Max.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RtoEstimator {
+    /// 0: no measurement yet.
+    srtt_us: u32,
+    rttvar_us: u32,
+    rto_us: u32,
+}
+
+impl RtoEstimator {
+    /// Rule C1: RTO.Initial until there is a measurement.
+    pub(crate) fn new(config: &AssociationConfig) -> Self {
+        Self { srtt_us: 0, rttvar_us: 0, rto_us: micros(config.rto_initial) }
+    }
+
+    /// Rules C2, C3, C6, C7 and G1. Undoes any back-off (section 6.3.3). The caller sees to C4 and C5.
+    pub(crate) fn on_sample(&mut self, rtt: Duration, config: &AssociationConfig) {
+        let rtt_us = micros(rtt).max(1);
+        if self.srtt_us == 0 {
+            self.srtt_us = rtt_us;
+            self.rttvar_us = rtt_us / 2;
+        } else {
+            let deviation = self.srtt_us.abs_diff(rtt_us);
+            self.rttvar_us = smoothed(self.rttvar_us, deviation, config.rto_beta_shift);
+            self.srtt_us = smoothed(self.srtt_us, rtt_us, config.rto_alpha_shift).max(1);
+        }
+        // G1 speaks of a clock that counts in units of G, in which everything below G is 0.
+        self.rttvar_us = self.rttvar_us.max(GRANULARITY_US);
+        self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
+        self.clamp(config);
+    }
+
+    /// Rule E2 of section 6.3.3: doubles the RTO, up to RTO.Max.
+    pub(crate) fn back_off(&mut self, config: &AssociationConfig) {
+        self.rto_us = self.rto_us.saturating_mul(2);
+        self.clamp(config);
+    }
+
+    /// Rules C6 and C7; also for a configuration that has changed.
+    pub(crate) fn clamp(&mut self, config: &AssociationConfig) {
+        self.rto_us = self.rto_us.min(micros(config.rto_max)).max(micros(config.rto_min)).max(1);
+    }
+
+    pub(crate) fn rto(&self) -> Duration {
+        Duration::from_micros(u64::from(self.rto_us))
+    }
+
+    pub(crate) fn srtt(&self) -> Option<Duration> {
+        (self.srtt_us != 0).then(|| Duration::from_micros(u64::from(self.srtt_us)))
+    }
+
+    pub(crate) fn rttvar(&self) -> Option<Duration> {
+        (self.srtt_us != 0).then(|| Duration::from_micros(u64::from(self.rttvar_us)))
+    }
+}
+
+/// (1 - 2^-shift) * old + 2^-shift * new, without overflow.
+fn smoothed(old: u32, new: u32, shift: u8) -> u32 {
+    let shift = shift.min(31);
+    let (old, new) = (u64::from(old), u64::from(new));
+    u32::try_from(((old << shift) - old + new) >> shift).unwrap_or(u32::MAX)
+}
+
+fn micros(duration: Duration) -> u32 {
+    u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
+}

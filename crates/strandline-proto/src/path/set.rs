@@ -1,0 +1,155 @@
+//! An association's paths and the choice among them (RFC 9260 sections 6.4 and 8.2).
+
+#[cfg(test)]
+mod tests;
+
+use core::net::IpAddr;
+
+use super::destination::{Path, PathIndex, PathState};
+use crate::config::PATHS_MAX;
+use crate::time::Time;
+
+/// The paths of an association, at least one and at most [`PATHS_MAX`]. The first stands inline: an association with one
+/// path needs no heap for it. Paths are never removed, so that an index stays good.
+#[derive(Debug)]
+pub(crate) struct PathSet {
+    first: Path,
+    more: Vec<Path>,
+    primary: PathIndex,
+}
+
+impl PathSet {
+    /// A set of one path, the primary.
+    pub(crate) fn new(first: Path) -> Self {
+        Self { first, more: Vec::new(), primary: PathIndex(0) }
+    }
+
+    /// Adds a path. `None` if there are [`PATHS_MAX`] already; a path to the same IP address is not added again, the
+    /// index is that of the present one then.
+    pub(crate) fn add(&mut self, path: Path) -> Option<PathIndex> {
+        if let Some(present) = self.by_address(path.remote.ip()) {
+            return Some(present);
+        }
+        let index = u8::try_from(self.len()).ok().filter(|_| self.len() < PATHS_MAX)?;
+        self.more.reserve_exact(1);
+        self.more.push(path);
+        Some(PathIndex(index))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        1 + self.more.len()
+    }
+
+    /// The path of an index that [`add`](Self::add) or an iterator gave; the first path for any other.
+    pub(crate) fn get(&self, index: PathIndex) -> &Path {
+        debug_assert!(usize::from(index.0) < self.len(), "no such path: {index:?}");
+        usize::from(index.0).checked_sub(1).and_then(|at| self.more.get(at)).unwrap_or(&self.first)
+    }
+
+    /// As [`get`](Self::get).
+    pub(crate) fn get_mut(&mut self, index: PathIndex) -> &mut Path {
+        debug_assert!(usize::from(index.0) < self.len(), "no such path: {index:?}");
+        match usize::from(index.0).checked_sub(1).and_then(|at| self.more.get_mut(at)) {
+            Some(path) => path,
+            None => &mut self.first,
+        }
+    }
+
+    /// The path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.
+    pub(crate) fn by_address(&self, address: IpAddr) -> Option<PathIndex> {
+        let address = address.to_canonical();
+        self.iter().find(|(_, path)| path.remote.ip().to_canonical() == address).map(|(index, _)| index)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (PathIndex, &Path)> {
+        self.indices().zip(core::iter::once(&self.first).chain(&self.more))
+    }
+
+    /// The indices of all paths; for loops that change what they go through.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = PathIndex> + use<> {
+        // At most PATHS_MAX, so that nothing is cut off.
+        (0..self.len() as u8).map(PathIndex)
+    }
+
+    /// All indices, the path whose latest HEARTBEAT is oldest first: whom HB.Max.Burst left out is next.
+    pub(crate) fn indices_by_heartbeat(&self) -> impl Iterator<Item = PathIndex> + use<> {
+        let mut order = [(Time::MAX, PathIndex(u8::MAX)); PATHS_MAX];
+        for (slot, (index, path)) in order.iter_mut().zip(self.iter()) {
+            *slot = (path.heartbeat.sent_at(), index);
+        }
+        order.sort_by_key(|&(sent_at, index)| (sent_at, index.0));
+        order.into_iter().map(|(_, index)| index).take(self.len())
+    }
+
+    pub(crate) fn primary(&self) -> PathIndex {
+        self.primary
+    }
+
+    /// Makes a path the primary one (section 6.4). False if it is not confirmed: nothing changes then.
+    pub(crate) fn set_primary(&mut self, index: PathIndex) -> bool {
+        let confirmed = self.get(index).state != PathState::Unconfirmed;
+        if confirmed {
+            self.primary = index;
+        }
+        confirmed
+    }
+
+    /// Where data goes (sections 6.4 and 8.2): the primary path while it is active, so that data returns to it as soon as
+    /// it is; else the active path with the fewest errors; else, when none is active, the confirmed path that was not
+    /// used for longest, so that all are tried in turn. `None` if no address is confirmed.
+    pub(crate) fn data_path(&self) -> Option<PathIndex> {
+        if self.get(self.primary).state == PathState::Active {
+            return Some(self.primary);
+        }
+        self.best_active(None).or_else(|| self.least_recent(None))
+    }
+
+    /// Where to send again what timed out on `failed` (section 6.4.1): another active path, the one with the fewest
+    /// errors. With none, `failed` itself if it is active; else another confirmed path, as in
+    /// [`data_path`](Self::data_path). `None`: there is none but `failed`.
+    pub(crate) fn alternate(&self, failed: PathIndex) -> Option<PathIndex> {
+        if let Some(other) = self.best_active(Some(failed)) {
+            return Some(other);
+        }
+        if self.get(failed).state == PathState::Active {
+            return None;
+        }
+        self.least_recent(Some(failed))
+    }
+
+    /// No path is active: the peer may be gone, or Association.Max.Retrans is larger than all Path.Max.Retrans together.
+    pub(crate) fn is_dormant(&self) -> bool {
+        self.best_active(None).is_none()
+    }
+
+    /// The longest SCTP packet that every confirmed path carries, common header included: chunks of messages fragmented
+    /// for it can be sent again on any of them (AMDCS, section 7.3).
+    pub(crate) fn payload_max(&self) -> usize {
+        let confirmed = self.iter().filter(|(_, path)| path.state != PathState::Unconfirmed);
+        confirmed.map(|(_, path)| path.payload_max()).min().unwrap_or_else(|| self.first.payload_max())
+    }
+
+    /// When something about any path is due.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.iter().map(|(_, path)| path.next_deadline()).min().unwrap_or(Time::MAX)
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.more.capacity() * size_of::<Path>()
+    }
+
+    fn best_active(&self, except: Option<PathIndex>) -> Option<PathIndex> {
+        self.iter()
+            .filter(|(index, path)| path.state == PathState::Active && Some(*index) != except)
+            .min_by_key(|(index, path)| (path.error_count, *index != self.primary))
+            .map(|(index, _)| index)
+    }
+
+    fn least_recent(&self, except: Option<PathIndex>) -> Option<PathIndex> {
+        self.iter()
+            .filter(|(index, path)| path.state != PathState::Unconfirmed && Some(*index) != except)
+            .min_by_key(|(_, path)| path.last_sent)
+            .map(|(index, _)| index)
+    }
+}

@@ -1,0 +1,159 @@
+//! Counters and snapshots for the application (RFC 9260 sections 11.1.8 and 11.1.11).
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::number::VerificationTag;
+
+/// Counters of an endpoint since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EndpointStats {
+    /// Packets received, good or bad.
+    pub packets_received: u64,
+    /// Packets sent.
+    pub packets_sent: u64,
+    /// Packets dropped because they were too short or their common header was wrong.
+    pub malformed: u64,
+    /// Packets dropped for a wrong checksum.
+    pub checksum_errors: u64,
+    /// Packets that belong to no association (section 8.4).
+    pub out_of_the_blue: u64,
+    /// Packets dropped for a wrong verification tag (section 8.5).
+    pub wrong_tag: u64,
+    /// Packets with a good tag from an address that is none of the peer's, dropped.
+    pub unknown_address: u64,
+    /// INIT chunks answered.
+    pub inits: u64,
+    /// COOKIE ECHO chunks with a forged or unknown cookie.
+    pub cookies_forged: u64,
+    /// COOKIE ECHO chunks with a cookie past its lifetime.
+    pub cookies_stale: u64,
+    /// COOKIE ECHO chunks refused because `associations_max` was reached.
+    pub refused: u64,
+    /// Associations that reached ESTABLISHED.
+    pub established: u64,
+    /// Associations that ended by ABORT, from either side.
+    pub aborted: u64,
+    /// Associations that ended by shutdown.
+    pub shut_down: u64,
+    /// Associations that ended because the peer did not answer.
+    pub timed_out: u64,
+    /// Restarts by peers.
+    pub restarts: u64,
+    /// Stateless answers and control packets dropped because their queue was full.
+    pub replies_dropped: u64,
+    /// ICMP messages acted on.
+    pub icmp: u64,
+}
+
+/// Counters of one association.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AssociationStats {
+    /// Packets received.
+    pub packets_received: u64,
+    /// Packets with DATA, SACK or COOKIE chunks sent.
+    pub packets_sent: u64,
+    /// DATA chunks received, duplicates included.
+    pub data_received: u64,
+    /// DATA chunks sent, retransmissions included.
+    pub data_sent: u64,
+    /// DATA chunks sent again.
+    pub retransmissions: u32,
+    /// Fast recoveries entered.
+    pub fast_recoveries: u32,
+    /// T3-rtx expirations.
+    pub timeouts: u32,
+    /// SACK chunks sent.
+    pub sacks_sent: u32,
+}
+
+/// STATUS of an association.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Status {
+    /// The state's name in RFC 9260 section 4.
+    pub state: &'static str,
+    /// Local SCTP port.
+    pub local_port: u16,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// The tag that packets to us carry.
+    pub local_tag: VerificationTag,
+    /// The tag that packets to the peer carry; 0 while it is not known.
+    pub peer_tag: VerificationTag,
+    /// Streams out and in.
+    pub outbound_streams: u16,
+    /// Streams that the peer may use.
+    pub inbound_streams: u16,
+    /// The primary path's address.
+    pub primary: SocketAddr,
+    /// The peer's receive window as far as is known, bytes.
+    pub peer_rwnd: u32,
+    /// The receive window advertised, bytes.
+    pub a_rwnd: u32,
+    /// Bytes taken from the application and not acknowledged yet, sent or not.
+    pub send_buffered: usize,
+    /// Of these, bytes sent and neither acknowledged nor marked for retransmission.
+    pub in_flight: u32,
+    /// Bytes received and not read yet.
+    pub receive_buffered: u32,
+    /// Consecutive errors (section 8.1).
+    pub error_count: u16,
+    /// Counters.
+    pub stats: AssociationStats,
+}
+
+/// Whether a destination can be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reachability {
+    /// Not confirmed yet (section 5.4).
+    Unconfirmed,
+    /// In use or usable.
+    Active,
+    /// Path.Max.Retrans was exceeded.
+    Inactive,
+}
+
+/// One path of an association (section 11.1.8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathStatus {
+    /// The peer's address and encapsulation port.
+    pub address: SocketAddr,
+    /// Whether it can be used.
+    pub state: Reachability,
+    /// True for the primary path.
+    pub primary: bool,
+    /// Congestion window, bytes.
+    pub cwnd: u32,
+    /// Slow start threshold, bytes.
+    pub ssthresh: u32,
+    /// Bytes in flight.
+    pub flight: u32,
+    /// Smoothed round trip time; none before the first measurement.
+    pub srtt: Option<Duration>,
+    /// Retransmission time-out.
+    pub rto: Duration,
+    /// Path MTU: size of an IP packet, bytes.
+    pub mtu: u16,
+    /// Consecutive errors.
+    pub error_count: u16,
+}
+
+/// Heap and table memory of one association, itemised, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MemoryReport {
+    /// Name and bytes of each item.
+    pub items: Vec<(&'static str, usize)>,
+}
+
+impl MemoryReport {
+    /// The sum.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.items.iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+

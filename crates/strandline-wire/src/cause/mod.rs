@@ -1,0 +1,166 @@
+//! Error causes of ERROR and ABORT (RFC 9260 section 3.3.10): a file for each code, with its diagram.
+
+pub mod code;
+mod cookie_while_shutting_down;
+mod invalid_mandatory_parameter;
+mod invalid_stream;
+mod missing_parameters;
+mod no_user_data;
+mod out_of_resource;
+mod protocol_violation;
+mod raw;
+mod restart_with_new_addresses;
+mod stale_cookie;
+mod unrecognised_chunk;
+mod unrecognised_parameters;
+mod unresolvable_address;
+mod user_initiated_abort;
+
+pub use missing_parameters::MissingParameters;
+pub use raw::{CauseIter, Causes, RawCause};
+
+use crate::encode::{EncodeTlv, put};
+use crate::error::CauseError;
+use crate::number::{StreamId, Tsn};
+use crate::parameter::Parameters;
+
+/// An error cause of a known code with its content, or one of an unknown code.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum Cause<'a> {
+    /// A DATA chunk named a stream that doesn't exist.
+    InvalidStream {
+        /// The stream that the DATA chunk named.
+        stream: StreamId,
+    },
+    /// An INIT or INIT ACK lacks parameters.
+    MissingParameters(MissingParameters<'a>),
+    /// The cookie is genuine and too old.
+    StaleCookie {
+        /// How long ago it expired, in microseconds; 0 if the sender doesn't tell.
+        staleness_us: u32,
+    },
+    /// The sender has no room for the association.
+    OutOfResource,
+    /// A whole address parameter that the sender can't use: type, length and value.
+    UnresolvableAddress(&'a [u8]),
+    /// A whole chunk that the sender doesn't know: type, flags, length and value.
+    UnrecognisedChunk(&'a [u8]),
+    /// A field of an INIT or INIT ACK has a forbidden value.
+    InvalidMandatoryParameter,
+    /// Parameters of an INIT ACK that the sender doesn't know.
+    UnrecognisedParameters(Parameters<'a>),
+    /// A DATA chunk was empty.
+    NoUserData {
+        /// TSN of the DATA chunk.
+        tsn: Tsn,
+    },
+    /// A COOKIE ECHO met an association in SHUTDOWN-ACK-SENT.
+    CookieWhileShuttingDown,
+    /// The addresses that a refused INIT would have added.
+    RestartWithNewAddresses(Parameters<'a>),
+    /// The application ended the association; its reason, any bytes.
+    UserInitiatedAbort(&'a [u8]),
+    /// The peer broke a rule that has no cause of its own; more about it, any bytes.
+    ProtocolViolation(&'a [u8]),
+    /// A code that this crate doesn't know.
+    Unknown(RawCause<'a>),
+}
+
+impl<'a> RawCause<'a> {
+    /// The cause's content.
+    ///
+    /// # Errors
+    /// If the information doesn't have the size that the code prescribes.
+    pub fn parse(&self) -> Result<Cause<'a>, CauseError> {
+        Ok(match self.code {
+            code::INVALID_STREAM => Cause::InvalidStream { stream: invalid_stream::parse(self)? },
+            code::MISSING_PARAMETERS => Cause::MissingParameters(MissingParameters::parse(self)?),
+            code::STALE_COOKIE => Cause::StaleCookie { staleness_us: stale_cookie::parse(self)? },
+            code::OUT_OF_RESOURCE => {
+                out_of_resource::parse(self)?;
+                Cause::OutOfResource
+            }
+            code::UNRESOLVABLE_ADDRESS => Cause::UnresolvableAddress(unresolvable_address::parse(self)),
+            code::UNRECOGNISED_CHUNK => Cause::UnrecognisedChunk(unrecognised_chunk::parse(self)),
+            code::INVALID_MANDATORY_PARAMETER => {
+                invalid_mandatory_parameter::parse(self)?;
+                Cause::InvalidMandatoryParameter
+            }
+            code::UNRECOGNISED_PARAMETERS => {
+                Cause::UnrecognisedParameters(unrecognised_parameters::parse(self))
+            }
+            code::NO_USER_DATA => Cause::NoUserData { tsn: no_user_data::parse(self)? },
+            code::COOKIE_WHILE_SHUTTING_DOWN => {
+                cookie_while_shutting_down::parse(self)?;
+                Cause::CookieWhileShuttingDown
+            }
+            code::RESTART_WITH_NEW_ADDRESSES => {
+                Cause::RestartWithNewAddresses(restart_with_new_addresses::parse(self))
+            }
+            code::USER_INITIATED_ABORT => Cause::UserInitiatedAbort(user_initiated_abort::parse(self)),
+            code::PROTOCOL_VIOLATION => Cause::ProtocolViolation(protocol_violation::parse(self)),
+            _ => Cause::Unknown(*self),
+        })
+    }
+}
+
+impl EncodeTlv for Cause<'_> {
+    fn kind(&self) -> u16 {
+        match self {
+            Self::InvalidStream { .. } => code::INVALID_STREAM,
+            Self::MissingParameters(_) => code::MISSING_PARAMETERS,
+            Self::StaleCookie { .. } => code::STALE_COOKIE,
+            Self::OutOfResource => code::OUT_OF_RESOURCE,
+            Self::UnresolvableAddress(_) => code::UNRESOLVABLE_ADDRESS,
+            Self::UnrecognisedChunk(_) => code::UNRECOGNISED_CHUNK,
+            Self::InvalidMandatoryParameter => code::INVALID_MANDATORY_PARAMETER,
+            Self::UnrecognisedParameters(_) => code::UNRECOGNISED_PARAMETERS,
+            Self::NoUserData { .. } => code::NO_USER_DATA,
+            Self::CookieWhileShuttingDown => code::COOKIE_WHILE_SHUTTING_DOWN,
+            Self::RestartWithNewAddresses(_) => code::RESTART_WITH_NEW_ADDRESSES,
+            Self::UserInitiatedAbort(_) => code::USER_INITIATED_ABORT,
+            Self::ProtocolViolation(_) => code::PROTOCOL_VIOLATION,
+            Self::Unknown(raw) => raw.code,
+        }
+    }
+
+    fn value_len(&self) -> usize {
+        match self {
+            Self::InvalidStream { .. } | Self::StaleCookie { .. } | Self::NoUserData { .. } => 4,
+            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => 0,
+            Self::MissingParameters(missing) => missing.value_len(),
+            Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
+                parameters.as_bytes().len()
+            }
+            Self::UnresolvableAddress(bytes)
+            | Self::UnrecognisedChunk(bytes)
+            | Self::UserInitiatedAbort(bytes)
+            | Self::ProtocolViolation(bytes) => bytes.len(),
+            Self::Unknown(raw) => raw.value.len(),
+        }
+    }
+
+    fn encode_value(&self, out: &mut [u8]) {
+        match self {
+            Self::InvalidStream { stream } => {
+                let [s0, s1] = stream.0.to_be_bytes();
+                put(out, &[s0, s1, 0, 0]);
+            }
+            Self::StaleCookie { staleness_us } => put(out, &staleness_us.to_be_bytes()),
+            Self::NoUserData { tsn } => put(out, &tsn.0.to_be_bytes()),
+            Self::OutOfResource | Self::InvalidMandatoryParameter | Self::CookieWhileShuttingDown => {}
+            Self::MissingParameters(missing) => missing.encode_value(out),
+            Self::UnrecognisedParameters(parameters) | Self::RestartWithNewAddresses(parameters) => {
+                put(out, parameters.as_bytes());
+            }
+            Self::UnresolvableAddress(bytes)
+            | Self::UnrecognisedChunk(bytes)
+            | Self::UserInitiatedAbort(bytes)
+            | Self::ProtocolViolation(bytes) => put(out, bytes),
+            Self::Unknown(raw) => put(out, raw.value),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

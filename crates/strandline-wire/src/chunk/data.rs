@@ -1,0 +1,105 @@
+//! DATA: user data, one message or a fragment of one (RFC 9260 section 3.3.1; the I bit: RFC 7053).
+//!
+//! ```text
+//!  0               8               16              24           31
+//! ┌───────────────┬───────┬─┬─┬─┬─┬───────────────────────────────┐
+//! │ type = 0      │ 0     │I│U│B│E│ length = 16 + user data       │
+//! ├───────────────┴───────┴─┴─┴─┴─┴───────────────────────────────┤
+//! │ TSN                                                           │
+//! ├───────────────────────────────┬───────────────────────────────┤
+//! │ stream identifier             │ stream sequence number        │
+//! ├───────────────────────────────┴───────────────────────────────┤
+//! │ payload protocol identifier                                   │
+//! ├───────────────────────────────────────────────────────────────┤
+//! ╎ user data, at least one byte                                  ╎
+//! └───────────────────────────────────────────────────────────────┘
+//! ```
+
+use super::kind;
+use super::raw::RawChunk;
+use crate::consts::{CHUNK_HEADER_LEN, DATA_CHUNK_HEADER_LEN};
+use crate::encode::{Encode, put};
+use crate::error::ChunkError;
+use crate::number::{Ppid, Ssn, StreamId, Tsn};
+
+/// Bytes before the user data, chunk header not counted.
+const FIELDS_LEN: usize = DATA_CHUNK_HEADER_LEN - CHUNK_HEADER_LEN;
+
+const ENDING: u8 = 1;
+const BEGINNING: u8 = 1 << 1;
+const UNORDERED: u8 = 1 << 2;
+const IMMEDIATE: u8 = 1 << 3;
+
+/// A DATA chunk.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// TSN of this fragment.
+    pub tsn: Tsn,
+    /// Stream that the message belongs to.
+    pub stream: StreamId,
+    /// The message's number within the stream; without meaning when `unordered`.
+    pub ssn: Ssn,
+    /// The application's label.
+    pub ppid: Ppid,
+    /// U bit: deliver without regard to order.
+    pub unordered: bool,
+    /// B bit: first fragment of its message.
+    pub beginning: bool,
+    /// E bit: last fragment of its message.
+    pub ending: bool,
+    /// I bit: the sender wants its SACK without delay.
+    pub immediate: bool,
+    /// User data. A chunk without any parses, so that its receiver can answer with No User Data.
+    pub payload: &'a [u8],
+}
+
+impl<'a> Data<'a> {
+    #[inline]
+    pub(crate) fn parse(raw: &RawChunk<'a>) -> Result<Self, ChunkError> {
+        let (fields, payload) = raw.at_least::<FIELDS_LEN>()?;
+        let [t0, t1, t2, t3, s0, s1, n0, n1, p0, p1, p2, p3] = *fields;
+        Ok(Self {
+            tsn: Tsn(u32::from_be_bytes([t0, t1, t2, t3])),
+            stream: StreamId(u16::from_be_bytes([s0, s1])),
+            ssn: Ssn(u16::from_be_bytes([n0, n1])),
+            ppid: Ppid(u32::from_be_bytes([p0, p1, p2, p3])),
+            unordered: raw.flags & UNORDERED != 0,
+            beginning: raw.flags & BEGINNING != 0,
+            ending: raw.flags & ENDING != 0,
+            immediate: raw.flags & IMMEDIATE != 0,
+            payload,
+        })
+    }
+}
+
+impl Encode for Data<'_> {
+    #[inline]
+    fn kind(&self) -> u8 {
+        kind::DATA
+    }
+
+    #[inline]
+    fn flags(&self) -> u8 {
+        let bit = |set: bool, mask: u8| if set { mask } else { 0 };
+        bit(self.ending, ENDING)
+            | bit(self.beginning, BEGINNING)
+            | bit(self.unordered, UNORDERED)
+            | bit(self.immediate, IMMEDIATE)
+    }
+
+    #[inline]
+    fn value_len(&self) -> usize {
+        FIELDS_LEN + self.payload.len()
+    }
+
+    #[inline]
+    fn encode_value(&self, out: &mut [u8]) {
+        let Some((fields, payload)) = out.split_first_chunk_mut::<FIELDS_LEN>() else { return };
+        let [t0, t1, t2, t3] = self.tsn.0.to_be_bytes();
+        let [s0, s1] = self.stream.0.to_be_bytes();
+        let [n0, n1] = self.ssn.0.to_be_bytes();
+        let [p0, p1, p2, p3] = self.ppid.0.to_be_bytes();
+        *fields = [t0, t1, t2, t3, s0, s1, n0, n1, p0, p1, p2, p3];
+        put(payload, self.payload);
+    }
+}

@@ -1,0 +1,166 @@
+//! Chunks (RFC 9260 sections 3.2 and 3.3): a file for each type, with its diagram.
+
+mod abort;
+mod cookie_ack;
+mod cookie_echo;
+mod cwr;
+mod data;
+mod ecne;
+mod error;
+mod heartbeat;
+mod heartbeat_ack;
+mod init;
+mod init_ack;
+pub mod kind;
+mod pad;
+mod raw;
+pub mod sack;
+mod shutdown;
+mod shutdown_ack;
+mod shutdown_complete;
+
+pub use abort::Abort;
+pub use cookie_ack::CookieAck;
+pub use cookie_echo::CookieEcho;
+pub use cwr::Cwr;
+pub use data::Data;
+pub use ecne::Ecne;
+pub use error::Error;
+pub use heartbeat::Heartbeat;
+pub use heartbeat_ack::HeartbeatAck;
+pub use init::Init;
+pub use init_ack::InitAck;
+pub use pad::Pad;
+pub use raw::RawChunk;
+pub use sack::{GapBlock, Sack};
+pub use shutdown::Shutdown;
+pub use shutdown_ack::ShutdownAck;
+pub use shutdown_complete::ShutdownComplete;
+
+use crate::encode::Encode;
+use crate::error::ChunkError;
+
+/// A chunk of a known type with its fields, or one of an unknown type.
+#[derive(Debug, Copy, Clone, PartialEq, Eq)]
+pub enum Chunk<'a> {
+    /// Payload Data.
+    Data(Data<'a>),
+    /// Initiation.
+    Init(Init<'a>),
+    /// Initiation Acknowledgement.
+    InitAck(Init<'a>),
+    /// Selective Acknowledgement.
+    Sack(Sack<'a>),
+    /// Heartbeat Request.
+    Heartbeat(Heartbeat<'a>),
+    /// Heartbeat Acknowledgement.
+    HeartbeatAck(Heartbeat<'a>),
+    /// Abort Association.
+    Abort(Abort<'a>),
+    /// Shutdown Association.
+    Shutdown(Shutdown),
+    /// Shutdown Acknowledgement.
+    ShutdownAck,
+    /// Operation Error.
+    Error(Error<'a>),
+    /// State Cookie.
+    CookieEcho(CookieEcho<'a>),
+    /// Cookie Acknowledgement.
+    CookieAck,
+    /// Explicit Congestion Notification Echo.
+    Ecne(Ecne),
+    /// Congestion Window Reduced.
+    Cwr(Cwr),
+    /// Shutdown Complete.
+    ShutdownComplete(ShutdownComplete),
+    /// Padding.
+    Pad(Pad),
+    /// A type that this crate doesn't know; [`RawChunk::unrecognised_action`] says what it asks for.
+    Unknown(RawChunk<'a>),
+}
+
+impl<'a> RawChunk<'a> {
+    /// The chunk's fields. Checks the lengths that the type itself prescribes; lists of parameters and causes are
+    /// checked while they are walked over.
+    ///
+    /// # Errors
+    /// If the value is too short, or not of the size that the type has, or its counts don't agree with it.
+    #[inline]
+    pub fn parse(&self) -> Result<Chunk<'a>, ChunkError> {
+        match self.kind {
+            kind::DATA => Data::parse(self).map(Chunk::Data),
+            kind::SACK => Sack::parse(self).map(Chunk::Sack),
+            _ => self.parse_control(),
+        }
+    }
+
+    /// Everything but DATA and SACK, which are most of the traffic.
+    fn parse_control(&self) -> Result<Chunk<'a>, ChunkError> {
+        Ok(match self.kind {
+            kind::INIT => Chunk::Init(Init::parse(self)?),
+            kind::INIT_ACK => Chunk::InitAck(Init::parse(self)?),
+            kind::HEARTBEAT => Chunk::Heartbeat(Heartbeat::parse(self)?),
+            kind::HEARTBEAT_ACK => Chunk::HeartbeatAck(Heartbeat::parse(self)?),
+            kind::ABORT => Chunk::Abort(Abort::parse(self)),
+            kind::SHUTDOWN => Chunk::Shutdown(Shutdown::parse(self)?),
+            kind::SHUTDOWN_ACK => {
+                ShutdownAck::parse(self)?;
+                Chunk::ShutdownAck
+            }
+            kind::ERROR => Chunk::Error(Error::parse(self)),
+            kind::COOKIE_ECHO => Chunk::CookieEcho(CookieEcho::parse(self)),
+            kind::COOKIE_ACK => {
+                CookieAck::parse(self)?;
+                Chunk::CookieAck
+            }
+            kind::ECNE => Chunk::Ecne(Ecne::parse(self)?),
+            kind::CWR => Chunk::Cwr(Cwr::parse(self)?),
+            kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)?),
+            kind::PAD => Chunk::Pad(Pad::parse(self)),
+            _ => Chunk::Unknown(*self),
+        })
+    }
+}
+
+impl Chunk<'_> {
+    /// Calls `f` with the chunk as the type that can write it.
+    fn with<R>(&self, f: impl FnOnce(&dyn Encode) -> R) -> R {
+        match self {
+            Self::Data(chunk) => f(chunk),
+            Self::Init(chunk) => f(chunk),
+            Self::InitAck(chunk) => f(&InitAck(*chunk)),
+            Self::Sack(chunk) => f(chunk),
+            Self::Heartbeat(chunk) => f(chunk),
+            Self::HeartbeatAck(chunk) => f(&HeartbeatAck(*chunk)),
+            Self::Abort(chunk) => f(chunk),
+            Self::Shutdown(chunk) => f(chunk),
+            Self::ShutdownAck => f(&ShutdownAck),
+            Self::Error(chunk) => f(chunk),
+            Self::CookieEcho(chunk) => f(chunk),
+            Self::CookieAck => f(&CookieAck),
+            Self::Ecne(chunk) => f(chunk),
+            Self::Cwr(chunk) => f(chunk),
+            Self::ShutdownComplete(chunk) => f(chunk),
+            Self::Pad(chunk) => f(chunk),
+            Self::Unknown(chunk) => f(chunk),
+        }
+    }
+}
+
+impl Encode for Chunk<'_> {
+    fn kind(&self) -> u8 {
+        self.with(|chunk| chunk.kind())
+    }
+    fn flags(&self) -> u8 {
+        self.with(|chunk| chunk.flags())
+    }
+    fn value_len(&self) -> usize {
+        self.with(|chunk| chunk.value_len())
+    }
+    fn encode_value(&self, out: &mut [u8]) {
+        self.with(|chunk| chunk.encode_value(out));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! The packet: common header and chunks (RFC 9260 sections 3 and 3.1).
+//!
+//! ```text
+//!  0               8               16              24           31
+//! ┌───────────────────────────────┬───────────────────────────────┐
+//! │ source port                   │ destination port              │
+//! ├───────────────────────────────┴───────────────────────────────┤
+//! │ verification tag                                              │
+//! ├───────────────────────────────────────────────────────────────┤
+//! │ checksum (CRC32c, its least significant byte first)           │
+//! ├───────────────────────────────────────────────────────────────┤
+//! ╎ chunks, each padded to a multiple of four                     ╎
+//! └───────────────────────────────────────────────────────────────┘
+//! ```
+
+use crate::checksum::crc32c_parts;
+use crate::chunk::RawChunk;
+use crate::consts::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, padded};
+use crate::error::{FramingError, PacketError};
+use crate::number::VerificationTag;
+
+/// A received packet: a view of its bytes.
+#[derive(Debug, Copy, Clone)]
+pub struct Packet<'a> {
+    header: &'a [u8; COMMON_HEADER_LEN],
+    body: &'a [u8],
+}
+
+impl<'a> Packet<'a> {
+    /// Looks at `bytes`, which are one whole packet. Verifies neither the checksum nor any chunk.
+    ///
+    /// # Errors
+    /// If there are fewer than 12 bytes.
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, PacketError> {
+        match bytes.split_first_chunk() {
+            Some((header, body)) => Ok(Self { header, body }),
+            None => Err(PacketError::TooShort { len: bytes.len() }),
+        }
+    }
+
+    /// Is the checksum right? It is computed with its own field taken as zero (RFC 9260 section 6.8).
+    #[must_use]
+    pub fn verify_checksum(&self) -> bool {
+        let mut header = *self.header;
+        header[8..].fill(0);
+        crc32c_parts(&[&header, self.body]) == self.checksum()
+    }
+
+    /// Source Port Number.
+    #[inline]
+    #[must_use]
+    pub const fn source_port(&self) -> u16 {
+        let [a, b, ..] = *self.header;
+        u16::from_be_bytes([a, b])
+    }
+
+    /// Destination Port Number.
+    #[inline]
+    #[must_use]
+    pub const fn destination_port(&self) -> u16 {
+        let [_, _, a, b, ..] = *self.header;
+        u16::from_be_bytes([a, b])
+    }
+
+    /// Verification Tag.
+    #[inline]
+    #[must_use]
+    pub const fn verification_tag(&self) -> VerificationTag {
+        let [_, _, _, _, a, b, c, d, ..] = *self.header;
+        VerificationTag(u32::from_be_bytes([a, b, c, d]))
+    }
+
+    /// Checksum as the CRC32c value that it stands for.
+    #[inline]
+    #[must_use]
+    pub const fn checksum(&self) -> u32 {
+        let [.., a, b, c, d] = *self.header;
+        u32::from_le_bytes([a, b, c, d])
+    }
+
+    /// The chunks in order. Ends after the first chunk whose length can't be true.
+    #[inline]
+    #[must_use]
+    pub const fn chunks(&self) -> Chunks<'a> {
+        Chunks { rest: self.body }
+    }
+}
+
+/// Iterator over a packet's chunks. Each step consumes at least four bytes; after an error it is at its end.
+///
+/// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260 section
+/// 3.2).
+#[derive(Debug, Clone)]
+pub struct Chunks<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Chunks<'a> {
+    #[inline]
+    fn split(&self) -> Result<RawChunk<'a>, FramingError> {
+        let Some((&[kind, flags, l0, l1], _)) = self.rest.split_first_chunk::<CHUNK_HEADER_LEN>() else {
+            return Err(FramingError::HeaderTruncated { remaining: self.rest.len() });
+        };
+        let length = u16::from_be_bytes([l0, l1]);
+        let Some(bytes) = self.rest.get(..usize::from(length)) else {
+            return Err(FramingError::LengthBeyondEnd {
+                kind: kind.into(),
+                length,
+                remaining: self.rest.len(),
+            });
+        };
+        RawChunk::framed(kind, flags, bytes).ok_or(FramingError::LengthTooSmall { kind: kind.into(), length })
+    }
+}
+
+impl<'a> Iterator for Chunks<'a> {
+    type Item = Result<RawChunk<'a>, FramingError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let item = self.split();
+        self.rest = match &item {
+            Ok(chunk) => self.rest.get(padded(chunk.as_bytes().len())..).unwrap_or(&[]),
+            Err(_) => &[],
+        };
+        Some(item)
+    }
+}
+
+impl core::iter::FusedIterator for Chunks<'_> {}
+
+#[cfg(test)]
+mod tests;

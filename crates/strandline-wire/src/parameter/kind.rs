@@ -1,0 +1,30 @@
+//! Parameter types (RFC 9260 sections 3.3.2 to 3.3.5, and the extensions that this crate knows).
+
+pub use super::cookie_preservative::KIND as COOKIE_PRESERVATIVE;
+pub use super::ecn_capable::KIND as ECN_CAPABLE;
+pub use super::heartbeat_info::KIND as HEARTBEAT_INFO;
+pub use super::host_name::KIND as HOST_NAME;
+pub use super::ipv4_address::KIND as IPV4_ADDRESS;
+pub use super::ipv6_address::KIND as IPV6_ADDRESS;
+pub use super::pad::KIND as PAD;
+pub use super::state_cookie::KIND as STATE_COOKIE;
+pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
+pub use super::unrecognised_parameter::KIND as UNRECOGNISED_PARAMETER;
+
+/// The RFC's name of a parameter type, if this crate knows it.
+#[must_use]
+pub const fn name(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        HEARTBEAT_INFO => "Heartbeat Info",
+        IPV4_ADDRESS => "IPv4 Address",
+        IPV6_ADDRESS => "IPv6 Address",
+        STATE_COOKIE => "State Cookie",
+        UNRECOGNISED_PARAMETER => "Unrecognized Parameter",
+        COOKIE_PRESERVATIVE => "Cookie Preservative",
+        HOST_NAME => "Host Name Address",
+        SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
+        ECN_CAPABLE => "ECN Capable",
+        PAD => "Padding",
+        _ => return None,
+    })
+}

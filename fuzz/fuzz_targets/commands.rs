@@ -1,0 +1,136 @@
+//! Two endpoints and a sequence of commands, deliveries, losses, repetitions and time: nothing panics, each message
+//! arrives at most once and whole, and nothing loops.
+#![no_main]
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use strandline_proto::config::EndpointConfig;
+use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::event::{AssociationId, Datagram, Event, SendInfo};
+use strandline_proto::number::StreamId;
+use strandline_proto::time::Time;
+
+#[derive(Debug, Arbitrary)]
+enum Command {
+    Connect(bool),
+    Send { side: bool, stream: u16, size: u16, unordered: bool },
+    Recv { side: bool, count: u8 },
+    Shutdown(bool),
+    Abort(bool),
+    Deliver { side: bool, index: u8 },
+    Drop { side: bool },
+    Repeat { side: bool, index: u8 },
+    Wait { ms: u16 },
+    Timer(bool),
+}
+
+struct Side {
+    endpoint: Endpoint,
+    known: Vec<AssociationId>,
+    outbox: Vec<Vec<u8>>,
+    received: HashSet<u32>,
+}
+
+impl Side {
+    fn new(seed: u8) -> Self {
+        let mut endpoint =
+            Endpoint::new(EndpointConfig::default(), [seed; 32], Time::ZERO).expect("defaults are valid");
+        endpoint.listen(7).expect("a free port");
+        Self { endpoint, known: Vec::new(), outbox: Vec::new(), received: HashSet::new() }
+    }
+
+    fn pump(&mut self, now: Time) {
+        let mut buffer = [0; 2048];
+        let mut rounds = 0;
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut buffer, 1) {
+            rounds += 1;
+            assert!(rounds < 10_000, "poll_transmit does not end");
+            if self.outbox.len() < 256 {
+                self.outbox.push(buffer[..transmit.len].to_vec());
+            }
+        }
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            if let Event::Established { .. } = event
+                && !self.known.contains(&id)
+            {
+                self.known.push(id);
+            }
+        }
+    }
+}
+
+fuzz_target!(|commands: Vec<Command>| {
+    let mut sides = [Side::new(1), Side::new(2)];
+    let addresses = ["192.0.2.1:9899", "192.0.2.2:9899"].map(|text| text.parse().expect("an address"));
+    let mut now = Time::ZERO;
+    let mut serial = 0u32;
+    for command in commands.into_iter().take(512) {
+        match command {
+            Command::Connect(side) => {
+                let there = addresses[usize::from(!side)];
+                if let Ok(id) = sides[usize::from(side)].endpoint.connect(now, Connect::to(there, 7)) {
+                    sides[usize::from(side)].known.push(id);
+                }
+            }
+            Command::Send { side, stream, size, unordered } => {
+                serial += 1;
+                let mut data = serial.to_be_bytes().to_vec();
+                data.resize(4 + usize::from(size % 20_000), serial as u8);
+                let info = SendInfo { stream: StreamId(stream % 8), unordered, ..SendInfo::default() };
+                let side = &mut sides[usize::from(side)];
+                if let Some(id) = side.known.last() {
+                    let _ = side.endpoint.send(now, *id, info, data.into());
+                }
+            }
+            Command::Recv { side, count } => {
+                let side = &mut sides[usize::from(side)];
+                for id in side.known.clone() {
+                    for _ in 0..count {
+                        let Some(message) = side.endpoint.recv(now, id) else { break };
+                        assert!(message.begins && message.ends, "small messages come whole");
+                        let (head, body) = message.data.split_at(4);
+                        let number = u32::from_be_bytes(head.try_into().expect("four bytes"));
+                        assert!(side.received.insert(number), "message {number} came twice");
+                        assert!(body.iter().all(|byte| *byte == number as u8), "message {number} was altered");
+                    }
+                }
+            }
+            Command::Shutdown(side) => {
+                let side = &mut sides[usize::from(side)];
+                if let Some(id) = side.known.last() {
+                    let _ = side.endpoint.shutdown(now, *id);
+                }
+            }
+            Command::Abort(side) => {
+                let side = &mut sides[usize::from(side)];
+                if let Some(id) = side.known.last() {
+                    let _ = side.endpoint.abort(now, *id, "fuzz".into());
+                }
+            }
+            Command::Deliver { side, index } | Command::Repeat { side, index } => {
+                let from = usize::from(side);
+                if sides[from].outbox.is_empty() {
+                    continue;
+                }
+                let index = usize::from(index) % sides[from].outbox.len();
+                let packet = match command {
+                    Command::Deliver { .. } => sides[from].outbox.remove(index),
+                    _ => sides[from].outbox[index].clone(),
+                };
+                let datagram = Datagram { source: addresses[from], destination: None, bytes: &packet };
+                sides[1 - from].endpoint.handle_datagram(now, datagram);
+            }
+            Command::Drop { side } => {
+                sides[usize::from(side)].outbox.pop();
+            }
+            Command::Wait { ms } => now += Duration::from_millis(u64::from(ms)),
+            Command::Timer(side) => sides[usize::from(side)].endpoint.handle_timeout(now),
+        }
+        for side in &mut sides {
+            side.pump(now);
+        }
+    }
+});
