@@ -156,4 +156,3 @@ impl MemoryReport {
         self.items.iter().map(|(_, bytes)| bytes).sum()
     }
 }
-

@@ -79,8 +79,4 @@ impl Association {
     pub(crate) fn flags_mut(&mut self) -> &mut Flags {
         &mut self.flags
     }
-
-    pub(crate) fn flags(&self) -> Flags {
-        self.flags
-    }
 }

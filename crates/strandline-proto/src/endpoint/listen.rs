@@ -113,7 +113,8 @@ impl Endpoint {
                 answer_of(association, association.local_tag, (0, 0))
             }
             _ if !added.is_empty() => {
-                let cause = encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
+                let cause =
+                    encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
                 return abort_packet(&mut shared.replies, route, ports, &cause, false);
             }
             State::CookieEchoed(_) => {
@@ -188,7 +189,8 @@ impl Endpoint {
         };
         let cookie = [Parameter::StateCookie(&cookie)];
         let unrecognised = Parameters::new(&offer.unrecognised);
-        let reported = unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
+        let reported =
+            unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
         let more: Vec<Parameter<'_>> = cookie.into_iter().chain(reported).collect();
         init_packet(shared, route, ports, init, true, &more);
         shared.stats.inits += 1;
@@ -236,7 +238,8 @@ impl Endpoint {
         by_tag.or_else(|| {
             let keys = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
             let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
-            keys.map(|address| PeerKey { address, peer_port, local_port }).find_map(|key| self.find_by_peer(&key))
+            keys.map(|address| PeerKey { address, peer_port, local_port })
+                .find_map(|key| self.find_by_peer(&key))
         })
     }
 
@@ -276,7 +279,8 @@ impl Endpoint {
         }
         if self.table.len() >= self.shared.config.associations_max as usize {
             self.shared.stats.refused += 1;
-            let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false) else {
+            let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false)
+            else {
                 return;
             };
             let ports = answer_ports(packet, tag);

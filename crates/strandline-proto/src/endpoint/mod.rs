@@ -263,7 +263,9 @@ impl Endpoint {
 
     fn register_address(&mut self, slot: u32, address: u8) {
         let table = &self.table;
-        let Some(key) = table.at(slot).and_then(|association| Self::key_of(association, address)) else { return };
+        let Some(key) = table.at(slot).and_then(|association| Self::key_of(association, address)) else {
+            return;
+        };
         let rehash = |entry: u32| {
             let found = table.at(demux::slot_of(entry)).and_then(|a| Self::key_of(a, address_of(entry)));
             // Every entry belongs to a registered association; any key would do for one that did not.
