@@ -70,7 +70,8 @@ impl Endpoint {
     /// # Errors
     /// If the port is taken in this stack, or none is left.
     pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
-        let (socket, port) = stack.inner.shard(0).with(|state, _| state.bind(port, None))?;
+        let shard = stack.inner.shard(0);
+        let (socket, port) = shard.with(|state, _| state.bind(&shard.carrier, port, None))?;
         Ok(Self { stack: Arc::clone(&stack.inner), socket, port })
     }
 
@@ -251,7 +252,8 @@ impl Notifications<'_> {
     pub async fn next(&mut self) -> Option<(Option<AssociationId>, Notification)> {
         let socket = self.endpoint.socket;
         let place = Place::NotificationMany(socket);
-        let attempt = Attempt::new(self.endpoint.shard(), place, |state, _| state.poll_notification_many(socket));
+        let attempt =
+            Attempt::new(self.endpoint.shard(), place, |state, _| state.poll_notification_many(socket));
         Some(match attempt.await? {
             Ok((id, notification)) => (Some(AssociationId { shard: 0, id }), notification),
             Err(missed) => (None, Notification::Missed(missed)),

@@ -1,7 +1,11 @@
 //! What can go wrong, an enum for each operation. The messages say what to do about it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use strandline_proto::error::{ConfigError, ConnectError as Refusal, ListenError, SendError as EngineSendError};
+use strandline_proto::error::{
+    ConfigError, ConnectError as Refusal, ListenError, SendError as EngineSendError,
+};
 use strandline_proto::event::CloseReason;
 use thiserror::Error;
 
@@ -74,7 +78,8 @@ fn describe_abort(code: u16, reason: &Bytes) -> String {
         _ => "unknown cause",
     };
     let text = String::from_utf8_lossy(reason);
-    let printable = !text.is_empty() && !text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
+    let printable =
+        !text.is_empty() && !text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
     if printable { format!("{name} ({text})") } else { format!("{name} (cause {code})") }
 }
 
@@ -91,6 +96,9 @@ pub enum StackError {
     /// The socket could not be opened.
     #[error(transparent)]
     Open(#[from] strandline_io::OpenError),
+    /// On raw IP: no ports for outgoing associations could be reserved.
+    #[error(transparent)]
+    Lock(#[from] strandline_io::LockError),
     /// The address is taken in the in-memory network.
     #[error("{0} is taken in this network: give each stack addresses of its own")]
     AddressInUse(std::net::IpAddr),
@@ -108,12 +116,23 @@ pub enum StackError {
 }
 
 /// Why a port could not be bound.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum BindError {
     /// The port is taken, or none is left.
     #[error(transparent)]
     Port(#[from] ListenError),
+    /// On raw IP: another process of this host uses the port, or the system refused to reserve it.
+    #[error(transparent)]
+    Lock(Arc<strandline_io::LockError>),
+    /// On raw IP: the system refused to receive on the port.
+    #[error("receiving on SCTP port {port}: {source}")]
+    Filter {
+        /// The SCTP port.
+        port: u16,
+        /// What the system said.
+        source: Arc<std::io::Error>,
+    },
     /// The stack is gone.
     #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
     StackClosed,
@@ -142,7 +161,9 @@ pub enum ConnectError {
 
 fn refusal(ended: &Ended) -> String {
     match ended {
-        Ended::PeerAborted { code: 0, .. } => "the peer refused: nothing listens on that SCTP port".to_owned(),
+        Ended::PeerAborted { code: 0, .. } => {
+            "the peer refused: nothing listens on that SCTP port".to_owned()
+        }
         other => other.to_string(),
     }
 }
@@ -152,7 +173,9 @@ fn refusal(ended: &Ended) -> String {
 #[non_exhaustive]
 pub enum SendError {
     /// The stream does not exist.
-    #[error("stream {stream} does not exist: the association has {streams} outgoing streams, numbered from 0")]
+    #[error(
+        "stream {stream} does not exist: the association has {streams} outgoing streams, numbered from 0"
+    )]
     InvalidStream {
         /// The stream asked for.
         stream: u16,
@@ -163,7 +186,9 @@ pub enum SendError {
     #[error("a message needs at least one byte")]
     Empty,
     /// Larger than `message_size_max`.
-    #[error("the message has {size} bytes, more than message_size_max ({limit}): raise the limit or cut the message")]
+    #[error(
+        "the message has {size} bytes, more than message_size_max ({limit}): raise the limit or cut the message"
+    )]
     TooLarge {
         /// The message's bytes.
         size: usize,
@@ -223,7 +248,9 @@ pub enum OpenStreamError {
     #[error("stream {0} has a reader already: only one handle reads a stream")]
     InUse(u16),
     /// The association was not negotiated with so many streams.
-    #[error("stream {stream} does not exist: the association has {streams} in this direction, numbered from 0")]
+    #[error(
+        "stream {stream} does not exist: the association has {streams} in this direction, numbered from 0"
+    )]
     NoSuchStream {
         /// The stream asked for.
         stream: u16,

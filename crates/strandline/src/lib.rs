@@ -62,6 +62,7 @@ mod listener;
 mod notification;
 mod observe;
 mod peer;
+mod ports;
 mod shard;
 mod stack;
 mod stream;
@@ -71,8 +72,8 @@ pub use self::association::Association;
 pub use self::control::Control;
 pub use self::endpoint::{Endpoint, Notifications};
 pub use self::error::{
-    AcceptError, BindError, ConnectError, Ended, OpenStreamError, RecvError, SendError, StackError, TrySendError,
-    UnknownAssociation,
+    AcceptError, BindError, ConnectError, Ended, OpenStreamError, RecvError, SendError, StackError,
+    TrySendError, UnknownAssociation,
 };
 pub use self::events::Events;
 pub use self::id::AssociationId;
@@ -82,7 +83,10 @@ pub use self::observe::{Direction, ObservedPacket, PacketObserver};
 pub use self::peer::Peer;
 pub use self::stack::{Stack, StackBuilder};
 pub use self::stream::{RecvStream, SendStream, Stream};
+pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::config::{AssociationConfig, EndpointConfig};
 pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
-pub use strandline_proto::stats::{AssociationStats, EndpointStats, MemoryReport, PathStatus, Reachability, Status};
+pub use strandline_proto::stats::{
+    AssociationStats, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
+};

@@ -51,7 +51,8 @@ impl Listener {
     /// # Errors
     /// If the port is taken in this stack, or none is left.
     pub fn bind_with_backlog(stack: &Stack, port: u16, backlog: usize) -> Result<Self, BindError> {
-        let (socket, port) = stack.inner.shard(0).with(|state, _| state.bind(port, Some(backlog)))?;
+        let shard = stack.inner.shard(0);
+        let (socket, port) = shard.with(|state, _| state.bind(&shard.carrier, port, Some(backlog)))?;
         Ok(Self { stack: Arc::clone(&stack.inner), socket, port })
     }
 
@@ -70,7 +71,8 @@ impl Listener {
     /// No association is lost if the future is dropped.
     pub async fn accept(&self) -> Result<Association, AcceptError> {
         let socket = self.socket;
-        let attempt = Attempt::new(self.stack.shard(0), Place::Accept(socket), |state, _| state.poll_accept(socket));
+        let attempt =
+            Attempt::new(self.stack.shard(0), Place::Accept(socket), |state, _| state.poll_accept(socket));
         let id = attempt.await?;
         Ok(Association::new(Handle::new(Arc::clone(&self.stack), 0, id)))
     }

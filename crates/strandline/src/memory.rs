@@ -99,7 +99,10 @@ pub struct NetworkBuilder {
 
 impl fmt::Debug for NetworkBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("NetworkBuilder").field("delay", &self.delay).field("loss", &self.loss).finish_non_exhaustive()
+        f.debug_struct("NetworkBuilder")
+            .field("delay", &self.delay)
+            .field("loss", &self.loss)
+            .finish_non_exhaustive()
     }
 }
 
@@ -285,7 +288,9 @@ impl Socket {
         let fits = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
         let Some(source) = source.or_else(|| self.addresses.iter().find(fits).copied()) else { return };
         let destination = destination.ip();
-        let Some((inbox, arrivals)) = self.network.route(&Passing { source, destination, bytes }) else { return };
+        let Some((inbox, arrivals)) = self.network.route(&Passing { source, destination, bytes }) else {
+            return;
+        };
         let source = SocketAddr::new(source, PORT);
         let mut state = lock(&inbox.state);
         for due in arrivals.into_iter().flatten() {

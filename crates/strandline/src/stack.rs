@@ -3,20 +3,25 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use strandline_io::{PortLock, RawCarrier, RawOptions, UdpCarrier, UdpOptions};
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::stats::EndpointStats;
 
-use crate::carrier::Carrier;
+use crate::carrier::{Carrier, Registered};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::StackError;
 use crate::memory::{self, Network};
 use crate::observe::PacketObserver;
+use crate::ports::ReservedPorts;
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::driver::Driver;
 use crate::shard::place::Place;
 use crate::shard::state::State;
+
+/// Local ports that a stack on raw IP reserves for outgoing associations.
+const EPHEMERAL_COUNT: u16 = 1024;
 
 /// An SCTP stack: one carrier (a UDP socket, raw IP, or a place in an in-memory network) with any number of SCTP ports
 /// on it. Clones are the same stack.
@@ -32,6 +37,8 @@ pub struct Stack {
 /// What all handles of a stack share.
 #[derive(Debug)]
 pub(crate) struct StackInner {
+    first: Arc<Shard>,
+    /// All shards by number, the first included.
     pub(crate) shards: Vec<Arc<Shard>>,
     pub(crate) default_port: u16,
 }
@@ -51,8 +58,8 @@ impl StackInner {
     /// The shard with a number; there is always one.
     pub(crate) fn shard(&self, index: u16) -> &Arc<Shard> {
         let found = self.shards.get(usize::from(index));
-        // Numbers come from this stack only, so the first answer is always the one.
-        found.or(self.shards.first()).unwrap_or_else(|| unreachable!("a stack has at least one shard"))
+        // Numbers come from this stack only, so it is always found.
+        found.unwrap_or(&self.first)
     }
 }
 
@@ -175,30 +182,103 @@ impl StackBuilder {
         if addresses.len() > 1 && self.config.local_addresses.is_empty() {
             self.config.local_addresses.clone_from(&addresses);
         }
+        self.enter()?;
         let socket = network.attach(addresses).map_err(StackError::AddressInUse)?;
         self.remote_port.get_or_insert(memory::PORT);
-        self.start(Carrier::Memory(socket))
+        self.start(Carrier::Memory(socket), None)
     }
 
-    fn start(self, carrier: Carrier) -> Result<Stack, StackError> {
-        let runtime = tokio::runtime::Handle::try_current().map_err(|_| StackError::NoRuntime)?;
+    /// A stack on a UDP socket (RFC 6951): needs no privilege. Port 9899 is the registered one, 0 takes any; `[::]`
+    /// carries IPv4 as well.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the socket can't be opened, or there is no tokio runtime.
+    pub fn udp(self, address: SocketAddr) -> Result<Stack, StackError> {
+        self.udp_with(address, &UdpOptions::default())
+    }
+
+    /// A stack on a UDP socket with options of its own.
+    ///
+    /// # Errors
+    /// As [`udp`](Self::udp).
+    pub fn udp_with(mut self, address: SocketAddr, options: &UdpOptions) -> Result<Stack, StackError> {
+        self.enter()?;
+        self.config.encapsulation_overhead = 8;
+        self.remote_port.get_or_insert(strandline_io::UDP_PORT);
+        let socket = Registered::new(UdpCarrier::bind(address, options)?).map_err(registering)?;
+        self.start(Carrier::Udp(socket), None)
+    }
+
+    /// A stack on raw IP (protocol 132), at one local address or all of a family (`0.0.0.0` or `::`). Needs
+    /// CAP_NET_RAW. Ports are reserved among the processes of the host that use raw IP.
+    ///
+    /// # Errors
+    /// If a parameter is out of range, the privilege is missing, the kernel's own SCTP would interfere, or there is no
+    /// tokio runtime.
+    pub fn raw(self, address: IpAddr) -> Result<Stack, StackError> {
+        self.raw_with(address, RawOptions::default(), EPHEMERAL_COUNT)
+    }
+
+    /// A stack on raw IP with options of its own, and a number of local ports for outgoing associations (which limits
+    /// how many there can be to one port of a peer).
+    ///
+    /// # Errors
+    /// As [`raw`](Self::raw).
+    pub fn raw_with(
+        mut self,
+        address: IpAddr,
+        mut options: RawOptions,
+        outgoing_ports: u16,
+    ) -> Result<Stack, StackError> {
+        self.enter()?;
+        let lock_address = (!address.is_unspecified()).then_some(address);
+        let ephemeral = PortLock::any(strandline_io::EPHEMERAL_PORTS, outgoing_ports, lock_address)?;
+        self.config.encapsulation_overhead = 0;
+        self.config.owns_all_ports = false;
+        self.config.ephemeral_ports = (*ephemeral.ports().start(), *ephemeral.ports().end());
+        self.remote_port = Some(0);
+        let reserved = ReservedPorts::new(address, ephemeral);
+        options.ports = reserved.ranges();
+        let socket = Registered::new(RawCarrier::open(address, &options)?).map_err(registering)?;
+        self.start(Carrier::Raw(socket), Some(reserved))
+    }
+
+    /// Sockets are registered with the runtime that this is called on.
+    fn enter(&self) -> Result<(), StackError> {
+        self.config.validate()?;
+        tokio::runtime::Handle::try_current().map(|_| ()).map_err(|_| StackError::NoRuntime)
+    }
+
+    fn start(self, carrier: Carrier, reserved: Option<ReservedPorts>) -> Result<Stack, StackError> {
         let seed = match self.seed {
             Some(seed) => seed,
             None => random_seed()?,
         };
         let clock = Clock::start();
         let engine = Engine::new(self.config, seed, clock.now())?;
-        let shard = Arc::new(Shard::new(clock, carrier, self.observer, State::new(engine)));
-        runtime.spawn(Driver::new(Arc::clone(&shard)));
+        let shard = Arc::new(Shard::new(clock, carrier, self.observer, State::new(engine, reserved)));
+        tokio::spawn(Driver::new(Arc::clone(&shard)));
         let default_port = self.remote_port.unwrap_or(0);
-        Ok(Stack { inner: Arc::new(StackInner { shards: vec![shard], default_port }) })
+        Ok(Stack {
+            inner: Arc::new(StackInner { first: Arc::clone(&shard), shards: vec![shard], default_port }),
+        })
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "the socket layer is where randomness comes in: it seeds the engine")]
+fn registering(source: std::io::Error) -> StackError {
+    StackError::Io { doing: "registering a socket with the tokio runtime", source }
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the socket layer is where randomness comes in: it seeds the engine"
+)]
 fn random_seed() -> Result<[u8; 32], StackError> {
     let mut seed = [0; 32];
     let filled = getrandom::fill(&mut seed);
-    filled.map_err(|error| StackError::Io { doing: "asking the system for random bytes", source: error.into() })?;
+    filled.map_err(|error| StackError::Io {
+        doing: "asking the system for random bytes",
+        source: std::io::Error::other(error),
+    })?;
     Ok(seed)
 }

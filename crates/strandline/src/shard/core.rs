@@ -62,6 +62,11 @@ impl Shard {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives the engine the ICMP messages that came.
+    pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
+        self.carrier.take_errors(|error| state.engine.handle_icmp(now, error));
+    }
+
     /// Sends what there is to send.
     pub(crate) fn transmit(&self, state: &mut State, now: Time) -> Sent {
         let State { engine, out, .. } = state;

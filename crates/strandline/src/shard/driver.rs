@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use strandline_proto::event::Datagram;
 use strandline_proto::time::Time;
+use tokio::task::AbortHandle;
 use tokio::time::Sleep;
 
 use super::core::{Shard, wake};
@@ -34,13 +35,18 @@ enum Round {
 pub(crate) struct Driver {
     shard: Arc<Shard>,
     batch: Batch,
+    /// The task beside this one.
+    errors: AbortHandle,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl Driver {
+    /// To be called from within the runtime.
     pub(crate) fn new(shard: Arc<Shard>) -> Self {
         let sleep = Box::pin(tokio::time::sleep_until(shard.clock.instant(Time::MAX)));
-        Self { shard, batch: Batch::default(), sleep }
+        let batch = shard.carrier.batch();
+        let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
+        Self { shard, batch, errors, sleep }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
@@ -67,7 +73,8 @@ impl Driver {
         if rearm {
             state.armed = next;
         }
-        let (finished, blocked) = (state.is_finished(), state.out.is_blocked());
+        let unblocked = state.out.is_blocked() && state.out.poll_unblock(cx, &shard.carrier).is_ready();
+        let finished = state.is_finished();
         let woken = std::mem::take(&mut state.to_wake);
         drop(state);
         wake(woken);
@@ -79,7 +86,6 @@ impl Driver {
         }
         // The timer needs to know whom to wake, but only once for each time it is set.
         let due = rearm && next != Time::MAX && self.sleep.as_mut().poll(cx).is_ready();
-        let unblocked = blocked && shard.carrier.poll_send_ready(cx).is_ready();
         if more || due || unblocked { Round::Again } else { Round::Wait }
     }
 
@@ -90,6 +96,9 @@ impl Driver {
         }
         state.dispatch(now);
         let sweeping = state.sweep(now);
+        if shard.carrier.errors_pending() {
+            shard.take_errors(state, now);
+        }
         let sent = shard.transmit(state, now);
         // The last packet of an association ends it.
         state.dispatch(now);
@@ -127,11 +136,19 @@ impl Future for Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        self.errors.abort();
         let mut state = self.shard.lock();
         state.set_gone();
         let woken = std::mem::take(&mut state.to_wake);
         drop(state);
         wake(woken);
+    }
+}
+
+/// Tells the engine about ICMP messages as they come. Runs beside the driver, until that ends.
+async fn watch_errors(shard: Arc<Shard>) {
+    while shard.carrier.errors().await.is_ok() {
+        shard.with(|state, now| shard.take_errors(state, now));
     }
 }
 

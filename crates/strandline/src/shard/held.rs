@@ -141,7 +141,12 @@ impl State {
     }
 
     /// A reader for one stream.
-    pub(crate) fn claim(&mut self, now: Time, id: AssociationId, stream: StreamId) -> Result<(), OpenStreamError> {
+    pub(crate) fn claim(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        stream: StreamId,
+    ) -> Result<(), OpenStreamError> {
         let status = self.engine.status(id).ok_or(OpenStreamError::Ended)?;
         if stream.0 >= status.inbound_streams {
             return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });

@@ -8,6 +8,7 @@ use strandline_proto::time::Time;
 use super::socket::{ListenerState, ManyState, Socket};
 use super::state::State;
 use super::table::Owner;
+use crate::carrier::Carrier;
 use crate::error::{AcceptError, BindError, Ended, RecvError, UnknownAssociation};
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::WaitQueue;
@@ -20,11 +21,22 @@ const NOTIFICATIONS_MAX: usize = 1 << 16;
 
 impl State {
     /// Binds a listener (with its backlog) or a one-to-many endpoint to a port; 0 picks one.
-    pub(crate) fn bind(&mut self, port: u16, backlog: Option<usize>) -> Result<(u32, u16), BindError> {
+    pub(crate) fn bind(
+        &mut self,
+        carrier: &Carrier,
+        port: u16,
+        backlog: Option<usize>,
+    ) -> Result<(u32, u16), BindError> {
         if self.gone {
             return Err(BindError::StackClosed);
         }
         let port = self.engine.listen(port)?;
+        if let (Some(reserved), Some(carrier)) = (&mut self.reserved, carrier.raw())
+            && let Err(error) = reserved.reserve(carrier, port)
+        {
+            self.engine.close_listener(port);
+            return Err(error);
+        }
         let socket = match backlog {
             Some(backlog) => Socket::Listener(ListenerState {
                 backlog,

@@ -1,6 +1,7 @@
 //! The way out: bursts that the engine builds go to the carrier.
 
-use std::io::ErrorKind;
+use std::io;
+use std::task::{Context, Poll};
 
 use strandline_proto::event::Transmit;
 use strandline_proto::time::Time;
@@ -19,11 +20,24 @@ const BURSTS_MAX: usize = 64;
 pub(crate) struct Outbox {
     buffer: Box<[u8]>,
     /// A burst in `buffer` that the carrier had no room for.
-    blocked: Option<Transmit>,
+    blocked: Option<Burst>,
     /// Bytes given to the engine since it was last asked for packets.
     pub(crate) queued_bytes: usize,
     /// Bursts that the carrier refused for good: as if lost on the way.
     pub(crate) refused: u64,
+}
+
+/// A burst in the buffer, and how many bytes of it the carrier has taken.
+#[derive(Debug, Clone, Copy)]
+struct Burst {
+    transmit: Transmit,
+    sent: usize,
+}
+
+impl Burst {
+    fn rest(self, buffer: &[u8]) -> &[u8] {
+        buffer.get(self.sent..self.transmit.len).unwrap_or_default()
+    }
 }
 
 /// How a round of sending ended.
@@ -58,31 +72,62 @@ impl Outbox {
     ) -> Sent {
         self.queued_bytes = 0;
         for _ in 0..BURSTS_MAX {
-            let transmit = match self.blocked.take() {
-                Some(transmit) => transmit,
+            let burst = match self.blocked.take() {
+                Some(burst) => burst,
                 None => match engine.poll_transmit(now, &mut self.buffer, carrier.segments_max()) {
-                    Some(transmit) => transmit,
+                    Some(transmit) => {
+                        if let Some(observer) = observer {
+                            observe(observer, &transmit, &self.buffer);
+                        }
+                        Burst { transmit, sent: 0 }
+                    }
                     None => return Sent::All,
                 },
             };
-            match carrier.try_send(&transmit, &self.buffer) {
-                Ok(()) => {
-                    if let Some(observer) = observer {
-                        observe(observer, &transmit, &self.buffer);
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    self.blocked = Some(transmit);
-                    return Sent::Blocked;
-                }
-                // As good as lost on the way: retransmission takes care of it.
-                Err(error) => {
-                    self.refused += 1;
-                    tracing::debug!(destination = %transmit.destination, %error, "the carrier refused a burst");
-                }
+            let result = carrier.try_send(&burst.transmit, burst.rest(&self.buffer));
+            if !self.settle(burst, result) {
+                return Sent::Blocked;
             }
         }
         Sent::Some
+    }
+
+    /// Waits until the carrier has room again, and sends the burst that it had none for. Ready if it was sent.
+    pub(crate) fn poll_unblock(&mut self, cx: &mut Context<'_>, carrier: &Carrier) -> Poll<()> {
+        let Some(burst) = self.blocked.take() else { return Poll::Ready(()) };
+        match carrier.poll_send(cx, &burst.transmit, burst.rest(&self.buffer)) {
+            Poll::Ready(result) => {
+                if !self.settle(burst, result) {
+                    // Sent in part: there may be room for more.
+                    cx.waker().wake_by_ref();
+                }
+                Poll::Ready(())
+            }
+            Poll::Pending => {
+                self.blocked = Some(burst);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// After an attempt to send: false if the carrier is full.
+    fn settle(&mut self, mut burst: Burst, result: io::Result<usize>) -> bool {
+        match result {
+            Ok(sent) => {
+                burst.sent += sent;
+                let done = burst.sent >= burst.transmit.len;
+                if !done {
+                    self.blocked = Some(burst);
+                }
+                done
+            }
+            // As good as lost on the way: retransmission takes care of it.
+            Err(error) => {
+                self.refused += 1;
+                tracing::debug!(destination = %burst.transmit.destination, %error, "the carrier refused a burst");
+                true
+            }
+        }
     }
 }
 
