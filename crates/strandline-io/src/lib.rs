@@ -30,7 +30,9 @@
 //! # Waiting
 //!
 //! Register the descriptor ([`std::os::fd::AsFd`]) with an event loop for reading, writing and errors. `EPOLLERR`
-//! (`Interest::ERROR` in tokio) means that [`Carrier::poll_errors`] has something to say.
+//! (`Interest::ERROR` in tokio) means that [`Carrier::poll_errors`] has something to say. With tokio, a duplicate of the
+//! descriptor can be waited for as a `tokio::net::UdpSocket`, whatever kind of socket it is, and `UdpSocket::try_io`
+//! around the carrier's calls, with one interest at a time, keeps track of readiness: `examples/receive.rs` shows it.
 //!
 //! # Checksums
 //!

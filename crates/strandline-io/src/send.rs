@@ -69,7 +69,11 @@ impl Sender {
         errors: &Errors,
         batch: &mut [Outgoing<'_>],
     ) -> io::Result<()> {
-        let refused = |piece: &Piece<'_>, errno| errors.note_refused(fd, piece, errno);
+        let refused = |piece: &Piece<'_>, errno| {
+            // Raw IPv6 sockets call an IPv4 address an invalid argument.
+            let foreign = self.is_v6 && !self.mapped && piece.destination.is_ipv4();
+            errors.note_refused(fd, piece, if foreign { libc::EAFNOSUPPORT } else { errno });
+        };
         self.drive(
             batch,
             |pieces, fragment| self.offer(fd, pieces, fragment),

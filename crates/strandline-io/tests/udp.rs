@@ -333,3 +333,28 @@ fn a_port_can_be_shared_only_by_agreement() {
     }
     assert_eq!(sources, senders.iter().map(Carrier::local_addr).collect());
 }
+
+#[test]
+fn a_group_of_sockets_is_steered_by_the_verification_tag() {
+    let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+    let first = UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let address = first.local_addr();
+    let more = (0..3).map(|_| UdpCarrier::bind(address, &options).unwrap());
+    let group: Vec<_> = std::iter::once(first).chain(more).collect();
+    group[0].steer_by_tag(24, 0b11).unwrap();
+    let sender = bind("127.0.0.1:0");
+    for tag in 1..=64_u32 {
+        let bytes = [&[0, 7, 0, 7][..], &(tag << 24 | tag).to_be_bytes(), &[0; 4]].concat();
+        sender.send(&mut Outgoing::packet(address, &bytes)).unwrap();
+    }
+    for (place, carrier) in group.iter().enumerate() {
+        let packets = receive(carrier, 16);
+        assert!(packets.iter().all(|(_, packet)| usize::from(packet[4] & 0b11) == place));
+        assert_silent(carrier);
+    }
+    // INIT, which has no tag, comes to one of them.
+    sender.send(&mut Outgoing::packet(address, &[0; 20])).unwrap();
+    let mut batch = RecvBatch::new(1);
+    assert_eq!(group.iter().filter(|carrier| carrier.recv(&mut batch).is_ok()).count(), 1);
+    assert!(bind("127.0.0.1:0").steer_by_tag(32, 1).is_err());
+}

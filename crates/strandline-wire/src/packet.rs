@@ -89,8 +89,8 @@ impl<'a> Packet<'a> {
 
 /// Iterator over a packet's chunks. Each step consumes at least four bytes; after an error it is at its end.
 ///
-/// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260 section
-/// 3.2).
+/// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260
+/// section 3.2).
 #[derive(Debug, Clone)]
 pub struct Chunks<'a> {
     rest: &'a [u8],

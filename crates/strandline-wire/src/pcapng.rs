@@ -1,8 +1,9 @@
 //! Captures in the pcapng format, which Wireshark and tshark read.
 //!
-//! A capture has one interface, of raw IP packets, with timestamps in nanoseconds. SCTP packets are given as the
-//! engine sees them, without what carried them; the IP header, and the UDP header of encapsulated ones (RFC 6951),
-//! are made up here from the addresses, so that one capture can mix both and both address families.
+//! A capture has one interface, of raw IP packets, with timestamps in nanoseconds. SCTP packets are given as
+//! the engine sees them, without what carried them; the IP header, and the UDP header of encapsulated ones
+//! (RFC 6951), are made up here from the addresses, so that one capture can mix both and both address
+//! families.
 //!
 //! Wireshark takes UDP for SCTP if one of the ports is 9899; for others say "Decode As", or tshark
 //! `-d udp.port==40000,sctp`.
@@ -63,7 +64,8 @@ pub struct Record<'a> {
     pub comment: &'a str,
 }
 
-/// Writes a capture. Each packet takes a few small writes: give it a [`BufWriter`](std::io::BufWriter) for a file.
+/// Writes a capture. Each packet takes a few small writes: give it a [`BufWriter`](std::io::BufWriter) for a
+/// file.
 #[derive(Debug)]
 pub struct PcapngWriter<W> {
     out: W,
@@ -83,8 +85,8 @@ impl<W: Write> PcapngWriter<W> {
     /// Appends one packet, with IP and UDP headers around it.
     ///
     /// # Errors
-    /// What the output reports; `InvalidInput` for a packet too long for an IP datagram or a timestamp after the
-    /// year 2554.
+    /// What the output reports; `InvalidInput` for a packet too long for an IP datagram or a timestamp after
+    /// the year 2554.
     pub fn write(&mut self, record: &Record<'_>) -> io::Result<()> {
         let headers = Headers::new(record)?;
         self.write_block(record.timestamp, &[headers.as_bytes(), record.packet], record.comment)
@@ -93,8 +95,8 @@ impl<W: Write> PcapngWriter<W> {
     /// Appends one packet that has its IP header.
     ///
     /// # Errors
-    /// What the output reports; `InvalidInput` for one longer than 65,575 bytes (the longest IPv6 packet) or a
-    /// timestamp after the year 2554.
+    /// What the output reports; `InvalidInput` for one longer than 65,575 bytes (the longest IPv6 packet) or
+    /// a timestamp after the year 2554.
     pub fn write_ip(&mut self, timestamp: Duration, packet: &[u8]) -> io::Result<()> {
         if packet.len() > IPV6_HEADER_LEN + usize::from(u16::MAX) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "longer than an IP packet can be"));
@@ -115,8 +117,8 @@ impl<W: Write> PcapngWriter<W> {
         self.out
     }
 
-    /// Writes one Enhanced Packet Block, whose data is `parts` one after another. The parts and the comment are
-    /// short enough for 32-bit lengths: see the callers and [`shortened`].
+    /// Writes one Enhanced Packet Block, whose data is `parts` one after another. The parts and the comment
+    /// are short enough for 32-bit lengths: see the callers and [`shortened`].
     fn write_block(&mut self, timestamp: Duration, parts: &[&[u8]], comment: &str) -> io::Result<()> {
         let time_ns = u64::try_from(timestamp.as_nanos())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "timestamp after the year 2554"))?;
@@ -308,7 +310,8 @@ fn udp_header(record: &Record<'_>, addresses: &Addresses, len: u16) -> [u8; UDP_
     [s0, s1, d0, d1, l0, l1, c0, c1]
 }
 
-/// Sum of big-endian 16-bit words; an odd last byte counts as a word's high byte. 64 bits hold any packet's sum.
+/// Sum of big-endian 16-bit words; an odd last byte counts as a word's high byte. 64 bits hold any packet's
+/// sum.
 fn words_sum(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks();
     let sum = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum::<u64>();

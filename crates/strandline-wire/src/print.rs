@@ -1,4 +1,5 @@
-//! A packet on one line, in the manner of tcpdump: every chunk with its main fields, parameters and causes within.
+//! A packet on one line, in the manner of tcpdump: every chunk with its main fields, parameters and causes
+//! within.
 //!
 //! ```
 //! use strandline_wire::{PacketBuilder, Shutdown, ShutdownComplete, Tsn, VerificationTag, print};
@@ -9,7 +10,8 @@
 //! assert_eq!(print::line(&buffer[..len]).to_string(), "5000 > 9 tag 0x00001234: SHUTDOWN cum 41");
 //! ```
 //!
-//! Whatever the bytes are, the line is safe to log: no control characters, and long lists and texts are cut off.
+//! Whatever the bytes are, the line is safe to log: no control characters, and long lists and texts are cut
+//! off.
 
 use core::fmt::{self, Display, Formatter, Write};
 
@@ -29,7 +31,7 @@ pub const fn line(packet: &[u8]) -> Line<'_> {
     Line { packet }
 }
 
-/// What [`line`] gives: displays itself.
+/// What [`line()`] gives: displays itself.
 #[derive(Debug, Copy, Clone)]
 pub struct Line<'a> {
     packet: &'a [u8],

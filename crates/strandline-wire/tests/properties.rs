@@ -1,5 +1,7 @@
 //! For all inputs: what is built parses back to the same, and no bytes make a walk panic or go on for long.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use core::net::{Ipv4Addr, Ipv6Addr};
 
 use proptest::collection::vec;
@@ -71,7 +73,7 @@ impl OwnedTlv {
     }
 }
 
-fn write_tlvs<'a, T: EncodeTlv>(buffer: &'a mut Vec<u8>, items: impl Iterator<Item = T>) -> &'a [u8] {
+fn write_tlvs<T: EncodeTlv>(buffer: &mut Vec<u8>, items: impl Iterator<Item = T>) -> &[u8] {
     buffer.resize(4096, 0xee);
     let mut writer = TlvWriter::new(buffer);
     for item in items {
@@ -218,7 +220,8 @@ fn chunk() -> impl Strategy<Value = Owned> {
     ]
 }
 
-/// Goes into everything: chunks, parameters, causes, and the lists within causes. Gives the number of elements seen.
+/// Goes into everything: chunks, parameters, causes, and the lists within causes. Gives the number of
+/// elements seen.
 fn walk(bytes: &[u8]) -> usize {
     let Ok(packet) = Packet::parse(bytes) else { return 0 };
     let mut seen = 0;
@@ -331,10 +334,14 @@ fn crafted_length() -> impl Strategy<Value = Length> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
 
     #[test]
-    fn built_packets_parse_back(chunks in vec(chunk(), 0..6), ports in any::<(u16, u16)>(), tag in any::<u32>()) {
+    fn built_packets_parse_back(
+        chunks in vec(chunk(), 0..6),
+        ports in any::<(u16, u16)>(),
+        tag in any::<u32>(),
+    ) {
         let mut buffer = vec![0xdd; 16_384];
         let mut builder = PacketBuilder::new(&mut buffer, ports.0, ports.1, VerificationTag(tag));
         for chunk in &chunks {
@@ -401,7 +408,11 @@ proptest! {
     }
 
     #[test]
-    fn crafted_packets_are_harmless(header in any::<[u8; 12]>(), chunks in vec(crafted_chunk(), 0..6), cut in 0_usize..8) {
+    fn crafted_packets_are_harmless(
+        header in any::<[u8; 12]>(),
+        chunks in vec(crafted_chunk(), 0..6),
+        cut in 0_usize..8,
+    ) {
         let mut bytes = [header.to_vec(), chunks.concat()].concat();
         bytes.truncate(bytes.len().saturating_sub(cut).max(12));
         is_harmless(&bytes);

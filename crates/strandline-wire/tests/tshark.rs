@@ -1,5 +1,7 @@
 //! Wireshark's own dissector reads our captures and agrees with every field.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use core::time::Duration;
 use std::path::PathBuf;
 use std::process::Command;

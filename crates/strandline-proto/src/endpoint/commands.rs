@@ -184,11 +184,11 @@ impl Endpoint {
 
     /// The application gives up its handle: after the end, what it has not read is dropped. An association that
     /// still lives goes on by itself; shut it down or abort it first.
-    pub fn release(&mut self, id: AssociationId) {
+    pub fn release(&mut self, now: Time, id: AssociationId) {
         let Some(association) = self.table.by_id_mut(id) else { return };
         association.flags_mut().released = true;
         if association.state.is_closed() {
-            self.retire(id.slot);
+            self.retire(now, id.slot);
         }
     }
 

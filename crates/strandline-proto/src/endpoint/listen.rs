@@ -273,6 +273,10 @@ impl Endpoint {
 
     /// No association: the cookie builds one (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        if self.spent.contains(cookie.local_tag) {
+            self.shared.stats.cookies_spent += 1;
+            return;
+        }
         // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
         if !self.ports.listens(cookie.local_port) {
             return self.handle_out_of_the_blue(packet, datagram);

@@ -16,13 +16,16 @@ fn crc32c_by_bits(bytes: &[u8]) -> u32 {
     !crc
 }
 
+/// Type, flags and value of a chunk.
+type Fields = (u8, u8, Vec<u8>);
+
 fn with_chunks(chunks: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; COMMON_HEADER_LEN];
     bytes.extend_from_slice(chunks);
     bytes
 }
 
-fn frame(chunks: &[u8]) -> Vec<Result<(u8, u8, Vec<u8>), FramingError>> {
+fn frame(chunks: &[u8]) -> Vec<Result<Fields, FramingError>> {
     let bytes = with_chunks(chunks);
     let packet = Packet::parse(&bytes).unwrap();
     packet.chunks().map(|chunk| chunk.map(|c| (c.kind, c.flags, c.value.to_vec()))).collect()

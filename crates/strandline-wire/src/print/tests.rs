@@ -74,16 +74,16 @@ fn init_with_every_parameter() {
     };
     shows(
         &[Chunk::InitAck(init)],
-        "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, IPv6 Address 2001:db8::1, \
-         State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
+        "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
+         IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
          Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, \
          Padding 8 bytes]",
     );
     let broken = Init { parameters: Parameters::new(&[0, 5, 0, 6, 1, 2, 0, 0, 0x44, 1, 0, 9]), ..init };
     shows(
         &[Chunk::Init(broken)],
-        "INIT tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address malformed: parameter type 5 has a value of 2 \
-         bytes instead of 4, malformed: length 9 of type 17409 goes beyond the 4 bytes that are left]",
+        "INIT tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address malformed: parameter type 5 \
+         has a value of 2 bytes instead of 4, malformed: length 9 of type 17409 goes beyond the 4 bytes that are left]",
     );
 }
 
@@ -108,11 +108,12 @@ fn error_with_every_cause() {
     shows(
         &[Chunk::Error(Error { causes: Causes::new(&bytes) })],
         "ERROR [Invalid Stream Identifier 9, Missing Mandatory Parameter State Cookie, Stale Cookie 12 us, \
-         Out of Resource, Unresolvable Address [IPv4 Address 192.0.2.1], Unrecognized Chunk Type 0xc1, 4 bytes, \
-         Invalid Mandatory Parameter, Unrecognized Parameters [parameter 0xc001 0 bytes], No User Data tsn 4, \
+         Out of Resource, Unresolvable Address [IPv4 Address 192.0.2.1], \
+         Unrecognized Chunk Type 0xc1, 4 bytes, Invalid Mandatory Parameter, \
+         Unrecognized Parameters [parameter 0xc001 0 bytes], No User Data tsn 4, \
          Cookie Received While Shutting Down, \
-         Restart of an Association with New Addresses [IPv4 Address 192.0.2.1], User-Initiated Abort \"bye\", \
-         Protocol Violation \"\"]",
+         Restart of an Association with New Addresses [IPv4 Address 192.0.2.1], \
+         User-Initiated Abort \"bye\", Protocol Violation \"\"]",
     );
 }
 
@@ -134,8 +135,8 @@ fn the_other_chunks() {
             Chunk::Abort(Abort { tag_reflected: true, causes: Causes::new(&[0, 99, 0, 5, 1]) }),
             Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(&[]) }),
         ],
-        "HEARTBEAT 40 bytes; HEARTBEAT ACK 40 bytes; SHUTDOWN cum 5; SHUTDOWN ACK; COOKIE ECHO 3 bytes; COOKIE ACK; \
-         ECNE tsn 1; CWR tsn 2; PAD 100 bytes; SHUTDOWN COMPLETE T; ABORT T [cause 99 1 bytes]; ABORT",
+        "HEARTBEAT 40 bytes; HEARTBEAT ACK 40 bytes; SHUTDOWN cum 5; SHUTDOWN ACK; \
+         COOKIE ECHO 3 bytes; COOKIE ACK; ECNE tsn 1; CWR tsn 2; PAD 100 bytes; SHUTDOWN COMPLETE T; ABORT T [cause 99 1 bytes]; ABORT",
     );
 }
 
@@ -169,7 +170,8 @@ fn what_is_not_right() {
     let bytes = [0, 1, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 7, 0, 0, 4, 0x99, 5, 0, 6, 1, 2, 0, 0, 11, 0, 0, 3];
     assert_eq!(
         line(&bytes).to_string(),
-        "1 > 2 tag 0x00000003: bad checksum 0x04030201; SHUTDOWN malformed: chunk type 7 has a value of 0 bytes \
-         instead of 4; chunk 0x99 flags 0x05 2 bytes; malformed: length 3 of type 11 is less than its header of 4"
+        "1 > 2 tag 0x00000003: bad checksum 0x04030201; SHUTDOWN malformed: chunk type 7 \
+         has a value of 0 bytes instead of 4; chunk 0x99 flags 0x05 2 bytes; \
+         malformed: length 3 of type 11 is less than its header of 4"
     );
 }

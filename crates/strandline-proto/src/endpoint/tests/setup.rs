@@ -232,6 +232,23 @@ fn forged_replayed_and_misdirected_cookies_make_nothing() {
 }
 
 #[test]
+fn a_cookie_echo_repeated_after_the_end_makes_no_second_association() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"once");
+    pair.run();
+    let echo = pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone();
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "once");
+    pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
+    pair.run();
+    pair.hosts[SERVER].endpoint.release(pair.now, server);
+    pair.deliver(&echo);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_spent, 1);
+}
+
+#[test]
 fn unexpected_init_ack_and_cookie_ack_are_dropped() {
     let (mut pair, client, _) = Pair::established();
     let ack = pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();

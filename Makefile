@@ -1,0 +1,58 @@
+# What a newcomer needs: `make run`, then `make test`. `make help` lists the rest.
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+SEEDS ?= 10000
+SECONDS_EACH ?= 60
+TARGET ?= all
+
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke sim check fmt doc clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+run: ## build, then measure SCTP beside TCP and UDP and print the tables (about two minutes after the build)
+	cargo build --release --locked --package strandline-cli
+	target/release/strandline demo
+
+build: ## the program, optimised: target/release/strandline
+	cargo build --release --locked --package strandline-cli
+
+test: test-deps ## everything quick: unit, component, simulation (1,000 seeds), doc-tests, quick interop, a fuzz smoke run
+	cargo test --workspace --locked
+	$(MAKE) --no-print-directory fuzz-smoke
+
+test-deps: ## what the tests need: Debian packages (only those missing) and the peers of other stacks
+	tests/interop/setup quick
+
+interop: interop-deps ## all interop tests, also those with the Linux kernel's SCTP, raw IP and fail-over (root; namespaces of their own)
+	tests/interop/run-all
+
+interop-deps:
+	tests/interop/setup all
+
+fuzz: ## search for crashes: make fuzz TARGET=packet SECONDS_EACH=600 (TARGET=all: each in turn)
+	fuzz/run $(TARGET) $(SECONDS_EACH)
+
+fuzz-smoke: ## each fuzz target for a few seconds
+	fuzz/run all 6
+
+sim: ## search for failures in simulated networks: make sim SEEDS=100000
+	cargo run --release --locked --package strandline-sim -- --seeds $(SEEDS)
+
+check: ## what CI asks for besides the tests: format, lints, docs, style, layers
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+	cargo xtask tidy
+	cargo xtask layers
+
+fmt: ## format all code
+	cargo fmt --all
+
+doc: ## the reference documentation: target/doc
+	cargo doc --workspace --no-deps --locked
+
+clean: ## remove what was built
+	cargo clean

@@ -1,0 +1,249 @@
+//! The dependency rules of ARCHITECTURE.md: between crates, from `cargo metadata`; between the modules of
+//! strandline-proto, from its sources.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+use crate::imports::{imports, siblings};
+use crate::modules::Crate;
+use crate::tree::{Tree, Violation};
+
+/// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches may use
+/// only `strandline`; tests and xtask may use all, and nothing may use them.
+const CRATES: [(&str, &[&str]); 9] = [
+    ("strandline-wire", &[]),
+    ("strandline-proto", &["strandline-wire"]),
+    ("strandline-netem", &[]),
+    ("strandline-sim", &["strandline-wire", "strandline-proto", "strandline-netem"]),
+    ("strandline-io", &[]),
+    ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
+    ("strandline-capi", &["strandline"]),
+    ("strandline-preload", &["strandline-capi", "strandline"]),
+    ("xtask", &[]),
+];
+const APPS_MAY_USE: [&str; 1] = ["strandline"];
+const DISPATCHER: &str = "strandline-cli";
+const TESTS: &str = "strandline-tests";
+
+/// Crates that must not see an async runtime, however indirectly.
+const WITHOUT_RUNTIME: [&str; 5] =
+    ["strandline-wire", "strandline-proto", "strandline-netem", "strandline-sim", "strandline-io"];
+const RUNTIMES: [&str; 3] = ["tokio", "async-std", "smol"];
+
+/// The layers of strandline-proto, lowest first. A module imports only from lower layers; the modules of the lowest
+/// one may also import each other, without circles.
+const PROTO_LAYERS: [&[&str]; 5] = [
+    &["number", "time", "config", "event", "error", "stats", "timer"],
+    &["congestion"],
+    &["path", "inbound", "outbound", "extension"],
+    &["association"],
+    &["endpoint"],
+];
+/// Paths that may go upwards: the module, the path, the reason.
+const PROTO_EXCEPTIONS: [(&str, &str, &str); 1] = [(
+    "config",
+    "crate::congestion::Algorithm",
+    "the configuration names the controller to use; the enum stands beside the controllers so that adding one is one change",
+)];
+const PROTO_ROOT: &str = "crates/strandline-proto/src/lib.rs";
+
+pub(crate) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
+    let mut found = check_crates(&metadata(root)?);
+    found.extend(check_modules(&Crate::load(tree, PROTO_ROOT)));
+    Ok(found)
+}
+
+/// What is read of the output of `cargo metadata`.
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    workspace_members: Vec<String>,
+    resolve: Resolve,
+}
+
+#[derive(Debug, Deserialize)]
+struct Package {
+    id: String,
+    name: String,
+    manifest_path: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<Edge>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Edge {
+    pkg: String,
+    dep_kinds: Vec<EdgeKind>,
+}
+
+#[derive(Debug, Deserialize)]
+struct EdgeKind {
+    kind: Option<String>,
+}
+
+fn metadata(root: &Path) -> Result<Metadata> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let output = Command::new(cargo)
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .current_dir(root)
+        .output()
+        .context("cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("the output of cargo metadata")
+}
+
+fn check_crates(metadata: &Metadata) -> Vec<Violation> {
+    let members: Vec<&Package> =
+        metadata.packages.iter().filter(|package| metadata.workspace_members.contains(&package.id)).collect();
+    let names: BTreeSet<&str> = members.iter().map(|package| package.name.as_str()).collect();
+    let mut found = Vec::new();
+    for package in &members {
+        let file = shown_manifest(package);
+        for dependency in
+            package.dependencies.iter().filter(|dependency| names.contains(dependency.name.as_str()))
+        {
+            if dependency.name != package.name && !may_depend(package, dependency, &members) {
+                let allowed = allowed_for(package).join(", ");
+                let message = format!(
+                    "{} depends on {}: it may use only [{allowed}] of the workspace",
+                    package.name, dependency.name
+                );
+                found.push(Violation::new(&file, 1, message));
+            }
+        }
+        let way = way_to_runtime(metadata, &package.id);
+        if let Some(way) = way.filter(|_| WITHOUT_RUNTIME.contains(&package.name.as_str())) {
+            let message =
+                format!("an async runtime is reached ({way}): keep it in the crate strandline and above");
+            found.push(Violation::new(&file, 1, message));
+        }
+    }
+    found
+}
+
+fn is_app(package: &Package) -> bool {
+    package.manifest_path.contains("/apps/")
+}
+
+fn allowed_for(package: &Package) -> Vec<&'static str> {
+    let row = CRATES.iter().find(|(name, _)| *name == package.name);
+    match row {
+        Some((_, allowed)) => allowed.to_vec(),
+        None if package.name == TESTS => vec!["all"],
+        None if package.name == DISPATCHER => vec!["strandline", "every app"],
+        None if is_app(package) => APPS_MAY_USE.to_vec(),
+        // A new crate has to be given its place in the table.
+        None => Vec::new(),
+    }
+}
+
+fn may_depend(package: &Package, dependency: &Dependency, members: &[&Package]) -> bool {
+    let to = dependency.name.as_str();
+    if to == TESTS || to == "xtask" {
+        return false;
+    }
+    if package.name == TESTS || allowed_for(package).contains(&to) {
+        return true;
+    }
+    // Tests of a crate may drive it with the simulated network; the simulator stays out of what ships.
+    let for_tests = dependency.kind.as_deref() == Some("dev") && to == "strandline-netem";
+    let dispatched =
+        package.name == DISPATCHER && members.iter().any(|member| member.name == to && is_app(member));
+    for_tests || dispatched
+}
+
+/// The path of a package's manifest from the workspace's root, for messages.
+fn shown_manifest(package: &Package) -> String {
+    let parts: Vec<&str> = package.manifest_path.rsplit('/').take(3).collect();
+    let shown: Vec<&str> = parts.into_iter().rev().collect();
+    match shown.first() {
+        Some(&("crates" | "apps")) => shown.join("/"),
+        _ => shown[shown.len().saturating_sub(2)..].join("/"),
+    }
+}
+
+/// How a package reaches a runtime through normal and build dependencies, if it does.
+fn way_to_runtime(metadata: &Metadata, start: &str) -> Option<String> {
+    let nodes: BTreeMap<&str, &Node> =
+        metadata.resolve.nodes.iter().map(|node| (node.id.as_str(), node)).collect();
+    let names: BTreeMap<&str, &str> =
+        metadata.packages.iter().map(|package| (package.id.as_str(), package.name.as_str())).collect();
+    let mut seen = BTreeSet::from([start]);
+    let mut ways = vec![vec![start]];
+    while let Some(way) = ways.pop() {
+        let last = *way.last()?;
+        if names.get(last).is_some_and(|name| RUNTIMES.contains(name)) {
+            let told: Vec<&str> = way.iter().filter_map(|id| names.get(id).copied()).collect();
+            return Some(told.join(" -> "));
+        }
+        for edge in nodes.get(last).map(|node| node.deps.as_slice()).unwrap_or_default() {
+            let ships = edge.dep_kinds.iter().any(|kind| kind.kind.as_deref() != Some("dev"));
+            if ships && seen.insert(&edge.pkg) {
+                let mut longer = way.clone();
+                longer.push(&edge.pkg);
+                ways.push(longer);
+            }
+        }
+    }
+    None
+}
+
+fn check_modules(krate: &Crate) -> Vec<Violation> {
+    let mut found = krate.broken.clone();
+    for (name, &module) in &krate.modules[0].children {
+        if layer_of(name).is_none() && !krate.modules[module].test {
+            let file = &krate.modules[module].file;
+            let message = format!("module `{name}` has no layer: give it its place in xtask/src/layers.rs");
+            found.push(Violation::new(file, 1, message));
+        }
+    }
+    for import in imports(krate) {
+        let Some((0, from, to)) = siblings(krate, &import) else { continue };
+        let (from, to) = (&krate.modules[from].name, &krate.modules[to].name);
+        let (Some(upper), Some(lower)) = (layer_of(from), layer_of(to)) else { continue };
+        let excepted = PROTO_EXCEPTIONS.iter().any(|(a, path, _)| a == from && import.path.starts_with(path));
+        let allowed = lower < upper || (lower == upper && upper == 0);
+        if !allowed && !excepted {
+            let message = if lower == upper {
+                format!(
+                    "`{from}` imports `{to}` ({}) of its own layer: only association combines them",
+                    import.path
+                )
+            } else {
+                format!(
+                    "`{from}` imports `{to}` ({}) of a higher layer: move what it needs below `{from}`",
+                    import.path
+                )
+            };
+            found.push(Violation::new(&import.file, import.line, message));
+        }
+    }
+    found
+}
+
+fn layer_of(module: &str) -> Option<usize> {
+    PROTO_LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,67 @@
+//! Style as a test: what CONTRIBUTING.md asks for and a machine can see.
+
+mod code;
+mod links;
+mod text;
+
+use crate::imports;
+use crate::modules::Crate;
+use crate::tree::{Tree, Violation};
+
+/// Every check of style on every file.
+pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (name, content) in &tree.files {
+        found.extend(text::check(name, content));
+        if name.ends_with(".rs") {
+            found.extend(code::check(name, content));
+        }
+        if name.ends_with(".md") {
+            found.extend(links::check(tree, name, content));
+        }
+    }
+    for package in tree.packages() {
+        found.extend(check_package(tree, package));
+    }
+    found
+}
+
+/// Checks that need a package's module tree: circles, panics outside tests, files that nothing includes.
+fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
+    let source = format!("{package}/src/");
+    let roots = [format!("{source}lib.rs"), format!("{source}main.rs")];
+    let programs = format!("{source}bin/");
+    let is_root = |name: &str| {
+        let program =
+            name.strip_prefix(&programs).is_some_and(|rest| !rest.contains('/') && rest.ends_with(".rs"));
+        program || roots.iter().any(|root| root == name)
+    };
+    let mut found = Vec::new();
+    let mut reached = Vec::new();
+    for root in tree.files.keys().filter(|name| is_root(name)) {
+        let krate = Crate::load(tree, root);
+        found.extend(krate.broken.iter().cloned());
+        found.extend(imports::circles(&krate));
+        for module in &krate.modules {
+            reached.push(module.file.clone());
+            if package.starts_with("crates/") && !module.test {
+                found.extend(
+                    tree.files
+                        .get(&module.file)
+                        .into_iter()
+                        .flat_map(|content| code::check_panics(&module.file, content)),
+                );
+            }
+        }
+    }
+    for name in tree.files.keys().filter(|name| name.starts_with(&source) && name.ends_with(".rs")) {
+        if !reached.contains(name) {
+            let message = "no module includes this file: add its `mod` or remove it";
+            found.push(Violation::new(name, 1, message));
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

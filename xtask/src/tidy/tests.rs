@@ -1,0 +1,124 @@
+use super::*;
+
+fn found(files: &[(&str, &str)]) -> Vec<String> {
+    let mut found = check(&Tree::of(files));
+    found.sort();
+    found.iter().map(ToString::to_string).collect()
+}
+
+/// One crate with this lib.rs.
+fn library(text: &str) -> Vec<String> {
+    found(&[("crates/c/Cargo.toml", "[package]\n"), ("crates/c/src/lib.rs", text)])
+}
+
+fn long_function(lines: usize) -> String {
+    format!("fn long() {{\n{}}}\n", "    step();\n".repeat(lines - 2))
+}
+
+#[test]
+fn clean_files_pass() {
+    let found = found(&[
+        ("README.md", "[a](crates/c/src/lib.rs) [b](https://example.org) [c](#part) [d](docs/)\n"),
+        ("docs/a.md", "[up](../README.md#x)\n\n```\n[not a link](nowhere)\n```\n"),
+        ("crates/c/Cargo.toml", "[package]\n"),
+        ("crates/c/src/lib.rs", "//! C.\nfn f() -> Option<u8> { None }\n"),
+    ]);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn long_files_and_functions_are_told() {
+    let limit = "//\n".repeat(text::FILE_LINES_MAX);
+    assert_eq!(found(&[("a.rs", &limit)]), Vec::<String>::new());
+    let over = found(&[("a.rs", &format!("{limit}//\n"))]);
+    assert_eq!(over, ["a.rs:601: the file has 601 lines: split it by concern, at most 600"]);
+    assert_eq!(found(&[("a.rs", &long_function(code::FUNCTION_LINES_MAX))]), Vec::<String>::new());
+    let over = found(&[("a.rs", &format!("\n/// Docs.\n{}", long_function(code::FUNCTION_LINES_MAX + 1)))]);
+    assert_eq!(over, ["a.rs:3: function `long` has 71 lines: split it by step, at most 70"]);
+    let method = format!("impl A {{\n{}}}\n", long_function(71));
+    assert!(found(&[("a.rs", &method)])[0].starts_with("a.rs:2: function `long`"));
+}
+
+#[test]
+fn whitespace_is_told() {
+    assert!(found(&[("a", "x \n")])[0].starts_with("a:1: white space at the end"));
+    assert!(found(&[("a", "x\ny\t\n")])[0].starts_with("a:2: white space at the end"));
+    assert!(found(&[("a", "x\r\n")])[0].starts_with("a:1: CR"));
+    assert!(found(&[("a", "x")])[0].starts_with("a:1: no newline"));
+    assert!(found(&[("a", "x\n\n")])[0].starts_with("a:2: empty lines at the end"));
+}
+
+#[test]
+fn forbidden_words_are_told_wherever_they_stand() {
+    let cases = [
+        format!("see {}{}main\n", "/wo", "rk/"),
+        format!("# {}{}: later\n", "TO", "DO"),
+        format!("fn f() {{ {}{}) }}\n", "todo", "!("),
+        format!("fn f() {{ {}{}) }}\n", "unimplemented", "!("),
+        format!("{}{}]\n", "#[ign", "ore"),
+    ];
+    for text in cases {
+        let found = found(&[("notes", &format!("first\n{text}"))]);
+        assert_eq!(found.len(), 1, "{text}: {found:?}");
+        assert!(found[0].starts_with("notes:2: `"), "{}", found[0]);
+    }
+}
+
+#[test]
+fn panics_are_told_outside_tests_only() {
+    let text = "/// `x.unwrap()` in docs is fine.\nfn f() { g().unwrap(); }\nfn h() { println!(\"{}\", g().expect(\"\")); }\n\
+                fn p() { panic!(); }\nfn ok() { g().unwrap_or(3); }\n\
+                #[cfg(test)]\nmod tests { fn t() { g().unwrap(); } }\n#[test]\nfn t() { g().unwrap(); }\n";
+    let found = library(text);
+    let places: Vec<&str> = found.iter().filter_map(|line| line.split(": ").next()).collect();
+    assert_eq!(
+        places,
+        ["crates/c/src/lib.rs:2", "crates/c/src/lib.rs:3", "crates/c/src/lib.rs:4"],
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_file_of_tests_may_panic() {
+    let found = found(&[
+        ("crates/c/Cargo.toml", "[package]\n"),
+        ("crates/c/src/lib.rs", "#[cfg(test)]\nmod tests;\n"),
+        ("crates/c/src/tests.rs", "fn t() { g().unwrap(); }\n"),
+    ]);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn a_file_that_nothing_includes_is_told() {
+    let found = found(&[
+        ("crates/c/Cargo.toml", "[package]\n"),
+        ("crates/c/src/lib.rs", "//! C.\n"),
+        ("crates/c/src/bin/tool.rs", "fn main() {}\n"),
+        ("crates/c/src/lost.rs", "//! Lost.\n"),
+    ]);
+    assert_eq!(found, ["crates/c/src/lost.rs:1: no module includes this file: add its `mod` or remove it"]);
+}
+
+#[test]
+fn circles_names_and_unsafe_code_are_told() {
+    let circle = found(&[
+        ("apps/a/Cargo.toml", "[package]\n"),
+        ("apps/a/src/main.rs", "mod x;\nmod y;\n"),
+        ("apps/a/src/x.rs", "use crate::y::Y;\n"),
+        ("apps/a/src/y.rs", "use crate::x::X;\n"),
+    ]);
+    assert!(circle.len() == 1 && circle[0].contains("circle between modules"), "{circle:?}");
+    assert!(library("fn get_port() {}\n")[0].contains("call it `port`"));
+    assert_eq!(library("fn get_mut() {}\n"), Vec::<String>::new());
+    let text = "#![allow(unsafe_code)]\n";
+    assert!(library(text)[0].starts_with("crates/c/src/lib.rs:1: unsafe code is allowed here"));
+    let io = [("crates/strandline-io/Cargo.toml", "[package]\n"), ("crates/strandline-io/src/lib.rs", text)];
+    assert_eq!(found(&io), Vec::<String>::new());
+}
+
+#[test]
+fn dead_links_are_told() {
+    let found = found(&[("docs/a.md", "fine\n[x](b.md) and [y](../README.md)\n")]);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("docs/a.md:2: the link to `../README.md` leads nowhere"));
+}
