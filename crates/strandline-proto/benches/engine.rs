@@ -55,7 +55,9 @@ impl World {
         let start = Instant::now();
         let (mut sent, mut received, mut messages) = (0, 0, 0u64);
         while received < total {
-            while sent < total && self.client.send(self.now, self.id, SendInfo::default(), message.clone()).is_ok() {
+            while sent < total
+                && self.client.send(self.now, self.id, SendInfo::default(), message.clone()).is_ok()
+            {
                 sent += size;
             }
             self.exchange();
