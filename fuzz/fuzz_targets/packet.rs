@@ -9,7 +9,7 @@ use strandline_wire::chunk::Chunk;
 fuzz_target!(|bytes: &[u8]| {
     let Ok(packet) = Packet::parse(bytes) else { return };
     let _ = packet.verify_checksum();
-    let _ = format!("{}", strandline_wire::print::Line(&packet));
+    let _ = format!("{}", strandline_wire::print::line(bytes));
     let mut steps = 0;
     for raw in packet.chunks().flatten() {
         steps += 1;

@@ -29,6 +29,8 @@ pub struct EndpointStats {
     pub cookies_forged: u64,
     /// COOKIE ECHO chunks with a cookie past its lifetime.
     pub cookies_stale: u64,
+    /// COOKIE ECHO chunks whose association has been and ended, dropped.
+    pub cookies_spent: u64,
     /// COOKIE ECHO chunks refused because `associations_max` was reached.
     pub refused: u64,
     /// Associations that reached ESTABLISHED.
@@ -156,4 +158,3 @@ impl MemoryReport {
         self.items.iter().map(|(_, bytes)| bytes).sum()
     }
 }
-

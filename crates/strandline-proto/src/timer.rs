@@ -99,8 +99,8 @@ impl TimerWheel {
         } else {
             self.len += 1;
         }
-        let tick = tick_after(at).max(self.present + 1);
-        self.link(key, at, tick);
+        let at = at.max(tick_begin(self.present + 1));
+        self.link(key, at, tick_after(at));
     }
 
     /// Forgets the deadline of `key`, if it has one.
@@ -111,7 +111,7 @@ impl TimerWheel {
         }
     }
 
-    /// The deadline of `key` as it was set.
+    /// The deadline of `key`: as it was set, or the tick in which it expires if it had passed then.
     #[must_use]
     pub fn deadline(&self, key: u32) -> Option<Time> {
         self.entries.get(key as usize).filter(|entry| entry.next != UNLINKED).map(|entry| entry.at)
@@ -122,7 +122,7 @@ impl TimerWheel {
     /// at most one early call a level.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.next_slot().map(|(_, tick)| Time::from_nanos(tick.saturating_mul(1 << TICK_SHIFT)))
+        self.next_slot().map(|(_, tick)| tick_begin(tick))
     }
 
     /// Takes out one key whose deadline has passed at `now`. Call until `None`.
@@ -194,7 +194,7 @@ impl TimerWheel {
         self.set_head(list, NONE);
         while let Some(&entry) = self.entries.get(key as usize) {
             self.count_step();
-            self.link(key, entry.at, tick_after(entry.at).max(self.elapsed));
+            self.link(key, entry.at, tick_after(entry.at));
             key = entry.next;
         }
     }
@@ -261,6 +261,10 @@ impl TimerWheel {
 
     #[cfg(not(test))]
     fn count_step(&mut self) {}
+}
+
+fn tick_begin(tick: u64) -> Time {
+    Time::from_nanos(tick.saturating_mul(1 << TICK_SHIFT))
 }
 
 /// The tick that has begun at `time`.

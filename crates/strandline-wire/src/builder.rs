@@ -8,10 +8,11 @@ use crate::number::VerificationTag;
 /// Offset of the checksum within the common header.
 const CHECKSUM_AT: core::ops::Range<usize> = 8..COMMON_HEADER_LEN;
 
-/// Writes one packet: common header first, then chunk after chunk, each padded with zeros, at last the checksum.
+/// Writes one packet: common header first, then chunk after chunk, each padded with zeros, at last the
+/// checksum.
 ///
-/// The buffer's length is the packet's limit, less what doesn't fill a multiple of four. Into a buffer shorter than
-/// the common header nothing fits, and [`finish`](Self::finish) gives 0.
+/// The buffer's length is the packet's limit, less what doesn't fill a multiple of four. Into a buffer
+/// shorter than the common header nothing fits, and [`finish`](Self::finish) gives 0.
 #[derive(Debug)]
 pub struct PacketBuilder<'a> {
     buffer: &'a mut [u8],
@@ -65,8 +66,8 @@ impl<'a> PacketBuilder<'a> {
         true
     }
 
-    /// Appends a chunk with a value of `value_len` bytes, which the caller writes: all of it, since the buffer's
-    /// old content is still there. The padding after it is zeroed. `None` if it doesn't fit.
+    /// Appends a chunk with a value of `value_len` bytes, which the caller writes: all of it, since the
+    /// buffer's old content is still there. The padding after it is zeroed. `None` if it doesn't fit.
     #[inline]
     #[must_use]
     pub fn push_raw(&mut self, kind: u8, flags: u8, value_len: usize) -> Option<&mut [u8]> {
@@ -95,10 +96,14 @@ impl<'a> PacketBuilder<'a> {
         len
     }
 
-    /// As [`finish`](Self::finish), but leaves the checksum zero: for a lower layer that protects or sums the packet.
+    /// As [`finish`](Self::finish), but leaves the checksum zero: for a lower layer that protects or sums the
+    /// packet.
     #[inline]
     #[must_use]
     pub const fn finish_with_zero_checksum(self) -> usize {
         self.len
     }
 }
+
+#[cfg(test)]
+mod tests;

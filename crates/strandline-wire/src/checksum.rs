@@ -1,4 +1,5 @@
-//! CRC32c (RFC 9260 section 6.8 and appendix A), on the processor's carry-less multiplication where it has one.
+//! CRC32c (RFC 9260 section 6.8 and appendix A), on the processor's carry-less multiplication where it has
+//! one.
 
 /// CRC32c of `bytes`.
 ///

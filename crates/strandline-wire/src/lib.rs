@@ -1,15 +1,18 @@
-//! SCTP on the wire (RFC 9260 section 3): packets, chunks, parameters and error causes between bytes and types.
+//! SCTP on the wire (RFC 9260 section 3): packets, chunks, parameters and error causes between bytes and
+//! types.
 //!
 //! No state, no clock, no allocation. Parsing hands out views of the caller's bytes; building writes into the
-//! caller's buffer. What a peer sent can be wrong in any way: every length is checked once, where the element is
-//! framed or parsed, and the views that come out can no longer fail.
+//! caller's buffer. What a peer sent can be wrong in any way: every length is checked once, where the element
+//! is framed or parsed, and the views that come out can no longer fail.
 //!
 //! | layer | framed by | parsed to | built by |
 //! |---|---|---|---|
 //! | packet (section 3.1) | [`Packet::parse`] | [`Packet`] | [`PacketBuilder`] |
-//! | chunk (3.2) | [`Packet::chunks`] | [`Chunk`], one type for each kind in [`chunk`] | [`PacketBuilder::push`] |
+//! | chunk (3.2) | [`Packet::chunks`] | [`Chunk`], its types in [`chunk`] | [`PacketBuilder::push`] |
 //! | parameter (3.2.1) | [`Parameters::iter`] | [`Parameter`] | [`TlvWriter`] |
 //! | error cause (3.3.10) | [`Causes::iter`] | [`Cause`] | [`TlvWriter`] |
+//!
+//! [`print`](mod@print) shows a packet on one line, [`pcapng`] writes captures that Wireshark dissects.
 //!
 //! ```
 //! use strandline_wire::{Chunk, Data, Packet, PacketBuilder, Ppid, Ssn, StreamId, Tsn, VerificationTag};
@@ -46,6 +49,8 @@ pub mod checksum;
 pub mod chunk;
 pub mod number;
 pub mod parameter;
+pub mod pcapng;
+pub mod print;
 
 pub use action::UnrecognisedAction;
 pub use builder::PacketBuilder;

@@ -89,21 +89,14 @@ impl<'a> Packet<'a> {
 
 /// Iterator over a packet's chunks. Each step consumes at least four bytes; after an error it is at its end.
 ///
-/// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260 section
-/// 3.2).
+/// The padding of the last chunk may be missing: it carries nothing, and a receiver ignores it (RFC 9260
+/// section 3.2).
 #[derive(Debug, Clone)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Chunks<'a> {
-    /// The bytes not yet walked over: what follows the chunk that `next` gave last, padding already skipped.
-    #[inline]
-    #[must_use]
-    pub const fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     #[inline]
     fn split(&self) -> Result<RawChunk<'a>, FramingError> {
         let Some((&[kind, flags, l0, l1], _)) = self.rest.split_first_chunk::<CHUNK_HEADER_LEN>() else {
@@ -139,3 +132,6 @@ impl<'a> Iterator for Chunks<'a> {
 }
 
 impl core::iter::FusedIterator for Chunks<'_> {}
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,5 @@
-//! Type, length, value: the format that parameters (RFC 9260 section 3.2.1) and error causes (section 3.3.10) share.
+//! Type, length, value: the format that parameters (RFC 9260 section 3.2.1) and error causes (section 3.3.10)
+//! share.
 //!
 //! ```text
 //!  0               8               16              24           31
@@ -23,8 +24,8 @@ pub(crate) struct RawTlv<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
-/// Iterator over a list of parameters or causes. Ends at the end of the bytes or after the first error; each step
-/// consumes at least four bytes.
+/// Iterator over a list of parameters or causes. Ends at the end of the bytes or after the first error; each
+/// step consumes at least four bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Tlvs<'a> {
     rest: &'a [u8],
@@ -96,13 +97,12 @@ impl<'a> TlvWriter<'a> {
         Self { buffer, len: 0 }
     }
 
-    /// Appends one element after padding the one before it. False if it doesn't fit into the buffer or its length
-    /// into 16 bits; nothing is written then.
+    /// Appends one element after padding the one before it. False if it doesn't fit into the buffer or its
+    /// length into 16 bits; nothing is written then.
     #[must_use]
     pub fn push(&mut self, item: &impl EncodeTlv) -> bool {
         let start = padded(self.len);
-        let value_len = item.value_len();
-        let Ok(length) = u16::try_from(TLV_HEADER_LEN + value_len) else { return false };
+        let Ok(length) = u16::try_from(TLV_HEADER_LEN.saturating_add(item.value_len())) else { return false };
         let end = start + usize::from(length);
         let Some(out) = self.buffer.get_mut(self.len..end) else { return false };
         let (padding, element) = out.split_at_mut(start - self.len);
@@ -134,3 +134,6 @@ impl<'a> TlvWriter<'a> {
         buffer.get(..len).unwrap_or(&[])
     }
 }
+
+#[cfg(test)]
+mod tests;

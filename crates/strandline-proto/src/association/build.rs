@@ -1,9 +1,9 @@
 //! Packets that are built at once: everything but DATA, SACK and the COOKIE chunks, which `transmit` bundles.
 
-use strandline_wire::PacketBuilder;
 use strandline_wire::Encode;
-use strandline_wire::chunk::Abort;
+use strandline_wire::PacketBuilder;
 use strandline_wire::cause::Causes;
+use strandline_wire::chunk::Abort;
 use strandline_wire::number::VerificationTag;
 
 use super::Association;
@@ -36,7 +36,13 @@ pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports
 }
 
 /// Queues an ABORT with the causes given as bytes.
-pub(crate) fn abort_packet(queue: &mut PacketQueue, route: Route, ports: Ports, causes: &[u8], reflected: bool) {
+pub(crate) fn abort_packet(
+    queue: &mut PacketQueue,
+    route: Route,
+    ports: Ports,
+    causes: &[u8],
+    reflected: bool,
+) {
     queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
         let mut packet = ports.packet(buffer);
         let whole = Abort { tag_reflected: reflected, causes: Causes::new(causes) };

@@ -180,8 +180,4 @@ impl PacketQueue {
             self.spare.push(buffer);
         }
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.packets.is_empty()
-    }
 }

@@ -45,14 +45,14 @@ impl Association {
     }
 
     /// A DATA chunk in a state that accepts it; false ends the packet.
-    pub(super) fn on_data(&mut self, cx: &mut Shared, now: Time, data: &Data<'_>, report: &mut Vec<u8>) -> bool {
+    pub(super) fn on_data(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        data: &Data<'_>,
+        report: &mut Vec<u8>,
+    ) -> bool {
         self.stats.data_received += 1;
-        if data.payload.is_empty() {
-            let causes = encode_cause(&Cause::NoUserData { tsn: data.tsn });
-            self.send_abort(cx, &causes);
-            self.end(cx, now, CloseReason::ProtocolViolation("a DATA chunk without user data"));
-            return false;
-        }
         let before = self.inbound.buffered_bytes();
         if cx.received_bytes >= cx.config.receive_bytes_max {
             return true; // as if lost: the peer sends it again when the applications have read something
@@ -73,6 +73,12 @@ impl Association {
                 let cause = Cause::InvalidStream { stream: data.stream };
                 Self::report(report, &cause);
                 true
+            }
+            DataOutcome::NoUserData => {
+                let causes = encode_cause(&Cause::NoUserData { tsn: data.tsn });
+                self.send_abort(cx, &causes);
+                self.end(cx, now, CloseReason::ProtocolViolation("a DATA chunk without user data"));
+                false
             }
             DataOutcome::Violation(what) => {
                 self.violate(cx, now, what);

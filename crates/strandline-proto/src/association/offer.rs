@@ -3,12 +3,12 @@
 
 use core::net::IpAddr;
 
+use strandline_wire::TlvWriter;
 use strandline_wire::UnrecognisedAction;
 use strandline_wire::cause::{Cause, MissingParameters};
 use strandline_wire::chunk::Init;
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::parameter::{Parameter, RawParameter};
-use strandline_wire::TlvWriter;
 
 use super::context::acceptable;
 use crate::config::PATHS_MAX;
@@ -54,7 +54,11 @@ pub(crate) fn read<'a>(
     let tag = init.initiate_tag;
     if tag.0 == 0 {
         // An INIT with tag 0 has no tag to answer to (section 3.3.2: discarded); an INIT ACK ends the set-up.
-        return Err(if is_ack { refuse(&Cause::ProtocolViolation(b""), tag, true) } else { Refusal::Silently });
+        return Err(if is_ack {
+            refuse(&Cause::ProtocolViolation(b""), tag, true)
+        } else {
+            Refusal::Silently
+        });
     }
     if init.a_rwnd < A_RWND_MIN || init.outbound_streams == 0 || init.inbound_streams == 0 {
         return Err(refuse(&Cause::InvalidMandatoryParameter, tag, false));

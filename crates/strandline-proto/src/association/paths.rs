@@ -37,8 +37,7 @@ impl Association {
         self.config = Arc::clone(&config);
         self.flags.burst_open = true;
         for index in self.paths.indices() {
-            let random = cx.rng_word();
-            self.paths.get_mut(index).on_configure(now, random, &config);
+            self.paths.get_mut(index).on_configure(&config);
         }
         if self.state.heartbeats() {
             self.start_heartbeats(cx, now);

@@ -27,7 +27,13 @@ struct Seen {
 
 impl Association {
     /// Handles a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK.
-    pub(crate) fn handle_packet(&mut self, cx: &mut Shared, now: Time, packet: &Packet<'_>, source: SocketAddr) {
+    pub(crate) fn handle_packet(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        packet: &Packet<'_>,
+        source: SocketAddr,
+    ) {
         self.stats.packets_received += 1;
         self.flags.burst_open = true;
         let from = self.paths.by_address(source.ip());
@@ -40,7 +46,7 @@ impl Association {
                 // A length that points outside the packet: what came before it stands (section 6.10, 8.4).
                 break;
             };
-            if !self.handle_chunk(cx, now, &raw, source, from.unwrap_or_default(), &mut seen) {
+            if !self.handle_chunk(cx, now, &raw, source, from.unwrap_or(self.control_path), &mut seen) {
                 break;
             }
             if self.state.is_closed() {
@@ -106,7 +112,12 @@ impl Association {
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
             // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. ECN is not
             // negotiated, and padding says nothing.
-            Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Ecne(_) | Chunk::Cwr(_) | Chunk::Pad(_) => {}
+            Chunk::Heartbeat(_)
+            | Chunk::CookieEcho(_)
+            | Chunk::Init(_)
+            | Chunk::Ecne(_)
+            | Chunk::Cwr(_)
+            | Chunk::Pad(_) => {}
         }
         true
     }

@@ -75,12 +75,11 @@ impl Association {
         MemoryReport { items }
     }
 
-    /// True while it is in the endpoint's queue of those with something to send.
-    pub(crate) fn flags_mut(&mut self) -> &mut Flags {
-        &mut self.flags
-    }
-
     pub(crate) fn flags(&self) -> Flags {
         self.flags
+    }
+
+    pub(crate) fn flags_mut(&mut self) -> &mut Flags {
+        &mut self.flags
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use strandline_wire::cause::{Causes, Cause};
+use strandline_wire::cause::{Cause, Causes};
 use strandline_wire::chunk;
 use strandline_wire::number::VerificationTag;
 

@@ -5,11 +5,11 @@ use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;
 use std::sync::Arc;
 
+use strandline_wire::TlvWriter;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Init, InitAck};
 use strandline_wire::number::VerificationTag;
 use strandline_wire::parameter::{Parameter, Parameters};
-use strandline_wire::TlvWriter;
 
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
@@ -84,7 +84,7 @@ impl Association {
         let Opening { id, config, local_port, peer_port, local_tag, remotes } = opening;
         let overhead = cx.config.encapsulation_overhead;
         let initial_tsn = cx.random_tsn();
-        let mut new_path = |remote: SocketAddr| {
+        let new_path = |remote: SocketAddr| {
             let mut path = Path::new(remote, None, &config, overhead, now);
             // Addresses from the application are confirmed (section 5.4 rule 1).
             let _ = path.confirm();

@@ -4,14 +4,14 @@
 
 use std::sync::Arc;
 
-use strandline_wire::{COMMON_HEADER_LEN, PacketBuilder};
-use strandline_wire::chunk::{CookieAck, CookieEcho, Error};
 use strandline_wire::cause::Causes;
+use strandline_wire::chunk::{CookieAck, CookieEcho, Error};
+use strandline_wire::{COMMON_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
-use crate::event::Transmit;
 use crate::congestion::Controller;
+use crate::event::Transmit;
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -65,7 +65,7 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        self.open_burst(now);
+        self.open_burst();
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
             Some(_) => self.after_burst(cx, now, path),
@@ -93,11 +93,11 @@ impl Association {
     }
 
     /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
-    fn open_burst(&mut self, now: Time) {
+    fn open_burst(&mut self) {
         if core::mem::take(&mut self.flags.burst_open) {
             let config = Arc::clone(&self.config);
             for index in self.paths.indices() {
-                self.paths.get_mut(index).allow_burst(now, &config);
+                self.paths.get_mut(index).allow_burst(&config);
             }
         }
     }
@@ -305,7 +305,7 @@ impl Association {
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
         let config = Arc::clone(&self.config);
-        self.paths.get_mut(index).allow_burst(now, &config);
+        self.paths.get_mut(index).allow_burst(&config);
         let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         let len = packet.finish();
         self.account(now, index, len, filled);

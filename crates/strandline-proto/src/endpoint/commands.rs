@@ -6,9 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use rand_core::RngCore;
 
+use super::Endpoint;
 use super::demux::PeerKey;
 use super::table::Table;
-use super::Endpoint;
 use crate::association::context::is_unicast;
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX};
@@ -184,11 +184,11 @@ impl Endpoint {
 
     /// The application gives up its handle: after the end, what it has not read is dropped. An association that
     /// still lives goes on by itself; shut it down or abort it first.
-    pub fn release(&mut self, id: AssociationId) {
+    pub fn release(&mut self, now: Time, id: AssociationId) {
         let Some(association) = self.table.by_id_mut(id) else { return };
         association.flags_mut().released = true;
         if association.state.is_closed() {
-            self.retire(id.slot);
+            self.retire(now, id.slot);
         }
     }
 
@@ -199,7 +199,9 @@ impl Endpoint {
     pub fn set_primary(&mut self, now: Time, id: AssociationId, address: IpAddr) -> Result<(), PathError> {
         let index = self.path_of(id, address)?;
         let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
-        if association.paths.get(index).state == PathState::Unconfirmed || !association.paths.set_primary(index) {
+        if association.paths.get(index).state == PathState::Unconfirmed
+            || !association.paths.set_primary(index)
+        {
             return Err(PathError::Unconfirmed);
         }
         let address = association.paths.get(index).remote;
@@ -212,7 +214,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// If the address is none of the peer's or the association is not established.
-    pub fn request_heartbeat(&mut self, now: Time, id: AssociationId, address: IpAddr) -> Result<(), PathError> {
+    pub fn request_heartbeat(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        address: IpAddr,
+    ) -> Result<(), PathError> {
         let index = self.path_of(id, address)?;
         let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
         association.request_heartbeat(&mut self.shared, now, index)?;

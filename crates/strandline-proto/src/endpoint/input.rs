@@ -65,7 +65,8 @@ impl Endpoint {
 
     fn ports_match(&self, slot: u32, packet: &Packet<'_>) -> bool {
         self.table.at(slot).is_some_and(|association| {
-            association.local_port == packet.destination_port() && association.peer_port == packet.source_port()
+            association.local_port == packet.destination_port()
+                && association.peer_port == packet.source_port()
         })
     }
 

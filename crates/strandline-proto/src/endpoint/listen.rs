@@ -113,7 +113,8 @@ impl Endpoint {
                 answer_of(association, association.local_tag, (0, 0))
             }
             _ if !added.is_empty() => {
-                let cause = encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
+                let cause =
+                    encode_cause(&Cause::RestartWithNewAddresses(Parameters::new(&encode_addresses(&added))));
                 return abort_packet(&mut shared.replies, route, ports, &cause, false);
             }
             State::CookieEchoed(_) => {
@@ -188,7 +189,8 @@ impl Endpoint {
         };
         let cookie = [Parameter::StateCookie(&cookie)];
         let unrecognised = Parameters::new(&offer.unrecognised);
-        let reported = unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
+        let reported =
+            unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
         let more: Vec<Parameter<'_>> = cookie.into_iter().chain(reported).collect();
         init_packet(shared, route, ports, init, true, &more);
         shared.stats.inits += 1;
@@ -236,7 +238,8 @@ impl Endpoint {
         by_tag.or_else(|| {
             let keys = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
             let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
-            keys.map(|address| PeerKey { address, peer_port, local_port }).find_map(|key| self.find_by_peer(&key))
+            keys.map(|address| PeerKey { address, peer_port, local_port })
+                .find_map(|key| self.find_by_peer(&key))
         })
     }
 
@@ -270,13 +273,18 @@ impl Endpoint {
 
     /// No association: the cookie builds one (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        if self.spent.contains(cookie.local_tag) {
+            self.shared.stats.cookies_spent += 1;
+            return;
+        }
         // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
         if !self.ports.listens(cookie.local_port) {
             return self.handle_out_of_the_blue(packet, datagram);
         }
         if self.table.len() >= self.shared.config.associations_max as usize {
             self.shared.stats.refused += 1;
-            let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false) else {
+            let Refusal::Abort { causes, tag, .. } = refuse(&Cause::OutOfResource, cookie.peer_tag, false)
+            else {
                 return;
             };
             let ports = answer_ports(packet, tag);

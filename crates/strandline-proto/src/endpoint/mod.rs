@@ -7,6 +7,7 @@ mod input;
 mod listen;
 mod out_of_the_blue;
 mod ports;
+mod spent;
 mod table;
 
 #[cfg(test)]
@@ -20,10 +21,11 @@ use rand_core::{RngCore, SeedableRng};
 pub use self::commands::Connect;
 use self::demux::{Demux, PeerKey, address_of, entry_of};
 use self::ports::Ports;
+use self::spent::SpentCookies;
 use self::table::Table;
-use crate::association::Association;
 use crate::association::context::{PacketQueue, Shared};
 use crate::association::cookie::CookieKeys;
+use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
 use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
@@ -81,6 +83,7 @@ pub struct Endpoint {
     table: Table,
     demux: Demux,
     ports: Ports,
+    spent: SpentCookies,
     wheel: TimerWheel,
     /// Associations that may have something to send.
     ready: VecDeque<u32>,
@@ -106,6 +109,7 @@ impl Endpoint {
             table: Table::default(),
             demux,
             ports,
+            spent: SpentCookies::default(),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
             shared: Shared {
@@ -205,7 +209,7 @@ impl Endpoint {
     fn settle(&mut self, now: Time, slot: u32) {
         let Some(association) = self.table.at(slot) else { return };
         if association.state.is_closed() {
-            return self.retire(slot);
+            return self.retire(now, slot);
         }
         if association.wants_transmit(now) {
             self.queue(slot);
@@ -227,7 +231,13 @@ impl Endpoint {
     }
 
     /// An association has ended: nobody finds it any more, and it stays only until the application has let go of it.
-    fn retire(&mut self, slot: u32) {
+    fn retire(&mut self, now: Time, slot: u32) {
+        if let Some(association) = self.table.at(slot)
+            && association.flags().registered
+        {
+            let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
+            self.spent.insert(now, association.local_tag, lifetime);
+        }
         self.unregister(slot);
         self.wheel.cancel(slot);
         if self.table.at(slot).is_some_and(Association::is_finished) {
@@ -263,7 +273,9 @@ impl Endpoint {
 
     fn register_address(&mut self, slot: u32, address: u8) {
         let table = &self.table;
-        let Some(key) = table.at(slot).and_then(|association| Self::key_of(association, address)) else { return };
+        let Some(key) = table.at(slot).and_then(|association| Self::key_of(association, address)) else {
+            return;
+        };
         let rehash = |entry: u32| {
             let found = table.at(demux::slot_of(entry)).and_then(|a| Self::key_of(a, address_of(entry)));
             // Every entry belongs to a registered association; any key would do for one that did not.

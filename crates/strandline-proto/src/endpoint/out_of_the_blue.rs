@@ -42,7 +42,9 @@ impl Endpoint {
 
 fn is_stale_cookie(raw: &strandline_wire::RawChunk<'_>) -> bool {
     match raw.parse() {
-        Ok(Chunk::Error(error)) => error.causes.iter().flatten().any(|cause| cause.code == code::STALE_COOKIE),
+        Ok(Chunk::Error(error)) => {
+            error.causes.iter().flatten().any(|cause| cause.code == code::STALE_COOKIE)
+        }
         _ => false,
     }
 }

@@ -23,7 +23,7 @@ const RETIRED_MAX: usize = 16;
 /// allocation at all. What an application never reads pins its block; data held out of order therefore never lives
 /// here.
 #[derive(Debug, Default)]
-pub struct Arena {
+pub(crate) struct Arena {
     /// Empty; its capacity is what is left of the block.
     block: BytesMut,
     /// Handles of used-up blocks, oldest first.
@@ -35,7 +35,7 @@ pub struct Arena {
 impl Arena {
     /// An arena without any block yet.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
@@ -94,7 +94,7 @@ impl Arena {
     }
 
     /// Gives back the blocks that nothing uses.
-    pub fn release_idle(&mut self) {
+    pub(crate) fn release_idle(&mut self) {
         self.retired.retain_mut(|block| !block.try_reclaim(BLOCK_SIZE));
         if self.retired.is_empty() {
             self.retired = VecDeque::new();
@@ -107,7 +107,7 @@ impl Arena {
 
     /// Bytes of the blocks that this arena keeps; those of messages that outlive it are not among them.
     #[must_use]
-    pub fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         let blocks = self.retired.len() + usize::from(self.begun);
         blocks * BLOCK_SIZE + self.retired.capacity() * size_of::<BytesMut>()
     }
@@ -127,3 +127,6 @@ impl Arena {
         self.retired.push_back(full);
     }
 }
+
+#[cfg(test)]
+mod tests;

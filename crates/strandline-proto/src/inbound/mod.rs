@@ -26,7 +26,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use strandline_wire::{Data, PacketBuilder};
 
-pub use self::arena::Arena;
+pub(crate) use self::arena::Arena;
 use self::ordering::{StreamOrder, Turn};
 use self::reassembly::{Header, Neighbour, Open, Reassembly, Run};
 use self::sack::SackPolicy;
@@ -39,7 +39,7 @@ use crate::time::Time;
 
 /// What became of a DATA chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DataOutcome {
+pub(crate) enum DataOutcome {
     /// Taken.
     Accepted {
         /// A message, or a part of one, became readable by it.
@@ -60,7 +60,7 @@ pub enum DataOutcome {
 
 /// Why a DATA chunk was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DropReason {
+pub(crate) enum DropReason {
     /// The receive buffer is full.
     BufferFull,
     /// Its TSN is more than 65,535 ahead of the cumulative TSN: no gap block could report it.
@@ -69,23 +69,23 @@ pub enum DropReason {
 
 /// Heap bytes of one association's receiving half, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct InboundMemory {
+pub(crate) struct InboundMemory {
     /// Bits of TSNs beyond a gap, and the list of duplicates.
-    pub tsn_map: usize,
+    pub(crate) tsn_map: usize,
     /// Records of fragments.
-    pub reassembly: usize,
+    pub(crate) reassembly: usize,
     /// Next SSNs of streams and records of messages that wait for their turn.
-    pub ordering: usize,
+    pub(crate) ordering: usize,
     /// The queue of readable messages, without their bytes.
-    pub queue: usize,
+    pub(crate) queue: usize,
     /// User data held.
-    pub payload: usize,
+    pub(crate) payload: usize,
 }
 
 impl InboundMemory {
     /// All of it.
     #[must_use]
-    pub const fn total(&self) -> usize {
+    pub(crate) const fn total(&self) -> usize {
         self.tsn_map + self.reassembly + self.ordering + self.queue + self.payload
     }
 }
@@ -104,7 +104,7 @@ impl InboundMemory {
 ///
 /// 120 bytes; no heap while messages come whole, in order, on the first four streams, and are read.
 #[derive(Debug)]
-pub struct Inbound {
+pub(crate) struct Inbound {
     map: TsnMap,
     /// What can be read.
     ready: VecDeque<Message>,
@@ -121,7 +121,7 @@ impl Inbound {
     /// Nothing received yet: `peer_initial_tsn` of the INIT or INIT ACK, incoming streams agreed on, receive buffer
     /// in bytes.
     #[must_use]
-    pub fn new(peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) -> Self {
+    pub(crate) fn new(peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) -> Self {
         Self {
             map: TsnMap::new(peer_initial_tsn),
             ready: VecDeque::new(),
@@ -135,7 +135,7 @@ impl Inbound {
 
     /// The peer restarted (section 5.2.4): its numbers begin anew, and what was not whole is lost. What was readable
     /// stays so.
-    pub fn restart(&mut self, peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) {
+    pub(crate) fn restart(&mut self, peer_initial_tsn: Tsn, inbound_streams: u16, receive_buffer: u32) {
         let ready = core::mem::take(&mut self.ready);
         *self = Self::new(peer_initial_tsn, inbound_streams, receive_buffer);
         for message in ready {
@@ -155,13 +155,13 @@ impl Inbound {
     }
 
     /// Changes the size of the receive buffer, in bytes. A window that was promised stays promised.
-    pub fn set_receive_buffer(&mut self, receive_buffer: u32) {
+    pub(crate) fn set_receive_buffer(&mut self, receive_buffer: u32) {
         self.window.resize(receive_buffer);
     }
 
     /// Takes in a DATA chunk. A message under assembly is handed over in parts once it has `partial_delivery_point`
     /// bytes and its turn has come (section 6.9).
-    pub fn on_data(
+    pub(crate) fn on_data(
         &mut self,
         data: &Data<'_>,
         arena: &mut Arena,
@@ -209,33 +209,33 @@ impl Inbound {
     /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
     /// no DATA.
     #[inline]
-    pub fn on_packet_end(&mut self, now: Time, at_once: bool, config: &AssociationConfig) {
+    pub(crate) fn on_packet_end(&mut self, now: Time, at_once: bool, config: &AssociationConfig) {
         self.sack.on_packet_end(now, self.map.has_gaps(), at_once, config);
     }
 
     /// Must a SACK go now?
     #[inline]
     #[must_use]
-    pub fn sack_due(&self, now: Time) -> bool {
+    pub(crate) fn sack_due(&self, now: Time) -> bool {
         self.sack.due(now)
     }
 
     /// When the delayed SACK must go; `Time::MAX` if none waits for its time (one that is due at once has none).
     #[inline]
     #[must_use]
-    pub const fn sack_deadline(&self) -> Time {
+    pub(crate) const fn sack_deadline(&self) -> Time {
         self.sack.deadline()
     }
 
     /// Is a SACK worth its bytes in a packet that goes anyway?
     #[inline]
     #[must_use]
-    pub const fn sack_pending(&self) -> bool {
+    pub(crate) const fn sack_pending(&self) -> bool {
         self.sack.pending()
     }
 
     /// Appends a SACK with as many gap blocks and duplicates as fit. False, and nothing changed, if none fits.
-    pub fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
+    pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
         let (cumulative, a_rwnd) = (self.map.cumulative(), self.window.offer());
         let gaps = self.map.gap_blocks();
         if !strandline_wire::chunk::sack::write(packet, cumulative, a_rwnd, gaps, self.sack.duplicates()) {
@@ -248,7 +248,7 @@ impl Inbound {
 
     /// The cumulative TSN went out in a SHUTDOWN chunk, which acknowledges as a SACK does unless there are gaps or
     /// duplicates to report (section 6.2).
-    pub fn on_cumulative_sent(&mut self) {
+    pub(crate) fn on_cumulative_sent(&mut self) {
         if !self.map.has_gaps() && self.sack.duplicates().is_empty() {
             self.sack.on_sent();
         }
@@ -257,26 +257,26 @@ impl Inbound {
     /// The highest TSN up to which nothing is missing.
     #[inline]
     #[must_use]
-    pub const fn cumulative_tsn(&self) -> Tsn {
+    pub(crate) const fn cumulative_tsn(&self) -> Tsn {
         self.map.cumulative()
     }
 
     /// Is a TSN missing below the highest one that came?
     #[inline]
     #[must_use]
-    pub const fn has_gaps(&self) -> bool {
+    pub(crate) const fn has_gaps(&self) -> bool {
         self.map.has_gaps()
     }
 
     /// The window that a SACK would advertise now, in bytes.
     #[must_use]
-    pub const fn a_rwnd(&self) -> u32 {
+    pub(crate) const fn a_rwnd(&self) -> u32 {
         self.window.offer()
     }
 
     /// The next message to read, or the next part of one. Gives its room back; afterwards a SACK may be due that
     /// tells the peer so.
-    pub fn recv(&mut self) -> Option<Message> {
+    pub(crate) fn recv(&mut self) -> Option<Message> {
         let message = self.ready.pop_front()?;
         self.window.release(message_cost(message.data.len()));
         if self.ready.is_empty() {
@@ -291,18 +291,18 @@ impl Inbound {
     /// Would [`recv`](Self::recv) return something?
     #[inline]
     #[must_use]
-    pub fn readable(&self) -> bool {
+    pub(crate) fn readable(&self) -> bool {
         !self.ready.is_empty()
     }
 
     /// Bytes of the receive buffer in use, cost of small and of held chunks included.
     #[must_use]
-    pub const fn buffered_bytes(&self) -> u32 {
+    pub(crate) const fn buffered_bytes(&self) -> u32 {
         self.window.used()
     }
 
     /// Gives back memory that is not needed now, when nothing has come for a while.
-    pub fn release_idle(&mut self) {
+    pub(crate) fn release_idle(&mut self) {
         self.map.release_idle();
         self.sack.release_idle();
         self.order.release_idle();
@@ -315,7 +315,7 @@ impl Inbound {
 
     /// Heap bytes by kind.
     #[must_use]
-    pub fn memory(&self) -> InboundMemory {
+    pub(crate) fn memory(&self) -> InboundMemory {
         let (reassembly, fragments) =
             self.reassembly.as_ref().map_or((0, 0), |reassembly| reassembly.heap_bytes());
         let (ordering, waiting) = self.order.heap_bytes();
@@ -331,7 +331,7 @@ impl Inbound {
 
     /// Heap bytes in all.
     #[must_use]
-    pub fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.memory().total()
     }
 
@@ -575,3 +575,6 @@ impl Inbound {
         self.ready.push_back(message);
     }
 }
+
+#[cfg(test)]
+mod tests;

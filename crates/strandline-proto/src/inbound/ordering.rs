@@ -107,3 +107,6 @@ impl StreamOrder {
         (size_of::<More>() + more.tree.heap_bytes() + waiting, payload)
     }
 }
+
+#[cfg(test)]
+mod tests;

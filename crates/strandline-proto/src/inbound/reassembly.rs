@@ -227,3 +227,6 @@ impl Reassembly {
         (records, payload)
     }
 }
+
+#[cfg(test)]
+mod tests;

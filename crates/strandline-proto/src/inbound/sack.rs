@@ -140,3 +140,6 @@ impl SackPolicy {
         self.duplicates.as_ref().map_or(0, |list| size_of_val(&**list))
     }
 }
+
+#[cfg(test)]
+mod tests;

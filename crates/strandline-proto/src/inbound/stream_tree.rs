@@ -67,3 +67,6 @@ impl StreamTree {
         Some(node.get_mut(number / PAGE % FANOUT)?.get_or_insert_with(new))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,3 +207,6 @@ impl Iterator for GapBlocks<'_> {
         Some(GapBlock { start: u16::try_from(start).ok()?, end: u16::try_from(after - 1).ok()? })
     }
 }
+
+#[cfg(test)]
+mod tests;

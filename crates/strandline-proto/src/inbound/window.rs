@@ -81,9 +81,10 @@ impl Window {
         self.used < self.size.saturating_mul(2)
     }
 
-    /// Held data has outgrown even what is granted to fill the lowest gap.
+    /// Held data has outgrown even what is granted to fill the lowest gap: as much again, and a few chunks of the
+    /// largest size that there is.
     pub(super) const fn is_overrun(&self) -> bool {
-        self.used >= self.size.saturating_mul(4)
+        self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
     }
 
     /// So little is free that the peer will hear of none.
@@ -115,3 +116,6 @@ impl Window {
         gain >= quarter || (drained && self.promised < step && gain >= step)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -63,7 +63,11 @@ impl Gaps {
             }
             joined
         });
-        if self.current.is_empty() && self.previous.is_empty() && self.current.capacity() > KEPT {
+    }
+
+    /// The report has been dealt with.
+    pub(super) fn settle(&mut self) {
+        if self.current.is_empty() && self.current.capacity().max(self.previous.capacity()) > KEPT {
             *self = Self::default();
         }
     }

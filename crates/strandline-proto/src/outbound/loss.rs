@@ -22,7 +22,7 @@ impl Recovery {
     /// Section 6.2.1 D iv.
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn) {
         if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
-            self.exit = None;
+            *self = Self::default();
         }
     }
 

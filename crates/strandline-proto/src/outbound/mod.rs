@@ -23,6 +23,9 @@ mod scheduler;
 mod stream_numbers;
 mod window;
 
+#[cfg(test)]
+mod tests;
+
 pub use ack::{PathAck, SackOutcome};
 pub use retransmit::Retransmission;
 
@@ -202,7 +205,8 @@ impl Outbound {
 
     /// The next chunk of new data that fits `space` bytes with its header and padding; it is in flight on `path` from
     /// now on. `packet_space` is what a packet without any chunk has room for: a message that does not fit it is cut
-    /// so that packets are full.
+    /// so that packets are full. With a `packet_space` no larger than `space` any message is cut, which suits the packet
+    /// of the COOKIE ECHO.
     ///
     /// None if there is nothing to send, it does not fit, something waits for retransmission, the peer's window has no
     /// room, or 65,535 chunks are outstanding.

@@ -5,7 +5,7 @@ use strandline_wire::GapBlock;
 use super::ack::{self, PathAck};
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
-use super::outstanding::{CREDITED, Outstanding, RESENT, Record, State};
+use super::outstanding::{CREDITED, Outstanding, Record, State};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 
@@ -66,12 +66,12 @@ impl SendWindow {
     pub(super) fn advance(&mut self, steps: usize, paths: &mut [PathAck; PATHS_MAX]) -> (bool, usize) {
         let (mut newly_acked, mut delivered) = (false, 0);
         for _ in 0..steps {
-            let tsn = self.outstanding.tsn_at(0);
+            let timed = self.outstanding.is_timed(0);
             let Some(record) = self.outstanding.pop() else { break };
             delivered += usize::from(record.len);
             if record.state() != State::GapAcked {
                 let path = ack::of(paths, record.path);
-                newly_acked |= credit(&self.outstanding, &record, tsn, path);
+                newly_acked |= credit(&record, timed, path);
                 path.lowest_acked = true;
             }
         }
@@ -97,6 +97,7 @@ impl SendWindow {
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
             self.take_gaps(steps, blocks, &mut progress, paths);
         }
+        self.gaps.settle();
         progress
     }
 
@@ -114,9 +115,8 @@ impl SendWindow {
         let mut highest = 0;
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                let tsn = outstanding.tsn_at(index);
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
-                if credit(outstanding, &record, tsn, ack::of(paths, record.path)) {
+                if credit(&record, outstanding.is_timed(index), ack::of(paths, record.path)) {
                     let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
                     *first = (*first).min(index);
                     highest = index;
@@ -124,7 +124,6 @@ impl SendWindow {
                 }
                 if let Some(record) = outstanding.get_mut(index) {
                     record.set(CREDITED);
-                    record.misses = 0;
                 }
             }
         }
@@ -143,8 +142,8 @@ impl SendWindow {
     }
 }
 
-/// Books a chunk that is acknowledged and was not in the SACK before. False if an earlier one had acknowledged it.
-fn credit(outstanding: &Outstanding, record: &Record, tsn: Tsn, path: &mut PathAck) -> bool {
+/// Books a chunk that is acknowledged and was not in the SACK before; `timed` if it gives a round-trip time. False if an earlier one had acknowledged it.
+fn credit(record: &Record, timed: bool, path: &mut PathAck) -> bool {
     let len = u32::from(record.len);
     if record.state() == State::InFlight {
         path.flight_drop += len;
@@ -154,7 +153,7 @@ fn credit(outstanding: &Outstanding, record: &Record, tsn: Tsn, path: &mut PathA
     }
     path.acked_bytes += len;
     path.acked_chunks += 1;
-    if outstanding.is_timed(record, tsn) {
+    if timed {
         path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(Some(record.sent_at));
     }
     true
@@ -169,7 +168,6 @@ fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PAT
     outstanding.change(index, State::InFlight);
     let Some(record) = outstanding.get_mut(index) else { return };
     record.misses = 1;
-    record.set(RESENT);
     let path = ack::of(paths, record.path);
     path.reneged_bytes += u32::from(record.len);
     path.reneged = true;

@@ -3,7 +3,7 @@
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 
 use super::fragment;
-use super::outstanding::{FAST_MARKED, Outstanding, RESENT, State};
+use super::outstanding::{FAST_MARKED, Outstanding, State};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -32,7 +32,6 @@ pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
         }
         record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
         if record.state() == State::InFlight {
-            record.misses = 0;
             bytes += u32::from(record.len);
             outstanding.change(index, State::Marked);
         }
@@ -62,7 +61,6 @@ pub(super) fn next(outstanding: &mut Outstanding, now: Time, path: u8, space: us
     record.sent_at = now;
     record.path = path % PATHS_MAX as u8;
     record.misses = 0;
-    record.set(RESENT);
     outstanding.change(index, State::InFlight);
     outstanding.spoil_timing();
     outstanding.chunk(index)

@@ -312,6 +312,9 @@ impl Path {
             all_acked: self.flight == 0,
             rtt,
         });
+        // What was acknowledged may be replaced on top of the burst: rule D is against bursts that no acknowledgement
+        // clocks, and a SACK for many packets would otherwise shrink the flight to Max.Burst.
+        self.burst_allowance = self.burst_allowance.saturating_add(sack.acked_bytes);
         self.timed_out = false;
         self.pmtu.on_acked(sack.acked_bytes);
         if self.flight == 0 {

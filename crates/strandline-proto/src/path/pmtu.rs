@@ -252,7 +252,7 @@ impl Pmtu {
         }
         self.max = max;
         let fell = self.mtu > max;
-        self.mtu = self.mtu.min(max);
+        self.mtu = self.mtu.min(max).max(self.floor());
         self.restart();
         fell
     }

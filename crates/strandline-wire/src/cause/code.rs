@@ -13,3 +13,24 @@ pub use super::unrecognised_chunk::CODE as UNRECOGNISED_CHUNK;
 pub use super::unrecognised_parameters::CODE as UNRECOGNISED_PARAMETERS;
 pub use super::unresolvable_address::CODE as UNRESOLVABLE_ADDRESS;
 pub use super::user_initiated_abort::CODE as USER_INITIATED_ABORT;
+
+/// The RFC's name of a cause code, if this crate knows it.
+#[must_use]
+pub const fn name(code: u16) -> Option<&'static str> {
+    Some(match code {
+        INVALID_STREAM => "Invalid Stream Identifier",
+        MISSING_PARAMETERS => "Missing Mandatory Parameter",
+        STALE_COOKIE => "Stale Cookie",
+        OUT_OF_RESOURCE => "Out of Resource",
+        UNRESOLVABLE_ADDRESS => "Unresolvable Address",
+        UNRECOGNISED_CHUNK => "Unrecognized Chunk Type",
+        INVALID_MANDATORY_PARAMETER => "Invalid Mandatory Parameter",
+        UNRECOGNISED_PARAMETERS => "Unrecognized Parameters",
+        NO_USER_DATA => "No User Data",
+        COOKIE_WHILE_SHUTTING_DOWN => "Cookie Received While Shutting Down",
+        RESTART_WITH_NEW_ADDRESSES => "Restart of an Association with New Addresses",
+        USER_INITIATED_ABORT => "User-Initiated Abort",
+        PROTOCOL_VIOLATION => "Protocol Violation",
+        _ => return None,
+    })
+}

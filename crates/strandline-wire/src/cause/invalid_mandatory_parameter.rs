@@ -1,4 +1,5 @@
-//! Invalid Mandatory Parameter: a field of an INIT or INIT ACK has a forbidden value (RFC 9260 section 3.3.10.7).
+//! Invalid Mandatory Parameter: a field of an INIT or INIT ACK has a forbidden value (RFC 9260 section
+//! 3.3.10.7).
 //!
 //! ```text
 //!  0               8               16              24           31

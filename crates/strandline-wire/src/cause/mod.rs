@@ -161,3 +161,6 @@ impl EncodeTlv for Cause<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

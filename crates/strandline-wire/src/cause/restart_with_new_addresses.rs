@@ -1,4 +1,5 @@
-//! Restart of an Association with New Addresses: refuses an INIT that would add addresses (RFC 9260 section 3.3.10.11).
+//! Restart of an Association with New Addresses: refuses an INIT that would add addresses (RFC 9260 section
+//! 3.3.10.11).
 //!
 //! ```text
 //!  0               8               16              24           31

@@ -1,4 +1,5 @@
-//! Unrecognized Parameters: gives back what an INIT ACK had and its receiver does not know (RFC 9260 section 3.3.10.8).
+//! Unrecognized Parameters: gives back what an INIT ACK had and its receiver does not know (RFC 9260 section
+//! 3.3.10.8).
 //!
 //! ```text
 //!  0               8               16              24           31

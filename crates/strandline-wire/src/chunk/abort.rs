@@ -20,7 +20,8 @@ pub(super) const TAG_REFLECTED: u8 = 1;
 /// An ABORT chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Abort<'a> {
-    /// T bit: the packet's Verification Tag is the one of the packet it answers, not the one its receiver expects.
+    /// T bit: the packet's Verification Tag is the one of the packet it answers, not the one its receiver
+    /// expects.
     pub tag_reflected: bool,
     /// Why.
     pub causes: Causes<'a>,

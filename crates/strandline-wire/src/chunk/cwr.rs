@@ -1,4 +1,5 @@
-//! CWR: the sender answered an ECNE by a smaller congestion window (RFC 4960 appendix A; RFC 9260 reserves the type).
+//! CWR: the sender answered an ECNE by a smaller congestion window (RFC 4960 appendix A; RFC 9260 reserves
+//! the type).
 //!
 //! ```text
 //!  0               8               16              24           31

@@ -28,8 +28,8 @@ use crate::parameter::Parameters;
 /// Bytes of the fixed fields, chunk header not counted.
 const FIELDS_LEN: usize = 16;
 
-/// The content of INIT and INIT ACK. Values that RFC 9260 forbids (tag 0, no streams, a small window) parse: the
-/// answer to them depends on the association's state.
+/// The content of INIT and INIT ACK. Values that RFC 9260 forbids (tag 0, no streams, a small window) parse:
+/// the answer to them depends on the association's state.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Init<'a> {
     /// Verification Tag of every packet to the sender of this chunk.

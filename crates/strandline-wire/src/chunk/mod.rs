@@ -80,8 +80,8 @@ pub enum Chunk<'a> {
 }
 
 impl<'a> RawChunk<'a> {
-    /// The chunk's fields. Checks the lengths that the type itself prescribes; lists of parameters and causes are
-    /// checked while they are walked over.
+    /// The chunk's fields. Checks the lengths that the type itself prescribes; lists of parameters and causes
+    /// are checked while they are walked over.
     ///
     /// # Errors
     /// If the value is too short, or not of the size that the type has, or its counts don't agree with it.
@@ -161,3 +161,6 @@ impl Encode for Chunk<'_> {
         self.with(|chunk| chunk.encode_value(out));
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,5 @@
-//! PAD: makes a packet larger and carries nothing (RFC 4820 section 3). Path MTU probes are HEARTBEAT and PAD (RFC
-//! 8899 section 6.2.1).
+//! PAD: makes a packet larger and carries nothing (RFC 4820 section 3). Path MTU probes are HEARTBEAT and PAD
+//! (RFC 8899 section 6.2.1).
 //!
 //! ```text
 //!  0               8               16              24           31

@@ -36,7 +36,8 @@ impl<'a> RawChunk<'a> {
         Some(Self { kind, flags, value, bytes })
     }
 
-    /// Header and value as they stood on the wire, without padding: what reports of unrecognised chunks carry back.
+    /// Header and value as they stood on the wire, without padding: what reports of unrecognised chunks carry
+    /// back.
     #[inline]
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {

@@ -36,8 +36,8 @@ const ITEM_LEN: usize = 4;
 /// Gap blocks and duplicates that a chunk's 16-bit length leaves room for.
 const ITEMS_MAX: usize = (u16::MAX as usize - CHUNK_HEADER_LEN - FIELDS_LEN) / ITEM_LEN;
 
-/// TSNs that arrived beyond a gap, as offsets from the cumulative TSN, both ends included. A peer may write any two
-/// numbers here.
+/// TSNs that arrived beyond a gap, as offsets from the cumulative TSN, both ends included. A peer may write
+/// any two numbers here.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
 pub struct GapBlock {
     /// Offset of the first TSN.
@@ -59,7 +59,7 @@ impl GapBlock {
     }
 }
 
-/// A received SACK chunk: a view of its lists. To build one, see [`write`].
+/// A received SACK chunk: a view of its lists. To build one, see [`write()`].
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct Sack<'a> {
     cumulative_tsn: Tsn,
@@ -103,7 +103,8 @@ impl<'a> Sack<'a> {
         self.a_rwnd
     }
 
-    /// The Gap Ack Blocks as the peer wrote them: not necessarily sorted, disjoint or even with `start <= end`.
+    /// The Gap Ack Blocks as the peer wrote them: not necessarily sorted, disjoint or even with `start <=
+    /// end`.
     #[inline]
     pub fn gap_blocks(
         &self,
@@ -134,11 +135,11 @@ impl Encode for Sack<'_> {
     }
 }
 
-/// Appends a SACK to `builder` with as many of `gap_blocks` and then of `duplicates` as fit. False if not even a
-/// SACK without both fits; nothing is written then.
+/// Appends a SACK to `builder` with as many of `gap_blocks` and then of `duplicates` as fit. False if not
+/// even a SACK without both fits; nothing is written then.
 ///
-/// Gap blocks and duplicates left out for want of space are lost to nobody: a later SACK names the gaps again, and
-/// duplicates are only a hint.
+/// Gap blocks and duplicates left out for want of space are lost to nobody: a later SACK names the gaps
+/// again, and duplicates are only a hint.
 #[must_use]
 pub fn write(
     builder: &mut PacketBuilder<'_>,

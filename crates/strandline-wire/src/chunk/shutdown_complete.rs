@@ -16,7 +16,8 @@ use crate::error::ChunkError;
 /// A SHUTDOWN COMPLETE chunk.
 #[derive(Debug, Copy, Clone, PartialEq, Eq)]
 pub struct ShutdownComplete {
-    /// T bit: the packet's Verification Tag is the one of the packet it answers, not the one its receiver expects.
+    /// T bit: the packet's Verification Tag is the one of the packet it answers, not the one its receiver
+    /// expects.
     pub tag_reflected: bool,
 }
 

@@ -10,3 +10,21 @@ pub use super::pad::KIND as PAD;
 pub use super::state_cookie::KIND as STATE_COOKIE;
 pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
 pub use super::unrecognised_parameter::KIND as UNRECOGNISED_PARAMETER;
+
+/// The RFC's name of a parameter type, if this crate knows it.
+#[must_use]
+pub const fn name(kind: u16) -> Option<&'static str> {
+    Some(match kind {
+        HEARTBEAT_INFO => "Heartbeat Info",
+        IPV4_ADDRESS => "IPv4 Address",
+        IPV6_ADDRESS => "IPv6 Address",
+        STATE_COOKIE => "State Cookie",
+        UNRECOGNISED_PARAMETER => "Unrecognized Parameter",
+        COOKIE_PRESERVATIVE => "Cookie Preservative",
+        HOST_NAME => "Host Name Address",
+        SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
+        ECN_CAPABLE => "ECN Capable",
+        PAD => "Padding",
+        _ => return None,
+    })
+}

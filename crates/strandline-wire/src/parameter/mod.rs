@@ -143,3 +143,6 @@ impl EncodeTlv for Parameter<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

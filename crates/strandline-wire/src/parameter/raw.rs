@@ -18,8 +18,8 @@ pub struct RawParameter<'a> {
 }
 
 impl<'a> RawParameter<'a> {
-    /// Type, length and value as they stood on the wire, without padding: what reports of unrecognised parameters
-    /// and unresolvable addresses carry back.
+    /// Type, length and value as they stood on the wire, without padding: what reports of unrecognised
+    /// parameters and unresolvable addresses carry back.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.bytes

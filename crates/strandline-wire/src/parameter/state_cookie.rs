@@ -1,4 +1,5 @@
-//! State Cookie: all that the sender of an INIT ACK needs to create the association later (RFC 9260 section 3.3.3.1.1).
+//! State Cookie: all that the sender of an INIT ACK needs to create the association later (RFC 9260 section
+//! 3.3.3.1.1).
 //!
 //! ```text
 //!  0               8               16              24           31

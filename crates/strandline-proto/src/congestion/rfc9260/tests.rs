@@ -1,1 +1,239 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use proptest::prelude::*;
+
+use super::*;
+use crate::congestion::{Algorithm, Congestion};
+
+const PMDCS: u32 = 1452;
+
+fn full(acked_bytes: u32) -> Ack {
+    Ack {
+        now: Time::ZERO,
+        acked_bytes,
+        flight_before: u32::MAX,
+        window_full: true,
+        cumulative_advanced: true,
+        in_fast_recovery: false,
+        all_acked: false,
+        rtt: None,
+    }
+}
+
+fn not_full(acked_bytes: u32) -> Ack {
+    Ack { flight_before: 0, window_full: false, ..full(acked_bytes) }
+}
+
+/// A controller in congestion avoidance with the given window.
+fn avoiding(cwnd: u32) -> Rfc9260 {
+    Rfc9260 { cwnd, ssthresh: cwnd - 1, partial_bytes_acked: 0, pmdcs: PMDCS }
+}
+
+#[test]
+fn section_7_2_1_initial_window() {
+    let initial = |pmdcs, ipv6| Rfc9260::new(pmdcs, ipv6).window();
+    assert_eq!(initial(1468, false), 3 * 1468, "Ethernet, IPv4");
+    assert_eq!(initial(1448, true), 3 * 1448, "Ethernet, IPv6");
+    assert_eq!(initial(500, false), 2000, "small: 4 packets");
+    assert_eq!(initial(8960, false), 17_920, "jumbo: 2 packets");
+    assert_eq!(Rfc9260::new(PMDCS, false).slow_start_threshold(), u32::MAX);
+}
+
+#[test]
+fn section_7_2_1_slow_start_grows_by_what_was_acked_but_one_packet_at_most() {
+    let mut controller = Rfc9260::new(PMDCS, false);
+    let start = controller.window();
+    controller.on_ack(&full(100));
+    assert_eq!(controller.window(), start + 100);
+    controller.on_ack(&full(10 * PMDCS));
+    assert_eq!(controller.window(), start + 100 + PMDCS);
+}
+
+#[test]
+fn section_7_2_1_slow_start_needs_a_full_window_and_no_fast_recovery() {
+    let mut controller = Rfc9260::new(PMDCS, false);
+    let start = controller.window();
+    controller.on_ack(&not_full(PMDCS));
+    controller.on_ack(&Ack { in_fast_recovery: true, ..full(PMDCS) });
+    assert_eq!(controller.window(), start);
+}
+
+#[test]
+fn section_7_2_1_slow_start_up_to_and_including_ssthresh() {
+    let mut controller = Rfc9260 { cwnd: 9000, ssthresh: 9000, partial_bytes_acked: 0, pmdcs: PMDCS };
+    controller.on_ack(&full(PMDCS));
+    assert_eq!(controller.window(), 9000 + PMDCS);
+    controller.on_ack(&full(PMDCS));
+    assert_eq!(controller.window(), 9000 + PMDCS, "congestion avoidance now");
+}
+
+#[test]
+fn section_7_2_2_one_packet_for_each_window_acked() {
+    let cwnd = 10 * PMDCS;
+    let mut controller = avoiding(cwnd);
+    for _ in 0..9 {
+        controller.on_ack(&full(PMDCS));
+        assert_eq!(controller.window(), cwnd);
+    }
+    controller.on_ack(&full(PMDCS));
+    assert_eq!(controller.window(), cwnd + PMDCS);
+    assert_eq!(controller.partial_bytes_acked, 0);
+}
+
+#[test]
+fn section_7_2_2_what_exceeds_the_window_is_kept() {
+    let mut controller = avoiding(10_000);
+    controller.on_ack(&full(9_999));
+    controller.on_ack(&full(500));
+    assert_eq!((controller.window(), controller.partial_bytes_acked), (10_000 + PMDCS, 499));
+}
+
+#[test]
+fn section_7_2_2_a_window_not_used_does_not_grow_and_saves_up_one_window_at_most() {
+    let mut controller = avoiding(10_000);
+    for _ in 0..20 {
+        controller.on_ack(&not_full(4_000));
+    }
+    assert_eq!((controller.window(), controller.partial_bytes_acked), (10_000, 10_000));
+    controller.on_ack(&full(1));
+    assert_eq!((controller.window(), controller.partial_bytes_acked), (10_000 + PMDCS, 1));
+}
+
+#[test]
+fn section_7_2_2_nothing_outstanding_starts_the_count_again() {
+    let mut controller = avoiding(10_000);
+    controller.on_ack(&full(5_000));
+    controller.on_ack(&Ack { all_acked: true, ..full(100) });
+    assert_eq!(controller.partial_bytes_acked, 0);
+}
+
+#[test]
+fn section_7_2_3_a_loss_halves() {
+    let mut controller = avoiding(100_000);
+    controller.on_ack(&full(5_000));
+    controller.on_fast_retransmit(Time::ZERO);
+    assert_eq!((controller.window(), controller.slow_start_threshold()), (50_000, 50_000));
+    assert_eq!(controller.partial_bytes_acked, 0);
+    for _ in 0..10 {
+        controller.on_fast_retransmit(Time::ZERO);
+    }
+    assert_eq!(controller.window(), 4 * PMDCS);
+}
+
+#[test]
+fn section_7_2_3_a_time_out_leaves_one_packet() {
+    let mut controller = avoiding(100_000);
+    controller.on_ack(&full(5_000));
+    controller.on_timeout(Time::ZERO);
+    assert_eq!((controller.window(), controller.slow_start_threshold()), (PMDCS, 50_000));
+    assert_eq!(controller.partial_bytes_acked, 0);
+    controller.on_timeout(Time::ZERO);
+    assert_eq!((controller.window(), controller.slow_start_threshold()), (PMDCS, 4 * PMDCS));
+}
+
+#[test]
+fn section_7_2_1_idle_time_halves_down_to_four_packets() {
+    let mut controller = Rfc9260::new(PMDCS, false);
+    controller.on_idle(5);
+    assert_eq!(controller.slow_start_threshold(), u32::MAX, "not above 4 packets: nothing to do");
+    controller.cwnd = 100_000;
+    controller.on_idle(0);
+    assert_eq!(controller.window(), 100_000);
+    controller.on_idle(1);
+    assert_eq!((controller.window(), controller.slow_start_threshold()), (50_000, 100_000));
+    controller.on_idle(u32::MAX);
+    assert_eq!(controller.window(), 4 * PMDCS);
+    controller.on_timeout(Time::ZERO);
+    controller.on_idle(3);
+    assert_eq!(controller.window(), PMDCS, "idle time does not lift what a time-out left");
+}
+
+#[test]
+fn section_6_1_d_burst_limit() {
+    let controller = avoiding(100_000);
+    assert_eq!(controller.burst_limited_window(10_000, 4, PMDCS), 10_000 + 4 * PMDCS);
+    assert_eq!(controller.burst_limited_window(99_000, 4, PMDCS), 100_000);
+    assert_eq!(controller.burst_limited_window(10_000, 0, PMDCS), 100_000);
+    assert_eq!(controller.burst_limited_window(u32::MAX, u16::MAX, u32::MAX), 100_000);
+}
+
+#[test]
+fn a_larger_mtu_lifts_the_smallest_window() {
+    let mut controller = Rfc9260::new(1000, false);
+    controller.on_timeout(Time::ZERO);
+    controller.on_mtu(1468);
+    assert_eq!(controller.window(), 1468);
+    controller.on_mtu(1000);
+    assert_eq!(controller.window(), 1468);
+}
+
+#[test]
+fn the_dispatching_enum_is_as_small_as_its_controller() {
+    assert_eq!(size_of::<Rfc9260>(), 16);
+    assert!(size_of::<Congestion>() <= 16);
+    let congestion = Congestion::new(Algorithm::Rfc9260, 1468, false);
+    assert_eq!((congestion.window(), congestion.slow_start_threshold()), (3 * 1468, u32::MAX));
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Ack { acked: u32, full: bool, recovery: bool, all: bool },
+    FastRetransmit,
+    Timeout,
+    Idle(u32),
+    Mtu(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (any::<u32>(), any::<bool>(), any::<bool>(), any::<bool>())
+            .prop_map(|(acked, full, recovery, all)| Op::Ack { acked, full, recovery, all }),
+        1 => Just(Op::FastRetransmit),
+        1 => Just(Op::Timeout),
+        1 => any::<u32>().prop_map(Op::Idle),
+        1 => any::<u32>().prop_map(Op::Mtu),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_input_overflows_or_leaves_less_than_a_packet(
+        pmdcs: u32,
+        ipv6: bool,
+        ops in proptest::collection::vec(op(), 0..60),
+    ) {
+        let mut congestion = Congestion::new(Algorithm::Rfc9260, pmdcs, ipv6);
+        let mut pmdcs = pmdcs.max(1);
+        for op in ops {
+            let before = congestion.window();
+            match op {
+                Op::Ack { acked, full: window_full, recovery, all } => {
+                    let ack = Ack { window_full, in_fast_recovery: recovery, all_acked: all, ..full(acked) };
+                    congestion.on_ack(&ack);
+                    prop_assert!(congestion.window() >= before);
+                    prop_assert!(congestion.window() - before <= pmdcs, "more than L = 1 packet");
+                    prop_assert!(window_full || congestion.window() == before);
+                }
+                Op::FastRetransmit => {
+                    congestion.on_fast_retransmit(Time::ZERO);
+                    let expected = (before / 2).max(pmdcs.saturating_mul(4));
+                    prop_assert_eq!(congestion.window(), expected);
+                    prop_assert_eq!(congestion.slow_start_threshold(), expected);
+                }
+                Op::Timeout => {
+                    congestion.on_timeout(Time::ZERO);
+                    prop_assert_eq!(congestion.window(), pmdcs);
+                }
+                Op::Idle(periods) => {
+                    congestion.on_idle(periods);
+                    prop_assert!(congestion.window() <= before);
+                }
+                Op::Mtu(mtu) => {
+                    congestion.on_mtu(mtu);
+                    pmdcs = mtu.max(1);
+                }
+            }
+            prop_assert!(congestion.window() >= pmdcs);
+        }
+    }
+}

@@ -49,7 +49,8 @@ fn sack_frequency_and_delay_can_be_set() {
         pair.send(CLIENT, client, 0, b"x");
         pair.run();
     }
-    let expected: Vec<Vec<u8>> = [kind::DATA, kind::DATA, kind::DATA, kind::DATA, kind::SACK].map(|k| vec![k]).into();
+    let expected: Vec<Vec<u8>> =
+        [kind::DATA, kind::DATA, kind::DATA, kind::DATA, kind::SACK].map(|k| vec![k]).into();
     assert_eq!(pair.kinds(), expected);
 }
 

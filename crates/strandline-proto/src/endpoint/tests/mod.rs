@@ -149,7 +149,8 @@ impl Pair {
     }
 
     pub(super) fn deliver(&mut self, sent: &Sent) {
-        let to = self.hosts.iter().position(|host| host.addresses.iter().any(|a| a.ip() == sent.destination.ip()));
+        let to =
+            self.hosts.iter().position(|host| host.addresses.iter().any(|a| a.ip() == sent.destination.ip()));
         let Some(to) = to else { return };
         let datagram =
             Datagram { source: sent.source, destination: Some(sent.destination.ip()), bytes: &sent.bytes };

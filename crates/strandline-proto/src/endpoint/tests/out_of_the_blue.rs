@@ -1,9 +1,7 @@
 //! RFC 9260 sections 8.4 and 8.5.
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{
-    Abort, CookieAck, Data, Error, Heartbeat, ShutdownAck, ShutdownComplete,
-};
+use strandline_wire::chunk::{Abort, CookieAck, Data, Error, Heartbeat, ShutdownAck, ShutdownComplete};
 use strandline_wire::number::{Ssn, Tsn};
 
 use super::*;
@@ -33,7 +31,7 @@ fn data() -> Data<'static> {
 fn data_and_heartbeats_are_answered_with_a_reflected_abort() {
     for answer in [
         answer(|packet| assert!(packet.push(&data()))),
-        answer(|packet| assert!(packet.push(&Heartbeat::of(b"info")))),
+        answer(|packet| assert!(packet.push(&Heartbeat { info: b"info" }))),
     ] {
         let answer = answer.expect("an ABORT");
         assert_eq!(answer.kinds(), [kind::ABORT]);

@@ -25,7 +25,8 @@ fn a_peer_that_restarts_keeps_the_association() {
     pair.run();
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
     assert!(pair.hosts[SERVER].events.iter().any(|(id, event)| *id == server && *event == Event::Restarted));
-    let failed = |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "lost in the crash");
+    let failed =
+        |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "lost in the crash");
     assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| failed(event)));
     // What was acknowledged before the restart can still be read, and comes first.
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "before");
@@ -82,7 +83,11 @@ fn a_restart_while_the_shutdown_ack_waits_is_refused() {
     let mut buffer = vec![0; 4096];
     let step = |endpoint: &mut Endpoint, now, buffer: &mut Vec<u8>| {
         let transmit = endpoint.poll_transmit(now, buffer, 1).unwrap();
-        Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes: buffer[..transmit.len].to_vec() }
+        Sent {
+            source: address(CLIENT, 0),
+            destination: address(SERVER, 0),
+            bytes: buffer[..transmit.len].to_vec(),
+        }
     };
     let init = step(&mut restarted, pair.now, &mut buffer);
     pair.deliver(&init);

@@ -127,7 +127,8 @@ fn an_init_without_answer_is_given_up_after_max_init_retransmits() {
     let inits = pair.log.iter().filter(|sent| has(kind::INIT)(sent)).count();
     assert_eq!(inits, 1 + 8);
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
-    let failed = |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "early" && !failed.sent);
+    let failed =
+        |event: &Event| matches!(event, Event::SendFailed(failed) if failed.data == "early" && !failed.sent);
     assert!(pair.hosts[CLIENT].events.iter().any(|(_, event)| failed(event)));
 }
 
@@ -192,9 +193,7 @@ fn a_cookie_past_its_life_is_answered_with_stale_cookie_and_asked_for_anew() {
     let second = pair.log.iter().filter(|sent| has(kind::INIT)(sent)).nth(1).unwrap();
     let packet = Packet::parse(&second.bytes).unwrap();
     let Ok(Chunk::Init(init)) = packet.chunks().next().unwrap().unwrap().parse() else { panic!("no INIT") };
-    let asks = |raw: Result<strandline_wire::parameter::RawParameter<'_>, _>| {
-        matches!(raw.unwrap().parse(), Ok(Parameter::CookiePreservative { increment_ms }) if increment_ms >= 300)
-    };
+    let asks = |raw: Result<strandline_wire::parameter::RawParameter<'_>, _>| matches!(raw.unwrap().parse(), Ok(Parameter::CookiePreservative { increment_ms }) if increment_ms >= 300);
     assert!(init.parameters.iter().any(asks));
     let server = pair.accepted();
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "early");
@@ -211,7 +210,8 @@ fn forged_replayed_and_misdirected_cookies_make_nothing() {
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
     assert_eq!(pair.wire.pop_front().unwrap().kinds(), [kind::COOKIE_ACK]);
     let packet = Packet::parse(&echo.bytes).unwrap();
-    let Ok(Chunk::CookieEcho(CookieEcho { cookie })) = packet.chunks().next().unwrap().unwrap().parse() else {
+    let Ok(Chunk::CookieEcho(CookieEcho { cookie })) = packet.chunks().next().unwrap().unwrap().parse()
+    else {
         panic!("no COOKIE ECHO")
     };
     // With other ports or another tag than it was made for.
@@ -232,6 +232,23 @@ fn forged_replayed_and_misdirected_cookies_make_nothing() {
 }
 
 #[test]
+fn a_cookie_echo_repeated_after_the_end_makes_no_second_association() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"once");
+    pair.run();
+    let echo = pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone();
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "once");
+    pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
+    pair.run();
+    pair.hosts[SERVER].endpoint.release(pair.now, server);
+    pair.deliver(&echo);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_spent, 1);
+}
+
+#[test]
 fn unexpected_init_ack_and_cookie_ack_are_dropped() {
     let (mut pair, client, _) = Pair::established();
     let ack = pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
@@ -244,19 +261,19 @@ fn unexpected_init_ack_and_cookie_ack_are_dropped() {
 
 #[test]
 fn unrecognised_parameters_follow_their_high_bits() {
-    use strandline_wire::tlv::TlvWriter;
     for (kind, reported) in [(0x3fff_u16, false), (0x7fff, true), (0xbfff, false), (0xffff, true)] {
-        let mut buffer = [0; 64];
-        let mut writer = TlvWriter::new(&mut buffer);
-        assert!(writer.push_parameter(&Parameter::unknown(kind, b"what is this")));
-        let parameters = Parameters::new(writer.finish());
+        let [high, low] = kind.to_be_bytes();
+        let unknown = [high, low, 0, 8, 1, 2, 3, 4];
+        let parameters = Parameters::new(&unknown);
         let init = Init { parameters, ..init(77, 65_536, 1, 1) };
         let mut pair = Pair::new();
         let sent = pair.forge(CLIENT, (9, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
         pair.deliver(&sent);
         let answer = pair.wire.pop_front().unwrap();
         let packet = Packet::parse(&answer.bytes).unwrap();
-        let Ok(Chunk::InitAck(ack)) = packet.chunks().next().unwrap().unwrap().parse() else { panic!("no INIT ACK") };
+        let Ok(Chunk::InitAck(ack)) = packet.chunks().next().unwrap().unwrap().parse() else {
+            panic!("no INIT ACK")
+        };
         let is_report = |raw: &strandline_wire::parameter::RawParameter<'_>| raw.kind == 8;
         assert_eq!(ack.parameters.iter().flatten().any(|raw| is_report(&raw)), reported, "{kind:#x}");
     }

@@ -1,1 +1,481 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use proptest::prelude::*;
+
+use super::*;
+
+const MIDDLE: u32 = 1 << 31;
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn at(millis: u64) -> Time {
+    Time::ZERO + ms(millis)
+}
+
+fn config() -> AssociationConfig {
+    AssociationConfig { rto_min: ms(1), path_mtu_initial: 1500, ..AssociationConfig::default() }
+}
+
+fn unconfirmed() -> Path {
+    Path::new("192.0.2.1:9899".parse().unwrap(), None, &config(), 8, Time::ZERO)
+}
+
+fn active() -> Path {
+    let mut path = unconfirmed();
+    assert_eq!(path.confirm(), Some(PathChange::Confirmed));
+    path
+}
+
+/// Sends `packets` full packets.
+fn send(path: &mut Path, now: Time, packets: u32) {
+    for _ in 0..packets {
+        path.on_data_sent(now, path.payload_max(), path.data_chunk_len_max(), true);
+    }
+}
+
+fn sack(bytes: u32) -> PathSack {
+    PathSack { acked_bytes: bytes, flight_drop: bytes, cumulative_advanced: true, ..PathSack::default() }
+}
+
+#[test]
+fn sizes() {
+    let sizes = [
+        ("Path", size_of::<Path>(), 200),
+        ("Congestion", size_of::<Congestion>(), 16),
+        ("RtoEstimator", size_of::<RtoEstimator>(), 12),
+        ("Heartbeat", size_of::<Heartbeat>(), 32),
+        ("Pmtu", size_of::<Pmtu>(), 32),
+    ];
+    for (name, size, limit) in sizes {
+        println!("{name}: {size} bytes");
+        assert!(size <= limit, "{name}: {size} bytes, more than {limit}");
+    }
+}
+
+#[test]
+fn packet_and_window_sizes_follow_mtu_family_and_encapsulation() {
+    let path =
+        |remote: &str, overhead| Path::new(remote.parse().unwrap(), None, &config(), overhead, Time::ZERO);
+    let v4 = path("192.0.2.1:0", 0);
+    assert_eq!((v4.payload_max(), v4.congestion.window()), (1480, 4404));
+    let v6 = path("[2001:db8::1]:0", 0);
+    assert_eq!((v6.payload_max(), v6.congestion.window()), (1460, 4344));
+    let udp = path("192.0.2.1:9899", 8);
+    assert_eq!((udp.payload_max(), udp.data_chunk_len_max()), (1472, 1460));
+    let mapped = path("[::ffff:192.0.2.1]:9899", 8);
+    assert_eq!(mapped.payload_max(), 1472, "IPv4 on the wire");
+}
+
+// --- section 6.1 -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
+    let mut path = active();
+    path.allow_burst(&config());
+    let window = path.congestion.window(); // 4404: three packets of 1460 and 24 bytes
+    send(&mut path, at(0), 3);
+    assert!(path.flight < window && path.may_send());
+    send(&mut path, at(0), 1);
+    assert!(path.flight > window && !path.may_send());
+}
+
+#[test]
+fn rule_d_a_burst_at_each_opportunity() {
+    let mut path = active();
+    path.congestion = large_window();
+    path.allow_burst(&config());
+    let mut sent = 0;
+    while path.may_send() {
+        send(&mut path, at(0), 1);
+        sent += 1;
+    }
+    assert_eq!(sent, 4);
+    assert!(path.may_retransmit(), "the limit is for new data");
+    path.end_burst();
+    assert!(!path.may_send());
+    path.allow_burst(&config());
+    path.allow_burst(&config());
+    while path.may_send() {
+        send(&mut path, at(0), 1);
+        sent += 1;
+    }
+    assert_eq!(sent, 4 + 8, "two causes to send handled at once");
+    path.allow_burst(&AssociationConfig { burst_max: 0, ..config() });
+    send(&mut path, at(0), 50);
+    assert!(path.may_send(), "0 is no limit");
+}
+
+fn large_window() -> Congestion {
+    Congestion::new(crate::congestion::Algorithm::Rfc9260, 500_000, false)
+}
+
+// --- section 6.3 -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn c4_one_measurement_a_round_trip() {
+    let mut path = active();
+    assert_eq!(path.on_rtt(at(100), at(0), &config()), Some(ms(100)));
+    assert_eq!(path.on_rtt(at(110), at(50), &config()), None, "sent before the latest measurement");
+    assert_eq!(path.on_rtt(at(180), at(100), &config()), Some(ms(80)));
+    assert_eq!(path.on_rtt(at(200), at(201), &config()), None, "sent in the future");
+}
+
+#[test]
+fn r1_to_r3_the_timer_runs_while_data_is_outstanding() {
+    let mut path = active();
+    send(&mut path, at(10), 1);
+    assert_eq!(path.rtx_deadline, at(1010), "R1");
+    send(&mut path, at(20), 2);
+    assert_eq!(path.rtx_deadline, at(1010), "R1: it ran already");
+    path.on_sack(at(30), &sack(1460), &config());
+    assert_eq!(path.rtx_deadline, at(1010), "not the earliest");
+    path.on_sack(at(40), &PathSack { lowest_acked: true, ..sack(1460) }, &config());
+    assert_eq!(path.rtx_deadline, at(1040), "R3");
+    path.on_sack(at(50), &PathSack { lowest_acked: true, ..sack(1460) }, &config());
+    assert_eq!((path.flight, path.rtx_deadline), (0, Time::MAX), "R2");
+}
+
+#[test]
+fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
+    let mut path = active();
+    path.allow_burst(&config());
+    send(&mut path, at(0), 3);
+    assert!(!path.rtx_expired(at(999)) && path.rtx_expired(at(1000)));
+    let outcome = path.on_rtx_timeout(at(1000), false, &config());
+    assert_eq!(outcome, TimeoutOutcome::default());
+    assert_eq!((path.congestion.window(), path.rto.rto(), path.error_count), (1460, ms(2000), 1));
+    assert!(!path.rtx_expired(at(1_000_000)), "stopped");
+    path.on_lost(3 * 1460);
+    path.on_data_sent(at(1000), 500, 400, false);
+    assert!(path.flight < path.congestion.window() && !path.may_send(), "one packet, however short (7.2.3)");
+    path.on_sack(at(1100), &sack(400), &config());
+    assert!(path.may_retransmit());
+}
+
+#[test]
+fn a_window_probe_time_out_is_no_error_and_no_congestion() {
+    let mut path = active();
+    let window = path.congestion.window();
+    send(&mut path, at(0), 1);
+    path.on_window_probe_timeout(&config());
+    assert_eq!((path.congestion.window(), path.error_count, path.rto.rto()), (window, 0, ms(2000)));
+    assert_eq!(path.rtx_deadline, Time::MAX);
+}
+
+// --- section 7.2 -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn sacks_handled_in_a_batch_grow_the_window_as_one_by_one() {
+    let mut path = active();
+    let window = path.congestion.window();
+    path.allow_burst(&config());
+    send(&mut path, at(0), 4);
+    path.end_burst();
+    path.on_sack(at(100), &sack(1460), &config());
+    path.on_sack(at(100), &sack(1460), &config());
+    assert_eq!(path.congestion.window(), window + 2 * 1460);
+    path.end_burst();
+    path.on_sack(at(101), &sack(1460), &config());
+    assert_eq!(path.congestion.window(), window + 2 * 1460, "there was nothing to fill the window with");
+}
+
+#[test]
+fn the_window_decays_when_a_pause_ends() {
+    let mut path = active();
+    path.congestion = large_window();
+    path.congestion.on_mtu(1460);
+    let window = path.congestion.window();
+    send(&mut path, at(3000), 1);
+    assert_eq!(path.congestion.window(), window / 8, "three RTOs");
+    assert_eq!(path.congestion.slow_start_threshold(), window);
+    send(&mut path, at(9000), 1);
+    assert_eq!(path.congestion.window(), window / 8, "data was in flight");
+}
+
+#[test]
+fn a_loss_halves_the_window_once_the_acknowledgement_was_counted() {
+    let mut path = active();
+    path.congestion = large_window();
+    path.congestion.on_mtu(1460);
+    let window = path.congestion.window();
+    path.on_sack(at(0), &PathSack { in_fast_recovery: true, ..sack(0) }, &config());
+    path.on_fast_retransmit(at(0));
+    assert_eq!(path.congestion.window(), window / 2);
+}
+
+// --- section 8.2 -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn path_max_retrans_errors_are_borne_and_the_next_makes_it_inactive() {
+    let mut path = active();
+    let changes: Vec<_> = (0..10).map(|_| path.on_error(&config())).collect();
+    let inactive = Some(PathChange::Inactive);
+    assert_eq!(changes, [None, None, None, None, None, inactive, None, None, None, None]);
+    assert_eq!((path.state, path.error_count), (PathState::Inactive, 6), "the count stops (8.3)");
+    assert_eq!(path.on_answer(), Some(PathChange::Active));
+    assert_eq!((path.state, path.error_count, path.on_answer()), (PathState::Active, 0, None));
+}
+
+#[test]
+fn an_acknowledgement_clears_the_errors() {
+    let mut path = active();
+    for _ in 0..5 {
+        path.on_error(&config());
+    }
+    path.on_sack(at(0), &sack(100), &config());
+    assert_eq!(path.error_count, 0);
+}
+
+#[test]
+fn the_largest_retransmission_limit_does_not_overflow() {
+    let config = AssociationConfig { path_retrans_max: u16::MAX, ..config() };
+    let mut path = active();
+    for _ in 0..70_000 {
+        assert_eq!(path.on_error(&config), None);
+    }
+    assert_eq!(path.state, PathState::Active);
+}
+
+// --- sections 5.4 and 8.3 --------------------------------------------------------------------------------------------
+
+#[test]
+fn an_unconfirmed_path_is_probed_each_rto_until_it_fails_then_at_the_idle_rate() {
+    let mut path = unconfirmed();
+    path.start_heartbeats(at(0), MIDDLE, &config());
+    let mut sent = Vec::new();
+    let mut failed = Vec::new();
+    for nonce in 1..=8 {
+        let now = path.next_deadline();
+        assert!(path.heartbeat_due(now, MIDDLE, &config()));
+        path.on_heartbeat_sent(now, nonce, MIDDLE, &config());
+        sent.push(now.as_nanos() / 1_000_000_000);
+        let loss = path.on_probe_timers(path.next_deadline(), MIDDLE, &config()).unwrap();
+        assert!(!loss.confirmed, "never an error of the association");
+        failed.extend(loss.change);
+    }
+    // The RTO doubles; after the sixth, HB.interval comes on top.
+    assert_eq!(sent, [0, 1, 3, 7, 15, 31, 31 + 60 + 30, 31 + 60 + 30 + 60 + 30]);
+    assert_eq!(failed, [PathChange::Inactive]);
+    assert_eq!(path.state, PathState::Unconfirmed, "still nothing but HEARTBEATs may go there");
+    let now = path.heartbeat.sent_at() + ms(100);
+    let answer = path.on_heartbeat_ack(now, 8, MIDDLE, &config()).unwrap();
+    assert_eq!((answer.change, path.state), (Some(PathChange::Confirmed), PathState::Active));
+    assert_eq!(path.next_deadline(), path.heartbeat.sent_at() + ms(30_300), "by the RTO measured now");
+}
+
+#[test]
+fn only_the_nonce_confirms() {
+    let mut path = unconfirmed();
+    path.on_heartbeat_sent(at(0), 77, MIDDLE, &config());
+    assert_eq!(path.on_heartbeat_ack(at(10), 78, MIDDLE, &config()), None);
+    assert_eq!(path.on_answer(), None);
+    assert_eq!(path.state, PathState::Unconfirmed);
+}
+
+#[test]
+fn an_unanswered_heartbeat_is_an_error_and_an_answered_one_measures() {
+    let mut path = active();
+    path.on_heartbeat_sent(at(0), 1, MIDDLE, &config());
+    assert_eq!(path.on_probe_timers(at(999), MIDDLE, &config()), None);
+    let loss = path.on_probe_timers(at(1000), MIDDLE, &config());
+    assert_eq!(loss, Some(HeartbeatLoss { change: None, confirmed: true }));
+    assert_eq!((path.error_count, path.rto.rto()), (1, ms(2000)));
+    path.on_heartbeat_sent(at(5000), 2, MIDDLE, &config());
+    assert!(path.on_heartbeat_ack(at(5100), 2, MIDDLE, &config()).is_some());
+    assert_eq!((path.error_count, path.rto.srtt(), path.rto.rto()), (0, Some(ms(100)), ms(300)));
+}
+
+#[test]
+fn an_inactive_path_returns_by_heartbeat() {
+    let mut path = active();
+    for _ in 0..6 {
+        path.on_error(&config());
+    }
+    path.on_heartbeat_sent(at(0), 1, MIDDLE, &config());
+    let answer = path.on_heartbeat_ack(at(50), 1, MIDDLE, &config()).unwrap();
+    assert_eq!((answer.change, path.state), (Some(PathChange::Active), PathState::Active));
+}
+
+#[test]
+fn heartbeats_switched_off_still_confirm_addresses_but_leave_idle_paths_alone() {
+    let config = AssociationConfig { heartbeat_interval: None, ..config() };
+    let mut path = unconfirmed();
+    path.start_heartbeats(at(0), MIDDLE, &config);
+    assert!(path.heartbeat_due(at(0), MIDDLE, &config));
+    path.on_heartbeat_sent(at(0), 1, MIDDLE, &config);
+    assert!(path.on_heartbeat_ack(at(10), 1, MIDDLE, &config).is_some());
+    assert_eq!((path.state, path.next_deadline()), (PathState::Active, Time::MAX));
+}
+
+// --- section 7.3 -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_probe_that_arrives_raises_mtu_window_and_measures() {
+    let config = AssociationConfig { path_mtu_initial: 1280, path_mtu_max: 9000, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let _ = path.confirm();
+    path.congestion.on_timeout(at(0));
+    send(&mut path, at(0), 4);
+    assert_eq!(path.mtu_probe_due(at(0)), Some(8972));
+    path.pmtu.on_probe_sent(at(0), 42);
+    let answer = path.on_heartbeat_ack(at(70), 42, MIDDLE, &config).unwrap();
+    assert_eq!(answer, HeartbeatAnswer { change: None, mtu_rose: true });
+    assert_eq!((path.payload_max(), path.congestion.window(), path.rto.srtt()), (8972, 8960, Some(ms(70))));
+}
+
+#[test]
+fn a_lost_probe_is_no_error() {
+    let config = AssociationConfig { path_mtu_initial: 1280, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    let _ = path.confirm();
+    send(&mut path, at(0), 4);
+    path.stop_rtx();
+    assert!(path.mtu_probe_due(at(0)).is_some());
+    path.pmtu.on_probe_sent(at(0), 42);
+    let deadline = path.next_deadline();
+    assert_eq!(deadline, at(1000));
+    assert_eq!(path.on_probe_timers(deadline, MIDDLE, &config), None);
+    assert_eq!((path.error_count, path.rto.rto(), path.next_deadline()), (0, ms(1000), Time::MAX));
+}
+
+#[test]
+fn a_black_hole_shrinks_the_packets() {
+    let mut path = active();
+    assert!(!path.on_rtx_timeout(at(0), true, &config()).mtu_fell);
+    assert!(path.on_rtx_timeout(at(1), true, &config()).mtu_fell);
+    assert_eq!((path.pmtu.mtu(), path.payload_max()), (1200, 1172));
+    assert!(path.on_packet_too_big(at(2), 600));
+    assert_eq!(path.pmtu.mtu(), 576);
+}
+
+#[test]
+fn a_path_in_trouble_is_not_probed_for_its_mtu() {
+    let config = AssociationConfig { path_mtu_initial: 1280, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    send(&mut path, at(0), 10);
+    assert_eq!(path.mtu_probe_due(at(0)), None, "not confirmed");
+    let _ = path.confirm();
+    path.on_error(&config);
+    assert_eq!(path.mtu_probe_due(at(0)), None);
+    path.on_answer();
+    assert!(path.mtu_probe_due(at(0)).is_some());
+}
+
+#[test]
+fn a_new_configuration_holds_at_once() {
+    let mut path = active();
+    let config = AssociationConfig { rto_min: ms(5000), rto_max: ms(6000), path_mtu_max: 1400, ..config() };
+    path.on_configure(&config);
+    assert_eq!((path.rto.rto(), path.pmtu.mtu()), (ms(5000), 1400));
+}
+
+// --- anything in any order -------------------------------------------------------------------------------------------
+
+#[derive(Debug, Clone)]
+enum Op {
+    Send { len: u16, bytes: u32, first: bool },
+    Sack { acked: u32, drop: u32, ago: Option<u32>, lowest: bool, recovery: bool },
+    Timeout(bool),
+    WindowProbe,
+    Lost(u32),
+    FastRetransmit,
+    Burst,
+    EndBurst,
+    TooBig(u32),
+    HeartbeatAck(u64),
+    Sleep,
+    Pass(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (any::<u16>(), any::<u32>(), any::<bool>()).prop_map(|(len, bytes, first)| Op::Send { len, bytes, first }),
+        4 => (any::<u32>(), any::<u32>(), any::<Option<u32>>(), any::<bool>(), any::<bool>())
+            .prop_map(|(acked, drop, ago, lowest, recovery)| Op::Sack { acked, drop, ago, lowest, recovery }),
+        1 => any::<bool>().prop_map(Op::Timeout),
+        1 => Just(Op::WindowProbe),
+        1 => any::<u32>().prop_map(Op::Lost),
+        1 => Just(Op::FastRetransmit),
+        2 => Just(Op::Burst),
+        1 => Just(Op::EndBurst),
+        1 => any::<u32>().prop_map(Op::TooBig),
+        2 => (0_u64..20).prop_map(Op::HeartbeatAck),
+        4 => Just(Op::Sleep),
+        2 => any::<u32>().prop_map(Op::Pass),
+    ]
+}
+
+fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationConfig, op: &Op) {
+    match *op {
+        Op::Send { len, bytes, first } => path.on_data_sent(*now, usize::from(len), bytes, first),
+        Op::Sack { acked, drop, ago, lowest, recovery } => {
+            let ago = ago.map(|nanos| Time::from_nanos(now.as_nanos().saturating_sub(u64::from(nanos))));
+            let sack = PathSack {
+                flight_drop: drop,
+                rtt_sent_at: ago,
+                lowest_acked: lowest,
+                in_fast_recovery: recovery,
+                ..sack(acked)
+            };
+            path.on_sack(*now, &sack, config);
+        }
+        Op::Timeout(full) => {
+            path.on_rtx_timeout(*now, full, config);
+        }
+        Op::WindowProbe => path.on_window_probe_timeout(config),
+        Op::Lost(bytes) => path.on_lost(bytes),
+        Op::FastRetransmit => path.on_fast_retransmit(*now),
+        Op::Burst => path.allow_burst(config),
+        Op::EndBurst => path.end_burst(),
+        Op::TooBig(mtu) => {
+            path.on_packet_too_big(*now, mtu);
+        }
+        Op::HeartbeatAck(nonce) => {
+            path.on_heartbeat_ack(*now, nonce, MIDDLE, config);
+        }
+        Op::Sleep => {
+            if path.next_deadline() != Time::MAX {
+                *now = (*now).max(path.next_deadline());
+            }
+        }
+        Op::Pass(micros) => *now += Duration::from_micros(u64::from(micros)),
+    }
+    if path.rtx_expired(*now) {
+        path.on_rtx_timeout(*now, true, config);
+    }
+    path.on_probe_timers(*now, MIDDLE, config);
+    *nonce += 1;
+    if path.heartbeat_due(*now, MIDDLE, config) {
+        path.on_heartbeat_sent(*now, *nonce, MIDDLE, config);
+    } else if path.mtu_probe_due(*now).is_some() {
+        path.pmtu.on_probe_sent(*now, *nonce);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_sequence_keeps_the_bounds_and_makes_progress(
+        interval in proptest::option::of(1_u64..60_000),
+        confirmed: bool,
+        ops in proptest::collection::vec(op(), 0..100),
+    ) {
+        let config = AssociationConfig {
+            heartbeat_interval: interval.map(ms),
+            path_mtu_initial: 1280,
+            ..AssociationConfig::default()
+        };
+        let mut path = if confirmed { active() } else { unconfirmed() };
+        let (mut now, mut nonce) = (Time::ZERO, 0);
+        path.start_heartbeats(now, MIDDLE, &config);
+        for op in ops {
+            apply(&mut path, &mut now, &mut nonce, &config, &op);
+            prop_assert!(path.next_deadline() > now, "what was due is done: {op:?}");
+            prop_assert!(path.congestion.window() >= path.data_chunk_len_max());
+            prop_assert!(path.rto.rto() >= config.rto_min && path.rto.rto() <= config.rto_max);
+            prop_assert!(path.error_count <= config.path_retrans_max + 1);
+            prop_assert!((path.state == PathState::Inactive) <= (path.error_count > config.path_retrans_max));
+        }
+    }
+}

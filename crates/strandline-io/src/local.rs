@@ -1,0 +1,187 @@
+//! The host's own addresses, for multi-homing.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::sys::interfaces;
+
+/// How far an address can be used. Ordered from narrow to wide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Scope {
+    /// Within the host: 127.0.0.0/8, ::1.
+    Loopback,
+    /// On one link: 169.254.0.0/16, fe80::/10.
+    LinkLocal,
+    /// In a private network: 10.0.0.0/8, 172.16.0.0/12, 192.168.0.0/16, 100.64.0.0/10, fc00::/7.
+    Private,
+    /// Everywhere.
+    Global,
+}
+
+impl Scope {
+    /// Of a unicast address.
+    #[must_use]
+    pub fn of(address: IpAddr) -> Self {
+        match address.to_canonical() {
+            IpAddr::V4(v4) if v4.is_loopback() => Self::Loopback,
+            IpAddr::V4(v4) if v4.is_link_local() => Self::LinkLocal,
+            IpAddr::V4(v4) if v4.is_private() || is_shared(v4) => Self::Private,
+            IpAddr::V6(v6) if v6.is_loopback() => Self::Loopback,
+            IpAddr::V6(v6) if v6.is_unicast_link_local() => Self::LinkLocal,
+            IpAddr::V6(v6) if v6.is_unique_local() => Self::Private,
+            _ => Self::Global,
+        }
+    }
+}
+
+/// Shared between a provider and its customers (RFC 6598).
+fn is_shared(address: Ipv4Addr) -> bool {
+    let [first, second, ..] = address.octets();
+    first == 100 && second & 0xc0 == 64
+}
+
+/// A unicast address of this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// How far it can be used.
+    pub scope: Scope,
+    /// Name of the interface that has it.
+    pub interface: String,
+    /// Index of that interface, which is the scope id of link-local addresses.
+    pub interface_index: u32,
+}
+
+/// The unicast addresses of the interfaces that are up, in the order of the system's list. IPv6 addresses that can't be
+/// used (not yet, or because another host has them) or should not be used any more (deprecated) are left out.
+///
+/// # Errors
+///
+/// What the system says.
+pub fn local_addresses() -> io::Result<Vec<LocalAddress>> {
+    // Of the thread's own network namespace, which need not be the process's.
+    let flags = std::fs::read_to_string("/proc/thread-self/net/if_inet6").unwrap_or_default();
+    let unusable = unusable_v6(&flags);
+    let usable = |address: IpAddr| match address {
+        IpAddr::V4(v4) => !v4.is_multicast() && !v4.is_unspecified() && !v4.is_broadcast(),
+        IpAddr::V6(v6) => !v6.is_multicast() && !v6.is_unspecified() && !unusable.contains(&v6),
+    };
+    let mut found: Vec<LocalAddress> = Vec::new();
+    for entry in interfaces::addresses()?.into_iter().filter(|entry| usable(entry.address)) {
+        let local = LocalAddress {
+            address: entry.address,
+            scope: Scope::of(entry.address),
+            interface: entry.interface,
+            interface_index: entry.index,
+        };
+        // The same address on several interfaces is one address, except link-local ones.
+        let known = found.iter().any(|other| {
+            other.address == local.address
+                && (local.scope != Scope::LinkLocal || other.interface_index == local.interface_index)
+        });
+        if !known {
+            found.push(local);
+        }
+    }
+    Ok(found)
+}
+
+/// Those of the host's addresses that a peer can be told of, given one of its addresses: it could not reach addresses of
+/// narrower scope than its own. Link-local IPv6 addresses are offered only on the peer's link.
+#[must_use]
+pub fn addresses_towards(peer: SocketAddr, local: &[LocalAddress]) -> Vec<IpAddr> {
+    let peer_scope = Scope::of(peer.ip());
+    let link = match peer {
+        SocketAddr::V6(v6) => v6.scope_id(),
+        SocketAddr::V4(_) => 0,
+    };
+    let reachable = |local: &&LocalAddress| {
+        let on_link = local.scope != Scope::LinkLocal
+            || peer_scope == Scope::Loopback
+            || local.address.is_ipv4()
+            || local.interface_index == link;
+        local.scope >= peer_scope && on_link
+    };
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for local in local.iter().filter(reachable) {
+        if !addresses.contains(&local.address) {
+            addresses.push(local.address);
+        }
+    }
+    addresses
+}
+
+/// IPv6 addresses whose flags (the fifth column, from linux/if_addr.h) say that they can't or shouldn't be used.
+fn unusable_v6(table: &str) -> Vec<Ipv6Addr> {
+    const DAD_FAILED: u32 = 0x08;
+    const DEPRECATED: u32 = 0x20;
+    const TENTATIVE: u32 = 0x40;
+    let parse = |line: &str| {
+        let mut columns = line.split_whitespace();
+        let address = u128::from_str_radix(columns.next()?, 16).ok()?;
+        let flags = u32::from_str_radix(columns.nth(3)?, 16).ok()?;
+        (flags & (DAD_FAILED | DEPRECATED | TENTATIVE) != 0).then_some(Ipv6Addr::from(address))
+    };
+    table.lines().filter_map(parse).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes() {
+        let scope = |text: &str| Scope::of(text.parse().unwrap());
+        for (text, expected) in [
+            ("127.8.9.1", Scope::Loopback),
+            ("::1", Scope::Loopback),
+            ("::ffff:127.0.0.1", Scope::Loopback),
+            ("169.254.1.1", Scope::LinkLocal),
+            ("fe80::1", Scope::LinkLocal),
+            ("10.1.2.3", Scope::Private),
+            ("100.64.0.1", Scope::Private),
+            ("100.128.0.1", Scope::Global),
+            ("fd00::1", Scope::Private),
+            ("192.0.2.1", Scope::Global),
+            ("2001:db8::1", Scope::Global),
+        ] {
+            assert_eq!(scope(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_peer_is_told_only_what_it_can_reach() {
+        let local = |(text, interface_index): (&str, u32)| {
+            let address: IpAddr = text.parse().unwrap();
+            LocalAddress { address, scope: Scope::of(address), interface: String::new(), interface_index }
+        };
+        let all = [
+            ("127.0.0.1", 1),
+            ("169.254.7.7", 2),
+            ("fe80::a", 2),
+            ("fe80::b", 3),
+            ("192.168.1.2", 2),
+            ("192.0.2.2", 3),
+        ];
+        let locals = all.map(local);
+        let towards = |peer: &str| -> Vec<String> {
+            addresses_towards(peer.parse().unwrap(), &locals).iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(towards("198.51.100.1:0"), ["192.0.2.2"]);
+        assert_eq!(towards("192.168.1.77:0"), ["192.168.1.2", "192.0.2.2"]);
+        assert_eq!(towards("[fe80::c%3]:0"), ["169.254.7.7", "fe80::b", "192.168.1.2", "192.0.2.2"]);
+        assert_eq!(towards("127.0.0.1:0").len(), all.len());
+    }
+
+    #[test]
+    fn flags_of_ipv6_addresses_are_read() {
+        let table = "00000000000000000000000000000001 01 80 10 80       lo\n\
+            fd770000000000000000000000000001 02 40 00 c0     eth0\n\
+            fd770000000000000000000000000002 02 40 00 a0     eth0\n\
+            fd770000000000000000000000000003 02 40 00 88     eth0\nbroken\n";
+        let expected: Vec<Ipv6Addr> =
+            ["fd77::1", "fd77::2", "fd77::3"].map(|text| text.parse().unwrap()).into();
+        assert_eq!(unusable_v6(table), expected);
+    }
+}

@@ -1,0 +1,119 @@
+//! Why a carrier could not be opened.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use thiserror::Error;
+
+/// Why a carrier could not be opened. The messages tell what can be done about it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Raw sockets need CAP_NET_RAW.
+    #[error(
+        "raw IP sockets need CAP_NET_RAW: run as root, give the program the capability \
+         (setcap cap_net_raw+ep BINARY), or use UDP encapsulation, which needs no privilege"
+    )]
+    Privilege,
+    /// The kernel has an SCTP of its own, which answers packets that it doesn't know with ABORT.
+    #[error(
+        "the kernel's own SCTP is active ({evidence}) and would abort associations that are not its own: unload it \
+         (modprobe -r sctp), use UDP encapsulation, or allow it explicitly where a firewall keeps the kernel's \
+         packets from leaving"
+    )]
+    KernelSctp {
+        /// By what it was noticed.
+        evidence: &'static str,
+    },
+    /// Another socket has the address.
+    #[error("{address} is in use by another socket: choose another port, or stop the program that has it")]
+    AddressInUse {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// The address is none of this host's.
+    #[error("{address} is not an address of this host")]
+    AddressNotAvailable {
+        /// The address that was asked for.
+        address: IpAddr,
+    },
+    /// IPv6 is switched off.
+    #[error("IPv6 is disabled on this host ({evidence}): bind to an IPv4 address, or enable IPv6")]
+    Ipv6Disabled {
+        /// By what it was noticed.
+        evidence: &'static str,
+    },
+    /// Ports below `net.ipv4.ip_unprivileged_port_start` (1024) need CAP_NET_BIND_SERVICE.
+    #[error("binding to {address} needs privilege: choose a port of 1024 or more, or run as root")]
+    PrivilegedPort {
+        /// The address that was asked for.
+        address: SocketAddr,
+    },
+    /// Anything else.
+    #[error("{action}: {source}")]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl OpenError {
+    /// Of the `socket` call.
+    pub(crate) fn of_socket(source: io::Error, raw: bool) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) if raw => Self::Privilege,
+            Some(libc::EAFNOSUPPORT) => Self::Ipv6Disabled { evidence: "the kernel has no IPv6" },
+            _ => Self::Io { action: "making a socket", source },
+        }
+    }
+
+    /// Of the `bind` call.
+    pub(crate) fn of_bind(source: io::Error, address: SocketAddr) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EADDRINUSE) => Self::AddressInUse { address },
+            Some(libc::EADDRNOTAVAIL) if address.is_ipv6() && ipv6_is_disabled() => {
+                Self::Ipv6Disabled { evidence: "net.ipv6.conf.all.disable_ipv6 is 1" }
+            }
+            Some(libc::EADDRNOTAVAIL) => Self::AddressNotAvailable { address: address.ip() },
+            Some(libc::EACCES) if address.port() != 0 => Self::PrivilegedPort { address },
+            _ => Self::Io { action: "binding a socket", source },
+        }
+    }
+
+    pub(crate) fn of_option(source: io::Error) -> Self {
+        Self::Io { action: "setting up a socket", source }
+    }
+}
+
+fn ipv6_is_disabled() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv6/conf/all/disable_ipv6").is_ok_and(|text| text.trim() == "1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bind_error(errno: i32, address: &str) -> OpenError {
+        OpenError::of_bind(io::Error::from_raw_os_error(errno), address.parse().unwrap())
+    }
+
+    #[test]
+    fn errors_say_what_can_be_done() {
+        let privilege = OpenError::of_socket(io::Error::from_raw_os_error(libc::EPERM), true).to_string();
+        assert!(
+            privilege.contains("setcap cap_net_raw+ep") && privilege.contains("UDP encapsulation"),
+            "{privilege}"
+        );
+        assert!(matches!(bind_error(libc::EADDRINUSE, "127.0.0.1:9899"), OpenError::AddressInUse { .. }));
+        assert!(matches!(bind_error(libc::EACCES, "127.0.0.1:99"), OpenError::PrivilegedPort { .. }));
+        assert!(matches!(
+            bind_error(libc::EADDRNOTAVAIL, "192.0.2.1:0"),
+            OpenError::AddressNotAvailable { .. }
+        ));
+        assert!(matches!(bind_error(libc::EIO, "192.0.2.1:0"), OpenError::Io { .. }));
+        let family = OpenError::of_socket(io::Error::from_raw_os_error(libc::EAFNOSUPPORT), false);
+        assert!(matches!(family, OpenError::Ipv6Disabled { .. }));
+    }
+}

@@ -1,0 +1,234 @@
+//! Hands bursts of packets to the kernel, and decides what its answers mean.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::slice;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{PoisonError, RwLock};
+
+use crate::errors::Errors;
+use crate::sys::message::{self, Piece, SEND_MAX};
+use crate::sys::option;
+use crate::{Outgoing, SendStats};
+
+/// Most segments in one GSO burst that all kernels take (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
+pub(crate) const GSO_SEGMENTS_MAX: usize = 64;
+/// Most bytes in one GSO burst: the payload of the largest IPv4 datagram.
+const GSO_BYTES_MAX: usize = 65_507;
+/// GSO is given up after so many bursts that were refused as bursts but taken packet by packet.
+const GSO_FAULTS_MAX: u32 = 3;
+/// A packet is offered again so often after an error, because each may have been the socket's pending error, which is
+/// about an earlier packet and cleared by being returned.
+const RETRIES_MAX: u32 = 2;
+
+/// The sending half of a carrier, the same for UDP and raw IP.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    is_v6: bool,
+    /// IPv4 destinations take their IPv6 form: a UDP socket of IPv6, which may be dual-stack. Raw ones never are.
+    mapped: bool,
+    gso: AtomicBool,
+    gso_faults: AtomicU32,
+    /// Locked for writing while fragmentation is on, so that no other packet is sent without its don't-fragment bit.
+    fragmentation: RwLock<()>,
+    packets: AtomicU64,
+    dropped: AtomicU64,
+    calls: AtomicU64,
+}
+
+impl Sender {
+    pub(crate) fn new(is_v6: bool, mapped: bool, gso: bool) -> Self {
+        Self {
+            is_v6,
+            mapped,
+            gso: AtomicBool::new(gso),
+            gso_faults: AtomicU32::new(0),
+            fragmentation: RwLock::new(()),
+            packets: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+            calls: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn gso(&self) -> bool {
+        self.gso.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn stats(&self) -> SendStats {
+        SendStats {
+            packets: self.packets.load(Ordering::Relaxed),
+            dropped: self.dropped.load(Ordering::Relaxed),
+            calls: self.calls.load(Ordering::Relaxed),
+        }
+    }
+
+    /// See [`Carrier::send_batch`](crate::Carrier::send_batch).
+    pub(crate) fn send_batch(
+        &self,
+        fd: BorrowedFd<'_>,
+        errors: &Errors,
+        batch: &mut [Outgoing<'_>],
+    ) -> io::Result<()> {
+        let refused = |piece: &Piece<'_>, errno| {
+            // Raw IPv6 sockets call an IPv4 address an invalid argument.
+            let foreign = self.is_v6 && !self.mapped && piece.destination.is_ipv4();
+            errors.note_refused(fd, piece, if foreign { libc::EAFNOSUPPORT } else { errno });
+        };
+        self.drive(
+            batch,
+            |pieces, fragment| self.offer(fd, pieces, fragment),
+            || errors.note_pending(),
+            refused,
+        )
+    }
+
+    /// Sends the batch by `offer`, which gives pieces of one mode to the kernel and says how many were taken. Calls
+    /// `pending` after an error that may be about an earlier packet, `refused` for a piece that is lost.
+    fn drive<'a>(
+        &self,
+        batch: &mut [Outgoing<'a>],
+        mut offer: impl FnMut(Pieces<'_, 'a>, bool) -> io::Result<usize>,
+        mut pending: impl FnMut(),
+        mut refused: impl FnMut(&Piece<'a>, i32),
+    ) -> io::Result<()> {
+        let mut gso = self.gso();
+        let mut refused_burst = None;
+        let mut retries = 0;
+        loop {
+            let Some((first, fragment)) = Pieces::of(batch, gso).next_with_mode() else { return Ok(()) };
+            let error = match offer(Pieces::of(batch, gso), fragment) {
+                Ok(taken) => {
+                    self.calls.fetch_add(1, Ordering::Relaxed);
+                    take_off(batch, gso, taken, &self.packets);
+                    if let Some(errno) = refused_burst.take() {
+                        self.note_gso_fault(errno);
+                    }
+                    retries = 0;
+                    continue;
+                }
+                Err(error) => error,
+            };
+            let errno = error.raw_os_error().unwrap_or(0);
+            match errno {
+                libc::EINTR => continue,
+                libc::EAGAIN | libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EPIPE => {
+                    return Err(error);
+                }
+                // The device's queue is full (the kernel tells this only to sockets with an error queue). To wait
+                // until the socket can be written would be wrong, for it can. So the packet is lost like one that a
+                // router's full queue drops, and congestion control hears of it in the same way.
+                libc::ENOBUFS | libc::ENOMEM => {}
+                _ if retries < RETRIES_MAX => {
+                    retries += 1;
+                    pending();
+                    continue;
+                }
+                _ if first.segment_size.is_some() => {
+                    // Perhaps only the burst is at fault: the device can't cut it, or the segments are too large.
+                    gso = false;
+                    refused_burst = Some(errno);
+                    retries = 0;
+                    continue;
+                }
+                _ => {
+                    tracing::debug!(%error, destination = %first.destination, source = ?first.source, "packet refused");
+                    refused(&first, errno);
+                }
+            }
+            refused_burst = None;
+            retries = 0;
+            take_off(batch, gso, 1, &self.dropped);
+        }
+    }
+
+    /// Offers pieces of one mode to the kernel; returns how many it took.
+    fn offer(&self, fd: BorrowedFd<'_>, pieces: Pieces<'_, '_>, fragment: bool) -> io::Result<usize> {
+        if !fragment {
+            let _shared = self.fragmentation.read().unwrap_or_else(PoisonError::into_inner);
+            return message::send(fd, pieces, self.mapped);
+        }
+        let _exclusive = self.fragmentation.write().unwrap_or_else(PoisonError::into_inner);
+        option::set_fragmentation(fd, self.is_v6, true)?;
+        let result = message::send(fd, pieces, self.mapped);
+        option::set_fragmentation(fd, self.is_v6, false)?;
+        result
+    }
+
+    /// Packets were taken one by one that had been refused as a burst with `errno`.
+    fn note_gso_fault(&self, errno: i32) {
+        // EIO: the device has no checksum offload, or IPsec is in the way: GSO will never work. EINVAL can have other
+        // reasons. EMSGSIZE is about the size alone.
+        let faults = match errno {
+            libc::EIO => GSO_FAULTS_MAX,
+            libc::EMSGSIZE => return,
+            _ => self.gso_faults.fetch_add(1, Ordering::Relaxed) + 1,
+        };
+        if faults >= GSO_FAULTS_MAX && self.gso.swap(false, Ordering::Relaxed) {
+            tracing::info!(
+                errno,
+                "the system refuses segmentation offload; packets are sent one by one from now on"
+            );
+        }
+    }
+}
+
+/// Cuts bursts into what one call can take, up to the first burst of another mode (with or without fragmentation).
+struct Pieces<'b, 'a> {
+    current: Outgoing<'a>,
+    rest: slice::Iter<'b, Outgoing<'a>>,
+    gso: bool,
+    mode: Option<bool>,
+}
+
+impl<'b, 'a> Pieces<'b, 'a> {
+    fn of(batch: &'b [Outgoing<'a>], gso: bool) -> Self {
+        let nothing = Outgoing::packet(std::net::SocketAddr::from(([0, 0, 0, 0], 0)), &[]);
+        Self { current: nothing, rest: batch.iter(), gso, mode: None }
+    }
+
+    /// The first piece, and whether it is to be fragmented.
+    fn next_with_mode(mut self) -> Option<(Piece<'a>, bool)> {
+        let piece = self.next()?;
+        Some((piece, self.mode.unwrap_or(false)))
+    }
+}
+
+impl<'a> Iterator for Pieces<'_, 'a> {
+    type Item = Piece<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.current.bytes.is_empty() {
+            self.current = *self.rest.next()?;
+        }
+        let Outgoing { destination, source, bytes, segment_size, fragment } = self.current;
+        if *self.mode.get_or_insert(fragment) != fragment {
+            return None;
+        }
+        let size = if segment_size == 0 { bytes.len() } else { segment_size };
+        let segments =
+            if self.gso && !fragment { (GSO_BYTES_MAX / size).clamp(1, GSO_SEGMENTS_MAX) } else { 1 };
+        let (taken, rest) = bytes.split_at_checked(size.saturating_mul(segments)).unwrap_or((bytes, &[]));
+        self.current.bytes = rest;
+        let segment_size = if taken.len() > size { u16::try_from(size).ok() } else { None };
+        Some(Piece { destination, source, bytes: taken, segment_size })
+    }
+}
+
+/// Takes `count` pieces off the front of the batch, and counts their packets.
+fn take_off(batch: &mut [Outgoing<'_>], gso: bool, count: usize, packets: &AtomicU64) {
+    let pieces = Pieces::of(batch, gso).take(count.min(SEND_MAX));
+    let (mut bytes, number) =
+        pieces.fold((0, 0), |(bytes, number), piece| (bytes + piece.bytes.len(), number + piece.packets()));
+    packets.fetch_add(number, Ordering::Relaxed);
+    for outgoing in batch {
+        let part = bytes.min(outgoing.bytes.len());
+        outgoing.bytes = outgoing.bytes.get(part..).unwrap_or_default();
+        bytes -= part;
+        if bytes == 0 {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

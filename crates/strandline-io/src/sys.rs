@@ -1,0 +1,8 @@
+//! The system calls that the standard library lacks. All `unsafe` of the crate is below here.
+
+pub(crate) mod address;
+pub(crate) mod control;
+pub(crate) mod error_queue;
+pub(crate) mod interfaces;
+pub(crate) mod message;
+pub(crate) mod option;

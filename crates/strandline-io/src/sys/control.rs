@@ -1,0 +1,190 @@
+//! Control messages (cmsg): what goes with a datagram beside its bytes and its address.
+#![allow(unsafe_code)]
+
+use std::mem::{offset_of, size_of};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use libc::c_int;
+
+/// Room for a source address (or a destination, when receiving), a segment size, the ECN bits, with their headers.
+pub(crate) const CONTROL_BYTES: usize = 96;
+
+/// A buffer of control messages, aligned as the kernel wants it.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+pub(crate) struct Control<const N: usize> {
+    bytes: [u8; N],
+}
+
+/// Where a control message's payload starts, and where the next message starts after a payload of `len` bytes.
+const fn lengths(len: usize) -> (usize, usize) {
+    // SAFETY: both only compute.
+    unsafe { (libc::CMSG_LEN(len as u32) as usize, libc::CMSG_SPACE(len as u32) as usize) }
+}
+
+const HEADER: usize = lengths(0).0;
+
+impl<const N: usize> Control<N> {
+    pub(crate) const EMPTY: Self = Self { bytes: [0; N] };
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut libc::c_void {
+        self.bytes.as_mut_ptr().cast()
+    }
+
+    /// Writes a message at `at`, and returns where the next one goes.
+    fn put(&mut self, at: usize, level: c_int, kind: c_int, payload: &[u8]) -> usize {
+        let (len, space) = lengths(payload.len());
+        let Some(place) = self.bytes.get_mut(at..at + space) else {
+            debug_assert!(false, "CONTROL_BYTES is too small");
+            return at;
+        };
+        place.fill(0);
+        // cmsg_len is of a different type on other C libraries, but little or big endian bytes of its size everywhere.
+        let mut write = |offset: usize, bytes: &[u8]| {
+            if let Some(field) = place.get_mut(offset..offset + bytes.len()) {
+                field.copy_from_slice(bytes);
+            }
+        };
+        write(offset_of!(libc::cmsghdr, cmsg_len), &(len as CmsgLen).to_ne_bytes());
+        write(offset_of!(libc::cmsghdr, cmsg_level), &level.to_ne_bytes());
+        write(offset_of!(libc::cmsghdr, cmsg_type), &kind.to_ne_bytes());
+        write(HEADER, payload);
+        at + space
+    }
+
+    /// Writes the source address of an outgoing datagram.
+    pub(crate) fn put_source(&mut self, at: usize, source: IpAddr) -> usize {
+        match source.to_canonical() {
+            IpAddr::V4(v4) => {
+                // in_pktinfo: interface index, local address to send from, address in the header (receiving only).
+                let mut payload = [0; size_of::<libc::in_pktinfo>()];
+                if let Some(field) = payload.get_mut(offset_of!(libc::in_pktinfo, ipi_spec_dst)..) {
+                    field.iter_mut().zip(v4.octets()).for_each(|(place, octet)| *place = octet);
+                }
+                self.put(at, libc::IPPROTO_IP, libc::IP_PKTINFO, &payload)
+            }
+            IpAddr::V6(v6) => {
+                // in6_pktinfo: address, interface index.
+                let mut payload = [0; size_of::<libc::in6_pktinfo>()];
+                payload.iter_mut().zip(v6.octets()).for_each(|(place, octet)| *place = octet);
+                self.put(at, libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &payload)
+            }
+        }
+    }
+
+    /// Writes the segment size of an outgoing burst (GSO).
+    pub(crate) fn put_segment_size(&mut self, at: usize, segment_size: u16) -> usize {
+        self.put(at, libc::SOL_UDP, libc::UDP_SEGMENT, &segment_size.to_ne_bytes())
+    }
+
+    /// The messages in the first `len` bytes: level, kind and payload. Ends at the first that makes no sense.
+    pub(crate) fn messages(&self, len: usize) -> Messages<'_> {
+        Messages { rest: self.bytes.get(..len).unwrap_or(&self.bytes) }
+    }
+}
+
+#[cfg(any(target_env = "gnu", target_env = "uclibc"))]
+type CmsgLen = usize;
+#[cfg(not(any(target_env = "gnu", target_env = "uclibc")))]
+type CmsgLen = libc::socklen_t;
+
+/// Iterates over received control messages.
+pub(crate) struct Messages<'a> {
+    rest: &'a [u8],
+}
+
+fn field<const M: usize>(bytes: &[u8], at: usize) -> Option<[u8; M]> {
+    bytes.get(at..at + M)?.try_into().ok()
+}
+
+impl<'a> Iterator for Messages<'a> {
+    type Item = (c_int, c_int, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let len = CmsgLen::from_ne_bytes(field(self.rest, offset_of!(libc::cmsghdr, cmsg_len))?);
+        #[allow(clippy::unnecessary_cast, reason = "another type on other C libraries")]
+        let len = len as usize;
+        let level = c_int::from_ne_bytes(field(self.rest, offset_of!(libc::cmsghdr, cmsg_level))?);
+        let kind = c_int::from_ne_bytes(field(self.rest, offset_of!(libc::cmsghdr, cmsg_type))?);
+        let payload = self.rest.get(HEADER..len)?;
+        self.rest = self.rest.get(lengths(payload.len()).1..).unwrap_or_default();
+        Some((level, kind, payload))
+    }
+}
+
+/// What the kernel told about a received datagram.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ancillary {
+    pub(crate) destination: Option<IpAddr>,
+    pub(crate) ecn: Option<u8>,
+}
+
+impl Ancillary {
+    pub(crate) fn read(messages: Messages<'_>) -> Self {
+        let mut found = Self::default();
+        for (level, kind, payload) in messages {
+            match (level, kind) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                    let octets = field::<4>(payload, offset_of!(libc::in_pktinfo, ipi_addr));
+                    found.destination = octets.map(|octets| Ipv4Addr::from(octets).into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    found.destination =
+                        field::<16>(payload, 0).map(|octets| Ipv6Addr::from(octets).to_canonical());
+                }
+                (libc::IPPROTO_IP, libc::IP_TOS) => found.ecn = payload.first().map(|tos| tos & 0b11),
+                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => {
+                    found.ecn = field(payload, 0).map(|class| (c_int::from_ne_bytes(class) & 0b11) as u8);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn written_messages_are_read_again() {
+        let mut control = Control::<CONTROL_BYTES>::EMPTY;
+        let end = control.put_source(0, "2001:db8::1".parse().unwrap());
+        let end = control.put_segment_size(end, 1452);
+        assert!(end <= CONTROL_BYTES);
+        let found: Vec<_> =
+            control.messages(end).map(|(level, kind, payload)| (level, kind, payload.len())).collect();
+        assert_eq!(
+            found,
+            [(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, 20), (libc::SOL_UDP, libc::UDP_SEGMENT, 2)]
+        );
+        let destination = Ancillary::read(control.messages(end)).destination;
+        assert_eq!(destination, Some("2001:db8::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_mapped_source_is_written_as_ipv4() {
+        let mut control = Control::<CONTROL_BYTES>::EMPTY;
+        let end = control.put_source(0, "::ffff:192.0.2.1".parse().unwrap());
+        let (level, kind, payload) = control.messages(end).next().unwrap();
+        assert_eq!(
+            (level, kind, payload),
+            (libc::IPPROTO_IP, libc::IP_PKTINFO, &[0, 0, 0, 0, 192, 0, 2, 1, 0, 0, 0, 0][..])
+        );
+    }
+
+    #[test]
+    fn broken_messages_end_the_iteration() {
+        let mut control = Control::<CONTROL_BYTES>::EMPTY;
+        let end = control.put_segment_size(0, 7);
+        for len in 0..end {
+            assert!(control.messages(len).count() <= 1);
+        }
+        // A length shorter than the header, and one beyond the end.
+        for len in [1_u8, 200] {
+            control.bytes[offset_of!(libc::cmsghdr, cmsg_len)] = len;
+            assert_eq!(control.messages(end).count(), 0);
+        }
+    }
+}

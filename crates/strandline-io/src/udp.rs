@@ -1,0 +1,216 @@
+//! SCTP packets in UDP datagrams (RFC 6951).
+
+use std::io::{self, IoSliceMut};
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use quinn_udp::{RecvMeta, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::batch::{RECV_MAX, Received};
+use crate::errors::Errors;
+use crate::filter;
+use crate::send::{GSO_SEGMENTS_MAX, Sender};
+use crate::sys::option;
+use crate::{Carrier, IcmpReport, OpenError, Outgoing, RecvBatch, SendStats};
+
+/// The port registered for SCTP in UDP (`sctp-tunneling`, RFC 6951 section 7).
+pub const UDP_PORT: u16 = 9899;
+
+/// Errors in a row that are taken for errors about earlier packets before the receiving socket is given up.
+const PENDING_ERRORS_MAX: usize = 64;
+
+/// How a [`UdpCarrier`] is opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UdpOptions {
+    /// Lets several sockets, of processes of the same user, bind to the same address and port and share what arrives
+    /// (`SO_REUSEPORT`). Default: false.
+    pub reuse_port: bool,
+    /// A socket bound to `::` does not take IPv4 as well. Default: false.
+    pub only_v6: bool,
+    /// Sends bursts as one large buffer that is cut late (GSO). Default: true.
+    pub segmentation: bool,
+    /// Receives trains of datagrams as one large buffer (GRO). Default: true.
+    pub coalescing: bool,
+    /// Bytes of the socket's receive buffer. Default: 4 MiB; without privilege `net.core.rmem_max` limits it.
+    pub receive_buffer_bytes: usize,
+    /// Bytes of the socket's send buffer. Default: 2 MiB; without privilege `net.core.wmem_max` limits it.
+    pub send_buffer_bytes: usize,
+}
+
+impl Default for UdpOptions {
+    fn default() -> Self {
+        Self {
+            reuse_port: false,
+            only_v6: false,
+            segmentation: true,
+            coalescing: true,
+            receive_buffer_bytes: 4 << 20,
+            send_buffer_bytes: 2 << 20,
+        }
+    }
+}
+
+/// A UDP socket that carries SCTP packets, one in each datagram (RFC 6951 section 5).
+///
+/// Bound to `[::]`, it carries IPv4 as well, unless told otherwise; IPv4 addresses are always given as such.
+#[derive(Debug)]
+pub struct UdpCarrier {
+    socket: Socket,
+    local_addr: SocketAddr,
+    // Receives (recvmmsg, GRO, packet info) and sets the socket up. Sending is our own: quinn-udp gives up GSO for good
+    // at the first EINVAL, and a source address that was taken from the host is enough for one.
+    state: UdpSocketState,
+    sender: Sender,
+    errors: Errors,
+}
+
+impl UdpCarrier {
+    /// Opens a socket at `address`; the registered port is [`UDP_PORT`], and port 0 takes any that is free.
+    ///
+    /// # Errors
+    ///
+    /// The address is in use or none of this host's, IPv6 is off, or the system refuses otherwise.
+    pub fn bind(address: SocketAddr, options: &UdpOptions) -> Result<Self, OpenError> {
+        let is_v6 = address.is_ipv6();
+        let domain = if is_v6 { Domain::IPV6 } else { Domain::IPV4 };
+        let socket = Socket::new(domain, Type::DGRAM.nonblocking(), Some(Protocol::UDP))
+            .map_err(|error| OpenError::of_socket(error, false))?;
+        if is_v6 {
+            socket.set_only_v6(options.only_v6).map_err(OpenError::of_option)?;
+        }
+        let fd = socket.as_fd();
+        if options.reuse_port {
+            option::set_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).map_err(OpenError::of_option)?;
+        }
+        option::enlarge_buffers(fd, options.receive_buffer_bytes, options.send_buffer_bytes);
+        let state = set_up(&socket, options).map_err(OpenError::of_option)?;
+        socket.bind(&address.into()).map_err(|error| OpenError::of_bind(error, address))?;
+        let local_addr = socket.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(address);
+        let gso = options.segmentation && state.max_gso_segments() > 1;
+        let sender = Sender::new(is_v6, is_v6, gso);
+        Ok(Self { socket, local_addr, state, sender, errors: Errors::new(true) })
+    }
+}
+
+impl UdpCarrier {
+    /// Steers what arrives at a group of sockets that share their address and port ([`UdpOptions::reuse_port`]) by the
+    /// verification tag: a packet goes to the socket whose place in the group, in the order of binding and from 0, is
+    /// `(tag >> shift) & mask`. Packets without a tag (INIT), and those that name a place that the group doesn't have,
+    /// are spread by a hash of addresses and ports. It is set once for the whole group.
+    ///
+    /// A train of datagrams (GRO) is steered as a whole by its first one. If a peer has associations in several places,
+    /// a train can hold packets of others, which have to be handed over.
+    ///
+    /// # Errors
+    ///
+    /// What the system says, for example if the socket was bound without [`UdpOptions::reuse_port`].
+    pub fn steer_by_tag(&self, shift: u32, mask: u32) -> io::Result<()> {
+        if shift > 31 {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        filter::attach_steering(self.as_fd(), shift, mask)
+    }
+}
+
+/// Sets the socket up for GRO, packet info, path MTU discovery and the error queue, before it is bound: datagrams that
+/// arrive earlier would come without their destination.
+fn set_up(socket: &Socket, options: &UdpOptions) -> io::Result<UdpSocketState> {
+    let state = UdpSocketState::new(UdpSockRef::from(socket))?;
+    let fd = socket.as_fd();
+    // The time of arrival, which quinn-udp asks for, would cost a clock reading for each packet of the host.
+    option::set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)?;
+    if !options.coalescing && state.gro_segments() > 1 {
+        option::set_int(fd, libc::SOL_UDP, libc::UDP_GRO, 0)?;
+    }
+    option::enable_error_queue(fd, socket.domain()? == Domain::IPV6)?;
+    Ok(state)
+}
+
+impl AsFd for UdpCarrier {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Carrier for UdpCarrier {
+    fn recv(&self, batch: &mut RecvBatch) -> io::Result<usize> {
+        batch.clear();
+        let mut metas = [RecvMeta::default(); RECV_MAX];
+        let received = {
+            let (mut buffers, slots) = batch.parts();
+            let count = slots.len();
+            let mut slices: [IoSliceMut<'_>; RECV_MAX] =
+                std::array::from_fn(|_| IoSliceMut::new(buffers.next().unwrap_or_default()));
+            let slices = slices.get_mut(..count).unwrap_or_default();
+            self.recv_past_errors(slices, &mut metas)?
+        };
+        for (slot, meta) in batch.slots().iter_mut().zip(&metas).take(received) {
+            slot.start = 0;
+            slot.meta = Received {
+                source: SocketAddr::new(meta.addr.ip().to_canonical(), meta.addr.port()),
+                destination: meta.dst_ip.map(|ip| ip.to_canonical()),
+                len: meta.len,
+                stride: meta.stride,
+                ecn: Some(meta.ecn.map_or(0, |ecn| ecn as u8)),
+            };
+            if let (SocketAddr::V6(source), SocketAddr::V6(from)) = (&mut slot.meta.source, meta.addr) {
+                source.set_scope_id(from.scope_id());
+            }
+        }
+        batch.set_filled(received);
+        Ok(received)
+    }
+
+    fn send_batch(&self, batch: &mut [Outgoing<'_>]) -> io::Result<()> {
+        self.sender.send_batch(self.as_fd(), &self.errors, batch)
+    }
+
+    fn poll_errors(&self, report: &mut dyn FnMut(IcmpReport<'_>)) -> usize {
+        self.errors.poll(self.as_fd(), report)
+    }
+
+    fn errors_pending(&self) -> bool {
+        self.errors.pending()
+    }
+
+    fn segments_max(&self) -> usize {
+        if self.sender.gso() { GSO_SEGMENTS_MAX } else { 1 }
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        self.local_addr
+    }
+
+    fn is_raw(&self) -> bool {
+        false
+    }
+
+    fn send_stats(&self) -> SendStats {
+        self.sender.stats()
+    }
+}
+
+impl UdpCarrier {
+    /// Receives, and passes over the socket's pending errors, which are about packets that were sent.
+    fn recv_past_errors(&self, slices: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
+        let mut passed = 0;
+        loop {
+            match self.state.recv(UdpSockRef::from(&self.socket), slices, metas) {
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock && passed < PENDING_ERRORS_MAX => {
+                    if is_fatal(&error) {
+                        return Err(error);
+                    }
+                    self.errors.note_pending();
+                    passed += 1;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// Whether a receiving socket can't be used any more.
+pub(crate) fn is_fatal(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EBADF | libc::ENOTSOCK | libc::EFAULT | libc::EINVAL))
+}

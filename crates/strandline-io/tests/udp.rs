@@ -1,0 +1,360 @@
+//! UDP encapsulation over real sockets.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+
+use common::{Namespace, assert_silent, receive, wait_readable, wait_report};
+use strandline_io::{Carrier, IcmpKind, OpenError, Outgoing, RecvBatch, SendStats, UdpCarrier, UdpOptions};
+
+fn bind(address: &str) -> UdpCarrier {
+    UdpCarrier::bind(address.parse().unwrap(), &UdpOptions::default()).unwrap()
+}
+
+/// Packets that differ, of `size` bytes each.
+fn burst(count: usize, size: usize) -> Vec<u8> {
+    (0..count).flat_map(|index| vec![index as u8; size]).collect()
+}
+
+fn exchange(left: &str, right: &str) {
+    let (left, right) = (bind(left), bind(right));
+    left.send(&mut Outgoing::packet(right.local_addr(), b"there")).unwrap();
+    let (meta, packet) = receive(&right, 1).remove(0);
+    assert_eq!(packet, b"there");
+    assert_eq!((meta.source, meta.destination), (left.local_addr(), Some(right.local_addr().ip())));
+    assert_eq!(meta.ecn, Some(0));
+    right.send(&mut Outgoing::packet(meta.source, b"and back")).unwrap();
+    assert_eq!(receive(&left, 1)[0].1, b"and back");
+}
+
+#[test]
+fn packets_go_both_ways_on_ipv4() {
+    exchange("127.0.0.1:0", "127.0.0.1:0");
+}
+
+#[test]
+fn packets_go_both_ways_on_ipv6() {
+    exchange("[::1]:0", "[::1]:0");
+}
+
+#[test]
+fn nothing_to_receive_is_would_block() {
+    let mut batch = RecvBatch::new(4);
+    let error = bind("127.0.0.1:0").recv(&mut batch).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    assert!(batch.is_empty());
+}
+
+#[test]
+fn a_dual_stack_socket_gives_ipv4_addresses_as_ipv4() {
+    let dual = bind("[::]:0");
+    let v4 = bind("127.0.0.1:0");
+    let port = dual.local_addr().port();
+    v4.send(&mut Outgoing::packet(SocketAddr::from(([127, 0, 0, 1], port)), b"to dual")).unwrap();
+    let (meta, _) = receive(&dual, 1).remove(0);
+    assert_eq!((meta.source, meta.destination), (v4.local_addr(), Some(IpAddr::from([127, 0, 0, 1]))));
+    let answer = Outgoing { source: meta.destination, ..Outgoing::packet(meta.source, b"from dual") };
+    dual.send(&mut { answer }).unwrap();
+    assert_eq!(receive(&v4, 1)[0].0.source, SocketAddr::from(([127, 0, 0, 1], port)));
+    // And ICMP errors likewise.
+    let nobody = bind("127.0.0.1:0").local_addr();
+    dual.send(&mut Outgoing::packet(nobody, b"who is there")).unwrap();
+    let report = wait_report(&dual, |_| true);
+    assert_eq!(report, (nobody, IcmpKind::ProtocolUnreachable, b"who is there".to_vec()));
+}
+
+#[test]
+fn an_ipv6_only_socket_leaves_ipv4_to_others() {
+    let options = UdpOptions { only_v6: true, ..UdpOptions::default() };
+    let v6 = UdpCarrier::bind("[::]:0".parse().unwrap(), &options).unwrap();
+    let port = v6.local_addr().port();
+    let v4 = UdpCarrier::bind(SocketAddr::from(([0, 0, 0, 0], port)), &UdpOptions::default()).unwrap();
+    v4.send(&mut Outgoing::packet(SocketAddr::from(([127, 0, 0, 1], port)), b"v4")).unwrap();
+    assert_eq!(receive(&v4, 1)[0].1, b"v4");
+    assert_silent(&v6);
+}
+
+#[test]
+fn the_source_address_can_be_chosen() {
+    let (any, peer) = (bind("0.0.0.0:0"), bind("127.0.0.1:0"));
+    let source = Some(IpAddr::from([127, 0, 0, 42]));
+    any.send(&mut Outgoing { source, ..Outgoing::packet(peer.local_addr(), b"from 42") }).unwrap();
+    assert_eq!(receive(&peer, 1)[0].0.source, SocketAddr::from(([127, 0, 0, 42], any.local_addr().port())));
+}
+
+fn burst_arrives_as_train(address: &str) {
+    let (left, right) = (bind(address), bind(address));
+    assert_eq!(left.segments_max(), 64, "the tests need a kernel with UDP GSO (Linux 4.18 or later)");
+    let bytes = [burst(40, 1_452), vec![40; 100]].concat();
+    left.send(&mut Outgoing::burst(right.local_addr(), &bytes, 1_452)).unwrap();
+    assert_eq!(left.send_stats(), SendStats { packets: 41, dropped: 0, calls: 1 });
+
+    assert!(wait_readable(&right, common::PATIENCE_MS));
+    let mut batch = RecvBatch::new(4);
+    assert_eq!(right.recv(&mut batch).unwrap(), 1, "the burst arrives in one buffer");
+    let (meta, _) = batch.iter().next().unwrap();
+    assert_eq!((meta.len, meta.stride), (bytes.len(), 1_452));
+    let packets: Vec<_> = batch.packets().map(|(_, packet)| packet.to_vec()).collect();
+    let sent: Vec<_> = bytes.chunks(1_452).map(<[u8]>::to_vec).collect();
+    assert_eq!(packets, sent);
+}
+
+#[test]
+fn a_burst_arrives_as_one_train_on_ipv4() {
+    burst_arrives_as_train("127.0.0.1:0");
+}
+
+#[test]
+fn a_burst_arrives_as_one_train_on_ipv6() {
+    burst_arrives_as_train("[::1]:0");
+}
+
+#[test]
+fn bursts_beyond_every_limit_arrive_whole() {
+    let (left, right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let bytes = burst(150, 1_452);
+    let mut outgoing = Outgoing::burst(right.local_addr(), &bytes, 1_452);
+    left.send(&mut outgoing).unwrap();
+    assert!(outgoing.bytes.is_empty());
+    let packets: Vec<_> = receive(&right, 150).into_iter().map(|(_, packet)| packet).collect();
+    assert_eq!(packets.concat(), bytes);
+}
+
+#[test]
+fn without_gso_and_gro_packets_go_and_come_one_by_one() {
+    let options = UdpOptions { segmentation: false, coalescing: false, ..UdpOptions::default() };
+    let open = || UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let (left, right) = (open(), open());
+    assert_eq!(left.segments_max(), 1);
+    let bytes = burst(10, 500);
+    left.send(&mut Outgoing::burst(right.local_addr(), &bytes, 500)).unwrap();
+    assert_eq!(left.send_stats(), SendStats { packets: 10, dropped: 0, calls: 1 });
+    let packets = receive(&right, 10);
+    assert!(
+        packets.iter().all(|(meta, packet)| meta.len == 500 && meta.stride == 500 && packet.len() == 500)
+    );
+    // A burst that the sender cut late is cut for a receiver that wants single datagrams.
+    let gso = bind("127.0.0.1:0");
+    gso.send(&mut Outgoing::burst(right.local_addr(), &bytes, 500)).unwrap();
+    assert_eq!(gso.send_stats().calls, 1);
+    assert_eq!(receive(&right, 10).len(), 10);
+}
+
+#[test]
+fn a_batch_goes_to_many_destinations_in_one_call() {
+    let left = bind("127.0.0.1:0");
+    let peers: Vec<_> = (0..5).map(|_| bind("127.0.0.1:0")).collect();
+    let bytes = burst(3, 100);
+    let mut batch: Vec<_> =
+        peers.iter().map(|peer| Outgoing::burst(peer.local_addr(), &bytes, 100)).collect();
+    left.send_batch(&mut batch).unwrap();
+    assert!(batch.iter().all(|outgoing| outgoing.bytes.is_empty()));
+    assert_eq!(left.send_stats(), SendStats { packets: 15, dropped: 0, calls: 1 });
+    for peer in &peers {
+        assert_eq!(receive(peer, 3).len(), 3);
+    }
+}
+
+#[test]
+fn a_full_send_buffer_is_would_block_and_nothing_is_sent_twice() {
+    let (left, right) = Namespace::pair();
+    // A slow queue, so that the send buffer fills.
+    left.exec("tc qdisc add dev v0 root tbf rate 8mbit burst 20kb limit 10mb");
+    let options = UdpOptions { send_buffer_bytes: 20_000, segmentation: false, ..UdpOptions::default() };
+    let sender = left.enter(|| UdpCarrier::bind("10.77.0.1:0".parse().unwrap(), &options)).unwrap();
+    let receiver = right.enter(|| bind("10.77.0.2:0"));
+    let bytes: Vec<u8> = (0..200_u8).flat_map(|index| vec![index; 1_000]).collect();
+    let mut outgoing = Outgoing::burst(receiver.local_addr(), &bytes, 1_000);
+    let mut blocked = 0;
+    while let Err(error) = sender.send(&mut outgoing) {
+        assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+        blocked += 1;
+        assert!(common::wait(&sender, libc::POLLOUT, common::PATIENCE_MS));
+    }
+    assert!(blocked > 0, "the buffer never filled");
+    let packets: Vec<_> = receive(&receiver, 200).into_iter().map(|(_, packet)| packet).collect();
+    assert_eq!(packets.concat(), bytes);
+    assert_silent(&receiver);
+}
+
+#[test]
+fn a_closed_port_is_reported_and_does_not_disturb_others() {
+    let (left, right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
+    let nobody = bind("127.0.0.1:0").local_addr();
+    left.send(&mut Outgoing::packet(nobody, b"anybody there? ")).unwrap();
+    // The pending error must fail neither a send to somebody else nor a receive.
+    left.send(&mut Outgoing::packet(right.local_addr(), b"hello")).unwrap();
+    assert_eq!(receive(&right, 1)[0].1, b"hello");
+    left.send(&mut Outgoing::packet(nobody, b"anybody there? ")).unwrap();
+    let error = left.recv(&mut RecvBatch::new(1)).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
+    assert!(left.errors_pending());
+    let report = wait_report(&left, |_| true);
+    assert_eq!(report, (nobody, IcmpKind::ProtocolUnreachable, b"anybody there? ".to_vec()));
+    assert_eq!(left.poll_errors(&mut |_| ()), 0);
+    assert!(!left.errors_pending());
+    assert_eq!(left.send_stats(), SendStats { packets: 3, dropped: 0, calls: 3 });
+}
+
+#[test]
+fn a_packet_larger_than_the_interface_is_reported_with_its_mtu() {
+    for (local, remote, overhead) in [("10.77.0.1:0", "10.77.0.2:0", 28), ("[fd77::1]:0", "[fd77::2]:0", 48)]
+    {
+        let (left, right) = Namespace::pair();
+        left.ip("link set v0 mtu 1400");
+        let (sender, receiver) = (left.enter(|| bind(local)), right.enter(|| bind(remote)));
+        let to = receiver.local_addr();
+        assert_eq!(sender.overhead(to.ip()), overhead);
+        let bytes = burst(3, 1_400 - overhead + 4);
+        sender.send(&mut Outgoing::packet(to, &bytes[..bytes.len() / 3])).unwrap();
+        let (destination, kind, quoted) = wait_report(&sender, |_| true);
+        assert_eq!((destination, kind), (to, IcmpKind::PacketTooBig { mtu: 1_400 }));
+        assert_eq!(quoted, bytes[..quoted.len()]);
+        assert!(quoted.len() >= 20);
+        // The same as a burst: reported once, and GSO stays on.
+        sender.send(&mut Outgoing::burst(to, &bytes, bytes.len() / 3)).unwrap();
+        assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::PacketTooBig { mtu: 1_400 });
+        assert_eq!(sender.send_stats().dropped, 4);
+        assert_eq!(sender.segments_max(), 64);
+        // What fits goes through, as single packets and as a burst.
+        let fitting = burst(3, 1_400 - overhead);
+        sender.send(&mut Outgoing::burst(to, &fitting, 1_400 - overhead)).unwrap();
+        assert_eq!(receive(&receiver, 3).len(), 3);
+        // And with permission IP cuts the large one, while the next one again may not be.
+        let first = &bytes[..bytes.len() / 3];
+        let mut batch =
+            [Outgoing { fragment: true, ..Outgoing::packet(to, first) }, Outgoing::packet(to, first)];
+        sender.send_batch(&mut batch).unwrap();
+        assert_eq!(receive(&receiver, 1)[0].1, first);
+        assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::PacketTooBig { mtu: 1_400 });
+        assert_silent(&receiver);
+    }
+}
+
+#[test]
+fn a_small_mtu_behind_a_router_is_reported() {
+    let (left, router) = Namespace::pair();
+    let right = Namespace::new();
+    router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+    common::run(&format!("ip link add v1 netns {} type veth peer name v1 netns {}", router.name, right.name));
+    for (namespace, host) in [(&router, 1), (&right, 2)] {
+        namespace.ip(&format!("addr add 10.78.0.{host}/24 dev v1"));
+        namespace.ip(&format!("addr add fd78::{host}/64 dev v1 nodad"));
+        namespace.ip("link set v1 mtu 1300 up");
+    }
+    left.ip("route add default via 10.77.0.2");
+    left.ip("-6 route add default via fd77::2");
+    right.ip("route add default via 10.78.0.1");
+    right.ip("-6 route add default via fd78::1");
+    for (local, remote, overhead) in [("0.0.0.0:0", "10.78.0.2:9899", 28), ("[::]:0", "[fd78::2]:9899", 48)] {
+        let (sender, receiver) = (left.enter(|| bind(local)), right.enter(|| bind(remote)));
+        let to: SocketAddr = remote.parse().unwrap();
+        let large = burst(1, 1_400);
+        sender.send(&mut Outgoing::packet(to, &large)).unwrap();
+        let (destination, kind, quoted) = wait_report(&sender, |_| true);
+        assert_eq!((destination, kind), (to, IcmpKind::PacketTooBig { mtu: 1_300 }));
+        assert!(quoted.len() >= 20 && quoted == large[..quoted.len()]);
+        // The kernel has learned it, but must not refuse a probe of this size: the path may have changed.
+        sender.send(&mut Outgoing::packet(to, &large)).unwrap();
+        assert_eq!(sender.send_stats(), SendStats { packets: 2, dropped: 0, calls: 2 });
+        assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::PacketTooBig { mtu: 1_300 });
+        let fitting = burst(4, 1_300 - overhead);
+        sender.send(&mut Outgoing::burst(to, &fitting, 1_300 - overhead)).unwrap();
+        assert_eq!(receive(&receiver, 4).len(), 4);
+        sender.send(&mut Outgoing { fragment: true, ..Outgoing::packet(to, &large) }).unwrap();
+        assert_eq!(receive(&receiver, 1)[0].1, large);
+    }
+}
+
+#[test]
+fn unreachable_destinations_are_reported_and_the_rest_of_the_batch_is_sent() {
+    let (left, right) = Namespace::pair();
+    let (sender, receiver) = (left.enter(|| bind("0.0.0.0:0")), right.enter(|| bind("10.77.0.2:0")));
+    let nowhere: SocketAddr = "192.0.2.1:9899".parse().unwrap();
+    let other_family: SocketAddr = "[fd77::2]:9899".parse().unwrap();
+    let mut batch = [nowhere, other_family, receiver.local_addr()].map(|to| Outgoing::packet(to, b"packet"));
+    sender.send_batch(&mut batch).unwrap();
+    assert_eq!(receive(&receiver, 1)[0].1, b"packet");
+    let mut reports = Vec::new();
+    sender.poll_errors(&mut |report| reports.push((report.destination, report.kind)));
+    assert_eq!(reports, [nowhere, other_family].map(|to| (to, IcmpKind::HostUnreachable)));
+    assert_eq!(sender.send_stats(), SendStats { packets: 1, dropped: 2, calls: 1 });
+}
+
+#[test]
+fn a_source_address_that_is_gone_loses_the_packet_but_not_gso() {
+    let (left, right) = (bind("0.0.0.0:0"), bind("127.0.0.1:0"));
+    let bytes = burst(10, 1_000);
+    let source = Some(IpAddr::from([192, 0, 2, 1]));
+    for _ in 0..5 {
+        left.send(&mut Outgoing { source, ..Outgoing::burst(right.local_addr(), &bytes, 1_000) }).unwrap();
+    }
+    assert_eq!(left.send_stats(), SendStats { packets: 0, dropped: 50, calls: 0 });
+    assert_eq!(left.segments_max(), 64);
+    left.send(&mut Outgoing::burst(right.local_addr(), &bytes, 1_000)).unwrap();
+    assert_eq!(left.send_stats().calls, 1);
+}
+
+#[test]
+fn opening_errors_name_the_reason() {
+    let taken = bind("127.0.0.1:0").local_addr();
+    let holder = UdpCarrier::bind(taken, &UdpOptions::default()).unwrap();
+    let open = |address: SocketAddr| UdpCarrier::bind(address, &UdpOptions::default()).unwrap_err();
+    let error = open(holder.local_addr());
+    assert!(matches!(error, OpenError::AddressInUse { address } if address == taken), "{error}");
+    let error = open("192.0.2.1:0".parse().unwrap());
+    assert!(matches!(error, OpenError::AddressNotAvailable { .. }), "{error}");
+    let namespace = Namespace::new();
+    namespace.exec("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+    let error = namespace.enter(|| open("[::1]:0".parse().unwrap()));
+    assert!(matches!(error, OpenError::Ipv6Disabled { .. }), "{error}");
+}
+
+#[test]
+fn a_port_can_be_shared_only_by_agreement() {
+    let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+    let first = UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let second = UdpCarrier::bind(first.local_addr(), &options).unwrap();
+    let error = UdpCarrier::bind(first.local_addr(), &UdpOptions::default()).unwrap_err();
+    assert!(matches!(error, OpenError::AddressInUse { .. }), "{error}");
+    // Each datagram goes to exactly one of them.
+    let senders: Vec<_> = (0..32).map(|_| bind("127.0.0.1:0")).collect();
+    for sender in &senders {
+        sender.send(&mut Outgoing::packet(first.local_addr(), b"one")).unwrap();
+    }
+    let mut sources = BTreeSet::new();
+    let mut batch = RecvBatch::new(32);
+    for carrier in [&first, &second] {
+        while carrier.recv(&mut batch).is_ok() {
+            sources.extend(batch.packets().map(|(meta, _)| meta.source));
+        }
+    }
+    assert_eq!(sources, senders.iter().map(Carrier::local_addr).collect());
+}
+
+#[test]
+fn a_group_of_sockets_is_steered_by_the_verification_tag() {
+    let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+    let first = UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
+    let address = first.local_addr();
+    let more = (0..3).map(|_| UdpCarrier::bind(address, &options).unwrap());
+    let group: Vec<_> = std::iter::once(first).chain(more).collect();
+    group[0].steer_by_tag(24, 0b11).unwrap();
+    let sender = bind("127.0.0.1:0");
+    for tag in 1..=64_u32 {
+        let bytes = [&[0, 7, 0, 7][..], &(tag << 24 | tag).to_be_bytes(), &[0; 4]].concat();
+        sender.send(&mut Outgoing::packet(address, &bytes)).unwrap();
+    }
+    for (place, carrier) in group.iter().enumerate() {
+        let packets = receive(carrier, 16);
+        assert!(packets.iter().all(|(_, packet)| usize::from(packet[4] & 0b11) == place));
+        assert_silent(carrier);
+    }
+    // INIT, which has no tag, comes to one of them.
+    sender.send(&mut Outgoing::packet(address, &[0; 20])).unwrap();
+    let mut batch = RecvBatch::new(1);
+    assert_eq!(group.iter().filter(|carrier| carrier.recv(&mut batch).is_ok()).count(), 1);
+    assert!(bind("127.0.0.1:0").steer_by_tag(32, 1).is_err());
+}

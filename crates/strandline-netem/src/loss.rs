@@ -1,0 +1,102 @@
+//! Which packets a link loses.
+
+use crate::random::Random;
+
+/// A model of loss. Probabilities are from 0 to 1; what is outside counts as the nearer bound.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Loss {
+    /// None is lost.
+    #[default]
+    None,
+    /// Every n-th packet: the n-th, the 2n-th and so on. 0 loses none.
+    EveryNth(u32),
+    /// Each packet on its own with this probability.
+    Random(f64),
+    /// Gilbert-Elliott: the link alternates between a good and a bad state, both of geometric length.
+    Bursts {
+        /// Mean length of the good state in packets, at least 1.
+        good_packets_mean: f64,
+        /// Mean length of the bad state in packets, at least 1.
+        bad_packets_mean: f64,
+        /// Probability that a packet is lost in the good state.
+        good_loss: f64,
+        /// Probability that a packet is lost in the bad state.
+        bad_loss: f64,
+    },
+}
+
+impl Loss {
+    /// Bursts in which every packet is lost, none between them: the simple Gilbert model.
+    ///
+    /// ```
+    /// use strandline_netem::Loss;
+    /// // On average 4 packets in a row are lost, after 96 in a row that were not: 4 % in all.
+    /// assert!((Loss::bursts(96.0, 4.0).mean() - 0.04).abs() < 1e-9);
+    /// ```
+    #[must_use]
+    pub fn bursts(good_packets_mean: f64, bad_packets_mean: f64) -> Self {
+        Self::Bursts { good_packets_mean, bad_packets_mean, good_loss: 0.0, bad_loss: 1.0 }
+    }
+
+    /// The fraction of packets lost in the long run.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        match *self {
+            Self::None | Self::EveryNth(0) => 0.0,
+            Self::EveryNth(n) => 1.0 / f64::from(n),
+            Self::Random(probability) => probability.clamp(0.0, 1.0),
+            Self::Bursts { good_packets_mean, bad_packets_mean, good_loss, bad_loss } => {
+                let (good, bad) = (good_packets_mean.max(1.0), bad_packets_mean.max(1.0));
+                (good * good_loss.clamp(0.0, 1.0) + bad * bad_loss.clamp(0.0, 1.0)) / (good + bad)
+            }
+        }
+    }
+}
+
+/// The model's state: what the next packet's fate depends on. It has a random source of its own, so that the same
+/// packets are lost whatever the other parameters are.
+#[derive(Debug, Clone)]
+pub(crate) struct LossState {
+    random: Random,
+    counted: u32,
+    bad: bool,
+}
+
+impl LossState {
+    pub(crate) fn new(random: Random) -> Self {
+        Self { random, counted: 0, bad: false }
+    }
+
+    /// Forgets the count and the state of the bursts; the random source goes on.
+    pub(crate) fn reset(&mut self) {
+        self.counted = 0;
+        self.bad = false;
+    }
+
+    /// Decides about the next packet.
+    pub(crate) fn takes(&mut self, loss: &Loss) -> bool {
+        match *loss {
+            Loss::None | Loss::EveryNth(0) => false,
+            Loss::EveryNth(n) => {
+                self.counted += 1;
+                let lost = self.counted >= n;
+                if lost {
+                    self.counted = 0;
+                }
+                lost
+            }
+            Loss::Random(probability) => self.random.chance(probability),
+            Loss::Bursts { good_packets_mean, bad_packets_mean, good_loss, bad_loss } => {
+                let (lost, mean) = if self.bad {
+                    (self.random.chance(bad_loss), bad_packets_mean)
+                } else {
+                    (self.random.chance(good_loss), good_packets_mean)
+                };
+                if self.random.chance(1.0 / mean.max(1.0)) {
+                    self.bad = !self.bad;
+                }
+                lost
+            }
+        }
+    }
+}

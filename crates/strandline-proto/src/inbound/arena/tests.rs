@@ -1,0 +1,93 @@
+use bytes::{Bytes, BytesMut};
+
+use super::*;
+
+#[test]
+fn fragments_in_order_are_joined_where_they_are() {
+    let mut arena = Arena::new();
+    let mut message = arena.copy(&[1; 1000]);
+    let at = message.as_ptr();
+    for part in 2..20 {
+        arena.append(&mut message, &[part; 1000]);
+    }
+    assert_eq!(message.as_ptr(), at, "nothing moved");
+    assert_eq!(message.len(), 19_000);
+    assert!(message.chunks(1000).zip(1..).all(|(chunk, part)| chunk.iter().all(|&byte| byte == part)));
+}
+
+#[test]
+fn messages_under_assembly_side_by_side_keep_their_bytes() {
+    let mut arena = Arena::new();
+    let mut messages: Vec<BytesMut> = vec![BytesMut::new(); 5];
+    for round in 0..200_u8 {
+        for (number, message) in messages.iter_mut().enumerate() {
+            arena.append(message, &[round ^ number as u8; 700]);
+        }
+    }
+    for (number, message) in messages.iter().enumerate() {
+        assert_eq!(message.len(), 200 * 700);
+        for (round, chunk) in message.chunks(700).enumerate() {
+            assert!(chunk.iter().all(|&byte| byte == round as u8 ^ number as u8));
+        }
+    }
+}
+
+/// How often a message of many fragments moves grows with the logarithm of its length.
+#[test]
+fn a_message_moves_rarely() {
+    let mut arena = Arena::new();
+    let mut message = BytesMut::new();
+    let mut moves = 0;
+    for _ in 0..10_000 {
+        let before = message.as_ptr();
+        arena.append(&mut message, &[0; 1000]);
+        drop(arena.copy(b"another association's"));
+        moves += u32::from(message.as_ptr() != before);
+    }
+    assert!(moves < 20, "{moves}");
+}
+
+#[test]
+fn blocks_go_round_while_messages_are_dropped() {
+    let mut arena = Arena::new();
+    let mut held: VecDeque<Bytes> = VecDeque::new();
+    for _ in 0..10_000 {
+        held.push_back(arena.copy(&[7; 1400]).freeze());
+        if held.len() > 100 {
+            held.pop_front();
+        }
+    }
+    assert!(arena.heap_bytes() <= 5 * BLOCK_SIZE, "{}", arena.heap_bytes());
+    drop(held);
+    arena.release_idle();
+    assert_eq!(arena.heap_bytes(), 0);
+    assert_eq!(&arena.copy(b"again")[..], b"again");
+}
+
+#[test]
+fn only_so_many_blocks_are_kept() {
+    let mut arena = Arena::new();
+    let held: Vec<Bytes> = (0..2000).map(|_| arena.copy(&[7; 1400]).freeze()).collect();
+    assert!(arena.heap_bytes() <= (RETIRED_MAX + 2) * BLOCK_SIZE);
+    assert!(held.iter().all(|bytes| bytes[..] == [7; 1400]));
+}
+
+#[test]
+fn long_payloads_have_their_own_allocation() {
+    let mut arena = Arena::new();
+    let long = arena.copy(&[1; COPY_MAX + 1]);
+    assert_eq!(arena.heap_bytes(), 0);
+    assert_eq!(long.capacity(), COPY_MAX + 1);
+}
+
+#[test]
+fn buffers_have_the_room_asked_for() {
+    let mut arena = Arena::new();
+    for capacity in [1, 1000, ASSEMBLY_MAX, ASSEMBLY_MAX + 1, 10 * BLOCK_SIZE] {
+        let mut buffer = arena.buffer(capacity);
+        assert!(buffer.is_empty() && buffer.capacity() >= capacity);
+        let at = buffer.as_ptr();
+        buffer.extend_from_slice(&vec![1; capacity]);
+        assert_eq!(buffer.as_ptr(), at);
+    }
+}

@@ -1,0 +1,106 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::*;
+
+const BYTES: [u8; 256] = {
+    let mut bytes = [0; 256];
+    let mut place = 0;
+    while place < 256 {
+        bytes[place] = place as u8;
+        place += 1;
+    }
+    bytes
+};
+
+/// The fragment `tsn` of the message that begins at `first` and ends at `last`; its payload is its TSN's low byte.
+fn fragment(tsn: u32, first: u32, last: u32) -> Data<'static> {
+    let place = (tsn % 256) as usize;
+    Data {
+        tsn: Tsn(tsn),
+        stream: StreamId(3),
+        ssn: Ssn(9),
+        ppid: Ppid(7),
+        unordered: false,
+        beginning: tsn == first,
+        ending: tsn == last,
+        immediate: false,
+        payload: &BYTES[place..=place],
+    }
+}
+
+#[test]
+fn any_order_of_fragments_makes_the_message() {
+    let orders = [[10, 11, 12, 13, 14], [14, 13, 12, 11, 10], [10, 12, 14, 11, 13], [12, 10, 14, 13, 11]];
+    for order in orders {
+        let mut reassembly = Reassembly::default();
+        for &tsn in &order[..4] {
+            assert!(reassembly.hold(&fragment(tsn, 10, 14)).is_none());
+        }
+        let run = reassembly.hold(&fragment(order[4], 10, 14)).unwrap();
+        assert_eq!((run.first, run.bytes, run.fragments.len()), (Tsn(10), 5, 5));
+        assert!(run.fragments.iter().flatten().copied().eq(10..15));
+        assert!(reassembly.is_empty());
+    }
+}
+
+#[test]
+fn a_run_may_cross_the_wrap() {
+    let mut reassembly = Reassembly::default();
+    let at = |offset: u32| (u32::MAX - 1).wrapping_add(offset);
+    for offset in [3, 1, 0] {
+        assert!(reassembly.hold(&fragment(at(offset), at(0), at(3))).is_none());
+    }
+    let run = reassembly.hold(&fragment(at(2), at(0), at(3))).unwrap();
+    assert!(run.fragments.iter().flatten().copied().eq([254, 255, 0, 1]));
+}
+
+#[test]
+fn adjoining_messages_stay_apart() {
+    let mut reassembly = Reassembly::default();
+    assert!(reassembly.hold(&fragment(11, 10, 11)).is_none());
+    assert!(reassembly.hold(&fragment(12, 12, 13)).is_none());
+    assert_eq!(reassembly.before(Tsn(12)), Neighbour::Apart);
+    assert!(matches!(reassembly.before(Tsn(13)), Neighbour::Joined(_)));
+    assert!(matches!(reassembly.at(Tsn(11)), Neighbour::Joined(_)));
+    assert_eq!(reassembly.at(Tsn(12)), Neighbour::Apart);
+    assert_eq!(reassembly.hold(&fragment(10, 10, 11)).unwrap().fragments.len(), 2);
+    assert_eq!(reassembly.hold(&fragment(13, 12, 13)).unwrap().first, Tsn(12));
+}
+
+#[test]
+fn runs_are_taken_as_the_cumulative_tsn_reaches_them() {
+    let mut reassembly = Reassembly::default();
+    for tsn in [20, 21, 30] {
+        assert!(reassembly.hold(&fragment(tsn, 10, 40)).is_none());
+    }
+    assert!(reassembly.take_reached(Tsn(19)).is_none());
+    assert_eq!(reassembly.take_reached(Tsn(21)).unwrap().first, Tsn(20));
+    assert!(reassembly.take_reached(Tsn(29)).is_none());
+    assert_eq!(reassembly.take_reached(Tsn(30)).unwrap().first, Tsn(30));
+}
+
+/// Fragments in the order that costs most: each joins two runs. 65,000 of them must not take quadratic time.
+#[test]
+fn joining_is_cheap_in_any_order() {
+    let mut reassembly = Reassembly::default();
+    let last = 65_000;
+    for tsn in (0..=last).step_by(2).chain((1..last).step_by(2).rev()) {
+        if let Some(run) = reassembly.hold(&fragment(tsn, 0, last)) {
+            assert_eq!((tsn, run.fragments.len()), (1, 65_001));
+            return;
+        }
+    }
+    panic!("never whole");
+}
+
+#[test]
+fn held_costs_cover_the_records() {
+    let mut reassembly = Reassembly::default();
+    let empty = reassembly.heap_bytes().0;
+    for tsn in (0..60_000).step_by(2) {
+        assert!(reassembly.hold(&fragment(tsn, 70_000, 70_001)).is_none());
+    }
+    let (records, payload) = reassembly.heap_bytes();
+    assert_eq!(payload, 30_000);
+    assert!(records - empty <= 30_000 * super::super::HELD_COST);
+}

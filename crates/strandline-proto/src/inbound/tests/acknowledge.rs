@@ -1,0 +1,118 @@
+//! What SACKs say and when they go (RFC 9260 sections 3.3.4, 6.2 and 6.7).
+
+use core::time::Duration;
+
+use super::*;
+
+/// A rig whose first message has been acknowledged and read.
+fn begun() -> Rig {
+    let mut rig = Rig::new();
+    rig.take(&whole(FIRST, 0, b"first"));
+    assert!(rig.sack_due());
+    rig.sack();
+    rig.recv();
+    rig
+}
+
+#[test]
+fn a_sack_tells_all() {
+    let mut rig = begun();
+    let size = rig.config.receive_buffer;
+    for (tsn, ssn) in [(102, 2), (103, 3), (105, 5)] {
+        rig.take(&whole(tsn, ssn, &[1; 1000]));
+    }
+    rig.take(&whole(103, 3, &[1; 1000]));
+    rig.take(&whole(90, 3, &[1; 1000]));
+    let expected = Told {
+        cumulative: 100,
+        a_rwnd: size - 3 * (1000 + HELD_COST as u32),
+        gaps: vec![(2, 3), (5, 5)],
+        duplicates: vec![103, 90],
+    };
+    assert_eq!(rig.inbound.a_rwnd(), expected.a_rwnd);
+    assert_eq!(rig.sack(), expected);
+    assert_eq!(rig.sack(), Told { duplicates: vec![], ..expected });
+}
+
+/// As many gap blocks as fit, the lowest first; duplicates only if there is still room (section 6.7).
+#[test]
+fn a_sack_holds_what_fits() {
+    let mut rig = begun();
+    for number in 0..100 {
+        rig.take(&whole(FIRST + 2 + 2 * number, 2 + 2 * number as u16, b"x"));
+    }
+    rig.take(&whole(FIRST, 0, b"x"));
+    let told = rig.sack_within(12 + 16 + 5 * 4);
+    assert_eq!(told.gaps, [(2, 2), (4, 4), (6, 6), (8, 8), (10, 10)]);
+    assert!(told.duplicates.is_empty());
+    let mut buffer = [0; 12 + 15];
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    rig.take(&whole(FIRST, 0, b"x"));
+    assert!(!rig.inbound.write_sack(&mut packet));
+    assert!(rig.sack_due(), "it still has to go");
+}
+
+#[test]
+fn every_second_packet_else_after_the_delay() {
+    let mut rig = begun();
+    rig.take(&whole(101, 1, b"x"));
+    assert!(!rig.sack_due());
+    assert!(rig.inbound.sack_pending());
+    assert_eq!(rig.inbound.sack_deadline(), NOW + Duration::from_millis(200));
+    rig.take(&whole(102, 2, b"x"));
+    assert!(rig.sack_due());
+    rig.sack();
+    assert!(!rig.inbound.sack_pending());
+    rig.take(&whole(103, 3, b"x"));
+    rig.now += Duration::from_millis(200);
+    assert!(rig.sack_due());
+}
+
+/// Section 6.7: at once on a gap, with every packet while it is open, and when it closes.
+#[test]
+fn gaps_are_reported_at_once() {
+    let mut rig = begun();
+    for (tsn, ssn) in [(102, 2), (103, 3), (105, 5), (101, 1), (104, 4)] {
+        rig.take(&whole(tsn, ssn, b"x"));
+        assert!(rig.sack_due(), "{tsn}");
+        rig.sack();
+    }
+    rig.take(&whole(106, 6, b"x"));
+    assert!(!rig.sack_due());
+}
+
+#[test]
+fn duplicates_and_the_i_bit_are_answered_at_once() {
+    let mut rig = begun();
+    rig.take(&whole(100, 0, b"first"));
+    assert!(rig.sack_due());
+    assert_eq!(rig.sack().duplicates, [100]);
+    rig.take(&Data { immediate: true, ..whole(101, 1, b"x") });
+    assert!(rig.sack_due());
+}
+
+#[test]
+fn a_shutdown_chunk_acknowledges_unless_there_is_more_to_say() {
+    let mut rig = begun();
+    rig.take(&whole(101, 1, b"x"));
+    rig.inbound.on_cumulative_sent();
+    assert!(!rig.inbound.sack_pending());
+    rig.take(&whole(103, 3, b"x"));
+    rig.inbound.on_cumulative_sent();
+    assert!(rig.sack_due(), "there is a gap");
+    rig.take(&whole(102, 2, b"x"));
+    rig.take(&whole(102, 2, b"x"));
+    rig.inbound.on_cumulative_sent();
+    assert!(rig.sack_due(), "there is a duplicate");
+}
+
+#[test]
+fn what_lies_too_far_ahead_is_not_acknowledged() {
+    let mut rig = begun();
+    let outcome = rig.take(&whole(FIRST + 65_536, 9, b"x"));
+    assert_eq!(outcome, DataOutcome::Dropped(DropReason::TooFarAhead));
+    assert!(rig.sack_due());
+    assert!(rig.sack().gaps.is_empty());
+    assert_eq!(rig.take(&whole(FIRST + 65_535, 9, b"x")), ACCEPTED);
+    assert_eq!(rig.sack().gaps, [(65_535, 65_535)]);
+}

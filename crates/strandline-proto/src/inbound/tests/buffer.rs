@@ -1,0 +1,157 @@
+//! The receive buffer (RFC 9260 sections 6.2 and 6.2.1): window, limits, and that nothing acknowledged is lost.
+
+use super::*;
+
+/// Sends whole messages of `len` bytes in order, with a SACK for each, until one is not taken; how many were.
+fn fill(rig: &mut Rig, len: usize) -> u32 {
+    let payload = vec![7; len];
+    (0..)
+        .find(|&number| {
+            let outcome = rig.take(&whole(FIRST + number, number as u16, &payload));
+            rig.sack();
+            outcome == DataOutcome::Dropped(DropReason::BufferFull)
+        })
+        .unwrap()
+}
+
+#[test]
+fn the_window_follows_what_is_unread() {
+    let mut rig = Rig::with_buffer(100_000);
+    rig.take(&whole(FIRST, 0, &[7; 10_000]));
+    assert_eq!(rig.sack().a_rwnd, 90_000);
+    rig.take(&begin(FIRST + 1, 1, &[7; 10_000]));
+    assert_eq!(rig.sack().a_rwnd, 80_000, "fragments count too");
+    rig.take(&end(FIRST + 2, 1, &[7; 10_000]));
+    assert_eq!(rig.sack().a_rwnd, 70_000);
+    rig.recv();
+    rig.recv();
+    assert_eq!(rig.sack().a_rwnd, 100_000);
+}
+
+#[test]
+fn a_full_buffer_drops_new_data_and_says_so() {
+    let mut rig = Rig::with_buffer(100_000);
+    let taken = fill(&mut rig, 1000);
+    assert_eq!(taken, 100);
+    let outcome = rig.take(&whole(FIRST + taken, taken as u16, b"x"));
+    assert_eq!(outcome, DataOutcome::Dropped(DropReason::BufferFull));
+    assert!(rig.sack_due());
+    assert_eq!(rig.sack(), Told { cumulative: FIRST + 99, a_rwnd: 0, gaps: vec![], duplicates: vec![] });
+}
+
+#[test]
+fn reading_a_quarter_of_the_buffer_updates_the_window() {
+    let mut rig = Rig::with_buffer(100_000);
+    fill(&mut rig, 1000);
+    for _ in 0..24 {
+        rig.recv();
+        assert!(!rig.sack_due());
+    }
+    rig.recv();
+    assert!(rig.sack_due());
+    assert_eq!(rig.sack().a_rwnd, 25_000);
+    rig.recv();
+    assert!(!rig.sack_due(), "one update, not a burst");
+}
+
+#[test]
+fn tiny_messages_take_bounded_memory() {
+    let mut rig = Rig::with_buffer(100_000);
+    let taken = fill(&mut rig, 1);
+    assert!(taken <= 100_000 / 128 + 1, "{taken}");
+    assert!(rig.inbound.memory().total() < 200_000);
+}
+
+/// Tiny fragments that never become whole, as spread as can be, without regard to the window.
+#[test]
+fn hostile_fragments_take_bounded_memory() {
+    let mut rig = Rig::with_buffer(100_000);
+    let mut refused = 0;
+    for number in 0..32_000 {
+        let outcome = rig.take(&middle(FIRST + 2 + 2 * number, 3, b"x"));
+        refused += u32::from(outcome == DataOutcome::Dropped(DropReason::BufferFull));
+    }
+    assert!(refused > 31_000);
+    let memory = rig.inbound.memory();
+    assert!(memory.reassembly + memory.payload <= 200_000, "{memory:?}");
+}
+
+#[test]
+fn hostile_stream_numbers_take_bounded_memory() {
+    let mut rig = Rig::with_buffer(100_000);
+    for number in 0..u32::from(u16::MAX / 3) {
+        rig.take(&whole(FIRST + number, 5 + number as u16, b"x"));
+        rig.sack();
+    }
+    let memory = rig.inbound.memory();
+    assert!(memory.ordering + memory.payload <= 200_000, "{memory:?}");
+    assert!(rig.recv().is_none());
+}
+
+/// With the buffer full of held data, the lowest gap is still filled: it lets all the rest go.
+#[test]
+fn the_lowest_gap_is_filled_whatever_is_held() {
+    let mut rig = Rig::with_buffer(10_000);
+    let mut ssn = 1;
+    while rig.take(&whole(FIRST + u32::from(ssn), ssn, &[7; 1000])) == ACCEPTED {
+        rig.sack();
+        ssn += 1;
+    }
+    assert_eq!(rig.sack().a_rwnd, 0);
+    assert_eq!(rig.take(&whole(FIRST, 0, &[7; 1000])), READABLE);
+    for _ in 0..ssn {
+        assert!(rig.recv().is_some());
+    }
+    assert_eq!(rig.sack().a_rwnd, 10_000);
+}
+
+/// Tiny messages with every second one lost cost far more than their bytes; still all of them get through.
+#[test]
+fn costs_do_not_stop_an_honest_sender() {
+    let mut rig = Rig::with_buffer(10_000);
+    let mut missing: Vec<u32> = (0..1000).collect();
+    let mut received = 0;
+    let mut loss = 0;
+    for round in 0.. {
+        assert!(round < 1000, "no progress: {} missing", missing.len());
+        missing.retain(|&number| {
+            loss += 1;
+            // Every second one is lost in the first rounds.
+            if round < 3 && loss % 2 == 0 {
+                return true;
+            }
+            matches!(rig.take(&whole(FIRST + number, number as u16, b"x")), DataOutcome::Dropped(_))
+        });
+        rig.sack();
+        while let Some(message) = rig.recv() {
+            assert_eq!(message.ssn, Ssn(received));
+            received += 1;
+        }
+        if missing.is_empty() {
+            break;
+        }
+    }
+    assert_eq!(received, 1000);
+}
+
+/// Data that can never be delivered, pressed in through gaps with nothing to read, ends in an abort, not in memory.
+#[test]
+fn pressing_undeliverable_data_through_gaps_is_a_violation() {
+    let mut rig = Rig::with_buffer(100_000);
+    rig.take(&whole(FIRST + 60_000, 60_000, b"x"));
+    let payload = [7; 1400];
+    let violation = (0..60_000).find(|&number| {
+        let outcome = rig.take(&whole(FIRST + number, 1 + number as u16, &payload));
+        is_violation(outcome)
+    });
+    assert!(violation.is_some_and(|number| number < 700), "{violation:?}");
+}
+
+#[test]
+fn a_larger_buffer_opens_the_window() {
+    let mut rig = Rig::with_buffer(10_000);
+    fill(&mut rig, 1000);
+    rig.inbound.set_receive_buffer(50_000);
+    assert_eq!(rig.sack().a_rwnd, 40_000);
+    assert_eq!(rig.take(&whole(FIRST + 10, 10, b"x")), READABLE);
+}

@@ -1,0 +1,124 @@
+//! What an association costs when nothing happens, and what a message costs when all is well.
+
+use allocation_counter::measure;
+
+use super::*;
+
+#[test]
+fn an_idle_one_is_small() {
+    assert!(size_of::<Inbound>() <= 120, "{}", size_of::<Inbound>());
+    let info = measure(|| {
+        core::hint::black_box(Inbound::new(Tsn(1), u16::MAX, 1 << 20));
+    });
+    assert_eq!(info.count_total, 0);
+}
+
+#[test]
+fn memory_is_given_back_when_idle() {
+    let mut rig = Rig::new();
+    let mut tsn = FIRST;
+    for ssn in 0..100 {
+        rig.take(&whole(tsn + 1, ssn + 1, b"late"));
+        rig.take(&whole(tsn, ssn, b"early"));
+        rig.take(&whole(tsn, ssn, b"early"));
+        rig.take(&unordered(end(tsn + 3, 0, b"end")));
+        rig.take(&unordered(begin(tsn + 2, 0, b"begin")));
+        tsn += 4;
+        rig.texts();
+        if ssn == 0 {
+            assert!(rig.inbound.heap_bytes() > 0);
+        }
+        rig.inbound = {
+            let mut next = Inbound::new(Tsn(tsn), 1000, 1 << 20);
+            core::mem::swap(&mut next, &mut rig.inbound);
+            rig.inbound.restart(Tsn(tsn), 1000, 1 << 20);
+            next.release_idle();
+            assert!(next.heap_bytes() > 0, "duplicates are not reported yet");
+            next
+        };
+        rig.sack();
+        rig.inbound.release_idle();
+        assert_eq!(rig.inbound.heap_bytes(), 0);
+        rig.inbound.restart(Tsn(tsn), 1000, 1 << 20);
+        if ssn == 0 {
+            break;
+        }
+    }
+}
+
+/// Whole messages and messages in fragments, from several associations at a time, with a reader that keeps up.
+#[test]
+fn a_steady_state_allocates_nothing() {
+    let mut arena = Arena::new();
+    let mut associations: Vec<Inbound> = (0..4).map(|_| Inbound::new(Tsn(0), 1000, 1 << 20)).collect();
+    let config = AssociationConfig::default();
+    let payload = [7; 1400];
+    let mut packet = [0; 1500];
+    let mut numbers = [(0_u32, 0_u16); 4];
+    let mut run = |messages: u32| {
+        let mut received = 0;
+        for round in 0..messages {
+            for fragment in 0..6 {
+                for (inbound, (tsn, ssn)) in associations.iter_mut().zip(&mut numbers) {
+                    let single = round % 2 == 0;
+                    let beginning = single || fragment == 0;
+                    let ending = single || fragment == 5;
+                    let data = Data { beginning, ending, ..whole(*tsn, *ssn, &payload) };
+                    assert!(matches!(
+                        inbound.on_data(&data, &mut arena, 1 << 19),
+                        DataOutcome::Accepted { .. }
+                    ));
+                    inbound.on_packet_end(NOW, false, &config);
+                    if inbound.sack_due(NOW) {
+                        let mut packet = PacketBuilder::new(&mut packet, 1, 2, VerificationTag(3));
+                        assert!(inbound.write_sack(&mut packet));
+                    }
+                    *tsn += 1;
+                    *ssn = ssn.wrapping_add(u16::from(ending));
+                    while let Some(message) = inbound.recv() {
+                        received += message.data.len();
+                    }
+                }
+            }
+        }
+        received
+    };
+    run(100);
+    let mut received = 0;
+    let info = measure(|| received = run(1000));
+    assert_eq!(received, 1000 * 6 * 4 * 1400);
+    assert_eq!(info.count_total, 0, "{info:?}");
+}
+
+/// Held data does not pin the arena's blocks.
+#[test]
+fn held_data_has_allocations_of_its_own() {
+    let mut rig = Rig::new();
+    let mut tsn = FIRST;
+    for ssn in 0..200_u16 {
+        // Stream 1 waits for its first message for ever; stream 0 moves 64 KiB in between.
+        rig.take(&on_stream(1, whole(tsn, 1 + ssn, b"waits")));
+        tsn += 1;
+        for number in 0..50 {
+            rig.take(&whole(tsn, ssn * 50 + number, &[7; 1400]));
+            tsn += 1;
+        }
+        while rig.recv().is_some() {}
+        rig.sack();
+    }
+    assert!(rig.arena.heap_bytes() <= 5 << 16, "{}", rig.arena.heap_bytes());
+    let info = measure(|| drop(core::mem::take(&mut rig.arena)));
+    assert!(-info.bytes_current >= 64 << 10, "the arena alone had its blocks: {info:?}");
+}
+
+/// A message whose sender pauses in the middle of it is moved out of its block when the association is idle.
+#[test]
+fn a_pausing_message_does_not_pin_a_block() {
+    let mut rig = Rig::new();
+    rig.take(&begin(FIRST, 0, b"to be "));
+    rig.inbound.release_idle();
+    rig.arena.release_idle();
+    assert_eq!(rig.arena.heap_bytes(), 0);
+    rig.take(&end(FIRST + 1, 0, b"continued"));
+    assert_eq!(rig.texts(), ["to be continued"]);
+}

@@ -1,0 +1,118 @@
+use super::*;
+
+const SIZE: u32 = 100_000;
+
+/// A window after `len` bytes arrived as one chunk and wait to be read.
+fn filled(len: usize) -> Window {
+    let mut window = Window::new(SIZE);
+    window.on_taken(len);
+    window.charge(len);
+    window
+}
+
+/// Tells the peer what there is to tell.
+fn advertise(window: &mut Window) -> u32 {
+    let a_rwnd = window.offer();
+    window.on_advertised(a_rwnd);
+    a_rwnd
+}
+
+/// Section 6.2.1, B and C.
+#[test]
+fn shrinks_with_what_arrives_and_grows_with_what_is_read() {
+    let mut window = filled(30_000);
+    assert_eq!(advertise(&mut window), 70_000);
+    window.release(30_000);
+    assert_eq!(advertise(&mut window), SIZE);
+}
+
+#[test]
+fn grows_only_in_steps_worth_telling() {
+    let mut window = filled(30_000);
+    advertise(&mut window);
+    window.release(1000);
+    assert_eq!(advertise(&mut window), 70_000);
+    window.release(452);
+    assert_eq!(advertise(&mut window), 71_452);
+}
+
+#[test]
+fn an_empty_buffer_is_told_of_whole() {
+    let mut window = filled(100);
+    advertise(&mut window);
+    window.release(100);
+    assert_eq!(advertise(&mut window), SIZE);
+}
+
+/// Section 6.2: new data is dropped while the advertised window is 0.
+#[test]
+fn a_closed_window_takes_only_what_is_missing() {
+    let mut window = filled(SIZE as usize);
+    assert_eq!(advertise(&mut window), 0);
+    assert!(!window.takes_new());
+    assert!(window.takes_missing());
+    window.release(1000);
+    assert!(!window.takes_new(), "not worth telling yet");
+    window.release(1000);
+    assert!(window.takes_new());
+}
+
+/// What was promised is taken although small chunks cost more than their bytes.
+#[test]
+fn a_promise_is_kept() {
+    let mut window = Window::new(SIZE);
+    for _ in 0..500 {
+        window.on_taken(100);
+        window.charge(100 + HELD_COST);
+    }
+    assert_eq!(window.offer(), 0);
+    assert!(window.takes_new(), "half of the window that was promised is still owed");
+    window.on_advertised(0);
+    assert!(!window.takes_new());
+}
+
+#[test]
+fn promises_end_at_twice_the_buffer() {
+    let mut window = Window::new(SIZE);
+    window.on_taken(1000);
+    window.charge(2 * SIZE as usize);
+    assert!(!window.takes_new());
+    assert!(!window.takes_missing());
+    assert!(!window.is_overrun());
+    window.charge(2 * SIZE as usize + (1 << 18));
+    assert!(window.is_overrun());
+}
+
+/// Section 6.2: no large number of window updates; one for a quarter of the buffer.
+#[test]
+fn updates_come_by_quarters_of_the_buffer() {
+    let mut window = filled(SIZE as usize);
+    advertise(&mut window);
+    window.release(24_999);
+    assert!(!window.update_due(false));
+    window.release(1);
+    assert!(window.update_due(false));
+    advertise(&mut window);
+    assert!(!window.update_due(false));
+}
+
+#[test]
+fn a_peer_at_a_closed_window_hears_when_nothing_is_left_to_read() {
+    let mut window = filled(SIZE as usize);
+    advertise(&mut window);
+    window.release(2000);
+    assert!(!window.update_due(false));
+    assert!(window.update_due(true));
+    let mut open = filled(50_000);
+    advertise(&mut open);
+    open.release(2000);
+    assert!(!open.update_due(true), "this peer does not wait");
+}
+
+#[test]
+fn a_smaller_buffer_takes_nothing_back() {
+    let mut window = filled(10_000);
+    window.resize(5_000);
+    assert_eq!(window.offer(), 0);
+    assert!(window.used() == 10_000);
+}

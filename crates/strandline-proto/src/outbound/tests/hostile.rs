@@ -1,0 +1,117 @@
+//! SACKs that no honest peer sends. None may panic, loop, corrupt the accounts or acknowledge what was not sent.
+
+use super::*;
+
+fn block(start: u16, end: u16) -> GapBlock {
+    GapBlock { start, end }
+}
+
+#[test]
+fn acknowledging_what_was_never_sent_is_a_violation_and_changes_nothing() {
+    let mut fixture = Fixture::with_outstanding(5);
+    for cumulative in [5, 6, 1000, (1 << 31) - 2, (1 << 31) - 1] {
+        let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL) + cumulative, &[]);
+        assert!(matches!(outcome, SackOutcome::Violation(_)), "{cumulative}: {outcome:?}");
+        assert!(acks.iter().all(PathAck::is_nothing));
+    }
+    for blocks in [&[block(2, 6)][..], &[block(6, 6)], &[block(1, 1), block(3, 65_535)]] {
+        let (outcome, _) = fixture.raw_sack(Tsn(INITIAL - 1), blocks);
+        assert!(matches!(outcome, SackOutcome::Violation(_)), "{blocks:?}: {outcome:?}");
+    }
+    // The cumulative acknowledgement is possible, the block counted from it is not.
+    assert!(matches!(fixture.raw_sack(Tsn(INITIAL) + 2, &[block(2, 3)]).0, SackOutcome::Violation(_)));
+    assert_eq!(fixture.out.unacknowledged_bytes(), 5 * FULL as u32);
+}
+
+#[test]
+fn far_behind_the_ack_point_is_old() {
+    let mut fixture = Fixture::with_outstanding(5);
+    for behind in [2, 1000, 1 << 30, (1 << 31) - 1] {
+        let (outcome, _) = fixture.raw_sack(Tsn(INITIAL.wrapping_sub(behind)), &[block(1, 65_535)]);
+        assert_eq!(outcome, SackOutcome::Ignored, "{behind}");
+    }
+}
+
+/// What counts is the set of TSNs named, however it is written.
+#[test]
+fn blocks_in_any_order_overlapping_and_adjacent_mean_their_union() {
+    let spellings: [&[GapBlock]; 5] = [
+        &[block(3, 5), block(8, 9)],
+        &[block(8, 9), block(3, 5)],
+        &[block(3, 4), block(4, 5), block(3, 3), block(9, 9), block(8, 8)],
+        &[block(8, 9), block(8, 9), block(5, 5), block(3, 5), block(4, 4)],
+        &[block(9, 2), block(3, 5), block(8, 9), block(65_535, 1)],
+    ];
+    for blocks in spellings {
+        let mut fixture = Fixture::with_outstanding(12);
+        let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL - 1), blocks);
+        assert!(applied(outcome).newly_acked);
+        assert_eq!(acks[0].acked_chunks, 5, "{blocks:?}");
+        let busy = fixture.out.busy.as_ref().unwrap();
+        let runs: Vec<_> = busy.sent.gaps.runs().iter().map(|run| (run.start, run.end)).collect();
+        assert_eq!(runs, [(2, 4), (7, 8)], "{blocks:?}");
+    }
+}
+
+#[test]
+fn inverted_and_zero_blocks_name_nothing() {
+    let mut fixture = Fixture::with_outstanding(5);
+    let blocks = [block(0, 0), block(5, 2), block(65_535, 0), block(3, 2)];
+    let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &blocks);
+    assert!(!applied(outcome).newly_acked);
+    assert!(acks.iter().all(PathAck::is_nothing));
+    let (_, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &[block(0, 2)]);
+    assert_eq!(acks[0].acked_chunks, 2, "offset 0 is the cumulative acknowledgement itself");
+}
+
+/// A block right after the cumulative TSN should have been part of it; all chunks may be named that way.
+#[test]
+fn everything_acknowledged_by_gap_blocks_stays_until_the_ack_point_moves() {
+    let mut fixture = Fixture::with_outstanding(5);
+    let (outcome, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &[block(1, 5)]);
+    assert!(!applied(outcome).all_acked);
+    assert_eq!((acks[0].acked_chunks, fixture.flight[0]), (5, 0));
+    assert!(!fixture.out.is_empty());
+    fixture.raw_sack(Tsn(INITIAL - 1), &[]);
+    assert_eq!(fixture.flight[0], 5 * FULL as u32);
+    fixture.sack(5, &[]);
+    assert!(fixture.out.is_empty());
+}
+
+/// As many blocks as a packet can hold, each naming everything: the work is the union's, not the sum's.
+#[test]
+fn thousands_of_blocks_that_name_everything() {
+    let mut fixture = Fixture::new();
+    fixture.config.send_messages_max = 65_536;
+    for _ in 0..65_535 {
+        fixture.push(1);
+    }
+    while fixture.new_chunk(0, ROOM).is_some() {}
+    let everything = vec![block(1, 65_535); 16_000];
+    let odd: Vec<_> = (0..16_000).map(|i| block(2 * i + 2, 2 * i + 2)).rev().collect();
+    for round in 0..20 {
+        let (_, acks) = fixture.raw_sack(Tsn(INITIAL - 1), &everything);
+        assert_eq!(fixture.flight[0], 0);
+        assert_eq!(acks[0].acked_chunks > 0, round == 0);
+        fixture.raw_sack(Tsn(INITIAL - 1), &odd);
+        assert_eq!(fixture.flight[0], 65_535 - 16_000);
+    }
+    fixture.sack(65_535, &[]);
+    assert!(fixture.out.is_empty());
+    fixture.raw_sack(Tsn(INITIAL) + 65_534, &[]);
+    assert_eq!(fixture.out.heap().gaps, 0, "room for thousands of blocks is not kept");
+}
+
+#[test]
+fn window_of_any_size_is_taken() {
+    let mut fixture = Fixture::with_outstanding(5);
+    for a_rwnd in [0, 1, u32::MAX, 5 * FULL as u32] {
+        fixture.a_rwnd = a_rwnd;
+        fixture.sack(0, &[]);
+        assert_eq!(fixture.out.peer_rwnd(), a_rwnd.saturating_sub(5 * FULL as u32));
+    }
+    fixture.a_rwnd = u32::MAX;
+    fixture.sack(0, &[]);
+    fixture.timeout(0);
+    assert_eq!(fixture.out.peer_rwnd(), u32::MAX);
+}

@@ -1,0 +1,174 @@
+//! A message's life: the send buffer, failure reports, memory.
+
+use super::*;
+
+#[test]
+fn outbound_is_small_and_idle_without_heap() {
+    assert!(size_of::<Outbound>() <= 64, "{}", size_of::<Outbound>());
+    assert!(size_of::<outstanding::Record>() <= 24);
+    assert!(size_of::<Message>() <= 48);
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.out.heap(), OutboundHeap::default());
+    fixture.push(1);
+    assert_eq!(fixture.out.heap().fixed, size_of::<Busy>());
+    assert!(fixture.out.heap_bytes() > size_of::<Busy>());
+    fixture.packet(0);
+    fixture.out.release_idle();
+    assert!(fixture.out.heap_bytes() > 0, "still outstanding");
+    fixture.sack(1, &[]);
+    fixture.out.release_idle();
+    assert_eq!(fixture.out.heap_bytes(), 0);
+}
+
+/// Nothing is forgotten with the heap: TSN and SSN go on.
+#[test]
+fn numbers_go_on_after_idle_release() {
+    let mut fixture = Fixture::new();
+    for round in 0..3 {
+        fixture.push_on(2, 10);
+        let chunk = &fixture.packet(0)[0];
+        assert_eq!((chunk.tsn, chunk.ssn), (round, round as u16));
+        let (outcome, _) = fixture.sack(round + 1, &[]);
+        assert!(applied(outcome).all_acked);
+        fixture.out.release_idle();
+        assert_eq!(fixture.out.next_tsn(), Tsn(INITIAL) + round + 1);
+        assert_eq!(fixture.out.cumulative_ack(), Tsn(INITIAL) + round);
+        assert_eq!(fixture.raw_sack(Tsn(INITIAL - 1), &[]).0, SackOutcome::Ignored);
+    }
+}
+
+#[test]
+fn what_can_never_be_sent_is_refused() {
+    let mut fixture = Fixture::new();
+    let info = SendInfo::default();
+    assert_eq!(fixture.out.push(info, Bytes::new(), &fixture.config), Err(SendError::Empty));
+    fixture.config.message_size_max = 10;
+    let refused = fixture.out.push(info, message(11), &fixture.config);
+    assert_eq!(refused, Err(SendError::TooLarge { size: 11, limit: 10 }));
+    assert_eq!(fixture.out.heap_bytes(), 0);
+}
+
+#[test]
+fn full_send_buffer_blocks_until_half_of_it_is_free() {
+    let mut fixture = Fixture::new();
+    fixture.config.send_buffer = 10_000;
+    for _ in 0..10 {
+        fixture.push(1000);
+    }
+    assert_eq!(fixture.out.buffered_bytes(), 10_000);
+    let refused = fixture.out.push(SendInfo::default(), message(1), &fixture.config);
+    assert_eq!(refused, Err(SendError::WouldBlock));
+    assert_eq!(fixture.packets(0).len(), 10);
+    assert_eq!(fixture.out.buffered_bytes(), 10_000, "until it is acknowledged");
+    for next in 1..5 {
+        assert!(!applied(fixture.sack(next, &[]).0).writable);
+    }
+    assert!(applied(fixture.sack(5, &[]).0).writable);
+    assert!(!applied(fixture.sack(6, &[]).0).writable, "once");
+    assert!(!fixture.out.take_writable());
+}
+
+/// Bytes that a gap block acknowledged may be taken back: they stay in the buffer.
+#[test]
+fn gap_acknowledged_bytes_stay_in_the_send_buffer() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.sack(0, &[(1, 2)]);
+    assert_eq!(fixture.out.buffered_bytes(), 3 * FULL);
+    fixture.sack(3, &[]);
+    assert_eq!(fixture.out.buffered_bytes(), 0);
+}
+
+#[test]
+fn large_message_blocks_until_there_is_room_for_it() {
+    let mut fixture = Fixture::new();
+    fixture.config.send_buffer = 10_000;
+    for _ in 0..5 {
+        fixture.push(1000);
+    }
+    let info = SendInfo::default();
+    assert_eq!(fixture.out.push(info, message(9000), &fixture.config), Err(SendError::WouldBlock));
+    fixture.packets(0);
+    assert!(!applied(fixture.sack(3, &[]).0).writable, "8,000 bytes are free, 9,000 are needed");
+    assert!(applied(fixture.sack(4, &[]).0).writable);
+    fixture.out.push(info, message(9000), &fixture.config).unwrap();
+}
+
+#[test]
+fn one_message_larger_than_the_buffer_is_taken_into_an_empty_one() {
+    let mut fixture = Fixture::new();
+    fixture.config.send_buffer = 10_000;
+    let info = SendInfo::default();
+    fixture.push(20_000);
+    assert_eq!(fixture.out.push(info, message(20_000), &fixture.config), Err(SendError::WouldBlock));
+    let last = fixture.tsns(0).len() as u32;
+    assert!(!applied(fixture.sack(last - 1, &[]).0).writable);
+    assert!(applied(fixture.sack(last, &[]).0).writable);
+    fixture.push(20_000);
+}
+
+#[test]
+fn number_of_messages_that_wait_is_limited() {
+    let mut fixture = Fixture::new();
+    fixture.config.send_messages_max = 4;
+    for _ in 0..4 {
+        fixture.push(1);
+    }
+    let refused = fixture.out.push(SendInfo::default(), message(1), &fixture.config);
+    assert_eq!(refused, Err(SendError::WouldBlock));
+    assert!(!fixture.out.take_writable());
+    fixture.packet(0);
+    assert!(fixture.out.take_writable());
+    fixture.push(1);
+}
+
+/// Everything that is not acknowledged to its last byte is reported whole, once, in order.
+#[test]
+fn failures_are_reported_whole() {
+    let mut fixture = Fixture::new();
+    for (context, len) in [10, 2 * FULL + 5, 20, 30, 3 * FULL, 40].into_iter().enumerate() {
+        let info = SendInfo { context: context as u32, ..SendInfo::default() };
+        fixture.out.push(info, message(len), &fixture.config).unwrap();
+    }
+    // 10 and a part; full; a part with 20 and 30 and the start of the next.
+    for _ in 0..3 {
+        fixture.packet(0);
+    }
+    let next = fixture.out.next_tsn();
+    let (outcome, _) = fixture.sack(3, &[(4, 4)]);
+    assert!(applied(outcome).newly_acked);
+    let failed: Vec<_> = fixture.out.fail_all().map(|f| (f.info.context, f.data.len(), f.sent)).collect();
+    let expected =
+        [(1, 2 * FULL + 5, true), (2, 20, true), (3, 30, true), (4, 3 * FULL, true), (5, 40, false)];
+    assert_eq!(failed, expected, "of 1, fragments were acknowledged; 2 only by a gap block");
+    assert!(fixture.out.is_empty());
+    assert_eq!((fixture.out.next_tsn(), fixture.out.heap_bytes()), (next, 0));
+    assert_eq!(fixture.out.fail_all().count(), 0);
+}
+
+/// The user's buffer is shared, not copied, and let go with the last chunk of the message.
+#[test]
+fn buffer_is_kept_until_the_last_chunk_is_acknowledged() {
+    let mut fixture = Fixture::new();
+    let data = message(2 * FULL);
+    fixture.out.push(SendInfo::default(), data.clone(), &fixture.config).unwrap();
+    let chunk = fixture.out.next_new(fixture.now, 0, ROOM, ROOM).unwrap();
+    assert_eq!(chunk.payload.as_ptr(), data.as_ptr());
+    fixture.flight[0] += FULL as u32;
+    fixture.packet(0);
+    fixture.sack(1, &[]);
+    assert!(!data.is_unique());
+    fixture.sack(2, &[]);
+    assert!(data.is_unique());
+}
+
+#[test]
+fn counts_for_status() {
+    let mut fixture = Fixture::new();
+    fixture.push(2 * FULL);
+    fixture.push(10);
+    fixture.new_chunk(0, ROOM);
+    assert_eq!((fixture.out.unacknowledged_messages(), fixture.out.unacknowledged_bytes()), (1, FULL as u32));
+    assert_eq!((fixture.out.pending_messages(), fixture.out.pending_bytes()), (1, FULL + 10));
+    assert!(fixture.out.has_pending() && fixture.out.has_outstanding());
+    assert!(!fixture.out.is_empty());
+}

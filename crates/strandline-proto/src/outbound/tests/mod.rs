@@ -1,0 +1,262 @@
+//! A file for each section of RFC 9260, one for hostile peers, one for a message's life, and a naive model.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod hostile;
+mod life;
+mod model;
+mod section_6_1;
+mod section_6_10;
+mod section_6_2_1;
+mod section_6_3;
+mod section_6_4;
+mod section_6_5;
+mod section_6_9;
+mod section_7_2_4;
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use strandline_wire::chunk::sack;
+use strandline_wire::{Chunk, Data, GapBlock, Packet, PacketBuilder, Sack, VerificationTag};
+
+use super::*;
+use crate::number::{Ppid, Ssn, StreamId};
+
+/// What an empty packet has room for: a path MTU of 1,500 less IPv4, UDP and the common header.
+const ROOM: usize = 1460;
+/// Payload of the largest chunk in it.
+const FULL: usize = ROOM - 16;
+const INITIAL: u32 = 0xffff_fff0;
+
+/// A chunk as sent, out of the borrow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Sent {
+    /// TSN less the initial one.
+    tsn: u32,
+    stream: u16,
+    ssn: u16,
+    unordered: bool,
+    beginning: bool,
+    ending: bool,
+    immediate: bool,
+    payload: Vec<u8>,
+}
+
+impl Sent {
+    fn new(data: &Data<'_>) -> Self {
+        Self {
+            tsn: data.tsn.0.wrapping_sub(INITIAL),
+            stream: data.stream.0,
+            ssn: data.ssn.0,
+            unordered: data.unordered,
+            beginning: data.beginning,
+            ending: data.ending,
+            immediate: data.immediate,
+            payload: data.payload.to_vec(),
+        }
+    }
+
+    fn size(&self) -> usize {
+        16 + self.payload.len().next_multiple_of(4)
+    }
+}
+
+type Acks = [PathAck; PATHS_MAX];
+
+/// An `Outbound` with what association keeps beside it: the flight of each path.
+struct Fixture {
+    out: Outbound,
+    config: AssociationConfig,
+    now: Time,
+    flight: [u32; PATHS_MAX],
+    a_rwnd: u32,
+}
+
+impl Fixture {
+    fn new() -> Self {
+        Self::with_window(1 << 20)
+    }
+
+    fn with_window(a_rwnd: u32) -> Self {
+        Self {
+            out: Outbound::new(Tsn(INITIAL), a_rwnd, 100),
+            config: AssociationConfig::default(),
+            now: Time::ZERO,
+            flight: [0; PATHS_MAX],
+            a_rwnd,
+        }
+    }
+
+    /// As many full chunks outstanding on path 0, TSNs from 0.
+    fn with_outstanding(chunks: usize) -> Self {
+        let mut fixture = Self::new();
+        for _ in 0..chunks {
+            fixture.push(FULL);
+            assert_eq!(fixture.packet(0).len(), 1);
+        }
+        fixture
+    }
+
+    fn wait(&mut self, ms: u64) {
+        self.now += Duration::from_millis(ms);
+    }
+
+    fn push(&mut self, len: usize) {
+        self.push_on(0, len);
+    }
+
+    fn push_on(&mut self, stream: u16, len: usize) {
+        let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
+        self.out.push(info, message(len), &self.config).unwrap();
+    }
+
+    fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {
+        let sent = Sent::new(&self.out.next_new(self.now, path, space, ROOM)?);
+        self.flight[usize::from(path)] += sent.payload.len() as u32;
+        Some(sent)
+    }
+
+    fn again(&mut self, path: u8, space: usize) -> Option<Sent> {
+        let sent = Sent::new(&self.out.next_retransmission(self.now, path, space)?);
+        self.flight[usize::from(path)] += sent.payload.len() as u32;
+        Some(sent)
+    }
+
+    /// One packet: retransmissions, then new data.
+    fn packet(&mut self, path: u8) -> Vec<Sent> {
+        let mut space = ROOM;
+        let mut chunks = Vec::new();
+        while let Some(chunk) = self.again(path, space).or_else(|| self.new_chunk(path, space)) {
+            space -= chunk.size();
+            chunks.push(chunk);
+        }
+        self.check();
+        chunks
+    }
+
+    fn packets(&mut self, path: u8) -> Vec<Vec<Sent>> {
+        core::iter::repeat_with(|| self.packet(path)).take_while(|chunks| !chunks.is_empty()).collect()
+    }
+
+    /// TSNs of all that can be sent.
+    fn tsns(&mut self, path: u8) -> Vec<u32> {
+        self.packets(path).concat().iter().map(|chunk| chunk.tsn).collect()
+    }
+
+    /// A SACK for everything before `next`, with gap blocks as pairs of TSNs; all less the initial TSN.
+    fn sack(&mut self, next: u32, gaps: &[(u32, u32)]) -> (SackOutcome, Acks) {
+        let offset = |tsn: u32| u16::try_from(tsn + 1 - next).unwrap();
+        let blocks: Vec<_> =
+            gaps.iter().map(|&(first, last)| GapBlock { start: offset(first), end: offset(last) }).collect();
+        self.raw_sack(Tsn(INITIAL) + next.wrapping_sub(1), &blocks)
+    }
+
+    fn raw_sack(&mut self, cumulative: Tsn, blocks: &[GapBlock]) -> (SackOutcome, Acks) {
+        let mut acks = Acks::default();
+        let bytes = encode_sack(cumulative, self.a_rwnd, blocks);
+        let outcome = self.out.on_sack(self.now, &decode_sack(&bytes), &mut acks);
+        self.apply(&acks);
+        (outcome, acks)
+    }
+
+    fn apply(&mut self, acks: &Acks) {
+        for (flight, ack) in self.flight.iter_mut().zip(acks) {
+            let exact = i64::from(*flight) + i64::from(ack.reneged_bytes)
+                - i64::from(ack.flight_drop)
+                - i64::from(ack.lost_bytes);
+            assert_eq!(exact, i64::from(ack.flight_after(*flight)), "{ack:?}");
+            *flight = ack.flight_after(*flight);
+        }
+        self.check();
+    }
+
+    fn timeout(&mut self, path: u8) -> u32 {
+        let bytes = self.out.on_timeout(path);
+        self.flight[usize::from(path)] -= bytes;
+        self.check();
+        bytes
+    }
+
+    /// The accounts balance.
+    fn check(&self) {
+        for path in 0..PATHS_MAX {
+            assert_eq!(self.flight[path], self.out.flight_of(path as u8), "flight of path {path}");
+        }
+        assert_eq!(self.out.outstanding_bytes(), self.flight.iter().sum::<u32>());
+        self.out.assert_sound();
+    }
+}
+
+impl Outbound {
+    /// Compares every sum with what it is the sum of.
+    fn assert_sound(&self) {
+        let Some(busy) = &self.busy else { return };
+        let outstanding = &busy.sent.outstanding;
+        let records = || outstanding.range(0, usize::MAX);
+        let bytes = |state: Option<State>| -> u32 {
+            records().filter(|r| state.is_none_or(|s| r.state() == s)).map(|r| u32::from(r.len)).sum()
+        };
+        assert_eq!(outstanding.in_flight_bytes(), bytes(Some(State::InFlight)));
+        assert_eq!(outstanding.bytes(), bytes(None));
+        let marked = records().filter(|r| r.state() == State::Marked).count();
+        assert_eq!(outstanding.marked() as usize, marked);
+        let acked =
+            records().enumerate().filter(|(_, r)| r.state() == State::GapAcked).map(|(index, _)| index);
+        let named =
+            busy.sent.gaps.runs().iter().flat_map(|run| usize::from(run.start)..=usize::from(run.end));
+        assert!(acked.eq(named), "chunks acknowledged are those that the latest report names");
+        let unsent = busy.queue.pending_bytes();
+        assert_eq!(busy.queue.buffered_bytes(), unsent + outstanding.bytes() as usize);
+        assert!(
+            (0..outstanding.len())
+                .all(|index| outstanding.chunk(index).is_some_and(|c| !c.payload.is_empty()))
+        );
+    }
+}
+
+/// Bytes that tell where in the message they are.
+fn message(len: usize) -> Bytes {
+    (0..len).map(|i| (i % 251) as u8).collect::<Vec<_>>().into()
+}
+
+fn encode_sack(cumulative: Tsn, a_rwnd: u32, blocks: &[GapBlock]) -> Vec<u8> {
+    let mut buffer = vec![0; 65_532];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(sack::write(&mut builder, cumulative, a_rwnd, blocks.iter().copied(), &[]));
+    let len = builder.finish();
+    buffer.truncate(len);
+    buffer
+}
+
+fn decode_sack(bytes: &[u8]) -> Sack<'_> {
+    let raw = Packet::parse(bytes).unwrap().chunks().next().unwrap().unwrap();
+    let Chunk::Sack(sack) = raw.parse().unwrap() else { panic!("not a SACK") };
+    assert_eq!(sack.duplicates().len(), 0);
+    sack
+}
+
+/// The fields of `SackOutcome::Applied`.
+#[derive(Debug, PartialEq, Eq)]
+struct Applied {
+    cumulative_advanced: bool,
+    newly_acked: bool,
+    entered_fast_recovery: bool,
+    in_fast_recovery: bool,
+    all_acked: bool,
+    writable: bool,
+}
+
+fn applied(outcome: SackOutcome) -> Applied {
+    let SackOutcome::Applied {
+        cumulative_advanced,
+        newly_acked,
+        entered_fast_recovery,
+        in_fast_recovery,
+        all_acked,
+        writable,
+    } = outcome
+    else {
+        panic!("{outcome:?}")
+    };
+    Applied { cumulative_advanced, newly_acked, entered_fast_recovery, in_fast_recovery, all_acked, writable }
+}

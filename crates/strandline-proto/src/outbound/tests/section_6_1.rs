@@ -1,0 +1,192 @@
+//! Transmission of DATA chunks.
+
+use super::*;
+
+#[test]
+fn chunks_get_successive_tsns_from_the_initial_one_across_the_wrap() {
+    let mut fixture = Fixture::with_outstanding(40);
+    assert_eq!(fixture.out.next_tsn(), Tsn(INITIAL.wrapping_add(40)));
+    assert_eq!(fixture.out.cumulative_ack(), Tsn(INITIAL - 1));
+    fixture.sack(30, &[]);
+    assert_eq!(fixture.out.cumulative_ack(), Tsn(13));
+}
+
+/// Rule A.
+#[test]
+fn no_new_data_beyond_the_peers_window() {
+    let mut fixture = Fixture::with_window(3000);
+    for _ in 0..3 {
+        fixture.push(1000);
+    }
+    fixture.push(1);
+    assert_eq!(fixture.tsns(0), [0, 1, 2], "3,000 bytes fit exactly, one byte more does not");
+    assert_eq!(fixture.out.peer_rwnd(), 0);
+    assert!(!fixture.out.window_probe_wanted(), "no probe while data is outstanding");
+    fixture.a_rwnd = 3000;
+    fixture.sack(1, &[]);
+    assert_eq!(fixture.out.peer_rwnd(), 1000);
+    assert_eq!(fixture.tsns(0), [3]);
+}
+
+/// Rule A: a probe goes after 1 RTO, if nothing is outstanding; one chunk only.
+#[test]
+fn shut_window_is_probed_with_one_chunk_after_a_wait() {
+    let mut fixture = Fixture::with_window(1000);
+    for _ in 0..3 {
+        fixture.push(1000);
+    }
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.a_rwnd = 0;
+    fixture.sack(1, &[]);
+    assert_eq!(fixture.packet(0), []);
+    assert!(fixture.out.window_probe_wanted());
+    assert_eq!(fixture.packet(0), [], "not before the wait is over");
+    fixture.out.permit_window_probe();
+    assert_eq!(fixture.tsns(0), [1]);
+    assert!(!fixture.out.window_probe_wanted());
+
+    assert!(!fixture.out.zero_window_probing(), "no answer yet: a time-out would be an error");
+    fixture.sack(1, &[]);
+    assert!(fixture.out.zero_window_probing(), "the peer answers and its window is shut");
+    assert_eq!(fixture.timeout(0), 1000);
+    assert!(!fixture.out.zero_window_probing(), "each time-out needs an answer of its own");
+    assert_eq!(fixture.tsns(0), [1], "the probe is sent again whatever the window");
+    fixture.sack(1, &[]);
+    assert!(fixture.out.zero_window_probing());
+
+    fixture.a_rwnd = 5000;
+    fixture.sack(2, &[]);
+    assert!(!fixture.out.zero_window_probing());
+    assert_eq!(fixture.tsns(0), [2]);
+}
+
+/// A window that opens while the probe waits makes it needless.
+#[test]
+fn window_update_ends_the_wait_for_a_probe() {
+    let mut fixture = Fixture::with_window(1000);
+    fixture.push(1000);
+    fixture.push(1000);
+    fixture.tsns(0);
+    fixture.a_rwnd = 0;
+    fixture.sack(1, &[]);
+    fixture.packet(0);
+    assert!(fixture.out.window_probe_wanted());
+    fixture.a_rwnd = 1000;
+    fixture.sack(1, &[]);
+    assert!(!fixture.out.window_probe_wanted());
+    assert_eq!(fixture.tsns(0), [1]);
+}
+
+/// Data that the peer dropped for want of room is a probe when it is sent again.
+#[test]
+fn retransmission_into_a_shut_window_counts_as_probing() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.a_rwnd = 0;
+    fixture.sack(1, &[]);
+    assert!(fixture.out.zero_window_probing());
+    fixture.timeout(0);
+    assert_eq!(fixture.tsns(0), [1, 2]);
+    assert!(!fixture.out.zero_window_probing());
+    let (outcome, _) = fixture.sack(0, &[]);
+    assert_eq!(outcome, SackOutcome::Ignored);
+    assert!(fixture.out.zero_window_probing(), "even an old SACK shows that the peer lives");
+}
+
+/// Silly windows: less than a full packet is sent only if it is half of the largest window ever.
+#[test]
+fn small_window_opening_is_not_filled_with_a_small_fragment() {
+    let mut fixture = Fixture::with_window(10_000);
+    fixture.push(20_000);
+    let sent: usize = fixture.packets(0).concat().iter().map(|chunk| chunk.payload.len()).sum();
+    assert_eq!(sent, 6 * FULL, "the seventh would be a fragment of {} bytes", 10_000 - 6 * FULL);
+    fixture.a_rwnd = 1000;
+    fixture.sack(6, &[]);
+    assert_eq!(fixture.packet(0), []);
+    assert!(fixture.out.window_probe_wanted());
+}
+
+/// A peer whose whole buffer is smaller than a packet still gets data without probing.
+#[test]
+fn window_smaller_than_a_packet_is_filled() {
+    let mut fixture = Fixture::with_window(1000);
+    fixture.push(1400);
+    let chunk = &fixture.packet(0)[0];
+    assert_eq!((chunk.payload.len(), chunk.ending), (1000, false));
+    fixture.sack(1, &[]);
+    assert_eq!(fixture.packet(0)[0].payload.len(), 400);
+}
+
+/// Rule C.
+#[test]
+fn new_data_waits_for_retransmissions() {
+    let mut fixture = Fixture::with_outstanding(2);
+    fixture.push(10);
+    fixture.timeout(0);
+    assert!(fixture.out.has_retransmissions());
+    assert_eq!(fixture.new_chunk(0, ROOM), None);
+    assert_eq!(fixture.again(0, ROOM).unwrap().tsn, 0);
+    assert_eq!(fixture.new_chunk(0, ROOM), None);
+    assert_eq!(fixture.again(0, ROOM).unwrap().tsn, 1);
+    assert_eq!(fixture.new_chunk(0, ROOM).unwrap().tsn, 2);
+}
+
+/// At most 2^16 - 1 ordered messages of a stream, and no TSN that a gap block could not name.
+#[test]
+fn send_window_holds_no_more_than_65535_chunks() {
+    let mut fixture = Fixture::new();
+    fixture.config.send_messages_max = 100_000;
+    for _ in 0..65_540 {
+        fixture.push(1);
+    }
+    let count = core::iter::from_fn(|| fixture.new_chunk(0, ROOM)).count();
+    assert_eq!(count, 65_535);
+    let (outcome, _) = fixture.raw_sack(Tsn(INITIAL - 1), &[GapBlock { start: 2, end: 65_535 }]);
+    assert!(applied(outcome).newly_acked);
+    assert_eq!(fixture.new_chunk(0, ROOM), None, "gap acknowledgements don't move the send window");
+    fixture.sack(3, &[]);
+    assert_eq!(core::iter::from_fn(|| fixture.new_chunk(0, ROOM)).count(), 3);
+}
+
+/// The I bit goes on the last chunk of the message that asks for it.
+#[test]
+fn immediate_is_set_on_the_last_chunk_only() {
+    let mut fixture = Fixture::new();
+    let info = SendInfo { immediate: true, ..SendInfo::default() };
+    fixture.out.push(info, message(FULL + 1), &fixture.config).unwrap();
+    fixture.push(1);
+    let chunks = fixture.packets(0).concat();
+    let bits: Vec<_> = chunks.iter().map(|chunk| chunk.immediate).collect();
+    assert_eq!(bits, [false, true, false]);
+}
+
+/// T3-rtx is restarted when the earliest chunk outstanding on the path is sent again.
+#[test]
+fn earliest_outstanding_chunk_is_told_for_each_path() {
+    let mut fixture = Fixture::new();
+    for path in [0, 1, 0, 1] {
+        fixture.push(FULL);
+        fixture.packet(path);
+    }
+    let earliest =
+        |fixture: &Fixture, tsn: u32, path| fixture.out.is_earliest_outstanding(Tsn(INITIAL) + tsn, path);
+    assert!(earliest(&fixture, 0, 0) && !earliest(&fixture, 2, 0));
+    assert!(earliest(&fixture, 1, 1) && !earliest(&fixture, 3, 1));
+    fixture.sack(0, &[(1, 1)]);
+    assert!(earliest(&fixture, 3, 1), "what a gap block acknowledged is not outstanding");
+    assert!(!earliest(&fixture, 9, 0), "a TSN that was never sent");
+}
+
+/// Nagle's question.
+#[test]
+fn full_packet_is_counted_with_chunk_headers() {
+    let mut fixture = Fixture::new();
+    for _ in 0..5 {
+        fixture.push(200);
+    }
+    assert!(!fixture.out.has_full_packet(ROOM));
+    for _ in 0..2 {
+        fixture.push(200);
+    }
+    assert!(fixture.out.has_full_packet(ROOM), "7 * 216 bytes");
+    assert_eq!((fixture.out.pending_bytes(), fixture.out.pending_messages()), (1400, 7));
+}

@@ -1,0 +1,156 @@
+//! Processing a received SACK.
+
+use super::*;
+
+/// Rules A, B and D ii.
+#[test]
+fn window_is_what_the_peer_says_less_what_is_outstanding() {
+    let mut fixture = Fixture::with_window(10_000);
+    for _ in 0..4 {
+        fixture.push(1000);
+    }
+    fixture.packets(0);
+    assert_eq!(fixture.out.peer_rwnd(), 6000);
+    fixture.a_rwnd = 9000;
+    fixture.sack(1, &[(2, 2)]);
+    assert_eq!(fixture.out.peer_rwnd(), 7000, "two chunks of 1,000 are outstanding");
+}
+
+/// Rule C.
+#[test]
+fn marking_for_retransmission_gives_the_window_back() {
+    let mut fixture = Fixture::with_window(10_000);
+    fixture.push(1000);
+    fixture.push(1000);
+    fixture.packets(0);
+    fixture.timeout(0);
+    assert_eq!(fixture.out.peer_rwnd(), 10_000);
+    fixture.packet(0);
+    assert_eq!(fixture.out.peer_rwnd(), 9_000, "1,000 and 16 bytes fit once");
+}
+
+/// Rule D i.
+#[test]
+fn older_sack_is_dropped() {
+    let mut fixture = Fixture::with_outstanding(5);
+    fixture.sack(3, &[]);
+    fixture.a_rwnd = 5;
+    let (outcome, acks) = fixture.sack(2, &[(4, 4)]);
+    assert_eq!(outcome, SackOutcome::Ignored);
+    assert!(acks.iter().all(PathAck::is_nothing));
+    assert_eq!(fixture.out.cumulative_ack(), Tsn(INITIAL) + 2);
+    assert!(fixture.out.peer_rwnd() > 5);
+}
+
+#[test]
+fn cumulative_acknowledgement_is_booked_on_each_path() {
+    let mut fixture = Fixture::new();
+    for path in [0, 1, 1] {
+        fixture.push(FULL);
+        fixture.packet(path);
+    }
+    let (outcome, acks) = fixture.sack(2, &[]);
+    let expected = Applied {
+        cumulative_advanced: true,
+        newly_acked: true,
+        entered_fast_recovery: false,
+        in_fast_recovery: false,
+        all_acked: false,
+        writable: false,
+    };
+    assert_eq!(applied(outcome), expected);
+    for ack in &acks[..2] {
+        assert_eq!((ack.acked_bytes, ack.acked_chunks, ack.flight_drop), (FULL as u32, 1, FULL as u32));
+    }
+    let (outcome, _) = fixture.sack(3, &[]);
+    assert!(applied(outcome).all_acked);
+    assert!(fixture.out.is_empty());
+}
+
+#[test]
+fn same_sack_again_acknowledges_nothing_new() {
+    let mut fixture = Fixture::with_outstanding(5);
+    fixture.sack(1, &[(2, 3)]);
+    let (outcome, acks) = fixture.sack(1, &[(2, 3)]);
+    let outcome = applied(outcome);
+    assert!(!outcome.cumulative_advanced && !outcome.newly_acked);
+    assert!(acks.iter().all(PathAck::is_nothing));
+}
+
+/// What gap blocks acknowledged leaves flight once, not again with the cumulative acknowledgement.
+#[test]
+fn gap_acknowledged_chunks_leave_flight_once() {
+    let mut fixture = Fixture::with_outstanding(5);
+    let (_, acks) = fixture.sack(0, &[(1, 2), (4, 4)]);
+    assert_eq!(acks[0].acked_bytes, 3 * FULL as u32);
+    let (_, acks) = fixture.sack(3, &[(4, 4)]);
+    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (FULL as u32, FULL as u32));
+    let (_, acks) = fixture.sack(5, &[]);
+    assert_eq!(acks[0].acked_bytes, FULL as u32);
+}
+
+/// Rule D iii: the chunk is in flight again, with one miss indication and T3-rtx running.
+#[test]
+fn gap_acknowledgement_taken_back() {
+    let mut fixture = Fixture::with_outstanding(6);
+    fixture.sack(0, &[(2, 3)]);
+    let (outcome, acks) = fixture.sack(0, &[(2, 2)]);
+    assert!(!applied(outcome).newly_acked);
+    assert_eq!((acks[0].reneged_bytes, acks[0].reneged), (FULL as u32, true));
+    // Two further indications are enough: 3 had one for having been taken back.
+    fixture.sack(0, &[(2, 2), (4, 4)]);
+    assert!(!fixture.out.has_retransmissions() || fixture.out.retransmission().is_some());
+    let (_, acks) = fixture.sack(0, &[(2, 2), (4, 5)]);
+    assert_eq!(acks[0].lost_bytes, 3 * FULL as u32, "0, 1 and 3");
+    assert_eq!(fixture.tsns(0), [0, 1, 3]);
+}
+
+/// A peer that acknowledges and takes back in turns earns no congestion window by it.
+#[test]
+fn acknowledging_again_what_was_taken_back_is_no_news() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.sack(0, &[(1, 2)]);
+    for _ in 0..5 {
+        fixture.sack(0, &[]);
+        let (outcome, acks) = fixture.sack(0, &[(1, 2)]);
+        assert!(!applied(outcome).newly_acked);
+        assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (0, 2 * FULL as u32));
+        assert_eq!(acks[0].rtt_sample_sent_at, None);
+        assert!(!acks[0].lowest_acked);
+    }
+}
+
+/// SHUTDOWN's acknowledgement says nothing of gaps: nothing is taken back by it.
+#[test]
+fn cumulative_acknowledgement_of_shutdown() {
+    let mut fixture = Fixture::with_outstanding(6);
+    fixture.sack(0, &[(3, 4)]);
+    let rwnd = fixture.out.peer_rwnd();
+    let mut acks = Acks::default();
+    let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 1, &mut acks);
+    fixture.apply(&acks);
+    assert!(applied(outcome).newly_acked);
+    assert_eq!((acks[0].acked_bytes, acks[0].reneged_bytes), (2 * FULL as u32, 0));
+    assert_eq!(fixture.out.peer_rwnd(), rwnd);
+    let mut nothing = Acks::default();
+    let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL), &mut nothing);
+    assert_eq!(outcome, SackOutcome::Ignored);
+    let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 6, &mut nothing);
+    assert!(matches!(outcome, SackOutcome::Violation(_)));
+    let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 5, &mut nothing);
+    assert!(applied(outcome).all_acked);
+}
+
+/// Idle associations take SACKs too, without any heap.
+#[test]
+fn sack_with_nothing_outstanding() {
+    let mut fixture = Fixture::new();
+    fixture.a_rwnd = 77;
+    let (outcome, _) = fixture.sack(0, &[]);
+    assert!(applied(outcome).all_acked);
+    assert_eq!(fixture.out.peer_rwnd(), 77);
+    assert!(matches!(fixture.sack(1, &[]).0, SackOutcome::Violation(_)));
+    assert!(matches!(fixture.sack(0, &[(0, 0)]).0, SackOutcome::Violation(_)));
+    assert_eq!(fixture.raw_sack(Tsn(INITIAL - 5), &[]).0, SackOutcome::Ignored);
+    assert_eq!(fixture.out.heap_bytes(), 0);
+}

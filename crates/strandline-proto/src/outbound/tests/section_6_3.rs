@@ -1,0 +1,116 @@
+//! Round-trip times (6.3.1), what the timers need to know (6.3.2), T3-rtx expiry (6.3.3).
+
+use super::*;
+
+/// C4, C5: one sample for each path, from the chunk sent last.
+#[test]
+fn sample_comes_from_the_latest_chunk_of_each_path() {
+    let mut fixture = Fixture::new();
+    let mut sent = Vec::new();
+    for path in [0, 1, 0, 1] {
+        fixture.wait(10);
+        fixture.push(FULL);
+        fixture.packet(path);
+        sent.push(fixture.now);
+    }
+    let (_, acks) = fixture.sack(4, &[]);
+    assert_eq!(acks[0].rtt_sample_sent_at, Some(sent[2]));
+    assert_eq!(acks[1].rtt_sample_sent_at, Some(sent[3]));
+    assert_eq!(acks[2].rtt_sample_sent_at, None);
+}
+
+/// C5: never from a chunk that was sent again, nor from one sent before another was sent again.
+#[test]
+fn no_sample_from_what_was_outstanding_at_a_retransmission() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.sack(0, &[(2, 2)]);
+    fixture.timeout(0);
+    fixture.wait(5);
+    assert_eq!(fixture.tsns(0), [0, 1]);
+    fixture.wait(5);
+    fixture.push(FULL);
+    fixture.packet(0);
+    let sent = fixture.now;
+    let (_, acks) = fixture.sack(3, &[]);
+    assert_eq!(acks[0].rtt_sample_sent_at, None);
+    let (_, acks) = fixture.sack(4, &[]);
+    assert_eq!(acks[0].rtt_sample_sent_at, Some(sent));
+}
+
+#[test]
+fn gap_acknowledged_chunk_gives_a_sample_once() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.wait(10);
+    let (_, acks) = fixture.sack(0, &[(1, 1)]);
+    assert_eq!(acks[0].rtt_sample_sent_at, Some(Time::ZERO));
+    let (_, acks) = fixture.sack(0, &[(1, 1)]);
+    assert_eq!(acks[0].rtt_sample_sent_at, None);
+}
+
+/// R3, on each path by itself.
+#[test]
+fn earliest_chunk_acknowledged_is_told() {
+    let mut fixture = Fixture::new();
+    for path in [0, 1, 0, 1] {
+        fixture.push(FULL);
+        fixture.packet(path);
+    }
+    let (_, acks) = fixture.sack(0, &[(2, 2)]);
+    assert!(!acks[0].lowest_acked, "0 is still outstanding there");
+    let (_, acks) = fixture.sack(0, &[(1, 2)]);
+    assert!(acks[1].lowest_acked && !acks[0].lowest_acked);
+    let (_, acks) = fixture.sack(1, &[]);
+    assert!(acks[0].lowest_acked && !acks[1].lowest_acked);
+}
+
+/// E3, F1: everything in flight on that path, and only there, is marked; lowest TSN first.
+#[test]
+fn timeout_marks_what_is_in_flight_on_its_path() {
+    let mut fixture = Fixture::new();
+    for path in [0, 1, 0, 0] {
+        fixture.push(FULL);
+        fixture.packet(path);
+    }
+    fixture.sack(0, &[(2, 2)]);
+    assert_eq!(fixture.timeout(0), 2 * FULL as u32, "0 and 3; 2 is acknowledged");
+    assert_eq!(fixture.flight[..2], [0, FULL as u32]);
+    let next = Retransmission { size: ROOM, last_path: 0, fast: false };
+    assert_eq!(fixture.out.retransmission(), Some(next));
+    assert_eq!(fixture.tsns(0), [0, 3]);
+    assert_eq!(fixture.out.retransmission(), None);
+    assert_eq!(fixture.timeout(0), 2 * FULL as u32, "and again");
+    assert_eq!(fixture.tsns(0), [0, 3]);
+}
+
+/// E3: as many chunks as fit one packet.
+#[test]
+fn retransmissions_are_bundled() {
+    let mut fixture = Fixture::new();
+    for _ in 0..6 {
+        fixture.push(400);
+        fixture.packet(0);
+    }
+    fixture.timeout(0);
+    let sizes: Vec<_> = fixture.packets(0).iter().map(Vec::len).collect();
+    assert_eq!(sizes, [3, 3]);
+}
+
+/// A late acknowledgement of what was marked counts, though it had left flight before.
+#[test]
+fn marked_chunk_acknowledged_before_it_is_sent_again() {
+    let mut fixture = Fixture::with_outstanding(2);
+    fixture.timeout(0);
+    let (outcome, acks) = fixture.sack(2, &[]);
+    assert!(applied(outcome).all_acked);
+    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (2 * FULL as u32, 0));
+    assert!(!fixture.out.has_retransmissions());
+    assert_eq!(fixture.packet(0), []);
+}
+
+#[test]
+fn timeout_without_anything_in_flight() {
+    let mut fixture = Fixture::new();
+    assert_eq!(fixture.timeout(3), 0);
+    fixture.push(1);
+    assert_eq!(fixture.timeout(0), 0);
+}

@@ -1,0 +1,41 @@
+//! Several paths: what is sent again moves to the path that the caller names.
+
+use super::*;
+
+/// Section 6.4: the outstanding counts of the old and the new address follow the chunk.
+#[test]
+fn retransmission_moves_flight_to_the_other_path() {
+    let mut fixture = Fixture::with_outstanding(3);
+    fixture.timeout(0);
+    assert_eq!(fixture.tsns(1), [0, 1, 2]);
+    assert_eq!(fixture.flight[..2], [0, 3 * FULL as u32]);
+    let (_, acks) = fixture.sack(3, &[]);
+    assert!(acks[0].is_nothing());
+    assert_eq!((acks[1].acked_bytes, acks[1].lowest_acked), (3 * FULL as u32, true));
+    assert_eq!(acks[1].rtt_sample_sent_at, None);
+}
+
+/// Chunks that waited for fast retransmission when their path timed out go where timed-out ones go.
+#[test]
+fn timeout_turns_fast_retransmissions_into_timed_out_ones() {
+    let mut fixture = Fixture::with_outstanding(5);
+    for last in 2..5 {
+        fixture.sack(1, &[(2, last)]);
+    }
+    assert!(fixture.out.retransmission().unwrap().fast);
+    assert!(fixture.out.fast_retransmit_pending());
+    assert_eq!(fixture.timeout(0), 0);
+    assert!(!fixture.out.retransmission().unwrap().fast);
+    assert!(!fixture.out.fast_retransmit_pending());
+    assert_eq!(fixture.tsns(1), [1]);
+}
+
+/// No path number panics or mixes accounts beyond the array.
+#[test]
+fn path_number_beyond_the_array_wraps() {
+    let mut fixture = Fixture::new();
+    fixture.push(10);
+    fixture.out.next_new(fixture.now, PATHS_MAX as u8 + 2, ROOM, ROOM).unwrap();
+    assert_eq!(fixture.out.flight_of(2), 10);
+    assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2), 10);
+}

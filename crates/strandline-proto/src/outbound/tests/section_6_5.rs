@@ -1,0 +1,79 @@
+//! Stream identifiers and stream sequence numbers.
+
+use super::*;
+
+#[test]
+fn streams_count_from_zero_each_by_itself() {
+    let mut fixture = Fixture::new();
+    for stream in [0, 5, 0, 99, 5, 0] {
+        fixture.push_on(stream, 1);
+    }
+    let numbers: Vec<_> = fixture.packets(0).concat().iter().map(|c| (c.stream, c.ssn)).collect();
+    assert_eq!(numbers, [(0, 0), (5, 0), (0, 1), (99, 0), (5, 1), (0, 2)]);
+}
+
+#[test]
+fn number_after_65535_is_0() {
+    let mut fixture = Fixture::new();
+    let mut last = 0;
+    for expected in 0..=65_536_u32 {
+        fixture.push_on(7, 1);
+        let chunk = fixture.new_chunk(0, ROOM).unwrap();
+        assert_eq!(u32::from(chunk.ssn), expected % 65_536);
+        last = chunk.ssn;
+        fixture.sack(expected + 1, &[]);
+    }
+    assert_eq!(last, 0);
+}
+
+#[test]
+fn unordered_messages_leave_the_number_alone() {
+    let mut fixture = Fixture::new();
+    fixture.push(1);
+    let info = SendInfo { unordered: true, ppid: Ppid(9), ..SendInfo::default() };
+    fixture.out.push(info, message(1), &fixture.config).unwrap();
+    fixture.push(1);
+    let chunks = fixture.packets(0).concat();
+    let seen: Vec<_> = chunks.iter().map(|c| (c.unordered, c.ssn)).collect();
+    assert_eq!(seen, [(false, 0), (true, 0), (false, 1)]);
+}
+
+#[test]
+fn stream_beyond_the_last_is_refused() {
+    let mut fixture = Fixture::new();
+    let info = SendInfo { stream: StreamId(100), ..SendInfo::default() };
+    let refused = fixture.out.push(info, message(1), &fixture.config);
+    assert_eq!(refused, Err(SendError::InvalidStream { stream: 100, streams: 100 }));
+    assert_eq!(fixture.out.heap_bytes(), 0);
+}
+
+/// Fewer streams than asked for: messages given before are reported, the others keep their order and numbers.
+#[test]
+fn messages_on_streams_that_the_peer_does_not_allow_fail() {
+    let mut fixture = Fixture::new();
+    for (index, stream) in [0, 10, 3, 9, 0].into_iter().enumerate() {
+        fixture.push_on(stream, index + 1);
+    }
+    let failed = fixture.out.set_peer(5000, 9);
+    let streams: Vec<_> = failed.iter().map(|f| (f.info.stream.0, f.data.len(), f.sent)).collect();
+    assert_eq!(streams, [(10, 2, false), (9, 4, false)]);
+    assert_eq!(fixture.out.buffered_bytes(), 1 + 3 + 5);
+    assert_eq!((fixture.out.peer_rwnd(), fixture.out.streams()), (5000, 9));
+    let numbers: Vec<_> = fixture.packets(0).concat().iter().map(|c| (c.stream, c.ssn)).collect();
+    assert_eq!(numbers, [(0, 0), (3, 0), (0, 1)]);
+}
+
+/// Stream 65,535 costs a directory and a page, not a table of all streams.
+#[test]
+fn high_stream_costs_little() {
+    let mut numbers = StreamNumbers::default();
+    for stream in [0, 1, 2, 3] {
+        assert_eq!(numbers.take(StreamId(stream)), Ssn(0));
+    }
+    assert_eq!(numbers.heap_bytes(), 0);
+    assert_eq!(numbers.take(StreamId(65_535)), Ssn(0));
+    assert_eq!(numbers.take(StreamId(65_535)), Ssn(1));
+    assert!(numbers.heap_bytes() <= 4096 + 256, "{}", numbers.heap_bytes());
+    assert_eq!(numbers.take(StreamId(4)), Ssn(0));
+    assert_eq!(numbers.take(StreamId(3)), Ssn(1));
+}

@@ -1,0 +1,345 @@
+//! One endpoint against packets that a test writes by hand: for rules about what a peer may not do.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use strandline_proto::config::EndpointConfig;
+use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::event::{AssociationId, Datagram, Event, Message};
+use strandline_proto::time::Time;
+use strandline_wire::{
+    Chunk, CookieAck, CookieEcho, Data, Init, InitAck, Packet, PacketBuilder, Parameter, Parameters, Ppid,
+    Ssn, StreamId, TlvWriter, Tsn, VerificationTag, print,
+};
+
+use crate::random::Random;
+
+/// The SCTP port of the hand-written peer.
+pub const PEER_SCTP_PORT: u16 = 6000;
+
+/// The SCTP port on which the endpoint listens.
+pub const SCTP_PORT: u16 = 5000;
+
+/// A packet that the endpoint transmitted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sent {
+    /// When.
+    pub at: Time,
+    /// From which address, if the endpoint cared.
+    pub source: Option<IpAddr>,
+    /// Where to.
+    pub destination: SocketAddr,
+    /// The packet.
+    pub bytes: Bytes,
+}
+
+impl Sent {
+    /// The packet, parsed.
+    ///
+    /// # Panics
+    /// If an endpoint sent something that is no packet.
+    #[must_use]
+    pub fn packet(&self) -> Packet<'_> {
+        Packet::parse(&self.bytes).expect("an endpoint sends packets")
+    }
+
+    /// Its chunks, parsed.
+    ///
+    /// # Panics
+    /// If an endpoint sent a malformed chunk or a wrong checksum.
+    #[must_use]
+    pub fn chunks(&self) -> Vec<Chunk<'_>> {
+        assert!(self.packet().verify_checksum(), "checksum of {self}");
+        self.packet().chunks().map(|raw| raw.expect("framed").parse().expect("well-formed")).collect()
+    }
+
+    /// The types of its chunks, in order.
+    #[must_use]
+    pub fn chunk_kinds(&self) -> Vec<u8> {
+        self.packet().chunks().flatten().map(|chunk| chunk.kind).collect()
+    }
+}
+
+impl core::fmt::Display for Sent {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:?} to {} {}", self.at, self.destination, print::line(&self.bytes))
+    }
+}
+
+/// One endpoint, and what a hand-written peer of it has to know.
+///
+/// ```
+/// use strandline_proto::config::EndpointConfig;
+/// use strandline_sim::lone::Lone;
+/// use strandline_wire::{Chunk, Tsn};
+///
+/// // The peer connects by hand; then it sends one DATA chunk with a gap before it.
+/// let (mut lone, id) = Lone::accepted(EndpointConfig::default());
+/// let cumulative = Tsn(lone.next_tsn.0.wrapping_sub(1));
+/// lone.next_tsn = lone.next_tsn.next();
+/// let data = lone.data(0, 0, b"out of order");
+/// let answers = lone.handle(&data);
+/// let [Chunk::Sack(sack)] = answers[0].chunks()[..] else { panic!("{}", answers[0]) };
+/// assert_eq!(sack.cumulative_tsn(), cumulative);
+/// assert_eq!(sack.gap_blocks().len(), 1);
+/// ```
+#[derive(Debug)]
+pub struct Lone {
+    /// The present.
+    pub now: Time,
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// Where the peer's packets come from.
+    pub source: SocketAddr,
+    /// The endpoint's SCTP port.
+    pub local_port: u16,
+    /// The peer's SCTP port.
+    pub peer_port: u16,
+    /// The tag that packets to the endpoint carry.
+    pub local_tag: VerificationTag,
+    /// The tag that the peer chose: packets from the endpoint carry it.
+    pub peer_tag: VerificationTag,
+    /// The next TSN of the peer.
+    pub next_tsn: Tsn,
+    /// The first TSN of the endpoint.
+    pub initial_tsn: Tsn,
+    events: VecDeque<Event>,
+    address: IpAddr,
+}
+
+impl Lone {
+    /// An endpoint that listens on [`SCTP_PORT`], and no association.
+    ///
+    /// # Panics
+    /// If the configuration is not valid.
+    #[must_use]
+    pub fn new(config: EndpointConfig) -> Self {
+        let address = config.local_addresses.first().copied().unwrap_or(IpAddr::from([10, 0, 0, 1]));
+        let mut endpoint =
+            Endpoint::new(config, Random::new(7).seed(), Time::ZERO).expect("the configuration is valid");
+        endpoint.listen(SCTP_PORT).expect("a new endpoint can listen");
+        Self {
+            now: Time::ZERO,
+            endpoint,
+            source: SocketAddr::from(([10, 0, 1, 1], 9899)),
+            local_port: SCTP_PORT,
+            peer_port: PEER_SCTP_PORT,
+            local_tag: VerificationTag(0),
+            peer_tag: VerificationTag(0x7ee7_0001),
+            next_tsn: Tsn(1000),
+            initial_tsn: Tsn(0),
+            events: VecDeque::new(),
+            address,
+        }
+    }
+
+    /// An endpoint with an association that the peer set up, its `Established` event taken.
+    ///
+    /// # Panics
+    /// If the endpoint does not answer as it must.
+    #[must_use]
+    pub fn accepted(config: EndpointConfig) -> (Self, AssociationId) {
+        let mut lone = Self::new(config);
+        let init = lone.init();
+        let answers = lone.handle(&init);
+        let cookie = lone.take_init_ack(answers.first().expect("INIT ACK"));
+        let echo = lone.packet(|builder| assert!(builder.push(&CookieEcho { cookie: &cookie })));
+        let answers = lone.handle(&echo);
+        assert!(
+            matches!(answers.first().map(Sent::chunks).as_deref(), Some([Chunk::CookieAck, ..])),
+            "{answers:?}"
+        );
+        let id = lone.take_established();
+        (lone, id)
+    }
+
+    /// An endpoint with an association that it set up itself, its `Established` event taken.
+    ///
+    /// # Panics
+    /// If the endpoint does not answer as it must.
+    #[must_use]
+    pub fn connected(config: EndpointConfig) -> (Self, AssociationId) {
+        let mut lone = Self::new(config);
+        let id = lone.endpoint.connect(lone.now, Connect::to(lone.source, PEER_SCTP_PORT)).expect("connect");
+        let init = lone.output();
+        lone.take_init(init.first().expect("INIT"));
+        let answers = lone.init_ack(b"a cookie of the peer's");
+        let echo = lone.handle(&answers);
+        assert!(
+            matches!(echo.first().map(Sent::chunks).as_deref(), Some([Chunk::CookieEcho(_), ..])),
+            "{echo:?}"
+        );
+        let ack = lone.packet(|builder| assert!(builder.push(&CookieAck)));
+        lone.handle(&ack);
+        assert_eq!(lone.take_established(), id);
+        (lone, id)
+    }
+
+    fn take_established(&mut self) -> AssociationId {
+        let mut established = None;
+        while let Some((id, event)) = self.endpoint.poll_event() {
+            match event {
+                Event::Established { .. } => established = Some(id),
+                other => self.events.push_back(other),
+            }
+        }
+        established.expect("the association is established")
+    }
+
+    /// A packet of the peer with what `write` puts into it, under the endpoint's tag.
+    #[must_use]
+    pub fn packet(&self, write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
+        self.packet_with_tag(self.local_tag, write)
+    }
+
+    /// The same under another tag.
+    #[must_use]
+    pub fn packet_with_tag(
+        &self,
+        tag: VerificationTag,
+        write: impl FnOnce(&mut PacketBuilder<'_>),
+    ) -> Vec<u8> {
+        let mut buffer = vec![0; 65_536];
+        let mut builder = PacketBuilder::new(&mut buffer, self.peer_port, self.local_port, tag);
+        write(&mut builder);
+        let len = builder.finish();
+        buffer.truncate(len);
+        buffer
+    }
+
+    fn init_fields<'a>(&self, parameters: Parameters<'a>) -> Init<'a> {
+        Init {
+            initiate_tag: self.peer_tag,
+            a_rwnd: 1 << 17,
+            outbound_streams: 16,
+            inbound_streams: 16,
+            initial_tsn: self.next_tsn,
+            parameters,
+        }
+    }
+
+    /// The peer's INIT, without parameters.
+    #[must_use]
+    pub fn init(&self) -> Vec<u8> {
+        let init = self.init_fields(Parameters::new(&[]));
+        self.packet_with_tag(VerificationTag(0), |builder| assert!(builder.push(&init)))
+    }
+
+    /// The peer's INIT ACK with this cookie.
+    #[must_use]
+    pub fn init_ack(&self, cookie: &[u8]) -> Vec<u8> {
+        let mut buffer = [0; 1024];
+        let mut parameters = TlvWriter::new(&mut buffer);
+        assert!(parameters.push(&Parameter::StateCookie(cookie)), "a cookie of at most 1,000 bytes");
+        let init_ack = InitAck(self.init_fields(Parameters::new(parameters.finish())));
+        self.packet(|builder| assert!(builder.push(&init_ack)))
+    }
+
+    /// Learns the endpoint's tag and first TSN from its INIT.
+    ///
+    /// # Panics
+    /// If the packet is no INIT.
+    pub fn take_init(&mut self, sent: &Sent) {
+        let chunks = sent.chunks();
+        let [Chunk::Init(init)] = chunks[..] else { panic!("no INIT: {sent}") };
+        self.local_port = sent.packet().source_port();
+        self.local_tag = init.initiate_tag;
+        self.initial_tsn = init.initial_tsn;
+    }
+
+    /// Learns the endpoint's tag and first TSN from its INIT ACK, and gives the cookie.
+    ///
+    /// # Panics
+    /// If the packet is no INIT ACK with a cookie.
+    pub fn take_init_ack(&mut self, sent: &Sent) -> Vec<u8> {
+        let chunks = sent.chunks();
+        let [Chunk::InitAck(init)] = chunks[..] else { panic!("no INIT ACK: {sent}") };
+        self.local_tag = init.initiate_tag;
+        self.initial_tsn = init.initial_tsn;
+        let parsed = init.parameters.iter().map(|raw| raw.expect("framed").parse().expect("well-formed"));
+        let cookies = parsed.filter_map(|parameter| match parameter {
+            Parameter::StateCookie(cookie) => Some(cookie.to_vec()),
+            _ => None,
+        });
+        cookies.last().expect("an INIT ACK has a cookie")
+    }
+
+    /// The peer's next DATA: one whole ordered message with the next TSN.
+    #[must_use]
+    pub fn data(&mut self, stream: u16, ssn: u16, payload: &[u8]) -> Vec<u8> {
+        let data = self.data_fields(stream, ssn, payload);
+        self.next_tsn = self.next_tsn.next();
+        self.packet(|builder| assert!(builder.push(&data)))
+    }
+
+    /// A DATA chunk of a whole ordered message with the next TSN, which is not taken: a test changes what it likes.
+    #[must_use]
+    pub fn data_fields<'a>(&self, stream: u16, ssn: u16, payload: &'a [u8]) -> Data<'a> {
+        Data {
+            tsn: self.next_tsn,
+            stream: StreamId(stream),
+            ssn: Ssn(ssn),
+            ppid: Ppid(0),
+            unordered: false,
+            beginning: true,
+            ending: true,
+            immediate: false,
+            payload,
+        }
+    }
+
+    /// Hands a packet to the endpoint, from the peer's address, and gives what it transmits.
+    pub fn handle(&mut self, bytes: &[u8]) -> Vec<Sent> {
+        self.handle_from(self.source, bytes)
+    }
+
+    /// The same from another address.
+    pub fn handle_from(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        let datagram = Datagram { source, destination: Some(self.address), bytes };
+        self.endpoint.handle_datagram(self.now, datagram);
+        self.output()
+    }
+
+    /// What the endpoint transmits now.
+    pub fn output(&mut self) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        let mut buffer = vec![0; 4096];
+        while let Some(transmit) = self.endpoint.poll_transmit(self.now, &mut buffer, 1) {
+            sent.push(Sent {
+                at: self.now,
+                source: transmit.source,
+                destination: transmit.destination,
+                bytes: Bytes::copy_from_slice(&buffer[..transmit.len]),
+            });
+        }
+        sent
+    }
+
+    /// Lets time pass, and gives what the endpoint transmits meanwhile.
+    pub fn advance(&mut self, duration: Duration) -> Vec<Sent> {
+        let end = self.now + duration;
+        let mut sent = self.output();
+        while let Some(at) = self.endpoint.poll_timeout().filter(|at| *at <= end) {
+            self.now = self.now.max(at);
+            self.endpoint.handle_timeout(self.now);
+            sent.extend(self.output());
+        }
+        self.now = end;
+        sent
+    }
+
+    /// Takes the events so far.
+    pub fn events(&mut self) -> Vec<Event> {
+        while let Some((_, event)) = self.endpoint.poll_event() {
+            self.events.push_back(event);
+        }
+        self.events.drain(..).collect()
+    }
+
+    /// The next message that can be received.
+    pub fn recv(&mut self, id: AssociationId) -> Option<Message> {
+        self.endpoint.recv(self.now, id)
+    }
+}

@@ -1,0 +1,216 @@
+//! The network between hosts: a link model for each pair of addresses and direction, and the datagrams on their way.
+
+use core::net::{IpAddr, SocketAddr};
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+
+use bytes::{Bytes, BytesMut};
+use strandline_netem::{Arrival, Change, Link, LinkConfig, LinkStats, Verdict};
+use strandline_proto::time::Time;
+
+/// A datagram between two hosts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Carried {
+    /// Where it comes from, as the receiver sees it.
+    pub source: SocketAddr,
+    /// Where it goes.
+    pub destination: SocketAddr,
+    /// The SCTP packet.
+    pub bytes: Bytes,
+    /// IP may fragment it: the path MTU does not drop it.
+    pub fragment: bool,
+}
+
+impl Carried {
+    /// Size of the IP packet that carries it: SCTP in UDP in IP.
+    #[must_use]
+    pub fn ip_len(&self) -> usize {
+        self.bytes.len() + ip_overhead(self.destination.ip())
+    }
+}
+
+/// Bytes of IP and UDP headers around an SCTP packet.
+#[must_use]
+pub fn ip_overhead(address: IpAddr) -> usize {
+    if address.is_ipv4() { 28 } else { 48 }
+}
+
+#[derive(Debug)]
+struct Flying {
+    arrival: Time,
+    number: u64,
+    datagram: Carried,
+}
+
+impl Flying {
+    fn key(&self) -> (Time, u64) {
+        (self.arrival, self.number)
+    }
+}
+
+impl PartialEq for Flying {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Flying {}
+
+impl PartialOrd for Flying {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Flying {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Links and what is on them.
+#[derive(Debug)]
+pub struct Network {
+    seed: u64,
+    default: LinkConfig,
+    links: BTreeMap<(IpAddr, IpAddr), Link>,
+    flying: BinaryHeap<Reverse<Flying>>,
+    number: u64,
+}
+
+impl Network {
+    /// A network in which every link is as `default` until it is changed; the links' random decisions come from `seed`.
+    #[must_use]
+    pub fn new(default: LinkConfig, seed: u64) -> Self {
+        Self { seed, default, links: BTreeMap::new(), flying: BinaryHeap::new(), number: 0 }
+    }
+
+    /// The link from one address to another, made when it is first asked for.
+    pub fn link(&mut self, from: IpAddr, to: IpAddr) -> &mut Link {
+        let (default, seed) = (&self.default, self.seed);
+        self.links
+            .entry((from, to))
+            .or_insert_with(|| Link::new(default.clone(), seed ^ address_bits(from, to)))
+    }
+
+    /// Makes a change to every link, those that come later included if it is a change of parameters.
+    pub fn change_all(&mut self, change: &Change) {
+        if let Change::Config(config) = change {
+            self.default = config.clone();
+        }
+        for link in self.links.values_mut() {
+            link.change(change.clone());
+        }
+    }
+
+    /// Hands a datagram to its link.
+    pub fn send(&mut self, now: Time, datagram: Carried) -> Verdict {
+        let link = self.link(datagram.source.ip(), datagram.destination.ip());
+        let len = datagram.ip_len();
+        let len = if datagram.fragment { len.min(link.config().size_max) } else { len };
+        let verdict = link.offer(now.as_nanos(), len);
+        if let Verdict::Delivered(copies) = verdict {
+            if let Some(duplicate) = copies.duplicate {
+                self.fly(duplicate, datagram.clone());
+            }
+            self.fly(copies.first, datagram);
+        }
+        verdict
+    }
+
+    fn fly(&mut self, arrival: Arrival, mut datagram: Carried) {
+        if let Some(corruption) = arrival.corruption {
+            let mut bytes = BytesMut::from(&datagram.bytes[..]);
+            corruption.apply(&mut bytes);
+            datagram.bytes = bytes.freeze();
+        }
+        self.put(Time::from_nanos(arrival.arrival_ns), datagram);
+    }
+
+    /// Lets a datagram arrive at a time of the caller's choice, past every link.
+    pub fn put(&mut self, arrival: Time, datagram: Carried) {
+        self.flying.push(Reverse(Flying { arrival, number: self.number, datagram }));
+        self.number += 1;
+    }
+
+    /// When the next datagram arrives.
+    #[must_use]
+    pub fn next_arrival(&self) -> Option<Time> {
+        self.flying.peek().map(|flying| flying.0.arrival)
+    }
+
+    /// The next datagram that has arrived by `now`.
+    pub fn poll(&mut self, now: Time) -> Option<Carried> {
+        if self.next_arrival()? > now {
+            return None;
+        }
+        self.flying.pop().map(|flying| flying.0.datagram)
+    }
+
+    /// Datagrams on their way.
+    #[must_use]
+    pub fn on_their_way(&self) -> usize {
+        self.flying.len()
+    }
+
+    /// The links' counters, by source and destination.
+    pub fn stats(&self) -> impl Iterator<Item = ((IpAddr, IpAddr), &LinkStats)> {
+        self.links.iter().map(|(ends, link)| (*ends, link.stats()))
+    }
+}
+
+/// Tells links apart, so that each has random decisions of its own.
+fn address_bits(from: IpAddr, to: IpAddr) -> u64 {
+    let bits = |address: IpAddr| match address {
+        IpAddr::V4(v4) => u64::from(v4.to_bits()),
+        IpAddr::V6(v6) => (v6.to_bits() ^ (v6.to_bits() >> 64)) as u64,
+    };
+    bits(from).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ bits(to).rotate_left(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+
+    fn datagram(len: usize, fragment: bool) -> Carried {
+        Carried {
+            source: ([10, 0, 0, 1], 9899).into(),
+            destination: ([10, 0, 1, 1], 9899).into(),
+            bytes: vec![0; len].into(),
+            fragment,
+        }
+    }
+
+    #[test]
+    fn datagrams_arrive_in_order_of_time() {
+        let mut network = Network::new(LinkConfig::with_delay(Duration::from_millis(3)), 1);
+        let (early, late) = (datagram(100, false), datagram(200, false));
+        let _ = network.send(Time::ZERO, late.clone());
+        network.put(Time::from_nanos(5), early.clone());
+        assert_eq!(network.next_arrival(), Some(Time::from_nanos(5)));
+        assert_eq!(network.poll(Time::from_nanos(4)), None);
+        assert_eq!(network.poll(Time::from_nanos(5)), Some(early));
+        assert_eq!(network.poll(Time::from_nanos(3_000_000)), Some(late));
+        assert_eq!(network.on_their_way(), 0);
+    }
+
+    #[test]
+    fn the_mtu_drops_what_may_not_be_fragmented() {
+        let config = LinkConfig { size_max: 1500, ..LinkConfig::default() };
+        let mut network = Network::new(config, 1);
+        assert!(matches!(network.send(Time::ZERO, datagram(1473, false)), Verdict::Dropped(_)));
+        assert!(matches!(network.send(Time::ZERO, datagram(1473, true)), Verdict::Delivered(_)));
+        assert!(matches!(network.send(Time::ZERO, datagram(1472, false)), Verdict::Delivered(_)));
+    }
+
+    #[test]
+    fn each_direction_has_its_link() {
+        let mut network = Network::new(LinkConfig::default(), 1);
+        let (a, b) = ([10, 0, 0, 1].into(), [10, 0, 1, 1].into());
+        network.link(a, b).cut();
+        assert!(matches!(network.send(Time::ZERO, datagram(9, false)), Verdict::Dropped(_)));
+        assert!(!network.link(b, a).is_cut());
+    }
+}

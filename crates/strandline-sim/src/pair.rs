@@ -1,0 +1,499 @@
+//! Two endpoints and the links between them, driven packet by packet: for tests of the protocol's procedures.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use strandline_netem::{LinkConfig, Verdict};
+use strandline_proto::config::EndpointConfig;
+use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo};
+use strandline_proto::time::Time;
+use strandline_wire::{Packet, StreamId};
+
+use crate::network::{Carried, Network};
+use crate::random::Random;
+use crate::trace::print_packet;
+
+/// The UDP port of encapsulation (RFC 6951) that both sides use.
+pub const CARRIER_PORT: u16 = 9899;
+
+/// The SCTP port on which the second side of a [`Pair`] listens.
+pub const SCTP_PORT: u16 = 5000;
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The one that connects.
+    A,
+    /// The one that listens.
+    B,
+}
+
+impl Side {
+    /// The other one.
+    #[must_use]
+    pub fn other(self) -> Self {
+        match self {
+            Self::A => Self::B,
+            Self::B => Self::A,
+        }
+    }
+}
+
+/// What a filter wants done with a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// The next filter decides; after the last one the packet goes to its link.
+    Pass,
+    /// It is lost.
+    Drop,
+    /// It goes to its link twice.
+    Duplicate,
+    /// It arrives so much later than it was sent, past its link, while others overtake it.
+    Delay(Duration),
+}
+
+/// A packet that one side transmitted.
+#[derive(Debug, Clone)]
+pub struct Captured {
+    /// When.
+    pub at: Time,
+    /// By whom.
+    pub from: Side,
+    /// The datagram.
+    pub datagram: Carried,
+    /// False if a filter or the link dropped it.
+    pub delivered: bool,
+}
+
+impl Captured {
+    /// The types of its chunks, in order.
+    #[must_use]
+    pub fn chunk_kinds(&self) -> Vec<u8> {
+        chunk_kinds(&self.datagram.bytes)
+    }
+}
+
+/// The types of a packet's chunks, in order.
+#[must_use]
+pub fn chunk_kinds(bytes: &[u8]) -> Vec<u8> {
+    Packet::parse(bytes)
+        .map(|packet| packet.chunks().flatten().map(|chunk| chunk.kind).collect())
+        .unwrap_or_default()
+}
+
+/// A predicate for [`Pair::drop_next`]: packets with a chunk of this type.
+pub fn with_chunk(kind: u8) -> impl FnMut(&Packet<'_>) -> bool + 'static {
+    move |packet| packet.chunks().flatten().any(|chunk| chunk.kind == kind)
+}
+
+/// One side of a [`Pair`].
+#[derive(Debug)]
+pub struct Peer {
+    /// The endpoint. Commands can be given to it directly; what they cause happens with the pair's next step.
+    pub endpoint: Endpoint,
+    config: EndpointConfig,
+    addresses: Vec<IpAddr>,
+    events: VecDeque<(AssociationId, Event)>,
+}
+
+impl Peer {
+    fn new(config: EndpointConfig, default: IpAddr, random: &mut Random) -> Self {
+        let addresses =
+            if config.local_addresses.is_empty() { vec![default] } else { config.local_addresses.clone() };
+        let endpoint =
+            Endpoint::new(config.clone(), random.seed(), Time::ZERO).expect("the configuration is valid");
+        Self { endpoint, config, addresses, events: VecDeque::new() }
+    }
+}
+
+type Filter = Box<dyn FnMut(Side, &Packet<'_>) -> Fate>;
+
+/// Two endpoints in virtual time.
+///
+/// - in: commands to `a.endpoint` and `b.endpoint` or through the short forms here; [`inject`](Self::inject)
+/// - time: [`step`](Self::step), [`run_for`](Self::run_for), [`run_until`](Self::run_until),
+///   [`settle`](Self::settle)
+/// - faults: [`filter`](Self::filter), [`drop_next`](Self::drop_next), the links of [`network`](Self::network)
+/// - out: [`events`](Self::events), [`recv`](Self::recv), [`captured`](Self::captured)
+///
+/// Side A has the address 10.0.0.1, side B 10.0.1.1, unless their configurations name local addresses: then they have
+/// those, and each address of one side has a link to and from each of the other.
+///
+/// ```
+/// use core::time::Duration;
+/// use strandline_netem::LinkConfig;
+/// use strandline_proto::config::EndpointConfig;
+/// use strandline_sim::pair::{Pair, Side, with_chunk};
+/// use strandline_wire::chunk::kind;
+///
+/// let link = LinkConfig::with_delay(Duration::from_millis(10));
+/// let mut pair = Pair::new(EndpointConfig::default(), EndpointConfig::default(), link);
+/// let (a, b) = pair.connect();
+/// // The first packet with DATA is lost; its retransmission is not.
+/// pair.drop_next(Side::A, with_chunk(kind::DATA));
+/// pair.send(Side::A, a, 0, "hello");
+/// pair.settle();
+/// assert_eq!(pair.recv(Side::B, b).expect("it arrives").data, "hello");
+/// ```
+pub struct Pair {
+    /// The present.
+    pub now: Time,
+    /// The side that connects.
+    pub a: Peer,
+    /// The side that listens.
+    pub b: Peer,
+    /// The links; `pair.network.link(from, to)` can be cut or changed at any time.
+    pub network: Network,
+    /// Most packets in one transmission: more than 1 lets an endpoint fill bursts.
+    pub segments_max: usize,
+    filters: Vec<Filter>,
+    captured: Vec<Captured>,
+    random: Random,
+    buffer: Vec<u8>,
+}
+
+impl core::fmt::Debug for Pair {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Pair")
+            .field("now", &self.now)
+            .field("captured", &self.captured.len())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pair {
+    /// Two endpoints with the same link in both directions.
+    ///
+    /// # Panics
+    /// If a configuration is not valid.
+    #[must_use]
+    pub fn new(config_a: EndpointConfig, config_b: EndpointConfig, link: LinkConfig) -> Self {
+        Self::with_seed(config_a, config_b, link, 1)
+    }
+
+    /// The same with another seed for the endpoints and the links.
+    ///
+    /// # Panics
+    /// If a configuration is not valid.
+    #[must_use]
+    pub fn with_seed(
+        config_a: EndpointConfig,
+        config_b: EndpointConfig,
+        link: LinkConfig,
+        seed: u64,
+    ) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            now: Time::ZERO,
+            a: Peer::new(config_a, IpAddr::from([10, 0, 0, 1]), &mut random),
+            b: Peer::new(config_b, IpAddr::from([10, 0, 1, 1]), &mut random),
+            network: Network::new(link, random.bits()),
+            segments_max: 1,
+            filters: Vec::new(),
+            captured: Vec::new(),
+            random,
+            buffer: vec![0; 65_536],
+        }
+    }
+
+    /// A side.
+    #[must_use]
+    pub fn side(&mut self, side: Side) -> &mut Peer {
+        match side {
+            Side::A => &mut self.a,
+            Side::B => &mut self.b,
+        }
+    }
+
+    /// A side's addresses with the carrier's port.
+    #[must_use]
+    pub fn addresses(&self, side: Side) -> Vec<SocketAddr> {
+        let peer = if side == Side::A { &self.a } else { &self.b };
+        peer.addresses.iter().map(|address| SocketAddr::new(*address, CARRIER_PORT)).collect()
+    }
+
+    /// B listens on [`SCTP_PORT`], A starts to connect to B's first address. Nothing is sent before the next step.
+    ///
+    /// # Panics
+    /// If the endpoint refuses.
+    pub fn start(&mut self) -> AssociationId {
+        // B may listen already.
+        let _ = self.b.endpoint.listen(SCTP_PORT);
+        let remote = self.addresses(Side::B)[0];
+        self.a.endpoint.connect(self.now, Connect::to(remote, SCTP_PORT)).expect("connect")
+    }
+
+    /// [`start`](Self::start), and on until both sides are established. Takes their `Established` events.
+    ///
+    /// # Panics
+    /// If they are not within a minute.
+    pub fn connect(&mut self) -> (AssociationId, AssociationId) {
+        let a = self.start();
+        let up = |events: &VecDeque<(AssociationId, Event)>| {
+            events
+                .iter()
+                .rev()
+                .find(|(_, event)| matches!(event, Event::Established { .. }))
+                .map(|(id, _)| *id)
+        };
+        let done = self.run_until(Duration::from_secs(60), |pair| {
+            up(&pair.a.events).is_some() && up(&pair.b.events).is_some()
+        });
+        assert!(done, "the association was not established:\n{}", self.printed().join("\n"));
+        let b = up(&self.b.events).expect("seen above");
+        for peer in [&mut self.a, &mut self.b] {
+            peer.events.retain(|(_, event)| !matches!(event, Event::Established { .. }));
+        }
+        (a, b)
+    }
+
+    /// Sends a message, ordered, on a stream.
+    ///
+    /// # Panics
+    /// If the endpoint refuses it.
+    pub fn send(&mut self, side: Side, id: AssociationId, stream: u16, data: impl Into<Bytes>) {
+        let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
+        let now = self.now;
+        self.side(side).endpoint.send(now, id, info, data.into()).expect("send");
+    }
+
+    /// The next message that can be received.
+    pub fn recv(&mut self, side: Side, id: AssociationId) -> Option<Message> {
+        let now = self.now;
+        self.side(side).endpoint.recv(now, id)
+    }
+
+    /// All messages that can be received.
+    pub fn recv_all(&mut self, side: Side, id: AssociationId) -> Vec<Message> {
+        core::iter::from_fn(|| self.recv(side, id)).collect()
+    }
+
+    /// Takes a side's events so far.
+    pub fn events(&mut self, side: Side) -> Vec<Event> {
+        self.side(side).events.drain(..).map(|(_, event)| event).collect()
+    }
+
+    /// Takes a side's events so far, with their associations.
+    pub fn events_with_ids(&mut self, side: Side) -> Vec<(AssociationId, Event)> {
+        self.side(side).events.drain(..).collect()
+    }
+
+    /// Adds a filter that sees every packet when it is transmitted; the newest is asked first.
+    pub fn filter(&mut self, filter: impl FnMut(Side, &Packet<'_>) -> Fate + 'static) {
+        self.filters.push(Box::new(filter));
+    }
+
+    /// Takes all filters away.
+    pub fn clear_filters(&mut self) {
+        self.filters.clear();
+    }
+
+    /// Drops the next packet from `side` that matches.
+    pub fn drop_next(&mut self, side: Side, matches: impl FnMut(&Packet<'_>) -> bool + 'static) {
+        self.drop_some(side, 1, matches);
+    }
+
+    /// Drops the next `count` packets from `side` that match.
+    pub fn drop_some(
+        &mut self,
+        side: Side,
+        count: usize,
+        mut matches: impl FnMut(&Packet<'_>) -> bool + 'static,
+    ) {
+        let mut left = count;
+        self.filter(move |from, packet| {
+            if left == 0 || from != side || !matches(packet) {
+                return Fate::Pass;
+            }
+            left -= 1;
+            Fate::Drop
+        });
+    }
+
+    /// Hands bytes to a side at once, as a datagram from `source` to the side's first address.
+    pub fn inject(&mut self, to: Side, source: SocketAddr, bytes: &[u8]) {
+        let now = self.now;
+        let peer = self.side(to);
+        let destination = peer.addresses.first().copied();
+        peer.endpoint.handle_datagram(now, Datagram { source, destination, bytes });
+        self.flush();
+    }
+
+    /// The side loses everything: its endpoint is made anew with the same configuration and another seed.
+    ///
+    /// # Panics
+    /// Not in practice: the configuration was valid before.
+    pub fn crash(&mut self, side: Side) {
+        let (now, seed) = (self.now, self.random.seed());
+        let peer = self.side(side);
+        peer.endpoint = Endpoint::new(peer.config.clone(), seed, now).expect("valid before");
+        peer.events.clear();
+    }
+
+    /// Every packet transmitted so far.
+    #[must_use]
+    pub fn captured(&self) -> &[Captured] {
+        &self.captured
+    }
+
+    /// Forgets what was captured.
+    pub fn clear_captured(&mut self) {
+        self.captured.clear();
+    }
+
+    /// What was captured, one line each.
+    #[must_use]
+    pub fn printed(&self) -> Vec<String> {
+        let line = |captured: &Captured| {
+            let arrow = if captured.delivered { "" } else { " (dropped)" };
+            format!("{:?} {:?} {}{arrow}", captured.at, captured.from, print_packet(&captured.datagram))
+        };
+        self.captured.iter().map(line).collect()
+    }
+
+    /// Lets the next thing happen: a datagram arrives or a timer expires; then both sides transmit what they want.
+    /// False if nothing will ever happen.
+    pub fn step(&mut self) -> bool {
+        self.flush();
+        let Some(next) = self.next_time() else { return false };
+        self.now = self.now.max(next);
+        if let Some(datagram) = self.network.poll(self.now) {
+            self.deliver(&datagram);
+        } else {
+            for side in [Side::A, Side::B] {
+                let now = self.now;
+                let endpoint = &mut self.side(side).endpoint;
+                if endpoint.poll_timeout().is_some_and(|at| at <= now) {
+                    endpoint.handle_timeout(now);
+                }
+            }
+        }
+        self.flush();
+        true
+    }
+
+    /// When the next thing happens.
+    #[must_use]
+    pub fn next_time(&self) -> Option<Time> {
+        let timers = [self.a.endpoint.poll_timeout(), self.b.endpoint.poll_timeout()];
+        timers.into_iter().chain([self.network.next_arrival()]).flatten().min()
+    }
+
+    /// Runs for so long. Time has then advanced by exactly that.
+    pub fn run_for(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        self.run_until(duration, |_| false);
+        self.now = end;
+    }
+
+    /// Runs until `done` says so, asked after each step, at most for `limit`. True if it was done.
+    pub fn run_until(&mut self, limit: Duration, mut done: impl FnMut(&mut Self) -> bool) -> bool {
+        let end = self.now + limit;
+        self.flush();
+        loop {
+            if done(self) {
+                return true;
+            }
+            if self.next_time().is_none_or(|next| next > end) {
+                self.now = end;
+                return false;
+            }
+            self.step();
+        }
+    }
+
+    /// Runs until no datagram is on its way and none was sent for two seconds (retransmissions, which back off further,
+    /// are not waited for), at most for ten minutes.
+    pub fn settle(&mut self) {
+        let limit = self.now + Duration::from_secs(600);
+        let quiet = Duration::from_secs(2);
+        let mut last = (self.captured.len(), self.now);
+        loop {
+            self.flush();
+            if self.captured.len() != last.0 {
+                last = (self.captured.len(), self.now);
+            }
+            let end = limit.min(last.1 + quiet);
+            if self.network.on_their_way() == 0 && self.next_time().is_none_or(|next| next > end) {
+                return;
+            }
+            if self.now > limit {
+                return;
+            }
+            self.step();
+        }
+    }
+
+    fn deliver(&mut self, datagram: &Carried) {
+        let now = self.now;
+        for peer in [&mut self.a, &mut self.b] {
+            if datagram.destination.port() == CARRIER_PORT
+                && peer.addresses.contains(&datagram.destination.ip())
+            {
+                let destination = Some(datagram.destination.ip());
+                let datagram = Datagram { source: datagram.source, destination, bytes: &datagram.bytes };
+                peer.endpoint.handle_datagram(now, datagram);
+            }
+        }
+    }
+
+    /// Takes events and transmits, both sides until neither wants more.
+    fn flush(&mut self) {
+        for side in [Side::A, Side::B] {
+            loop {
+                let (now, segments) = (self.now, self.segments_max);
+                let mut buffer = core::mem::take(&mut self.buffer);
+                let peer = self.side(side);
+                while let Some(event) = peer.endpoint.poll_event() {
+                    peer.events.push_back(event);
+                }
+                let transmit = peer.endpoint.poll_transmit(now, &mut buffer, segments);
+                let source = transmit.and_then(|transmit| transmit.source).unwrap_or(peer.addresses[0]);
+                if let Some(transmit) = transmit {
+                    for bytes in buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
+                        let source = SocketAddr::new(source, CARRIER_PORT);
+                        let (destination, fragment) = (transmit.destination, transmit.fragment);
+                        self.transmit(
+                            side,
+                            Carried { source, destination, bytes: Bytes::copy_from_slice(bytes), fragment },
+                        );
+                    }
+                }
+                self.buffer = buffer;
+                if transmit.is_none() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn transmit(&mut self, from: Side, datagram: Carried) {
+        let fate = match Packet::parse(&datagram.bytes) {
+            Ok(packet) => self.fate(from, &packet),
+            Err(_) => Fate::Pass,
+        };
+        let now = self.now;
+        let delivered = match fate {
+            Fate::Pass => matches!(self.network.send(now, datagram.clone()), Verdict::Delivered(_)),
+            Fate::Drop => false,
+            Fate::Duplicate => {
+                let first = self.network.send(now, datagram.clone());
+                let second = self.network.send(now, datagram.clone());
+                [first, second].iter().any(|verdict| matches!(verdict, Verdict::Delivered(_)))
+            }
+            Fate::Delay(delay) => {
+                self.network.put(now + delay, datagram.clone());
+                true
+            }
+        };
+        self.captured.push(Captured { at: now, from, datagram, delivered });
+    }
+
+    fn fate(&mut self, from: Side, packet: &Packet<'_>) -> Fate {
+        let mut fates = self.filters.iter_mut().rev().map(|filter| filter(from, packet));
+        fates.find(|fate| *fate != Fate::Pass).unwrap_or(Fate::Pass)
+    }
+}

@@ -1,0 +1,65 @@
+//! The content of messages: a function of the message's number, so that a receiver can check every byte, also of a part.
+
+use bytes::Bytes;
+
+/// The content of message `number`, `len` bytes.
+#[must_use]
+pub fn content(number: u32, len: usize) -> Bytes {
+    let mut bytes = Vec::with_capacity(len + 8);
+    let mut word = 0;
+    while bytes.len() < len {
+        bytes.extend_from_slice(&word_of(number, word).to_le_bytes());
+        word += 1;
+    }
+    bytes.truncate(len);
+    bytes.into()
+}
+
+/// Are `part` the bytes from `offset` of message `number`?
+#[must_use]
+pub fn matches(number: u32, offset: usize, part: &[u8]) -> bool {
+    // Up to the next word byte by byte, then word by word.
+    let head_len = ((8 - offset % 8) % 8).min(part.len());
+    let (head, rest) = part.split_at(head_len);
+    let start = word_of(number, (offset / 8) as u64).to_le_bytes();
+    let head_right = head.iter().enumerate().all(|(index, byte)| start[offset % 8 + index] == *byte);
+    let first = (offset + head_len) as u64 / 8;
+    let rest_right = rest
+        .chunks(8)
+        .zip(first..)
+        .all(|(chunk, word)| word_of(number, word).to_le_bytes()[..chunk.len()] == *chunk);
+    head_right && rest_right
+}
+
+/// SplitMix64, which can start anywhere.
+fn word_of(number: u32, word: u64) -> u64 {
+    let mut x =
+        (u64::from(number) << 32).wrapping_add(word.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_match_at_their_place_only() {
+        let whole = content(7, 100);
+        for start in 0..100 {
+            for end in start..100 {
+                assert!(matches(7, start, &whole[start..end]), "{start}..{end}");
+            }
+            assert!(start > 96 || !matches(8, start, &whole[start..]), "another message");
+            assert!(start > 96 || !matches(7, start + 1, &whole[start..]), "another place");
+        }
+    }
+
+    #[test]
+    fn one_wrong_bit_is_seen() {
+        let mut wrong = content(9, 41).to_vec();
+        wrong[40] ^= 1;
+        assert!(!matches(9, 0, &wrong));
+    }
+}

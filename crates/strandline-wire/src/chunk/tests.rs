@@ -1,0 +1,235 @@
+use super::*;
+use crate::action::UnrecognisedAction;
+use crate::builder::PacketBuilder;
+use crate::cause::{Cause, Causes};
+use crate::error::FramingError;
+use crate::number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use crate::packet::Packet;
+use crate::parameter::Parameters;
+use crate::tlv::TlvWriter;
+
+/// Parses one chunk given as bytes; its length field is filled in.
+fn parse_then<R>(bytes: &[u8], then: impl FnOnce(Result<Chunk<'_>, ChunkError>) -> R) -> R {
+    let mut packet = vec![0; 12];
+    packet.extend_from_slice(bytes);
+    let length = u16::try_from(bytes.len()).unwrap();
+    packet[14..16].copy_from_slice(&length.to_be_bytes());
+    then(Packet::parse(&packet).unwrap().chunks().next().unwrap().unwrap().parse())
+}
+
+#[track_caller]
+fn rejects(bytes: &[u8], error: ChunkError) {
+    parse_then(bytes, |chunk| assert_eq!(chunk, Err(error)));
+}
+
+#[track_caller]
+fn round_trip(chunk: &Chunk<'_>, bytes: &[u8]) {
+    let mut buffer = [0xff; 256];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(builder.push(chunk));
+    let len = builder.finish();
+    assert_eq!(&buffer[12..12 + bytes.len()], bytes);
+    assert!(buffer[12 + bytes.len()..len].iter().all(|&padding| padding == 0));
+    let raw = Packet::parse(&buffer[..len]).unwrap().chunks().next().unwrap().unwrap();
+    assert_eq!(raw.parse().as_ref(), Ok(chunk));
+}
+
+const PLAIN_DATA: Data<'_> = Data {
+    tsn: Tsn(0x0102_0304),
+    stream: StreamId(5),
+    ssn: Ssn(6),
+    ppid: Ppid(7),
+    unordered: false,
+    beginning: false,
+    ending: false,
+    immediate: false,
+    payload: b"x",
+};
+
+#[test]
+fn data() {
+    let fields = [1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7, b'x'];
+    let bytes = |flags| [&[0, flags, 0, 17][..], &fields].concat();
+    round_trip(&Chunk::Data(PLAIN_DATA), &bytes(0));
+    round_trip(&Chunk::Data(Data { ending: true, ..PLAIN_DATA }), &bytes(1));
+    round_trip(&Chunk::Data(Data { beginning: true, ..PLAIN_DATA }), &bytes(2));
+    round_trip(&Chunk::Data(Data { unordered: true, ..PLAIN_DATA }), &bytes(4));
+    round_trip(&Chunk::Data(Data { immediate: true, ..PLAIN_DATA }), &bytes(8));
+    // Reserved flags are ignored.
+    parse_then(&bytes(0xf0), |chunk| assert_eq!(chunk, Ok(Chunk::Data(PLAIN_DATA))));
+}
+
+#[test]
+fn data_without_user_data_parses() {
+    let empty = Data { payload: b"", ..PLAIN_DATA };
+    round_trip(&Chunk::Data(empty), &[0, 0, 0, 16, 1, 2, 3, 4, 0, 5, 0, 6, 0, 0, 0, 7]);
+    for found in 0..12 {
+        rejects(&vec![0; 4 + found], ChunkError::TooShort { kind: 0, minimum: 12, found });
+    }
+}
+
+#[test]
+fn init_and_init_ack() {
+    let mut bytes = vec![1, 0, 0, 28];
+    bytes.extend([1, 2, 3, 4, 0, 1, 0, 0, 0, 10, 0, 20, 5, 6, 7, 8, 0, 5, 0, 8, 192, 0, 2, 1]);
+    let init = Init {
+        initiate_tag: VerificationTag(0x0102_0304),
+        a_rwnd: 65_536,
+        outbound_streams: 10,
+        inbound_streams: 20,
+        initial_tsn: Tsn(0x0506_0708),
+        parameters: Parameters::new(&[0, 5, 0, 8, 192, 0, 2, 1]),
+    };
+    round_trip(&Chunk::Init(init), &bytes);
+    bytes[0] = 2;
+    round_trip(&Chunk::InitAck(init), &bytes);
+    for kind in [1, 2] {
+        for found in 0..16 {
+            let mut bytes = vec![0; 4 + found];
+            bytes[0] = kind;
+            rejects(&bytes, ChunkError::TooShort { kind, minimum: 16, found });
+        }
+    }
+}
+
+/// The example of RFC 9260 section 3.3.4: 10 to 12, 14, 15 and 17 have arrived.
+#[test]
+fn sack_of_the_rfc() {
+    let bytes = [3, 0, 0, 24, 0, 0, 0, 12, 0, 0, 0x12, 0x34, 0, 2, 0, 0, 0, 2, 0, 3, 0, 5, 0, 5];
+    parse_then(&bytes, |chunk| {
+        let Ok(Chunk::Sack(sack)) = chunk else { panic!("{chunk:?}") };
+        assert_eq!(sack.cumulative_tsn(), Tsn(12));
+        assert_eq!(sack.a_rwnd(), 4660);
+        let blocks: Vec<_> = sack.gap_blocks().collect();
+        assert_eq!(blocks, [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }]);
+        assert_eq!(sack.duplicates().len(), 0);
+        round_trip(&Chunk::Sack(sack), &bytes);
+    });
+}
+
+#[test]
+fn sack_counts_must_agree_with_the_length() {
+    let sack = |gaps: u16, duplicates: u16, list_len: usize| {
+        let mut bytes = vec![3, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
+        bytes.extend(gaps.to_be_bytes());
+        bytes.extend(duplicates.to_be_bytes());
+        bytes.resize(16 + list_len, 0xab);
+        bytes
+    };
+    for (gaps, duplicates) in [(0, 0), (3, 0), (0, 3), (1, 2), (100, 200)] {
+        let exact = 4 * (usize::from(gaps) + usize::from(duplicates));
+        parse_then(&sack(gaps, duplicates, exact), |chunk| {
+            let Ok(Chunk::Sack(sack)) = chunk else { panic!("{chunk:?}") };
+            assert_eq!(sack.gap_blocks().len(), usize::from(gaps));
+            assert_eq!(sack.duplicates().len(), usize::from(duplicates));
+            assert!(sack.duplicates().all(|tsn| tsn == Tsn(0xabab_abab)));
+        });
+        for found in (exact.saturating_sub(4)..exact).chain(exact + 1..=exact + 4) {
+            let error = ChunkError::SackCounts { gap_blocks: gaps, duplicates, found };
+            rejects(&sack(gaps, duplicates, found), error);
+        }
+    }
+    let error = ChunkError::SackCounts { gap_blocks: 0xffff, duplicates: 0xffff, found: 8 };
+    rejects(&sack(0xffff, 0xffff, 8), error);
+    for found in 0..12 {
+        let mut bytes = vec![0; 4 + found];
+        bytes[0] = 3;
+        rejects(&bytes, ChunkError::TooShort { kind: 3, minimum: 12, found });
+    }
+}
+
+#[test]
+fn heartbeat_and_its_ack() {
+    let heartbeat = Heartbeat { info: &[9, 8, 7] };
+    round_trip(&Chunk::Heartbeat(heartbeat), &[4, 0, 0, 11, 0, 1, 0, 7, 9, 8, 7]);
+    round_trip(&Chunk::HeartbeatAck(heartbeat), &[5, 0, 0, 11, 0, 1, 0, 7, 9, 8, 7]);
+    // A sender that counts the final padding means the same.
+    parse_then(&[4, 0, 0, 0, 0, 1, 0, 7, 9, 8, 7, 0], |chunk| {
+        assert_eq!(chunk, Ok(Chunk::Heartbeat(heartbeat)));
+    });
+}
+
+#[test]
+fn heartbeat_without_its_parameter() {
+    let framing = |error| ChunkError::Framing { kind: 4, error };
+    rejects(&[4, 0, 0, 0], framing(FramingError::HeaderTruncated { remaining: 0 }));
+    rejects(&[4, 0, 0, 0, 0, 1, 0], framing(FramingError::HeaderTruncated { remaining: 3 }));
+    rejects(&[4, 0, 0, 0, 0, 1, 0, 3], framing(FramingError::LengthTooSmall { kind: 1, length: 3 }));
+    let beyond = FramingError::LengthBeyondEnd { kind: 1, length: 9, remaining: 8 };
+    rejects(&[4, 0, 0, 0, 0, 1, 0, 9, 1, 2, 3, 4], framing(beyond));
+    rejects(&[5, 0, 0, 0, 0, 2, 0, 4], ChunkError::NotHeartbeatInfo { kind: 5, parameter: 2 });
+}
+
+#[test]
+fn abort_and_error_carry_causes() {
+    let mut buffer = [0; 64];
+    let mut writer = TlvWriter::new(&mut buffer);
+    assert!(writer.push(&Cause::OutOfResource));
+    assert!(writer.push(&Cause::UserInitiatedAbort(b"bye")));
+    let causes = Causes::new(writer.finish());
+    let list = [0, 4, 0, 4, 0, 12, 0, 7, b'b', b'y', b'e'];
+    let abort = |tag_reflected| Chunk::Abort(Abort { tag_reflected, causes });
+    round_trip(&abort(false), &[&[6, 0, 0, 15][..], &list].concat());
+    round_trip(&abort(true), &[&[6, 1, 0, 15][..], &list].concat());
+    round_trip(&Chunk::Error(Error { causes }), &[&[9, 0, 0, 15][..], &list].concat());
+    round_trip(&Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(&[]) }), &[6, 0, 0, 4]);
+}
+
+#[test]
+fn chunks_of_one_tsn() {
+    round_trip(&Chunk::Shutdown(Shutdown { cumulative_tsn: Tsn(258) }), &[7, 0, 0, 8, 0, 0, 1, 2]);
+    round_trip(&Chunk::Ecne(Ecne { lowest_tsn: Tsn(258) }), &[12, 0, 0, 8, 0, 0, 1, 2]);
+    round_trip(&Chunk::Cwr(Cwr { lowest_tsn: Tsn(258) }), &[13, 0, 0, 8, 0, 0, 1, 2]);
+    for kind in [7, 12, 13] {
+        for found in [0, 1, 3, 5, 8] {
+            let mut bytes = vec![0; 4 + found];
+            bytes[0] = kind;
+            rejects(&bytes, ChunkError::WrongLength { kind, expected: 4, found });
+        }
+    }
+}
+
+#[test]
+fn chunks_of_nothing() {
+    round_trip(&Chunk::ShutdownAck, &[8, 0, 0, 4]);
+    round_trip(&Chunk::CookieAck, &[11, 0, 0, 4]);
+    round_trip(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: false }), &[14, 0, 0, 4]);
+    round_trip(&Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }), &[14, 1, 0, 4]);
+    for kind in [8, 11, 14] {
+        rejects(&[kind, 0, 0, 0, 1], ChunkError::WrongLength { kind, expected: 0, found: 1 });
+        rejects(&[kind, 0, 0, 0, 1, 2, 3, 4], ChunkError::WrongLength { kind, expected: 0, found: 4 });
+    }
+}
+
+#[test]
+fn cookie_echo_and_pad() {
+    round_trip(&Chunk::CookieEcho(CookieEcho { cookie: &[1, 2, 3] }), &[10, 0, 0, 7, 1, 2, 3]);
+    round_trip(&Chunk::Pad(Pad { padding_len: 5 }), &[0x84, 0, 0, 9, 0, 0, 0, 0, 0]);
+    // What a peer pads with doesn't matter.
+    parse_then(&[0x84, 3, 0, 0, 1, 2], |chunk| assert_eq!(chunk, Ok(Chunk::Pad(Pad { padding_len: 2 }))));
+}
+
+#[test]
+fn unknown_chunks_say_what_to_do() {
+    for (kind, action) in [
+        (0x3f, UnrecognisedAction::Stop),
+        (0x7f, UnrecognisedAction::StopAndReport),
+        (0xbf, UnrecognisedAction::Skip),
+        (0xff, UnrecognisedAction::SkipAndReport),
+    ] {
+        parse_then(&[kind, 9, 0, 0, 1, 2], |chunk| {
+            let Ok(Chunk::Unknown(raw)) = chunk else { panic!("{chunk:?}") };
+            assert_eq!(raw.unrecognised_action(), action);
+            assert_eq!(raw.as_bytes(), [kind, 9, 0, 6, 1, 2]);
+            round_trip(&Chunk::Unknown(raw), &[kind, 9, 0, 6, 1, 2]);
+        });
+    }
+    assert!(UnrecognisedAction::Skip.continues() && !UnrecognisedAction::Skip.reports());
+    assert!(UnrecognisedAction::StopAndReport.reports() && !UnrecognisedAction::StopAndReport.continues());
+}
+
+#[test]
+fn kinds_have_names() {
+    let named: Vec<u8> = (0..=255).filter(|&kind| kind::name(kind).is_some()).collect();
+    assert_eq!(named, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 0x84]);
+}

@@ -1,0 +1,255 @@
+//! A packet on one line, in the manner of tcpdump: every chunk with its main fields, parameters and causes
+//! within.
+//!
+//! ```
+//! use strandline_wire::{PacketBuilder, Shutdown, ShutdownComplete, Tsn, VerificationTag, print};
+//! let mut buffer = [0; 64];
+//! let mut builder = PacketBuilder::new(&mut buffer, 5000, 9, VerificationTag(0x1234));
+//! assert!(builder.push(&Shutdown { cumulative_tsn: Tsn(41) }));
+//! let len = builder.finish();
+//! assert_eq!(print::line(&buffer[..len]).to_string(), "5000 > 9 tag 0x00001234: SHUTDOWN cum 41");
+//! ```
+//!
+//! Whatever the bytes are, the line is safe to log: no control characters, and long lists and texts are cut
+//! off.
+
+use core::fmt::{self, Display, Formatter, Write};
+
+use crate::cause::{self, Cause, Causes, RawCause};
+use crate::chunk::{self, Chunk, Data, Init, RawChunk, Sack};
+use crate::packet::Packet;
+use crate::parameter::{self, Parameter, Parameters, RawParameter};
+
+/// Elements of a list and bytes of a text that are shown; what follows is only counted.
+const SHOWN_MAX: usize = 16;
+const TEXT_SHOWN_MAX: usize = 64;
+
+/// The line for one packet: `packet` is the whole of it, common header first. Nothing is formatted until the
+/// result is displayed.
+#[must_use]
+pub const fn line(packet: &[u8]) -> Line<'_> {
+    Line { packet }
+}
+
+/// What [`line()`] gives: displays itself.
+#[derive(Debug, Copy, Clone)]
+pub struct Line<'a> {
+    packet: &'a [u8],
+}
+
+impl Display for Line<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let packet = match Packet::parse(self.packet) {
+            Ok(packet) => packet,
+            Err(error) => return write!(f, "not SCTP: {error}"),
+        };
+        write!(f, "{} > {} ", packet.source_port(), packet.destination_port())?;
+        write!(f, "tag {}:", packet.verification_tag())?;
+        if !packet.verify_checksum() {
+            write!(f, " bad checksum {:#010x};", packet.checksum())?;
+        }
+        let mut separator = " ";
+        for chunk in packet.chunks() {
+            f.write_str(separator)?;
+            separator = "; ";
+            match chunk {
+                Ok(chunk) => show_raw_chunk(f, &chunk)?,
+                Err(error) => write!(f, "malformed: {error}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn show_raw_chunk(f: &mut Formatter<'_>, raw: &RawChunk<'_>) -> fmt::Result {
+    match chunk::kind::name(raw.kind) {
+        Some(name) => f.write_str(name)?,
+        None => write!(f, "chunk {:#04x}", raw.kind)?,
+    }
+    match raw.parse() {
+        Ok(chunk) => show_chunk(f, &chunk),
+        Err(error) => write!(f, " malformed: {error}"),
+    }
+}
+
+fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
+    match chunk {
+        Chunk::Data(data) => show_data(f, data),
+        Chunk::Init(init) | Chunk::InitAck(init) => show_init(f, init),
+        Chunk::Sack(sack) => show_sack(f, sack),
+        Chunk::Heartbeat(heartbeat) | Chunk::HeartbeatAck(heartbeat) => show_len(f, heartbeat.info),
+        Chunk::Abort(abort) => {
+            show_tag_reflected(f, abort.tag_reflected)?;
+            show_causes(f, abort.causes)
+        }
+        Chunk::Shutdown(shutdown) => write!(f, " cum {}", shutdown.cumulative_tsn),
+        Chunk::Error(error) => show_causes(f, error.causes),
+        Chunk::CookieEcho(echo) => show_len(f, echo.cookie),
+        Chunk::Ecne(ecne) => write!(f, " tsn {}", ecne.lowest_tsn),
+        Chunk::Cwr(cwr) => write!(f, " tsn {}", cwr.lowest_tsn),
+        Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
+        Chunk::Pad(pad) => write!(f, " {} bytes", pad.padding_len),
+        Chunk::ShutdownAck | Chunk::CookieAck => Ok(()),
+        Chunk::Unknown(raw) => {
+            write!(f, " flags {:#04x}", raw.flags)?;
+            show_len(f, raw.value)
+        }
+    }
+}
+
+fn show_data(f: &mut Formatter<'_>, data: &Data<'_>) -> fmt::Result {
+    write!(f, " tsn {} stream {}", data.tsn, data.stream)?;
+    if !data.unordered {
+        write!(f, " ssn {}", data.ssn)?;
+    }
+    write!(f, " ppid {} ", data.ppid)?;
+    let bits = [(data.immediate, 'I'), (data.unordered, 'U'), (data.beginning, 'B'), (data.ending, 'E')];
+    for (_, letter) in bits.into_iter().filter(|(set, _)| *set) {
+        f.write_char(letter)?;
+    }
+    if bits.iter().all(|(set, _)| !set) {
+        f.write_char('-')?;
+    }
+    show_len(f, data.payload)
+}
+
+fn show_init(f: &mut Formatter<'_>, init: &Init<'_>) -> fmt::Result {
+    write!(f, " tag {} rwnd {}", init.initiate_tag, init.a_rwnd)?;
+    write!(f, " out {} in {}", init.outbound_streams, init.inbound_streams)?;
+    write!(f, " tsn {}", init.initial_tsn)?;
+    show_parameters(f, init.parameters)
+}
+
+fn show_sack(f: &mut Formatter<'_>, sack: &Sack<'_>) -> fmt::Result {
+    write!(f, " cum {} rwnd {}", sack.cumulative_tsn(), sack.a_rwnd())?;
+    show_list(f, " gaps", sack.gap_blocks(), |f, block| write!(f, " +{}-{}", block.start, block.end))?;
+    show_list(f, " dups", sack.duplicates(), |f, tsn| write!(f, " {tsn}"))
+}
+
+fn show_tag_reflected(f: &mut Formatter<'_>, reflected: bool) -> fmt::Result {
+    f.write_str(if reflected { " T" } else { "" })
+}
+
+fn show_causes(f: &mut Formatter<'_>, causes: Causes<'_>) -> fmt::Result {
+    show_bracketed(f, causes.into_iter(), show_cause)
+}
+
+fn show_parameters(f: &mut Formatter<'_>, parameters: Parameters<'_>) -> fmt::Result {
+    show_bracketed(f, parameters.into_iter(), show_parameter)
+}
+
+fn show_cause(f: &mut Formatter<'_>, raw: &RawCause<'_>) -> fmt::Result {
+    match cause::code::name(raw.code) {
+        Some(name) => f.write_str(name)?,
+        None => write!(f, "cause {}", raw.code)?,
+    }
+    let cause = match raw.parse() {
+        Ok(cause) => cause,
+        Err(error) => return write!(f, " malformed: {error}"),
+    };
+    match cause {
+        Cause::InvalidStream { stream } => write!(f, " {stream}"),
+        Cause::MissingParameters(missing) => show_list(f, "", missing.iter(), show_parameter_kind),
+        Cause::StaleCookie { staleness_us } => write!(f, " {staleness_us} us"),
+        Cause::NoUserData { tsn } => write!(f, " tsn {tsn}"),
+        Cause::UnresolvableAddress(bytes) => show_parameters(f, Parameters::new(bytes)),
+        Cause::UnrecognisedChunk(bytes) => match bytes.first() {
+            Some(kind) => write!(f, " {kind:#04x}, {} bytes", bytes.len()),
+            None => show_len(f, bytes),
+        },
+        Cause::UnrecognisedParameters(parameters) | Cause::RestartWithNewAddresses(parameters) => {
+            show_parameters(f, parameters)
+        }
+        Cause::UserInitiatedAbort(text) | Cause::ProtocolViolation(text) => show_text(f, text),
+        Cause::OutOfResource | Cause::InvalidMandatoryParameter | Cause::CookieWhileShuttingDown => Ok(()),
+        Cause::Unknown(raw) => show_len(f, raw.value),
+    }
+}
+
+fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result {
+    match parameter::kind::name(raw.kind) {
+        Some(name) => f.write_str(name)?,
+        None => write!(f, "parameter {:#06x}", raw.kind)?,
+    }
+    let parameter = match raw.parse() {
+        Ok(parameter) => parameter,
+        Err(error) => return write!(f, " malformed: {error}"),
+    };
+    match parameter {
+        Parameter::Ipv4Address(address) => write!(f, " {address}"),
+        Parameter::Ipv6Address(address) => write!(f, " {address}"),
+        Parameter::CookiePreservative { increment_ms } => write!(f, " {increment_ms} ms"),
+        Parameter::HostName(name) => show_text(f, name),
+        Parameter::SupportedAddressTypes(types) => show_list(f, "", types.iter(), show_parameter_kind),
+        Parameter::UnrecognisedParameter(bytes) => match bytes.first_chunk() {
+            Some(kind) => write!(f, " {:#06x}, {} bytes", u16::from_be_bytes(*kind), bytes.len()),
+            None => show_len(f, bytes),
+        },
+        Parameter::HeartbeatInfo(bytes) | Parameter::StateCookie(bytes) => show_len(f, bytes),
+        Parameter::Pad { padding_len } => write!(f, " {padding_len} bytes"),
+        Parameter::EcnCapable => Ok(()),
+        Parameter::Unknown(raw) => show_len(f, raw.value),
+    }
+}
+
+fn show_parameter_kind(f: &mut Formatter<'_>, kind: u16) -> fmt::Result {
+    match parameter::kind::name(kind) {
+        Some(name) => write!(f, " {name}"),
+        None => write!(f, " {kind:#06x}"),
+    }
+}
+
+fn show_len(f: &mut Formatter<'_>, bytes: &[u8]) -> fmt::Result {
+    write!(f, " {} bytes", bytes.len())
+}
+
+/// A peer's text between quotes, everything but printable ASCII escaped.
+fn show_text(f: &mut Formatter<'_>, text: &[u8]) -> fmt::Result {
+    let shown = text.get(..TEXT_SHOWN_MAX).unwrap_or(text);
+    write!(f, " \"{}\"", shown.escape_ascii())?;
+    match text.len() - shown.len() {
+        0 => Ok(()),
+        more => write!(f, " and {more} bytes"),
+    }
+}
+
+fn show_list<T>(
+    f: &mut Formatter<'_>,
+    title: &str,
+    items: impl ExactSizeIterator<Item = T>,
+    show: impl Fn(&mut Formatter<'_>, T) -> fmt::Result,
+) -> fmt::Result {
+    let more = items.len().saturating_sub(SHOWN_MAX);
+    if items.len() > 0 {
+        f.write_str(title)?;
+    }
+    for item in items.take(SHOWN_MAX) {
+        show(f, item)?;
+    }
+    if more > 0 { write!(f, " and {more}") } else { Ok(()) }
+}
+
+/// Parameters or causes, which may turn out to be malformed; nothing at all if there are none.
+fn show_bracketed<T, E: Display>(
+    f: &mut Formatter<'_>,
+    mut items: impl Iterator<Item = Result<T, E>>,
+    show: impl Fn(&mut Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    let mut before = " [";
+    for item in items.by_ref().take(SHOWN_MAX) {
+        f.write_str(before)?;
+        before = ", ";
+        match item {
+            Ok(item) => show(f, &item)?,
+            Err(error) => write!(f, "malformed: {error}")?,
+        }
+    }
+    match items.count() {
+        0 if before == " [" => Ok(()),
+        0 => f.write_char(']'),
+        more => write!(f, " and {more}]"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+use crate::builder::PacketBuilder;
+use crate::cause::{Cause, Causes, MissingParameters};
+use crate::chunk::{
+    Abort, Chunk, CookieEcho, Cwr, Data, Ecne, Error, GapBlock, Heartbeat, Init, Pad, Shutdown,
+    ShutdownComplete, sack,
+};
+use crate::encode::EncodeTlv;
+use crate::number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use crate::parameter::{Parameter, Parameters, SupportedAddressTypes};
+use crate::print::line;
+use crate::tlv::TlvWriter;
+
+/// The line of a packet with `chunks`, without what every one begins with.
+#[track_caller]
+fn shows(chunks: &[Chunk<'_>], expected: &str) {
+    let mut buffer = vec![0; 2000];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    for chunk in chunks {
+        assert!(builder.push(chunk));
+    }
+    let len = builder.finish();
+    assert_eq!(line(&buffer[..len]).to_string(), format!("1 > 2 tag 0x00000003: {expected}"));
+}
+
+fn tlvs<T: EncodeTlv>(items: &[T]) -> Vec<u8> {
+    let mut buffer = vec![0; 1000];
+    let mut writer = TlvWriter::new(&mut buffer);
+    assert!(items.iter().all(|item| writer.push(item)));
+    writer.finish().to_vec()
+}
+
+#[test]
+fn data_and_its_flags() {
+    let data = Data {
+        tsn: Tsn(10),
+        stream: StreamId(4),
+        ssn: Ssn(5),
+        ppid: Ppid(6),
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: true,
+        payload: b"hello",
+    };
+    let middle = Data { unordered: true, beginning: false, ending: false, immediate: false, ..data };
+    let ordered = Data { unordered: false, ..middle };
+    shows(
+        &[Chunk::Data(data), Chunk::Data(middle), Chunk::Data(ordered)],
+        "DATA tsn 10 stream 4 ssn 5 ppid 6 IBE 5 bytes; DATA tsn 10 stream 4 ppid 6 U 5 bytes; \
+         DATA tsn 10 stream 4 ssn 5 ppid 6 - 5 bytes",
+    );
+}
+
+#[test]
+fn init_with_every_parameter() {
+    let bytes = tlvs(&[
+        Parameter::Ipv4Address([192, 0, 2, 1].into()),
+        Parameter::Ipv6Address("2001:db8::1".parse().unwrap()),
+        Parameter::StateCookie(&[0; 30]),
+        Parameter::UnrecognisedParameter(&[0xc0, 1, 0, 4]),
+        Parameter::CookiePreservative { increment_ms: 500 },
+        Parameter::HostName(b"a\n\0"),
+        Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
+        Parameter::EcnCapable,
+        Parameter::Pad { padding_len: 8 },
+    ]);
+    let init = Init {
+        initiate_tag: VerificationTag(0xa),
+        a_rwnd: 1500,
+        outbound_streams: 1,
+        inbound_streams: 2,
+        initial_tsn: Tsn(7),
+        parameters: Parameters::new(&bytes),
+    };
+    shows(
+        &[Chunk::InitAck(init)],
+        "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
+         IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
+         Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, \
+         Padding 8 bytes]",
+    );
+    let broken = Init { parameters: Parameters::new(&[0, 5, 0, 6, 1, 2, 0, 0, 0x44, 1, 0, 9]), ..init };
+    shows(
+        &[Chunk::Init(broken)],
+        "INIT tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address malformed: parameter type 5 \
+         has a value of 2 bytes instead of 4, malformed: length 9 of type 17409 goes beyond the 4 bytes that are left]",
+    );
+}
+
+#[test]
+fn error_with_every_cause() {
+    let address = [0, 5, 0, 8, 192, 0, 2, 1];
+    let bytes = tlvs(&[
+        Cause::InvalidStream { stream: StreamId(9) },
+        Cause::MissingParameters(MissingParameters::STATE_COOKIE),
+        Cause::StaleCookie { staleness_us: 12 },
+        Cause::OutOfResource,
+        Cause::UnresolvableAddress(&address),
+        Cause::UnrecognisedChunk(&[0xc1, 0, 0, 4]),
+        Cause::InvalidMandatoryParameter,
+        Cause::UnrecognisedParameters(Parameters::new(&[0xc0, 1, 0, 4])),
+        Cause::NoUserData { tsn: Tsn(4) },
+        Cause::CookieWhileShuttingDown,
+        Cause::RestartWithNewAddresses(Parameters::new(&address)),
+        Cause::UserInitiatedAbort(b"bye"),
+        Cause::ProtocolViolation(b""),
+    ]);
+    shows(
+        &[Chunk::Error(Error { causes: Causes::new(&bytes) })],
+        "ERROR [Invalid Stream Identifier 9, Missing Mandatory Parameter State Cookie, Stale Cookie 12 us, \
+         Out of Resource, Unresolvable Address [IPv4 Address 192.0.2.1], \
+         Unrecognized Chunk Type 0xc1, 4 bytes, Invalid Mandatory Parameter, \
+         Unrecognized Parameters [parameter 0xc001 0 bytes], No User Data tsn 4, \
+         Cookie Received While Shutting Down, \
+         Restart of an Association with New Addresses [IPv4 Address 192.0.2.1], \
+         User-Initiated Abort \"bye\", Protocol Violation \"\"]",
+    );
+}
+
+#[test]
+fn the_other_chunks() {
+    let heartbeat = Heartbeat { info: &[0; 40] };
+    shows(
+        &[
+            Chunk::Heartbeat(heartbeat),
+            Chunk::HeartbeatAck(heartbeat),
+            Chunk::Shutdown(Shutdown { cumulative_tsn: Tsn(5) }),
+            Chunk::ShutdownAck,
+            Chunk::CookieEcho(CookieEcho { cookie: &[0; 3] }),
+            Chunk::CookieAck,
+            Chunk::Ecne(Ecne { lowest_tsn: Tsn(1) }),
+            Chunk::Cwr(Cwr { lowest_tsn: Tsn(2) }),
+            Chunk::Pad(Pad { padding_len: 100 }),
+            Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }),
+            Chunk::Abort(Abort { tag_reflected: true, causes: Causes::new(&[0, 99, 0, 5, 1]) }),
+            Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(&[]) }),
+        ],
+        "HEARTBEAT 40 bytes; HEARTBEAT ACK 40 bytes; SHUTDOWN cum 5; SHUTDOWN ACK; \
+         COOKIE ECHO 3 bytes; COOKIE ACK; ECNE tsn 1; CWR tsn 2; PAD 100 bytes; SHUTDOWN COMPLETE T; ABORT T [cause 99 1 bytes]; ABORT",
+    );
+}
+
+#[test]
+fn long_lists_and_texts_are_cut_off() {
+    let mut buffer = [0; 1000];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    let gaps = (1..=18).map(|i| GapBlock { start: 2 * i, end: 2 * i });
+    assert!(sack::write(&mut builder, Tsn(1), 2, gaps, &[Tsn(7), Tsn(8)]));
+    let len = builder.finish();
+    let shown = line(&buffer[..len]).to_string();
+    assert!(shown.contains("SACK cum 1 rwnd 2 gaps +2-2 +4-4 "), "{shown}");
+    assert!(shown.ends_with(" +32-32 and 2 dups 7 8"), "{shown}");
+
+    let text = vec![b'a'; 70];
+    let bytes = tlvs(&[Cause::UserInitiatedAbort(&text)]);
+    let expected = format!("ABORT [User-Initiated Abort \"{}\" and 6 bytes]", "a".repeat(64));
+    shows(&[Chunk::Abort(Abort { tag_reflected: false, causes: Causes::new(&bytes) })], &expected);
+
+    let bytes = tlvs(&[Cause::OutOfResource; 20]);
+    let expected = format!("ERROR [{} and 4]", ["Out of Resource"; 16].join(", "));
+    shows(&[Chunk::Error(Error { causes: Causes::new(&bytes) })], &expected);
+}
+
+#[test]
+fn what_is_not_right() {
+    assert_eq!(
+        line(&[1, 2]).to_string(),
+        "not SCTP: packet of 2 bytes is shorter than the common header of 12"
+    );
+    let bytes = [0, 1, 0, 2, 0, 0, 0, 3, 1, 2, 3, 4, 7, 0, 0, 4, 0x99, 5, 0, 6, 1, 2, 0, 0, 11, 0, 0, 3];
+    assert_eq!(
+        line(&bytes).to_string(),
+        "1 > 2 tag 0x00000003: bad checksum 0x04030201; SHUTDOWN malformed: chunk type 7 \
+         has a value of 0 bytes instead of 4; chunk 0x99 flags 0x05 2 bytes; \
+         malformed: length 3 of type 11 is less than its header of 4"
+    );
+}

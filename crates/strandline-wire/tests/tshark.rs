@@ -1,0 +1,280 @@
+//! Wireshark's own dissector reads our captures and agrees with every field.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use core::time::Duration;
+use std::path::PathBuf;
+use std::process::Command;
+
+use strandline_wire::chunk::sack;
+use strandline_wire::parameter::SupportedAddressTypes;
+use strandline_wire::pcapng::{PcapngWriter, Record};
+use strandline_wire::{
+    Abort, Cause, Causes, CookieAck, CookieEcho, Data, Encode, Error, GapBlock, Heartbeat, HeartbeatAck,
+    Init, InitAck, PacketBuilder, Pad, Parameter, Parameters, Ppid, Shutdown, ShutdownAck, ShutdownComplete,
+    Ssn, StreamId, TlvWriter, Tsn, VerificationTag,
+};
+
+/// Writes a capture of `packets`, alternately on raw IPv4, raw IPv6, UDP over IPv4, UDP over IPv6, one each
+/// millisecond and nanosecond, then asks tshark for `fields`: a line for each packet, fields between tabs.
+#[track_caller]
+fn dissect(name: &str, packets: &[Vec<u8>], fields: &[&str]) -> Vec<String> {
+    let routes = [
+        ("192.0.2.1:0", "192.0.2.2:0"),
+        ("[2001:db8::1]:0", "[2001:db8::2]:0"),
+        ("192.0.2.1:40000", "192.0.2.2:9899"),
+        ("[2001:db8::1]:9899", "[2001:db8::2]:9899"),
+    ];
+    let mut writer = PcapngWriter::new(Vec::new()).unwrap();
+    for (i, (packet, (source, destination))) in packets.iter().zip(routes.iter().cycle()).enumerate() {
+        let record = Record {
+            timestamp: Duration::from_nanos(1_700_000_000_000_000_000 + i as u64 * 1_000_001),
+            source: source.parse().unwrap(),
+            destination: destination.parse().unwrap(),
+            packet,
+            comment: if i == 1 { "the second" } else { "" },
+        };
+        writer.write(&record).unwrap();
+    }
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.pcapng"));
+    std::fs::write(&path, writer.into_inner()).unwrap();
+
+    let mut command = Command::new("tshark");
+    command.arg("-r").arg(&path).args(["-T", "fields", "-E", "separator=/t", "-E", "occurrence=a"]);
+    command.args([
+        "-o",
+        "sctp.checksum:CRC 32c",
+        "-o",
+        "udp.check_checksum:TRUE",
+        "-o",
+        "ip.check_checksum:TRUE",
+    ]);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap_or_else(|error| {
+        panic!("cannot run tshark ({error}): install it, on Debian `apt-get install tshark`")
+    });
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    assert_eq!(lines.len(), packets.len(), "{text}");
+    lines
+}
+
+fn packet(write: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
+    let mut buffer = vec![0; 2000];
+    let mut builder = PacketBuilder::new(&mut buffer, 5000, 5001, VerificationTag(0x1234_5678));
+    write(&mut builder);
+    let len = builder.finish();
+    buffer.truncate(len);
+    buffer
+}
+
+fn packet_of(chunks: &[&dyn Encode]) -> Vec<u8> {
+    packet(|builder| {
+        for &chunk in chunks {
+            let value = builder.push_raw(chunk.kind(), chunk.flags(), chunk.value_len()).unwrap();
+            chunk.encode_value(value);
+        }
+    })
+}
+
+fn data(payload: &[u8]) -> Data<'_> {
+    Data {
+        tsn: Tsn(4_000_000_000),
+        stream: StreamId(11),
+        ssn: Ssn(22),
+        ppid: Ppid(4_000_000_001),
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: true,
+        payload,
+    }
+}
+
+#[test]
+fn headers_checksums_and_times() {
+    let bytes = packet_of(&[&data(b"hello"), &data(b"x"), &Pad { padding_len: 9 }]);
+    let damaged = [&bytes[..bytes.len() - 1], &[1]].concat();
+    let packets = [vec![bytes; 4], vec![damaged]].concat();
+    let fields = [
+        "frame.time_epoch",
+        "frame.comment",
+        "ip.checksum.status",
+        "udp.checksum.status",
+        "sctp.checksum.status",
+        "sctp.srcport",
+        "sctp.dstport",
+        "sctp.verification_tag",
+        "sctp.chunk_type",
+        "sctp.chunk_length",
+        "_ws.malformed",
+    ];
+    let sctp = "5000\t5001\t0x12345678\t0,0,132\t21,17,13\t";
+    assert_eq!(
+        dissect("headers", &packets, &fields),
+        [
+            format!("1700000000.000000000\t\t1\t\t1\t{sctp}"),
+            format!("1700000000.001000001\tthe second\t\t\t1\t{sctp}"),
+            format!("1700000000.002000002\t\t1\t1\t1\t{sctp}"),
+            format!("1700000000.003000003\t\t\t1\t1\t{sctp}"),
+            format!("1700000000.004000004\t\t1\t\t0\t{sctp}"),
+        ]
+    );
+}
+
+#[test]
+fn data_fields() {
+    let packets = [packet_of(&[&data(b"hello")])];
+    let fields = [
+        "sctp.data_tsn_raw",
+        "sctp.data_sid",
+        "sctp.data_ssn",
+        "sctp.data_payload_proto_id",
+        "sctp.data_b_bit",
+        "sctp.data_e_bit",
+        "sctp.data_u_bit",
+        "sctp.data_i_bit",
+        "data.data",
+    ];
+    let lines = dissect("data", &packets, &fields);
+    assert_eq!(
+        lines[0].replace("True", "1").replace("False", "0"),
+        "4000000000\t0x000b\t22\t4000000001\t1\t1\t0\t1\t68656c6c6f"
+    );
+}
+
+#[test]
+fn sack_fields() {
+    let gaps = [GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end: 5 }];
+    let packets = [packet(|builder| {
+        assert!(sack::write(builder, Tsn(12), 4660, gaps.into_iter(), &[Tsn(7), Tsn(8)]));
+    })];
+    let fields = [
+        "sctp.sack_cumulative_tsn_ack_raw",
+        "sctp.sack_a_rwnd",
+        "sctp.sack_gap_block_start",
+        "sctp.sack_gap_block_end",
+        "sctp.sack_duplicate_tsn",
+        "_ws.malformed",
+    ];
+    assert_eq!(dissect("sack", &packets, &fields), ["12\t4660\t2,5\t3,5\t7,8\t"]);
+}
+
+#[test]
+fn set_up_fields() {
+    let mut buffer = [0; 500];
+    let mut writer = TlvWriter::new(&mut buffer);
+    for parameter in [
+        Parameter::Ipv4Address([192, 0, 2, 7].into()),
+        Parameter::Ipv6Address("2001:db8::7".parse().unwrap()),
+        Parameter::StateCookie(&[1, 2, 3]),
+        Parameter::UnrecognisedParameter(&[0xc1, 0, 0, 4]),
+        Parameter::CookiePreservative { increment_ms: 777 },
+        Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
+        Parameter::EcnCapable,
+        Parameter::Pad { padding_len: 5 },
+    ] {
+        assert!(writer.push(&parameter));
+    }
+    let init = Init {
+        initiate_tag: VerificationTag(0xabcd_ef01),
+        a_rwnd: 65_537,
+        outbound_streams: 12,
+        inbound_streams: 34,
+        initial_tsn: Tsn(99),
+        parameters: Parameters::new(writer.finish()),
+    };
+    let packets = [
+        packet_of(&[&init]),
+        packet_of(&[&InitAck(init)]),
+        packet_of(&[&CookieEcho { cookie: &[1, 2, 3] }, &data(b"x")]),
+        packet_of(&[&CookieAck]),
+    ];
+    let fields = [
+        "sctp.chunk_type",
+        "sctp.init_initiate_tag",
+        "sctp.init_initial_tsn",
+        "sctp.initack_initiate_tag",
+        "sctp.initack_credit",
+        "sctp.initack_nr_out_streams",
+        "sctp.initack_nr_in_streams",
+        "sctp.parameter_type",
+        "sctp.parameter_ipv4_address",
+        "sctp.parameter_ipv6_address",
+        "sctp.parameter_cookie_preservative_incr",
+        "sctp.parameter_supported_address_type",
+        "sctp.cookie",
+        "_ws.malformed",
+    ];
+    let types = "0x0005,0x0006,0x0007,0x0008,0xc100,0x0009,0x000c,0x8000,0x8005";
+    let inside = format!("{types}\t192.0.2.7\t2001:db8::7\t777\t5,6\t\t");
+    assert_eq!(
+        dissect("set-up", &packets, &fields),
+        [
+            format!("1\t0xabcdef01\t99\t\t\t\t\t{inside}"),
+            format!("2\t\t\t0xabcdef01\t65537\t12\t34\t{inside}"),
+            "10,0\t\t\t\t\t\t\t\t\t\t\t\t010203\t".to_owned(),
+            "11\t\t\t\t\t\t\t\t\t\t\t\t\t".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn causes_and_the_end() {
+    let address = [0, 5, 0, 8, 192, 0, 2, 1];
+    let mut buffer = [0; 500];
+    let mut writer = TlvWriter::new(&mut buffer);
+    for cause in [
+        Cause::InvalidStream { stream: StreamId(9) },
+        Cause::MissingParameters(strandline_wire::cause::MissingParameters::STATE_COOKIE),
+        Cause::StaleCookie { staleness_us: 12 },
+        Cause::OutOfResource,
+        Cause::UnresolvableAddress(&address),
+        Cause::UnrecognisedChunk(&[0xc1, 0, 0, 4]),
+        Cause::InvalidMandatoryParameter,
+        Cause::UnrecognisedParameters(Parameters::new(&[0xc1, 0, 0, 4])),
+        Cause::NoUserData { tsn: Tsn(4) },
+        Cause::CookieWhileShuttingDown,
+        Cause::RestartWithNewAddresses(Parameters::new(&address)),
+        Cause::UserInitiatedAbort(b"bye"),
+        Cause::ProtocolViolation(b"no"),
+    ] {
+        assert!(writer.push(&cause));
+    }
+    let causes = Causes::new(writer.finish());
+    let heartbeat = Heartbeat { info: &[1, 2, 3, 4, 5] };
+    let packets = [
+        packet_of(&[&Error { causes }]),
+        packet_of(&[&Abort { tag_reflected: true, causes }]),
+        packet_of(&[&heartbeat, &HeartbeatAck(heartbeat)]),
+        packet_of(&[&Shutdown { cumulative_tsn: Tsn(88) }, &ShutdownAck]),
+        packet_of(&[&ShutdownComplete { tag_reflected: true }]),
+    ];
+    let fields = [
+        "sctp.chunk_type",
+        "sctp.cause_code",
+        "sctp.abort_t_bit",
+        "sctp.parameter_heartbeat_information",
+        "sctp.shutdown_cumulative_tsn_ack",
+        "sctp.shutdown_complete_t_bit",
+        "_ws.malformed",
+    ];
+    let codes: Vec<String> = (1..=13).map(|code| format!("{code:#06x}")).collect();
+    let codes = codes.join(",");
+    let lines: Vec<String> =
+        dissect("end", &packets, &fields).iter().map(|l| l.replace("True", "1")).collect();
+    assert_eq!(lines[0].split('\t').nth(6), Some(""), "{}", lines[0]);
+    assert_eq!(
+        lines,
+        [
+            format!("9,193\t{codes}\t\t\t\t\t"),
+            format!("6,193\t{codes}\t1\t\t\t\t"),
+            "4,5\t\t\t0102030405,0102030405\t\t\t".to_owned(),
+            "7,8\t\t\t\t88\t\t".to_owned(),
+            "14\t\t\t\t\t1\t".to_owned(),
+        ]
+    );
+}
