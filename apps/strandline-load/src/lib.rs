@@ -1,1 +1,4 @@
 //! Load generators.
+#![forbid(unsafe_code)]
+
+pub mod stream;
