@@ -33,6 +33,7 @@ pub(crate) struct PathAck {
 
 impl PathAck {
     /// Bytes in flight on the path after this, from what was in flight before.
+    #[cfg(test)]
     #[must_use]
     pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
         flight
