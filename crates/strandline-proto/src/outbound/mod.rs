@@ -416,18 +416,6 @@ impl Outbound {
         self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
     }
 
-    /// Chunks were sent that are not acknowledged cumulatively.
-    #[must_use]
-    pub(crate) fn has_outstanding(&self) -> bool {
-        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
-    }
-
-    /// Fast recovery is under way (section 7.2.4).
-    #[must_use]
-    pub(crate) fn in_fast_recovery(&self) -> bool {
-        self.sent().is_some_and(|sent| sent.recovery.is_active())
-    }
-
     /// Bytes of user data in flight on all paths.
     #[must_use]
     pub(crate) fn outstanding_bytes(&self) -> u32 {
