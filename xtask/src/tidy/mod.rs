@@ -26,6 +26,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
     found
 }
 
+/// A tool of the tests: a broken invariant is to stop it.
+const SIMULATOR: &str = "crates/strandline-sim";
+
 /// Checks that need a package's module tree: circles, panics outside tests, files that nothing includes.
 fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
     let source = format!("{package}/src/");
@@ -44,7 +47,7 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
         found.extend(imports::circles(&krate));
         for module in &krate.modules {
             reached.push(module.file.clone());
-            if package.starts_with("crates/") && !module.test {
+            if package.starts_with("crates/") && package != SIMULATOR && !module.test {
                 found.extend(
                     tree.files
                         .get(&module.file)

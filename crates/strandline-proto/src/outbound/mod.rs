@@ -417,13 +417,6 @@ impl Outbound {
         self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
     }
 
-    /// Chunks were sent that are not acknowledged cumulatively.
-    #[must_use]
-    #[cfg(test)]
-    pub(crate) fn has_outstanding(&self) -> bool {
-        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
-    }
-
     /// Fast recovery is under way (section 7.2.4).
     #[must_use]
     pub(crate) fn in_fast_recovery(&self) -> bool {

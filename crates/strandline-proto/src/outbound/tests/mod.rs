@@ -3,6 +3,7 @@
 
 mod hostile;
 mod life;
+mod memory;
 mod model;
 mod section_6_1;
 mod section_6_10;
@@ -188,6 +189,10 @@ impl Fixture {
 }
 
 impl Outbound {
+    fn in_fast_recovery(&self) -> bool {
+        self.sent().is_some_and(|sent| sent.recovery.is_active())
+    }
+
     /// Compares every sum with what it is the sum of.
     fn assert_sound(&self) {
         let Some(busy) = &self.busy else { return };
