@@ -253,6 +253,13 @@ impl Endpoint {
         Ok(())
     }
 
+    /// The association with a peer, by one of its addresses and both ports.
+    #[must_use]
+    pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
+        let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
+        self.table.at(slot).map(|association| association.id)
+    }
+
     /// STATUS; `None` once the association was released.
     #[must_use]
     pub fn status(&self, id: AssociationId) -> Option<Status> {

@@ -172,6 +172,12 @@ impl Endpoint {
         Some(transmit)
     }
 
+    /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
+    #[must_use]
+    pub fn has_transmit(&self) -> bool {
+        !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
+    }
+
     fn pop_packet(queue: &mut PacketQueue, buffer: &mut [u8]) -> Option<Transmit> {
         let (route, len) = queue.pop_into(buffer)?;
         Some(Transmit {

@@ -33,12 +33,6 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena without any block yet.
-    #[must_use]
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// A buffer with these bytes.
     #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> BytesMut {
