@@ -187,7 +187,7 @@ impl Host {
         act(app, &mut Context { now: *now, endpoint, ledger, random, wakes })?;
         if app.is_done() {
             let client = app.client;
-            endpoint.release(*now, id);
+            endpoint.release(id);
             demand(endpoint.status(id).is_none(), || format!("{id:?} is still there after its release"))?;
             self.apps.remove(&id);
             self.watch.forget(id);

@@ -43,7 +43,7 @@ impl State {
                 }
                 // Gone in the meantime, or more than can be accepted: the peer learns it at once.
                 let _ = self.engine.abort(now, id, Bytes::from_static(b"nobody accepts the association"));
-                self.engine.release(now, id);
+                self.engine.release(id);
             }
         }
     }
@@ -67,7 +67,7 @@ impl State {
                     if let Some(cell) = &mut entry.cell {
                         cell.wake_all(&mut self.to_wake);
                     }
-                    self.endpoint_closed(now, socket, id, reason);
+                    self.endpoint_closed(socket, id, reason);
                 }
             }
             other => self.endpoint_notification(socket, id, other),
@@ -91,9 +91,9 @@ impl State {
     }
 
     /// An association of an endpoint has ended and all was read.
-    pub(crate) fn endpoint_closed(&mut self, now: Time, socket: u32, id: AssociationId, reason: CloseReason) {
+    pub(crate) fn endpoint_closed(&mut self, socket: u32, id: AssociationId, reason: CloseReason) {
         self.endpoint_notification(socket, id, Event::Closed(reason));
-        self.give_back(now, id);
+        self.give_back(id);
     }
 
     fn tell_holder(&mut self, now: Time, id: AssociationId, event: Event) {
@@ -128,7 +128,7 @@ impl State {
     fn tell_nobody(&mut self, now: Time, id: AssociationId, event: &Event) {
         match event {
             Event::Readable => self.drain_unread(now, id),
-            Event::Closed(_) => self.give_back(now, id),
+            Event::Closed(_) => self.give_back(id),
             _ => {}
         }
     }

@@ -189,10 +189,6 @@ impl Fixture {
 }
 
 impl Outbound {
-    fn in_fast_recovery(&self) -> bool {
-        self.sent().is_some_and(|sent| sent.recovery.is_active())
-    }
-
     /// Compares every sum with what it is the sum of.
     fn assert_sound(&self) {
         let Some(busy) = &self.busy else { return };
