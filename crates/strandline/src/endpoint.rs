@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
 use strandline_proto::time::Time;
 
@@ -157,7 +156,7 @@ impl Endpoint {
         });
         match found {
             Some(id) => Ok(id),
-            None => Ok(state.connect(now, Owner::Endpoint(self.socket), request).map_err(Refusal::from)?),
+            None => Ok(state.connect(now, Owner::Endpoint(self.socket), request)?),
         }
     }
 

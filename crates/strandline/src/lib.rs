@@ -49,6 +49,7 @@
 pub mod memory;
 
 mod association;
+mod capture;
 mod carrier;
 mod clock;
 mod control;
@@ -69,6 +70,7 @@ mod stream;
 mod wait;
 
 pub use self::association::Association;
+pub use self::capture::Capture;
 pub use self::control::Control;
 pub use self::endpoint::{Endpoint, Notifications};
 pub use self::error::{

@@ -249,7 +249,8 @@ impl Association {
         full: usize,
         filled: &mut Filled,
     ) {
-        let empty_space = full - COMMON_HEADER_LEN;
+        // Fragments are made so that any path can carry them, should this one fail (section 7.3).
+        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }

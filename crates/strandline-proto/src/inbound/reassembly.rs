@@ -185,7 +185,7 @@ impl Reassembly {
     fn join_after(&mut self, first: Tsn) {
         let Some(run) = self.runs.get(&Key(first)) else { return };
         let after = run.after();
-        if run.ends || !self.runs.get(&Key(after)).is_some_and(|next| !next.begins) {
+        if run.ends || self.runs.get(&Key(after)).is_none_or(|next| next.begins) {
             return;
         }
         let Some(mut next) = self.runs.remove(&Key(after)) else { return };

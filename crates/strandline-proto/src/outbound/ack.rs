@@ -15,7 +15,8 @@ pub(crate) struct PathAck {
     /// Chunks that `acked_bytes` came in.
     pub(crate) acked_chunks: u32,
     /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
-    /// retransmission and left flight then.
+    /// retransmission and left flight then; more, even with `acked_bytes` 0, if a chunk is acknowledged again whose
+    /// acknowledgement the peer had taken back.
     pub(crate) flight_drop: u32,
     /// Bytes that left flight because they were marked for fast retransmission.
     pub(crate) lost_bytes: u32,
@@ -33,6 +34,7 @@ pub(crate) struct PathAck {
 
 impl PathAck {
     /// Bytes in flight on the path after this, from what was in flight before.
+    #[cfg(test)]
     #[must_use]
     pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
         flight

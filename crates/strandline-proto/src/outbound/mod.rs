@@ -394,6 +394,7 @@ impl Outbound {
 
     /// The Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
     #[must_use]
+    #[cfg(test)]
     pub(crate) fn cumulative_ack(&self) -> Tsn {
         self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
     }
@@ -414,12 +415,6 @@ impl Outbound {
     #[must_use]
     pub(crate) fn has_retransmissions(&self) -> bool {
         self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
-    }
-
-    /// Chunks were sent that are not acknowledged cumulatively.
-    #[must_use]
-    pub(crate) fn has_outstanding(&self) -> bool {
-        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
     }
 
     /// Fast recovery is under way (section 7.2.4).
@@ -472,6 +467,7 @@ impl Outbound {
     }
 
     /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
+    #[cfg(test)]
     pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
     }
@@ -490,6 +486,7 @@ impl Outbound {
 
     /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
     #[must_use]
+    #[cfg(test)]
     pub(crate) fn flight_of(&self, path: u8) -> u32 {
         let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
         let Some(sent) = self.sent() else { return 0 };
