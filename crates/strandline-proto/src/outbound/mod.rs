@@ -467,7 +467,6 @@ impl Outbound {
     }
 
     /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
-    #[cfg(test)]
     pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
     }
@@ -486,7 +485,6 @@ impl Outbound {
 
     /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
     #[must_use]
-    #[cfg(test)]
     pub(crate) fn flight_of(&self, path: u8) -> u32 {
         let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
         let Some(sent) = self.sent() else { return 0 };
