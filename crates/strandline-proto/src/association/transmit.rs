@@ -158,12 +158,13 @@ impl Association {
     /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
-        let large = self.outbound.retransmission().is_some_and(|again| again.size + COMMON_HEADER_LEN > full);
-        if !large || !self.paths.get(index).may_retransmit() {
+        let Some(again) = self.outbound.retransmission() else { return (0, false) };
+        let size = again.size + COMMON_HEADER_LEN;
+        if size <= full || !self.paths.get(index).may_retransmit() {
             return (0, false);
         }
-        let room = buffer.len();
-        let built = self.build_packet(now, index, true, false, buffer, room);
+        let Some(room) = buffer.get_mut(..size) else { return (0, false) };
+        let built = self.build_packet(now, index, true, false, room, full);
         (built, built > 0)
     }
 
