@@ -9,13 +9,17 @@ use tracing_subscriber::EnvFilter;
 
 /// SCTP in user space, and what is built on it.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, after_help = "\
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "\
 Examples:
   strandline demo                      measure SCTP beside TCP and UDP here, in about two minutes
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
   strandline completions bash          completions for a shell
-Logging: -v, -vv, or RUST_LOG=strandline=debug")]
+Logging: -v, -vv, or RUST_LOG=strandline=debug"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -32,7 +36,6 @@ enum Command {
     #[command(subcommand)]
     Load(strandline_load::Load),
     /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
-    #[cfg(any())]
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
     Completions {
@@ -57,7 +60,6 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(args) => strandline_load::echo_server::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Load(load) => load.run(),
-        #[cfg(any())]
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "strandline", &mut std::io::stdout());

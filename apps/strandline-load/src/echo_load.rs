@@ -85,7 +85,8 @@ impl Args {
         let clients = self.clients as u64;
         let total = self.count.unwrap_or((self.rate * 5.0).ceil() as u64);
         let share = |all: u64, number: u64| all / clients + u64::from(number < all % clients);
-        let encapsulation = if self.raw { Encapsulation::Raw } else { Encapsulation::Udp(self.encapsulation) };
+        let encapsulation =
+            if self.raw { Encapsulation::Raw } else { Encapsulation::Udp(self.encapsulation) };
         let job = |number: u64| Job {
             transport: self.transport,
             style: self.style,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use strandline::{
-    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, RawOptions, SendInfo, Stack, StackBuilder,
+    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, RawOptions, SendInfo, Stack,
+    StackBuilder,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -110,7 +111,8 @@ async fn start(args: &Args) -> Result<(Listening, JoinSet<Result<()>>)> {
     }
     let (mut listening, mut tasks) = (Listening::default(), JoinSet::new());
     if let Some(address) = args.tcp {
-        let listener = TcpListener::bind(address).await.with_context(|| format!("listening on TCP {address}"))?;
+        let listener =
+            TcpListener::bind(address).await.with_context(|| format!("listening on TCP {address}"))?;
         listening.tcp = Some(listener.local_addr()?);
         tasks.spawn(serve_tcp(listener));
     }
@@ -138,7 +140,8 @@ fn builder(args: &Args) -> StackBuilder {
     let defaults = AssociationConfig::default();
     let heartbeat_interval = if args.no_heartbeats { None } else { defaults.heartbeat_interval };
     let association = AssociationConfig { heartbeat_interval, ..defaults };
-    Stack::builder().config(EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() })
+    Stack::builder()
+        .config(EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() })
 }
 
 fn print(listening: &Listening, json: bool) -> Result<()> {

@@ -29,7 +29,8 @@ impl Alarm {
         if wait.is_zero() {
             return Ok(());
         }
-        let value = Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()).max(1) };
+        let value =
+            Timespec { tv_sec: wait.as_secs() as i64, tv_nsec: i64::from(wait.subsec_nanos()).max(1) };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         rustix::time::timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
         loop {

@@ -71,7 +71,10 @@ impl LoadReport {
         if self.held > 0 {
             println!("{} held at the end", self.held);
         }
-        println!("\n{:<28}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}", "milliseconds", "mean", "p50", "p90", "p99", "p99.9", "max");
+        println!(
+            "\n{:<28}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
+            "milliseconds", "mean", "p50", "p90", "p99", "p99.9", "max"
+        );
         print_times("set-up", &outcome.setup);
         print_times("transaction", &outcome.transaction);
         print_times("total", &outcome.total);
@@ -93,10 +96,11 @@ fn print_times(name: &str, times: &Times) {
 /// A bar of text, `width` characters for `full`.
 pub(crate) fn bar(value: f64, full: f64, width: usize) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
-    let eighths = (value / full.max(f64::MIN_POSITIVE) * width as f64 * 8.0).clamp(0.0, width as f64 * 8.0) as usize;
+    let eighths =
+        (value / full.max(f64::MIN_POSITIVE) * width as f64 * 8.0).clamp(0.0, width as f64 * 8.0) as usize;
     let mut text = "█".repeat(eighths / 8);
     match EIGHTHS.get(eighths % 8) {
-        Some(part) if eighths % 8 > 0 => text.push(*part),
+        Some(part) if !eighths.is_multiple_of(8) => text.push(*part),
         _ => {}
     }
     text

@@ -29,6 +29,11 @@ impl Steps {
         }
     }
 
+    /// All steps with their medians.
+    pub(crate) fn medians_ms(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().filter_map(|(step, times)| Some((step.as_str(), times.quantile_ms(0.5)?)))
+    }
+
     /// Median milliseconds of a step.
     pub(crate) fn median_ms(&self, step: &str) -> Option<f64> {
         self.0.get(step)?.quantile_ms(0.5)
@@ -96,7 +101,8 @@ impl PacketObserver for StepObserver {
 
 impl State {
     fn reach(&mut self, port: u16, step: &'static str, at: Instant) {
-        const ORDER: [&str; 6] = ["s:INIT", "r:INIT-ACK", "s:COOKIE-ECHO", "r:COOKIE-ACK", "s:DATA", "r:DATA"];
+        const ORDER: [&str; 6] =
+            ["s:INIT", "r:INIT-ACK", "s:COOKIE-ECHO", "r:COOKIE-ACK", "s:DATA", "r:DATA"];
         let place = |step: &str| ORDER.iter().position(|name| *name == step);
         let last = self.reached.get(&port).copied();
         match last {

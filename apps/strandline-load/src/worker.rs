@@ -29,7 +29,8 @@ pub(crate) fn run() -> Result<()> {
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     LocalSet::new().block_on(&runtime, async {
-        let mut line = Line { input: BufReader::new(tokio::io::stdin()).lines(), output: tokio::io::stdout() };
+        let mut line =
+            Line { input: BufReader::new(tokio::io::stdin()).lines(), output: tokio::io::stdout() };
         if let Err(error) = work(&mut line).await {
             line.tell(&Report::Failed(format!("{error:#}"))).await?;
         }

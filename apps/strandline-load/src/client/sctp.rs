@@ -62,7 +62,9 @@ impl SctpClient {
         let any: IpAddr =
             if job.server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         match job.encapsulation {
-            Encapsulation::Udp(_) => builder.udp(SocketAddr::new(any, 0)).context("opening the client's UDP socket"),
+            Encapsulation::Udp(_) => {
+                builder.udp(SocketAddr::new(any, 0)).context("opening the client's UDP socket")
+            }
             Encapsulation::Raw => {
                 // Loopback packets come back to every raw socket of the host: an address of our own keeps them apart.
                 let local = if job.server.ip().is_loopback() { job.server.ip() } else { any };

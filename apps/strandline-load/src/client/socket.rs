@@ -41,7 +41,8 @@ impl SocketClient {
             stream.set_nodelay(true)?;
             return Ok((Session::Tcp(stream), Some(setup)));
         }
-        let any: SocketAddr = if self.server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
+        let any: SocketAddr =
+            if self.server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
         let socket = UdpSocket::bind(any).await?;
         socket.connect(self.server).await?;
         Ok((Session::Udp(socket), None))
