@@ -35,6 +35,7 @@ impl Association {
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
     pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
         self.config = Arc::clone(&config);
+        self.inbound.set_receive_buffer(config.receive_buffer);
         self.flags.burst_open = true;
         for index in self.paths.indices() {
             self.paths.get_mut(index).on_configure(&config);

@@ -67,8 +67,12 @@ impl Association {
         };
         self.open_burst();
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
+        // A shut window is noticed where it stops everything, not only after something went (section 6.1 rule A).
+        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
+            self.probe_deadline = now + self.paths.get(data_path).rto.rto();
+        }
         match burst {
-            Some(_) => self.after_burst(cx, now, path),
+            Some(_) => self.probe_mtu(cx, now, path),
             None => self.paths.get_mut(data_path).end_burst(),
         }
         burst
@@ -249,7 +253,8 @@ impl Association {
         full: usize,
         filled: &mut Filled,
     ) {
-        let empty_space = full - COMMON_HEADER_LEN;
+        // Fragments are made so that any path can carry them, should this one fail (section 7.3).
+        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
@@ -325,11 +330,8 @@ impl Association {
         })
     }
 
-    /// What follows a burst: the window probe's timer, path MTU probing while data flows.
-    fn after_burst(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
-            self.probe_deadline = now + self.paths.get(index).rto.rto();
-        }
+    /// The path MTU is probed while data flows.
+    fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {

@@ -246,6 +246,10 @@ impl Endpoint {
         }
         self.unregister(slot);
         self.wheel.cancel(slot);
+        self.remove_finished(slot);
+    }
+
+    fn remove_finished(&mut self, slot: u32) {
         if self.table.at(slot).is_some_and(Association::is_finished) {
             if let Some(association) = self.table.at(slot) {
                 let held = u64::from(association.inbound.buffered_bytes());

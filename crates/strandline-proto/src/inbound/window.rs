@@ -113,7 +113,7 @@ impl Window {
         let gain = self.free().saturating_sub(self.promised);
         let step = self.step();
         let quarter = if self.size / 4 > step { self.size / 4 } else { step };
-        gain >= quarter || (drained && self.promised < step && gain >= step)
+        gain > 0 && (gain >= quarter || (drained && self.promised < step && gain >= step))
     }
 }
 

@@ -14,7 +14,7 @@ impl State {
     pub(crate) fn dispatch(&mut self, now: Time) {
         while let Some((id, event)) = self.engine.poll_event() {
             match self.table.get(id).and_then(|entry| entry.owner()) {
-                Some(Owner::Endpoint(socket)) => self.tell_endpoint(now, socket, id, event),
+                Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
                 Some(Owner::Held) => self.tell_holder(now, id, event),
                 Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
                 None => self.tell_newcomer(now, id, event),
@@ -29,7 +29,7 @@ impl State {
         match self.sockets.on_port(port) {
             Some((index, Socket::Many(_))) => {
                 self.table.insert(id, Owner::Endpoint(index));
-                self.tell_endpoint(now, index, id, event);
+                self.tell_endpoint(index, id, event);
             }
             Some((_, Socket::Listener(listener))) if listener.queue.len() < listener.backlog => {
                 listener.queue.push_back(id);
@@ -43,12 +43,12 @@ impl State {
                 }
                 // Gone in the meantime, or more than can be accepted: the peer learns it at once.
                 let _ = self.engine.abort(now, id, Bytes::from_static(b"nobody accepts the association"));
-                self.engine.release(now, id);
+                self.engine.release(id);
             }
         }
     }
 
-    fn tell_endpoint(&mut self, now: Time, socket: u32, id: AssociationId, event: Event) {
+    fn tell_endpoint(&mut self, socket: u32, id: AssociationId, event: Event) {
         match event {
             Event::Readable => self.endpoint_readable(socket, id),
             Event::Writable => {
@@ -67,7 +67,7 @@ impl State {
                     if let Some(cell) = &mut entry.cell {
                         cell.wake_all(&mut self.to_wake);
                     }
-                    self.endpoint_closed(now, socket, id, reason);
+                    self.endpoint_closed(socket, id, reason);
                 }
             }
             other => self.endpoint_notification(socket, id, other),
@@ -91,9 +91,9 @@ impl State {
     }
 
     /// An association of an endpoint has ended and all was read.
-    pub(crate) fn endpoint_closed(&mut self, now: Time, socket: u32, id: AssociationId, reason: CloseReason) {
+    pub(crate) fn endpoint_closed(&mut self, socket: u32, id: AssociationId, reason: CloseReason) {
         self.endpoint_notification(socket, id, Event::Closed(reason));
-        self.give_back(now, id);
+        self.give_back(id);
     }
 
     fn tell_holder(&mut self, now: Time, id: AssociationId, event: Event) {
@@ -128,7 +128,7 @@ impl State {
     fn tell_nobody(&mut self, now: Time, id: AssociationId, event: &Event) {
         match event {
             Event::Readable => self.drain_unread(now, id),
-            Event::Closed(_) => self.give_back(now, id),
+            Event::Closed(_) => self.give_back(id),
             _ => {}
         }
     }

@@ -104,7 +104,7 @@ impl State {
             entry.queued = false;
             let outcome = entry.cell.as_mut().and_then(|cell| cell.outcome.take());
             if let Some(reason) = outcome {
-                self.endpoint_closed(now, socket, id, *reason);
+                self.endpoint_closed(socket, id, *reason);
             }
         }
         if self.gone { Poll::Ready(Err(Ended::StackClosed.into())) } else { Poll::Pending }

@@ -128,7 +128,7 @@ impl State {
         let ended = entry.cell.as_ref().is_some_and(|cell| cell.outcome.is_some());
         entry.cell = None;
         if ended {
-            self.give_back(now, id);
+            self.give_back(id);
             return;
         }
         self.table.set_owner(id, Owner::Orphan);
@@ -142,11 +142,11 @@ impl State {
             self.engine.shutdown(now, id)
         };
         if ending.is_err() {
-            self.give_back(now, id);
+            self.give_back(id);
             return;
         }
         self.drain_unread(now, id);
-        self.engine.release(now, id);
+        self.engine.release(id);
     }
 
     /// Throws away what nobody will read, so that the peer can finish.
@@ -155,8 +155,8 @@ impl State {
     }
 
     /// The association has ended and nobody needs it any more.
-    pub(crate) fn give_back(&mut self, now: Time, id: AssociationId) {
-        self.engine.release(now, id);
+    pub(crate) fn give_back(&mut self, id: AssociationId) {
+        self.engine.release(id);
         self.table.remove(id);
         if self.table.len() == 0 {
             self.idle.wake_all(&mut self.to_wake);

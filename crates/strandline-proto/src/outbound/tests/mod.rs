@@ -3,6 +3,7 @@
 
 mod hostile;
 mod life;
+mod memory;
 mod model;
 mod section_6_1;
 mod section_6_10;
