@@ -26,6 +26,8 @@ struct Before {
     /// Bytes of DATA transmitted for the first time, by destination.
     new_bytes: BTreeMap<IpAddr, u32>,
     new_chunks: u32,
+    /// The largest packet: larger than a path's MTU if its chunk was made for another path.
+    packet_max: u32,
 }
 
 /// What is remembered of an association between steps.
@@ -48,7 +50,7 @@ impl Watch {
         self.before.clear();
         self.before.extend(ids.filter_map(|id| {
             let (status, paths) = (endpoint.status(id)?, endpoint.paths(id)?);
-            Some(Before { id, status, paths, new_bytes: BTreeMap::new(), new_chunks: 0 })
+            Some(Before { id, status, paths, new_bytes: BTreeMap::new(), new_chunks: 0, packet_max: 0 })
         }));
     }
 
@@ -60,6 +62,7 @@ impl Watch {
             before.status.peer_tag == tag && before.status.peer_port == packet.destination_port()
         };
         let Some(before) = self.before.iter_mut().find(mine) else { return };
+        before.packet_max = before.packet_max.max(datagram.bytes.len() as u32);
         let memory = self.memory.entry(before.id).or_default();
         for chunk in packet.chunks().flatten() {
             let Ok(Chunk::Data(data)) = chunk.parse() else { continue };
@@ -105,7 +108,7 @@ fn congestion(before: &Before, paths: &[PathStatus]) -> Result<(), Violation> {
         if path.flight <= was.flight {
             continue;
         }
-        let mtu = u32::from(path.mtu.max(was.mtu));
+        let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let sent_new = before.new_bytes.contains_key(&path.address.ip());
         let right = path.flight < path.cwnd + mtu || (!sent_new && path.flight <= was.flight + mtu);
         demand(right, || {

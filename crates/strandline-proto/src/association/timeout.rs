@@ -132,13 +132,15 @@ impl Association {
         let full_packets = path.flight.saturating_add(64) >= path.data_chunk_len_max();
         path.on_lost(marked);
         if probing {
-            return path.on_window_probe_timeout(&config);
+            path.on_window_probe_timeout(&config);
+            return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, full_packets, &config);
         let address = path.remote;
         if let Some(change) = outcome.change {
             cx.event(self.id, Event::PathChanged { address, change });
         }
+        self.assert_flights();
         self.count_error(cx, now);
     }
 

@@ -162,7 +162,6 @@ impl Reassembly {
         let payload = Bytes::copy_from_slice(data.payload);
         if let Some((_, run)) = self.runs.range_mut(..Key(data.tsn)).next_back()
             && !data.beginning
-            && !run.ends
             && run.after() == data.tsn
         {
             run.bytes += payload.len();

@@ -14,7 +14,7 @@ impl State {
     pub(crate) fn dispatch(&mut self, now: Time) {
         while let Some((id, event)) = self.engine.poll_event() {
             match self.table.get(id).and_then(|entry| entry.owner()) {
-                Some(Owner::Endpoint(socket)) => self.tell_endpoint(now, socket, id, event),
+                Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
                 Some(Owner::Held) => self.tell_holder(now, id, event),
                 Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
                 None => self.tell_newcomer(now, id, event),
@@ -29,7 +29,7 @@ impl State {
         match self.sockets.on_port(port) {
             Some((index, Socket::Many(_))) => {
                 self.table.insert(id, Owner::Endpoint(index));
-                self.tell_endpoint(now, index, id, event);
+                self.tell_endpoint(index, id, event);
             }
             Some((_, Socket::Listener(listener))) if listener.queue.len() < listener.backlog => {
                 listener.queue.push_back(id);
@@ -48,7 +48,7 @@ impl State {
         }
     }
 
-    fn tell_endpoint(&mut self, now: Time, socket: u32, id: AssociationId, event: Event) {
+    fn tell_endpoint(&mut self, socket: u32, id: AssociationId, event: Event) {
         match event {
             Event::Readable => self.endpoint_readable(socket, id),
             Event::Writable => {

@@ -41,6 +41,17 @@ fn a_full_buffer_drops_new_data_and_says_so() {
     assert_eq!(rig.sack(), Told { cumulative: FIRST + 99, a_rwnd: 0, gaps: vec![], duplicates: vec![] });
 }
 
+/// Without a SACK in between, the peer may send what the last one promised, and no more.
+#[test]
+fn promises_are_used_up() {
+    let mut rig = Rig::with_buffer(100_000);
+    let mut taken = 0;
+    while rig.take(&whole(FIRST + taken, taken as u16, &[7; 1000])) == READABLE {
+        taken += 1;
+    }
+    assert_eq!(taken, 100);
+}
+
 #[test]
 fn reading_a_quarter_of_the_buffer_updates_the_window() {
     let mut rig = Rig::with_buffer(100_000);

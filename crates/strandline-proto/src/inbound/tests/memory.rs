@@ -94,6 +94,18 @@ fn held_data_has_allocations_of_its_own() {
     assert!(-info.bytes_current >= 64 << 10, "the arena alone had its blocks: {info:?}");
 }
 
+/// The same for messages in fragments that are whole before their turn.
+#[test]
+fn messages_before_their_turn_have_allocations_of_their_own() {
+    let mut rig = Rig::new();
+    for number in 0..100 {
+        rig.take(&begin(FIRST + 2 * number, 1 + number as u16, b"waits "));
+        rig.take(&end(FIRST + 2 * number + 1, 1 + number as u16, b"for long"));
+    }
+    rig.arena.release_idle();
+    assert_eq!(rig.arena.heap_bytes(), 0);
+}
+
 /// A message whose sender pauses in the middle of it is moved out of its block when the association is idle.
 #[test]
 fn a_pausing_message_does_not_pin_a_block() {
