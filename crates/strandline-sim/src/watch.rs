@@ -132,9 +132,9 @@ fn flow(before: &Before) -> Result<(), Violation> {
 
 fn sums(status: &Status, paths: &[PathStatus]) -> Result<(), Violation> {
     let flight: u32 = paths.iter().map(|path| path.flight).sum();
-    demand(flight == status.in_flight, || {
-        format!("the paths' flights are not the association's: {status:?} {paths:?}")
-    })?;
+    // The paths count DATA chunks with headers, the association user data: at least a byte for 16 of header and padding.
+    let agrees = flight >= status.in_flight && flight <= status.in_flight.saturating_mul(20);
+    demand(agrees, || format!("the paths' flights are not the association's: {status:?} {paths:?}"))?;
     demand(status.in_flight as usize <= status.send_buffered, || {
         format!("more is in flight than in the send buffer: {status:?}")
     })?;
