@@ -327,6 +327,11 @@ impl Ledger {
         self.crashes.push((host, now));
     }
 
+    /// Whether a host ever lost everything.
+    pub(crate) fn has_crashed(&self, host: usize) -> bool {
+        self.crashes.iter().any(|(crashed, _)| *crashed == host)
+    }
+
     /// The end of the run (rule 6).
     pub(crate) fn finish(&mut self) -> Result<Counts, Violation> {
         let mut unknown = 0;
