@@ -119,6 +119,9 @@ struct Features {
     odd_timers: bool,
     v6: bool,
     both_families: bool,
+    /// Small buffers that are too small for many tiny messages: each costs a receiver more than its bytes, and a
+    /// sender can't know that.
+    tight: bool,
 }
 
 impl Features {
@@ -166,6 +169,7 @@ impl Features {
             }
         }
         features.v6 |= features.both_families;
+        features.tight = features.small_buffers && random.chance(0.5);
         (features, names)
     }
 

@@ -92,7 +92,9 @@ fn sizes(features: &Features, random: &mut Random) -> Sizes {
         4 => (1, 20_000),
         _ => (5_000, 60_000),
     };
-    if features.large && random.chance(0.5) { Sizes { first, last: 300_000 } } else { Sizes { first, last } }
+    let last = if features.large && random.chance(0.5) { 300_000 } else { last };
+    let least = if features.tight { 300 } else { 1 };
+    Sizes { first: first.max(least), last: last.max(least) }
 }
 
 fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
