@@ -34,6 +34,9 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
+/// Attempts to send a COOKIE ECHO with DATA in its packet.
+const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
+
 impl Association {
     /// True if `poll_transmit` may have something; it costs next to nothing to ask.
     pub(crate) fn wants_transmit(&self, now: Time) -> bool {
@@ -306,6 +309,7 @@ impl Association {
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
+        let attempts = setup.attempts;
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
@@ -317,7 +321,9 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         self.paths.get_mut(index).allow_burst(&config);
-        let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
+        let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
+        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         let len = packet.finish();
         self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);
