@@ -140,7 +140,7 @@ pub struct PathStatus {
     pub cwnd: u32,
     /// Slow start threshold, bytes.
     pub ssthresh: u32,
-    /// Bytes in flight.
+    /// Bytes of DATA chunks in flight, headers and padding included.
     pub flight: u32,
     /// Smoothed round trip time; none before the first measurement.
     pub srtt: Option<Duration>,

@@ -107,6 +107,8 @@ pub struct Counts {
     pub delivered: u64,
     /// Messages reported failed.
     pub failed: u64,
+    /// Messages on streams that the peer did not grant, reported before the association was up.
+    pub refused: u64,
     /// Messages delivered a second time by a cookie that was used twice.
     pub repeated: u64,
     /// Messages whose end nobody could tell, because a host crashed.
@@ -187,7 +189,9 @@ impl Ledger {
         }
         let incoming = self.incoming.entry(to).or_default();
         let part = (message.stream.0, message.unordered);
-        let offset = match (message.begins, incoming.parts.remove(&part)) {
+        // A whole message may come between the parts of an unordered one.
+        let before = if message.begins && message.ends { None } else { incoming.parts.remove(&part) };
+        let offset = match (message.begins, before) {
             (true, None) => 0,
             (true, Some(_)) if incoming.restarts > 0 => 0,
             (true, Some((ppid, _))) => {
@@ -264,11 +268,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// The sender was told that the message failed (rule 4).
+    /// The sender was told that the message failed (rule 4). Before the association is `up`, messages on streams that
+    /// the peer does not grant fail; they count for nothing else.
     pub(crate) fn failed(
         &mut self,
         from: End,
         to_host: usize,
+        up: bool,
         failed: &FailedMessage,
     ) -> Result<(), Violation> {
         let ppid = failed.info.ppid;
@@ -292,8 +298,12 @@ impl Ledger {
         demand(relaxed || failed.sent || record.delivered.is_none(), || {
             format!("message {ppid} was reported as never sent, but it had arrived")
         })?;
-        self.counts.failed += 1;
-        self.outgoing.entry(from).or_default().failed += 1;
+        if up || failed.sent {
+            self.counts.failed += 1;
+            self.outgoing.entry(from).or_default().failed += 1;
+        } else {
+            self.counts.refused += 1;
+        }
         Ok(())
     }
 
@@ -315,6 +325,11 @@ impl Ledger {
     /// A host lost everything.
     pub(crate) fn crashed(&mut self, now: Time, host: usize) {
         self.crashes.push((host, now));
+    }
+
+    /// Whether a host ever lost everything.
+    pub(crate) fn has_crashed(&self, host: usize) -> bool {
+        self.crashes.iter().any(|(crashed, _)| *crashed == host)
     }
 
     /// The end of the run (rule 6).

@@ -292,6 +292,7 @@ impl World {
             out: &mut out,
             wakes: &mut wakes,
             ended: &mut ended,
+            last_expiry: self.scenario.last_expiry,
         };
         let outcome = act(host, &mut shared).and_then(|()| host.pump(&mut shared));
         if outcome.is_err() {

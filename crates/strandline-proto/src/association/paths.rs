@@ -47,7 +47,8 @@ impl Association {
 
     /// Bytes that `send` would take.
     pub(crate) fn send_space(&self) -> usize {
-        if !self.state.takes_messages() {
+        let crowded = self.outbound.pending_messages() >= self.config.send_messages_max as usize;
+        if crowded || !self.state.takes_messages() {
             return 0;
         }
         (self.config.send_buffer as usize).saturating_sub(self.outbound.buffered_bytes())

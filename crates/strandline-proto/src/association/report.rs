@@ -22,7 +22,7 @@ impl Association {
             peer_rwnd: self.outbound.peer_rwnd(),
             a_rwnd: self.inbound.a_rwnd(),
             send_buffered: self.outbound.buffered_bytes(),
-            in_flight: self.paths.iter().map(|(_, path)| path.flight).sum(),
+            in_flight: self.outbound.outstanding_bytes(),
             unacknowledged_bytes: self.outbound.unacknowledged_bytes(),
             unacknowledged_messages: self.outbound.unacknowledged_messages(),
             pending_messages: self.outbound.pending_messages(),

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{CookieAck, CookieEcho, Error};
-use strandline_wire::{COMMON_HEADER_LEN, PacketBuilder};
+use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error};
+use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
@@ -18,12 +18,17 @@ use crate::time::Time;
 /// The DATA that went into a packet.
 #[derive(Debug, Default, Clone, Copy)]
 struct Filled {
-    /// Bytes of user data.
+    /// Bytes of the chunks, headers and padding included.
     bytes: u32,
     /// Some of it for the first time.
     new: bool,
     /// The earliest outstanding chunk of the path is among it.
     earliest: bool,
+}
+
+/// Bytes of a chunk in a packet: what congestion control counts (section 7.2).
+fn chunk_len(data: &Data<'_>) -> u32 {
+    (DATA_CHUNK_HEADER_LEN + data.payload.len().next_multiple_of(4)) as u32
 }
 
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
@@ -158,12 +163,13 @@ impl Association {
     /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
-        let large = self.outbound.retransmission().is_some_and(|again| again.size + COMMON_HEADER_LEN > full);
-        if !large || !self.paths.get(index).may_retransmit() {
+        let Some(again) = self.outbound.retransmission() else { return (0, false) };
+        let size = again.size + COMMON_HEADER_LEN;
+        if size <= full || !self.paths.get(index).may_retransmit() {
             return (0, false);
         }
-        let room = buffer.len();
-        let built = self.build_packet(now, index, true, false, buffer, room);
+        let Some(room) = buffer.get_mut(..size) else { return (0, false) };
+        let built = self.build_packet(now, index, true, false, room, full);
         (built, built > 0)
     }
 
@@ -237,7 +243,7 @@ impl Association {
         while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
-            filled.bytes += data.payload.len() as u32;
+            filled.bytes += chunk_len(&data);
             let tsn = data.tsn;
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
             self.stats.data_sent += 1;
@@ -262,7 +268,7 @@ impl Association {
         let path = self.paths.get(index);
         let room = path.congestion.window().saturating_sub(path.flight);
         while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
-            let size = data.payload.len() as u32;
+            let size = chunk_len(&data);
             // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
             data.immediate |= hurry || filled.bytes + size >= room;
             let pushed = packet.push(&data);

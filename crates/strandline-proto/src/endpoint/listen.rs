@@ -265,7 +265,9 @@ impl Endpoint {
         let action = association.classify(&self.shared, cookie);
         let source = datagram.source;
         self.with_reindex(now, slot, |association, shared| {
-            if association.on_cookie_echo(shared, now, cookie, action) {
+            let goes_on = association.on_cookie_echo(shared, now, cookie, action);
+            // The cookie proves itself wherever it comes from; what follows it must come from the peer's address.
+            if goes_on && association.paths.by_address(source.ip()).is_some() {
                 association.handle_packet(shared, now, packet, source);
             }
         });

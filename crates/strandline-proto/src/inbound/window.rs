@@ -81,6 +81,11 @@ impl Window {
         self.used < self.size.saturating_mul(2)
     }
 
+    /// May the next TSN be taken though there is something to read? A packet may hold hundreds of the smallest chunks.
+    pub(super) const fn takes_next(&self) -> bool {
+        self.used < self.size.saturating_mul(2).saturating_add(1 << 17)
+    }
+
     /// Held data has outgrown even what is granted to fill the lowest gap: as much again, and a few chunks of the
     /// largest size that there is.
     pub(super) const fn is_overrun(&self) -> bool {

@@ -5,11 +5,11 @@ use crate::time::Time;
 
 /// What a SACK (or SHUTDOWN) changed on one path. The caller gives an array of defaults and applies each afterwards.
 ///
-/// Every byte of user data that a chunk brought to a path's flight when it was sent leaves it again through exactly
-/// one of `flight_drop`, `lost_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+/// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk brought to a path's
+/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
-    /// Bytes of user data acknowledged for the first time, of chunks last sent to this path: what the congestion
+    /// Bytes acknowledged for the first time, of chunks last sent to this path: what the congestion
     /// window may grow by.
     pub(crate) acked_bytes: u32,
     /// Chunks that `acked_bytes` came in.

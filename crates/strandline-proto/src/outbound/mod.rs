@@ -50,8 +50,8 @@ use window::PeerWindow;
 /// # Contract
 /// To send a packet on a path, the caller asks [`next_retransmission`](Self::next_retransmission) until it gives
 /// `None`, then [`next_new`](Self::next_new) until it gives `None`, with the space left in the packet each time, and
-/// writes each chunk before it asks again. It adds `payload.len()` of each chunk to the path's flight and starts T3-rtx
-/// if it does not run (R1); it *re*starts T3-rtx for a retransmission that
+/// writes each chunk before it asks again. It adds the length of each chunk, header and padding included, to the path's
+/// flight and starts T3-rtx if it does not run (R1); it *re*starts T3-rtx for a retransmission that
 /// [`is_earliest_outstanding`](Self::is_earliest_outstanding) (section 6.1).
 ///
 /// - **cwnd** is the caller's: it does not ask while the path's flight reaches cwnd. One packet is exempt: while
@@ -369,9 +369,10 @@ impl Outbound {
     /// recovery ends. Returns the bytes that left the path's flight.
     pub(crate) fn on_timeout(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
-        self.window.give_back(bytes);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
     }
@@ -488,7 +489,7 @@ impl Outbound {
     pub(crate) fn flight_of(&self, path: u8) -> u32 {
         let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
         let Some(sent) = self.sent() else { return 0 };
-        sent.outstanding.range(0, usize::MAX).filter(in_flight).map(|r| u32::from(r.len)).sum()
+        sent.outstanding.range(0, usize::MAX).filter(in_flight).map(outstanding::Record::chunk_len).sum()
     }
 
     /// Heap held, by kind.

@@ -54,7 +54,8 @@ pub(super) fn link(features: &Features, random: &mut Random) -> LinkConfig {
     let mut link = LinkConfig::with_delay(random.duration(Duration::ZERO, Duration::from_millis(60)));
     link.size_max = 1500;
     if features.small_mtu {
-        link.size_max = random.range(576, 1500) as usize;
+        // What IPv4 and IPv6 demand of every link, at least (RFC 1122 section 3.3.3, RFC 8200 section 5).
+        link.size_max = random.range(if features.v6 { 1280 } else { 576 }, 1500) as usize;
     }
     if features.slow {
         link.rate_bps = random.log_range(500_000, 200_000_000);

@@ -15,13 +15,12 @@ const BYTES_AIM: u64 = 300_000;
 
 pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
     let count = if features.crowd { random.range(3, 6) } else { random.range(2, 3) };
-    let v6 = random.chance(0.3);
-    let mixed = features.multihomed && random.chance(0.2);
     (0..count as usize)
         .map(|host| {
             let addresses = if features.multihomed { random.range(1, 4) as usize } else { 1 };
-            let addresses: Vec<_> =
-                (0..addresses).map(|index| address(host, index, v6 ^ (mixed && index % 2 == 1))).collect();
+            let addresses: Vec<_> = (0..addresses)
+                .map(|index| address(host, index, features.v6 ^ (features.both_families && index % 2 == 1)))
+                .collect();
             // A host with one address may leave it to its peer to see where packets come from.
             let named = addresses.len() > 1 || random.chance(0.5);
             let association = Arc::new(config::association(features, random));

@@ -135,7 +135,7 @@ fn buffer_is_kept_until_the_last_chunk_is_acknowledged() {
     fixture.out.push(SendInfo::default(), data.clone(), &fixture.config).unwrap();
     let chunk = fixture.out.next_new(fixture.now, 0, ROOM, ROOM).unwrap();
     assert_eq!(chunk.payload.as_ptr(), data.as_ptr());
-    fixture.flight[0] += FULL as u32;
+    fixture.flight[0] += ROOM as u32;
     fixture.packet(0);
     fixture.sack(1, &[]);
     assert!(!data.is_unique());

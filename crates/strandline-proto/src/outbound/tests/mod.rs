@@ -113,13 +113,13 @@ impl Fixture {
 
     fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {
         let sent = Sent::new(&self.out.next_new(self.now, path, space, ROOM)?);
-        self.flight[usize::from(path)] += sent.payload.len() as u32;
+        self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
 
     fn again(&mut self, path: u8, space: usize) -> Option<Sent> {
         let sent = Sent::new(&self.out.next_retransmission(self.now, path, space)?);
-        self.flight[usize::from(path)] += sent.payload.len() as u32;
+        self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
 
@@ -183,7 +183,6 @@ impl Fixture {
         for path in 0..PATHS_MAX {
             assert_eq!(self.flight[path], self.out.flight_of(path as u8), "flight of path {path}");
         }
-        assert_eq!(self.out.outstanding_bytes(), self.flight.iter().sum::<u32>());
         self.out.assert_sound();
     }
 }

@@ -48,7 +48,7 @@ fn shut_window_is_probed_with_one_chunk_after_a_wait() {
     assert!(!fixture.out.zero_window_probing(), "no answer yet: a time-out would be an error");
     fixture.sack(1, &[]);
     assert!(fixture.out.zero_window_probing(), "the peer answers and its window is shut");
-    assert_eq!(fixture.timeout(0), 1000);
+    assert_eq!(fixture.timeout(0), 1016);
     assert!(!fixture.out.zero_window_probing(), "each time-out needs an answer of its own");
     assert_eq!(fixture.tsns(0), [1], "the probe is sent again whatever the window");
     fixture.sack(1, &[]);
