@@ -80,7 +80,7 @@ impl InboundMemory {
 /// nothing is missing, nothing else can be read, and it fills the buffer. A part never goes out while a chunk of it is
 /// missing.
 ///
-/// 120 bytes; no heap of its own while messages come whole, in order, on the first four streams, and are read, but
+/// 128 bytes; no heap of its own while messages come whole, in order, on the first four streams, and are read, but
 /// for the queue that they pass through, until [`release_idle`](Self::release_idle).
 #[derive(Debug)]
 pub(crate) struct Inbound {
