@@ -305,6 +305,9 @@ impl Association {
     fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
+        // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
+        // ever.
+        self.control_deadline = now + self.paths.get(index).rto.rto();
         let full = self.paths.get(index).payload_max().min(buffer.len());
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
@@ -331,7 +334,6 @@ impl Association {
         path.on_control_sent(now);
         // T1-cookie stands in for T3-rtx until the answer comes.
         path.stop_rtx();
-        self.control_deadline = now + path.rto.rto();
         self.stats.packets_sent += 1;
         Some(Transmit {
             destination: path.remote,

@@ -263,7 +263,7 @@ impl Endpoint {
     ) {
         let Some(association) = self.table.at(slot) else { return };
         let action = association.classify(&self.shared, cookie);
-        let source = datagram.source;
+        let (source, tag) = (datagram.source, association.local_tag);
         self.with_reindex(now, slot, |association, shared| {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
             // The cookie proves itself wherever it comes from; what follows it must come from the peer's address.
@@ -271,6 +271,10 @@ impl Endpoint {
                 association.handle_packet(shared, now, packet, source);
             }
         });
+        // A restart ends the life that the old tag had, and that tag's cookie with it.
+        if self.table.at(slot).is_some_and(|association| association.local_tag != tag) {
+            self.spend(now, tag);
+        }
     }
 
     /// No association: the cookie builds one (section 5.1.5 step 5).

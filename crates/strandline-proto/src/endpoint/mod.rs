@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+use strandline_wire::number::VerificationTag;
 
 pub use self::commands::Connect;
 use self::demux::{Demux, PeerKey, address_of, entry_of};
@@ -241,8 +242,7 @@ impl Endpoint {
         if let Some(association) = self.table.at(slot)
             && association.flags().registered
         {
-            let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
-            self.spent.insert(now, association.local_tag, lifetime);
+            self.spend(now, association.local_tag);
         }
         self.unregister(slot);
         self.wheel.cancel(slot);
@@ -257,6 +257,12 @@ impl Endpoint {
             }
             self.table.remove(slot);
         }
+    }
+
+    /// No association may be made of this tag's cookie any more.
+    fn spend(&mut self, now: Time, tag: VerificationTag) {
+        let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
+        self.spent.insert(now, tag, lifetime);
     }
 
     fn key_of(association: &Association, address: u8) -> Option<PeerKey> {
