@@ -280,8 +280,10 @@ impl Endpoint {
     /// No association: the cookie builds one (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if self.spent.contains(cookie.local_tag) {
+            // A peer that still waits for our COOKIE ACK learns that the association has ended; any other drops this.
             self.shared.stats.cookies_spent += 1;
-            return;
+            let ports = answer_ports(packet, cookie.peer_tag);
+            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
         }
         // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
         if !self.ports.listens(cookie.local_port) {
