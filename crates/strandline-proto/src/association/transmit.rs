@@ -75,14 +75,11 @@ impl Association {
         };
         self.open_burst();
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
-        // A shut window is noticed where it stops everything, not only after something went (section 6.1 rule A).
-        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
-            self.probe_deadline = now + self.paths.get(data_path).rto.rto();
-        }
         match burst {
             Some(_) => self.probe_mtu(cx, now, path),
             None => self.paths.get_mut(data_path).end_burst(),
         }
+        self.watch_window(now, data_path);
         burst
     }
 
@@ -344,7 +341,17 @@ impl Association {
         })
     }
 
-    /// The path MTU is probed while data flows.
+    /// Section 6.1 rule A: data waits in front of a closed window and nothing is in flight whose acknowledgement could
+    /// tell that it has opened. Asked whether or not anything was sent: it is the SACK for the last data that closes it.
+    fn watch_window(&mut self, now: Time, index: PathIndex) {
+        if !self.outbound.window_probe_wanted() {
+            self.probe_deadline = Time::MAX;
+        } else if self.probe_deadline == Time::MAX {
+            self.probe_deadline = now + self.paths.get(index).rto.rto();
+        }
+    }
+
+    /// Path MTU probing while data flows.
     fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)

@@ -124,6 +124,7 @@ impl Endpoint {
                 replies,
                 stats: EndpointStats::default(),
                 received_bytes: 0,
+                associations: 0,
             },
         })
     }
@@ -280,6 +281,7 @@ impl Endpoint {
         association.flags_mut().registered = true;
         let tag = association.local_tag;
         let (local_port, count) = (association.local_port, association.addresses().count());
+        self.shared.associations += 1;
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for address in 0..count as u8 {
@@ -306,6 +308,7 @@ impl Endpoint {
         if !core::mem::take(&mut association.flags_mut().registered) {
             return;
         }
+        self.shared.associations -= 1;
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
         for address in 0..association.addresses().count() as u8 {

@@ -96,9 +96,9 @@ impl Window {
         self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
     }
 
-    /// So little is free that the peer will hear of none.
+    /// The peer is told of so little that it may send nothing at all.
     pub(super) const fn is_low(&self) -> bool {
-        self.free() < self.step()
+        self.offer() < self.step()
     }
 
     /// The a_rwnd for a SACK. It grows only by a step, so that the peer is never led to send tiny fragments; an empty
