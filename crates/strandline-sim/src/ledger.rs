@@ -117,6 +117,18 @@ pub struct Counts {
     pub unknown: u64,
 }
 
+impl core::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.taken_bytes += other.taken_bytes;
+        self.delivered += other.delivered;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.repeated += other.repeated;
+        self.unknown += other.unknown;
+    }
+}
+
 impl Ledger {
     /// An empty book whose messages are numbered from `first`.
     pub(crate) fn new(first: u32) -> Self {
