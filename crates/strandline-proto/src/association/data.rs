@@ -19,7 +19,7 @@ use crate::time::Time;
 
 impl Association {
     /// SEND (section 11.1.5).
-    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: Bytes) -> Result<(), SendError> {
+    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
         }
