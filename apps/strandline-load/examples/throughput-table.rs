@@ -125,12 +125,7 @@ fn summary(mut values: Vec<f64>) -> Option<Summary> {
 fn print(rows: &[Row]) {
     println!(
         "{:>7} {:<16} {:>25} {:>12} {:>26} {:>20}",
-        "bytes",
-        "",
-        "Mbit/s (range)",
-        "messages/s",
-        "CPU-s/GB: both = tx + rx",
-        "strandline is"
+        "bytes", "", "Mbit/s (range)", "messages/s", "CPU-s/GB: both = tx + rx", "strandline is"
     );
     for row in rows {
         let speed = row.mbit_per_second;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use strandline::{
-    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, RawOptions, SendInfo, Stack,
-    StackBuilder,
+    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, SendInfo, Stack, StackBuilder,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -22,9 +21,6 @@ const MANY_PORT: u16 = 7008;
 
 /// How long to wait after an error that more descriptors or memory would cure.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Local ports reserved on raw IP for outgoing associations, of which this server has none.
-const RAW_PORTS: u16 = 1;
 
 /// `strandline echo`: without options it listens on everything that needs no privilege, on 127.0.0.1.
 #[derive(Debug, Clone, clap::Args)]
@@ -128,7 +124,7 @@ async fn start(args: &Args) -> Result<(Listening, JoinSet<Result<()>>)> {
         if let Some(address) = args.raw {
             // Ports that were picked are the same there.
             let same = Args { sctp: listening.sctp, sctp_many: listening.sctp_many, ..args.clone() };
-            let stack = builder(&args).raw_with(address, RawOptions::default(), RAW_PORTS)?;
+            let stack = builder(&args).raw(address)?;
             serve_sctp(&stack, &same, &mut listening, &mut tasks)?;
             listening.raw = Some(address);
         }

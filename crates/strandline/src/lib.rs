@@ -83,7 +83,7 @@ pub use self::listener::Listener;
 pub use self::notification::Notification;
 pub use self::observe::{Direction, ObservedPacket, PacketObserver};
 pub use self::peer::Peer;
-pub use self::stack::{Stack, StackBuilder};
+pub use self::stack::{OutgoingPorts, Stack, StackBuilder};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::config::{AssociationConfig, EndpointConfig};

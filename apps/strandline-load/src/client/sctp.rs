@@ -1,13 +1,15 @@
 //! SCTP, over UDP encapsulation or raw IP.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use strandline::{
-    Association, AssociationConfig, EndpointConfig, Peer, RawOptions, SendInfo, Stack, StackBuilder, StreamId,
+    Association, AssociationConfig, EndpointConfig, OutgoingPorts, Peer, RawOptions, SendInfo, Stack,
+    StackBuilder, StreamId,
 };
 
 use super::{Watch, observer};
@@ -17,8 +19,9 @@ use crate::trace::Steps;
 /// The ports that the paper's clients had (appendix D.2); each holds one association with the server.
 const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
 
-/// On raw IP ports are reserved in blocks of the dynamic range (49,152 to 65,535), half of it here.
+/// On raw IP ports are reserved in rows. Below the dynamic ports there is room for four rows of this length.
 const RAW_PORTS: u16 = 8192;
+const RAW_WITHIN: RangeInclusive<u16> = 16_384..=49_151;
 
 /// How long the graceful end of the client's associations may take.
 const CLOSING_MAX: Duration = Duration::from_secs(3);
@@ -68,7 +71,8 @@ impl SctpClient {
             Encapsulation::Raw => {
                 // Loopback packets come back to every raw socket of the host: an address of our own keeps them apart.
                 let local = if job.server.ip().is_loopback() { job.server.ip() } else { any };
-                let raw = builder.raw_with(local, RawOptions::default(), RAW_PORTS);
+                let outgoing = OutgoingPorts { count: RAW_PORTS, within: RAW_WITHIN };
+                let raw = builder.raw_with(local, RawOptions::default(), outgoing);
                 raw.context("opening the client's raw IP socket")
             }
         }

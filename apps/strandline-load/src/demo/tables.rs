@@ -153,8 +153,9 @@ fn table6(published: &Published, results: &Results, out: &mut impl Write) -> io:
     }
     writeln!(
         out,
-        "Medians. SCTP packets are timed where they leave and enter the client's stack. TCP is timed by its calls: \
-         connect()\nreturns with SYN, ACK, write() with DATA sent, read() with the echo; the ACK can't be seen so."
+        "Medians. SCTP packets are timed where they leave and enter the client's stack. In piggyback style s:DATA is the \
+         rest of a\nmessage that did not fit into the packet with the COOKIE ECHO. TCP is timed by its calls: connect() \
+         returns with SYN, ACK,\nwrite() with DATA sent, read() with the echo; the ACK can't be seen so."
     )
 }
 

@@ -155,7 +155,9 @@ fn stack(
     let association = AssociationConfig {
         receive_buffer: common.receive_buffer,
         send_buffer: common.send_buffer,
-        partial_delivery_point: AssociationConfig::default().partial_delivery_point.min(common.receive_buffer),
+        partial_delivery_point: AssociationConfig::default()
+            .partial_delivery_point
+            .min(common.receive_buffer),
         nodelay,
         ..AssociationConfig::default()
     };

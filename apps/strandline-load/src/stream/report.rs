@@ -98,7 +98,12 @@ impl Report {
         }
         println!(
             "{} {}: {} bytes in {:.2} s: {:.1} Mbit/s, {:.0} messages/s",
-            self.transport, self.side, self.bytes, self.seconds, self.mbit_per_second, self.messages_per_second
+            self.transport,
+            self.side,
+            self.bytes,
+            self.seconds,
+            self.mbit_per_second,
+            self.messages_per_second
         );
         println!(
             "processor: {:.2} s user, {:.2} s system: {:.3} s for each GB",

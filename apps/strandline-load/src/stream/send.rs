@@ -27,7 +27,8 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<Report> {
     for _ in 0..args.associations {
         let peer = Peer::new(args.to, args.common.port);
         let association = Association::connect(&stack, peer).await;
-        associations.push(association.with_context(|| format!("setting up an association with {}", args.to))?);
+        associations
+            .push(association.with_context(|| format!("setting up an association with {}", args.to))?);
     }
     let meter = Arc::new(Meter::default());
     if !args.common.quiet {

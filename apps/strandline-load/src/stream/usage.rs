@@ -34,7 +34,8 @@ impl CpuTime {
 
 fn duration(time: TimeVal) -> Duration {
     let (seconds, micros) = (time.tv_sec(), time.tv_usec());
-    Duration::from_secs(seconds.try_into().unwrap_or(0)) + Duration::from_micros(micros.try_into().unwrap_or(0))
+    Duration::from_secs(seconds.try_into().unwrap_or(0))
+        + Duration::from_micros(micros.try_into().unwrap_or(0))
 }
 
 #[cfg(test)]

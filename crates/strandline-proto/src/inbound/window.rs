@@ -85,15 +85,20 @@ impl Window {
         self.used < self.size.saturating_mul(2)
     }
 
+    /// May the next TSN be taken though there is something to read? A packet may hold hundreds of the smallest chunks.
+    pub(super) const fn takes_next(&self) -> bool {
+        self.used < self.size.saturating_mul(2).saturating_add(1 << 17)
+    }
+
     /// Held data has outgrown even what is granted to fill the lowest gap: as much again, and a few chunks of the
     /// largest size that there is.
     pub(super) const fn is_overrun(&self) -> bool {
         self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
     }
 
-    /// So little is free that the peer will hear of none.
+    /// The peer is told of so little that it may send nothing at all.
     pub(super) const fn is_low(&self) -> bool {
-        self.free() < self.step()
+        self.offer() < self.step()
     }
 
     /// The a_rwnd for a SACK. It grows only by a step, so that the peer is never led to send tiny fragments; an empty
