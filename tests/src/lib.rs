@@ -1,1 +1,15 @@
-//! Tests that cross crates; see the files beside `src`.
+//! What the tests that cross crates share.
+//!
+//! - [`driver::Driver`]: an endpoint of the engine on a real socket, driven by the test itself, without a runtime.
+//! - [`peer::PeerProcess`]: a program on another SCTP stack, told what to do and asked what it saw in lines of text.
+//! - [`dcsctp::World`]: an endpoint of the engine and a dcsctp socket in one process, in virtual time.
+//! - [`traffic`]: messages whose content can be checked, and exchanges of them.
+#![forbid(unsafe_code)]
+// What must not happen ends the test with its reason; real sockets need the real clock.
+#![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
+
+pub mod dcsctp;
+pub mod driver;
+pub mod peer;
+pub mod random;
+pub mod traffic;

@@ -59,6 +59,11 @@ impl Default for RawOptions {
 /// [`PortLock`](crate::PortLock).
 ///
 /// While any raw socket of the protocol is open, the kernel sends no ICMP protocol unreachable for it.
+///
+/// # Destinations
+///
+/// They have port 0, as sources have. To a destination with an encapsulation port nothing is sent; it is reported as
+/// unreachable.
 #[derive(Debug)]
 pub struct RawCarrier {
     socket: Socket,
@@ -195,9 +200,9 @@ impl Carrier for RawCarrier {
     }
 
     fn send_batch(&self, batch: &mut [Outgoing<'_>]) -> io::Result<()> {
-        if batch.iter().any(|outgoing| outgoing.destination.port() != 0) {
-            // IPv6 would take the port for a protocol number.
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "raw IP has no encapsulation port"));
+        // There is no port to send to, and IPv6 would take it for a protocol number.
+        for outgoing in batch.iter_mut().filter(|outgoing| outgoing.destination.port() != 0) {
+            self.sender.discard(self.as_fd(), &self.errors, outgoing);
         }
         self.sender.send_batch(self.as_fd(), &self.errors, batch)
     }

@@ -82,6 +82,15 @@ impl Sender {
         )
     }
 
+    /// Drops what this carrier can't send to such a destination, and reports it as unreachable.
+    pub(crate) fn discard(&self, fd: BorrowedFd<'_>, errors: &Errors, outgoing: &mut Outgoing<'_>) {
+        let batch = slice::from_mut(outgoing);
+        while let Some((piece, _)) = Pieces::of(batch, false).next_with_mode() {
+            errors.note_refused(fd, &piece, libc::EAFNOSUPPORT);
+            take_off(batch, false, 1, &self.dropped);
+        }
+    }
+
     /// Sends the batch by `offer`, which gives pieces of one mode to the kernel and says how many were taken. Calls
     /// `pending` after an error that may be about an earlier packet, `refused` for a piece that is lost.
     fn drive<'a>(

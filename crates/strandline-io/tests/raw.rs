@@ -226,15 +226,22 @@ fn icmp_from_routers_and_hosts_is_reported() {
 }
 
 #[test]
-fn other_families_and_encapsulation_ports_are_refused_gently() {
+fn other_families_and_encapsulation_ports_are_unreachable() {
     let namespace = Namespace::new();
     for (here, other) in [("127.0.0.1", "::1"), ("::1", "127.0.0.1")] {
         let carrier = namespace.enter(|| open(here));
         carrier.send(&mut Outgoing::packet(to(other), &packet(1, 12))).unwrap();
         assert_eq!(wait_report(&carrier, |_| true).1, IcmpKind::HostUnreachable);
+        // A destination with a port is one of UDP encapsulation. The others of the batch are sent.
         let with_port = SocketAddr::new(here.parse().unwrap(), 9_899);
-        let error = carrier.send(&mut Outgoing::packet(with_port, &packet(1, 12))).unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        let bytes = packet(1, 12);
+        let mut batch = [with_port, to(here)].map(|to| Outgoing::packet(to, &bytes));
+        carrier.send_batch(&mut batch).unwrap();
+        assert_eq!(receive(&carrier, 1)[0].1, bytes);
+        let (destination, kind, _) = wait_report(&carrier, |_| true);
+        assert_eq!((destination, kind), (with_port, IcmpKind::HostUnreachable));
+        assert_eq!(carrier.send_stats(), SendStats { packets: 1, dropped: 2, calls: 1 });
+        assert_silent(&carrier);
     }
 }
 

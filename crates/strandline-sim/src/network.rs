@@ -93,11 +93,13 @@ impl Network {
             .or_insert_with(|| Link::new(default.clone(), seed ^ address_bits(from, to)))
     }
 
-    /// Makes a change to every link, those that come later included if it is a change of parameters.
+    /// What links are that have not been asked for yet.
+    pub fn set_default(&mut self, config: LinkConfig) {
+        self.default = config;
+    }
+
+    /// Makes a change to every link that has been asked for.
     pub fn change_all(&mut self, change: &Change) {
-        if let Change::Config(config) = change {
-            self.default = config.clone();
-        }
         for link in self.links.values_mut() {
             link.change(change.clone());
         }

@@ -1,1 +1,94 @@
-//! SCTP sockets for tokio.
+//! SCTP sockets for tokio (RFC 9260): messages on many streams, several addresses on either side, over UDP
+//! encapsulation (RFC 6951), which needs no privilege, or raw IP.
+//!
+//! A [`Stack`] is one carrier with any number of SCTP ports on it. On it there are two kinds of sockets, as in
+//! RFC 6458:
+//!
+//! - one-to-one: a [`Listener`] accepts, or [`Association::connect`] sets up, an [`Association`], a handle to one peer;
+//! - one-to-many: an [`Endpoint`] has any number of associations on one port, and messages come with the name of the
+//!   association.
+//!
+//! [`Endpoint::peel_off`] turns one into the other. A single stream of an association can be read and written as bytes
+//! through a [`Stream`].
+//!
+//! ```
+//! use strandline::memory::Network;
+//! use strandline::{Association, Listener, SendInfo, Stack};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let network = Network::new(); // instead: Stack::builder().udp("0.0.0.0:9899".parse()?)?
+//! let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+//! let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+//!
+//! let listener = Listener::bind(&there, 5060)?;
+//! let client = Association::connect(&here, "10.0.0.2:5060".parse::<std::net::SocketAddr>()?).await?;
+//! let server = listener.accept().await?;
+//!
+//! client.send(b"first", SendInfo::default()).await?;
+//! client.send(b"second", SendInfo::default()).await?;
+//! assert_eq!(server.recv().await?.ok_or("end")?.data, "first");
+//! assert_eq!(server.recv().await?.ok_or("end")?.data, "second");
+//!
+//! client.shutdown().await;
+//! assert_eq!(server.recv().await?, None);
+//! # Ok(()) }
+//! ```
+//!
+//! # Back-pressure
+//!
+//! `send` waits while the association's send buffer is full. What isn't received stays in the association's receive
+//! buffer, whose free rest is the window that the peer sees: a slow reader slows down its own peer and nobody else.
+//!
+//! # Cancelling
+//!
+//! Every future here can be dropped at any time without losing messages, so all of them can be used in
+//! `tokio::select!`; each says what dropping it means.
+#![forbid(unsafe_code)]
+
+pub mod memory;
+
+mod association;
+mod capture;
+mod carrier;
+mod clock;
+mod control;
+mod endpoint;
+mod engine;
+mod error;
+mod events;
+mod handle;
+mod id;
+mod listener;
+mod notification;
+mod observe;
+mod peer;
+mod ports;
+mod shard;
+mod stack;
+mod stream;
+mod wait;
+
+pub use self::association::Association;
+pub use self::capture::Capture;
+pub use self::control::Control;
+pub use self::endpoint::{Endpoint, Notifications};
+pub use self::error::{
+    AcceptError, BindError, ConnectError, Ended, OpenStreamError, RecvError, SendError, StackError,
+    TrySendError, UnknownAssociation,
+};
+pub use self::events::Events;
+pub use self::id::AssociationId;
+pub use self::listener::Listener;
+pub use self::notification::Notification;
+pub use self::observe::{Direction, ObservedPacket, PacketObserver};
+pub use self::peer::Peer;
+pub use self::stack::{OutgoingPorts, Stack, StackBuilder};
+pub use self::stream::{RecvStream, SendStream, Stream};
+pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
+pub use strandline_proto::config::{AssociationConfig, EndpointConfig};
+pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
+pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
+pub use strandline_proto::stats::{
+    AssociationStats, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
+};

@@ -89,6 +89,15 @@ fn a_file_of_tests_may_panic() {
 }
 
 #[test]
+fn a_harness_may_assert() {
+    let found = found(&[
+        ("crates/strandline-sim/Cargo.toml", "[package]\n"),
+        ("crates/strandline-sim/src/lib.rs", "fn f() { g().expect(\"\"); }\n"),
+    ]);
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
 fn a_file_that_nothing_includes_is_told() {
     let found = found(&[
         ("crates/c/Cargo.toml", "[package]\n"),

@@ -172,6 +172,10 @@ impl PacketQueue {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
     /// Copies the oldest packet to `out`.
     pub(crate) fn pop_into(&mut self, out: &mut [u8]) -> Option<(Route, usize)> {
         loop {

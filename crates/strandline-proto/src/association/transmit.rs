@@ -34,6 +34,9 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
+/// Attempts to send a COOKIE ECHO with DATA in its packet.
+const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
+
 impl Association {
     /// True if `poll_transmit` may have something; it costs next to nothing to ask.
     pub(crate) fn wants_transmit(&self, now: Time) -> bool {
@@ -160,11 +163,12 @@ impl Association {
     /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
-        let len = self.outbound.retransmission().map_or(0, |again| again.size + COMMON_HEADER_LEN);
-        if len <= full || !self.paths.get(index).may_retransmit() {
+        let Some(again) = self.outbound.retransmission() else { return (0, false) };
+        let size = again.size + COMMON_HEADER_LEN;
+        if size <= full || !self.paths.get(index).may_retransmit() {
             return (0, false);
         }
-        let Some(room) = buffer.get_mut(..len) else { return (0, false) };
+        let Some(room) = buffer.get_mut(..size) else { return (0, false) };
         let built = self.build_packet(now, index, true, false, room, full);
         (built, built > 0)
     }
@@ -255,9 +259,8 @@ impl Association {
         full: usize,
         filled: &mut Filled,
     ) {
-        // Fragments are no larger than any confirmed path carries, so that they can be sent again on another one (AMDCS,
-        // section 7.3); several of them fill a packet of a path that carries more.
-        let empty_space = full.min(self.paths.payload_max()).saturating_sub(COMMON_HEADER_LEN);
+        // Fragments are made so that any path can carry them, should this one fail (section 7.3).
+        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
@@ -306,6 +309,7 @@ impl Association {
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
+        let attempts = setup.attempts;
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
@@ -317,7 +321,9 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         self.paths.get_mut(index).allow_burst(&config);
-        let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
+        let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
+        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         let len = packet.finish();
         self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);

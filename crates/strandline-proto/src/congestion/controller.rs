@@ -15,7 +15,7 @@ pub struct Ack {
     /// Bytes outstanding on the path before the SACK arrived, counted likewise.
     pub flight_before: u32,
     /// The congestion window was fully used before the SACK arrived: `flight_before` reached it. SACKs that arrive
-    /// between two opportunities to send count as one arrival, so that handling them in a batch costs no growth.
+    /// together count as one arrival, so that handling them in a batch costs no growth.
     pub window_full: bool,
     /// The Cumulative TSN Ack Point advanced.
     pub cumulative_advanced: bool,

@@ -174,6 +174,12 @@ impl Endpoint {
         Some(transmit)
     }
 
+    /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
+    #[must_use]
+    pub fn has_transmit(&self) -> bool {
+        !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
+    }
+
     fn pop_packet(queue: &mut PacketQueue, buffer: &mut [u8]) -> Option<Transmit> {
         let (route, len) = queue.pop_into(buffer)?;
         Some(Transmit {
@@ -241,6 +247,10 @@ impl Endpoint {
         }
         self.unregister(slot);
         self.wheel.cancel(slot);
+        self.remove_finished(slot);
+    }
+
+    fn remove_finished(&mut self, slot: u32) {
         if self.table.at(slot).is_some_and(Association::is_finished) {
             if let Some(association) = self.table.at(slot) {
                 let held = u64::from(association.inbound.buffered_bytes());

@@ -33,12 +33,6 @@ pub(crate) struct Arena {
 }
 
 impl Arena {
-    /// An arena without any block yet.
-    #[must_use]
-    pub(crate) fn new() -> Self {
-        Self::default()
-    }
-
     /// A buffer with these bytes.
     #[inline]
     pub(super) fn copy(&mut self, bytes: &[u8]) -> BytesMut {
@@ -106,6 +100,7 @@ impl Arena {
     }
 
     /// Bytes of the blocks that this arena keeps; those of messages that outlive it are not among them.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn heap_bytes(&self) -> usize {
         let blocks = self.retired.len() + usize::from(self.begun);

@@ -8,33 +8,35 @@ use crate::time::Time;
 /// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk brought to a path's
 /// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PathAck {
+pub(crate) struct PathAck {
     /// Bytes acknowledged for the first time, of chunks last sent to this path: what the congestion
     /// window may grow by.
-    pub acked_bytes: u32,
+    pub(crate) acked_bytes: u32,
     /// Chunks that `acked_bytes` came in.
-    pub acked_chunks: u32,
+    pub(crate) acked_chunks: u32,
     /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
-    /// retransmission and left flight then.
-    pub flight_drop: u32,
+    /// retransmission and left flight then; more, even with `acked_bytes` 0, if a chunk is acknowledged again whose
+    /// acknowledgement the peer had taken back.
+    pub(crate) flight_drop: u32,
     /// Bytes that left flight because they were marked for fast retransmission.
-    pub lost_bytes: u32,
+    pub(crate) lost_bytes: u32,
     /// Bytes in flight again because the peer took back their gap acknowledgement (section 6.2.1 D iii).
-    pub reneged_bytes: u32,
+    pub(crate) reneged_bytes: u32,
     /// When the latest chunk was sent that gives a round-trip time by Karn's rule (section 6.3.1 C5).
-    pub rtt_sample_sent_at: Option<Time>,
+    pub(crate) rtt_sample_sent_at: Option<Time>,
     /// The earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight (R3).
-    pub lowest_acked: bool,
+    pub(crate) lowest_acked: bool,
     /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
-    pub fast_retransmit_loss: bool,
+    pub(crate) fast_retransmit_loss: bool,
     /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
-    pub reneged: bool,
+    pub(crate) reneged: bool,
 }
 
 impl PathAck {
     /// Bytes in flight on the path after this, from what was in flight before.
+    #[cfg(test)]
     #[must_use]
-    pub const fn flight_after(&self, flight: u32) -> u32 {
+    pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
         flight
             .saturating_add(self.reneged_bytes)
             .saturating_sub(self.flight_drop)
@@ -43,7 +45,7 @@ impl PathAck {
 
     /// Nothing happened on the path.
     #[must_use]
-    pub fn is_nothing(&self) -> bool {
+    pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -55,7 +57,7 @@ pub(super) fn of(paths: &mut [PathAck; PATHS_MAX], path: u8) -> &mut PathAck {
 
 /// What became of a SACK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SackOutcome {
+pub(crate) enum SackOutcome {
     /// It is older than one seen before (section 6.2.1 D i): dropped.
     Ignored,
     /// The peer broke the protocol: the association ends. Nothing was changed.

@@ -26,8 +26,8 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-pub use ack::{PathAck, SackOutcome};
-pub use retransmit::Retransmission;
+pub(crate) use ack::{PathAck, SackOutcome};
+pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, Sack};
@@ -38,7 +38,6 @@ use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
 use crate::time::Time;
 use fragment::Rest;
-use message::Message;
 use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::State;
 use queue::Queue;
@@ -71,7 +70,7 @@ use window::PeerWindow;
 ///
 /// Paths are plain numbers below `PATHS_MAX`.
 #[derive(Debug)]
-pub struct Outbound {
+pub(crate) struct Outbound {
     window: PeerWindow,
     /// Next TSN while `busy` is `None`.
     idle_next: Tsn,
@@ -97,25 +96,25 @@ impl Busy {
 
 /// Heap of an [`Outbound`] in bytes, the user's data not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct OutboundHeap {
+pub(crate) struct OutboundHeap {
     /// What holds the following together.
-    pub fixed: usize,
+    pub(crate) fixed: usize,
     /// Messages not sent yet.
-    pub queue: usize,
+    pub(crate) queue: usize,
     /// Messages sent and not acknowledged.
-    pub messages: usize,
+    pub(crate) messages: usize,
     /// A record for each chunk sent and not acknowledged.
-    pub chunks: usize,
+    pub(crate) chunks: usize,
     /// Gap acknowledgements.
-    pub gaps: usize,
+    pub(crate) gaps: usize,
     /// Next sequence number of each stream beyond the first few.
-    pub streams: usize,
+    pub(crate) streams: usize,
 }
 
 impl OutboundHeap {
     /// The sum.
     #[must_use]
-    pub const fn total(&self) -> usize {
+    pub(crate) const fn total(&self) -> usize {
         self.fixed + self.queue + self.messages + self.chunks + self.gaps + self.streams
     }
 }
@@ -124,7 +123,7 @@ impl OutboundHeap {
 impl Outbound {
     /// An association that will send its first chunk with `initial_tsn`.
     #[must_use]
-    pub fn new(initial_tsn: Tsn, peer_rwnd: u32, streams: u16) -> Self {
+    pub(crate) fn new(initial_tsn: Tsn, peer_rwnd: u32, streams: u16) -> Self {
         Self {
             window: PeerWindow::new(peer_rwnd),
             idle_next: initial_tsn,
@@ -137,7 +136,7 @@ impl Outbound {
     /// The peer's INIT or INIT ACK told its receive window in bytes and how many streams there will be. Returns the
     /// messages given before that which are on streams beyond; they have failed.
     #[must_use]
-    pub fn set_peer(&mut self, peer_rwnd: u32, streams: u16) -> Vec<FailedMessage> {
+    pub(crate) fn set_peer(&mut self, peer_rwnd: u32, streams: u16) -> Vec<FailedMessage> {
         self.window = PeerWindow::new(peer_rwnd.saturating_sub(self.outstanding_bytes()));
         self.streams = streams;
         let Some(busy) = &mut self.busy else { return Vec::new() };
@@ -152,7 +151,12 @@ impl Outbound {
     /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). Bytes count against
     /// `send_buffer` until they are acknowledged cumulatively. [`SendError::Empty`], [`SendError::TooLarge`] and
     /// [`SendError::InvalidStream`] for messages that can never be sent.
-    pub fn push(&mut self, info: SendInfo, data: Bytes, config: &AssociationConfig) -> Result<(), SendError> {
+    pub(crate) fn push(
+        &mut self,
+        info: SendInfo,
+        data: &mut Bytes,
+        config: &AssociationConfig,
+    ) -> Result<(), SendError> {
         if data.is_empty() {
             return Err(SendError::Empty);
         }
@@ -163,7 +167,7 @@ impl Outbound {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
         let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
-        busy.queue.push(Message::new(info, data), config)
+        busy.queue.push(info, data, config)
     }
 
     /// The association ended or was restarted: gives every message that is not acknowledged cumulatively to its last
@@ -171,7 +175,7 @@ impl Outbound {
     ///
     /// Messages of which gap blocks acknowledged everything are among them, since the peer may have taken that back:
     /// `sent` says that it may have them.
-    pub fn fail_all(&mut self) -> impl Iterator<Item = FailedMessage> + use<> {
+    pub(crate) fn fail_all(&mut self) -> impl Iterator<Item = FailedMessage> + use<> {
         self.idle_next = self.next_tsn();
         let (queue, sent) = match self.busy.take() {
             Some(busy) => (Some(busy.queue), Some(busy.sent.outstanding)),
@@ -184,7 +188,7 @@ impl Outbound {
     }
 
     /// Gives back all heap that is not needed. Does nothing while anything waits or is outstanding.
-    pub fn release_idle(&mut self) {
+    pub(crate) fn release_idle(&mut self) {
         if self.is_empty() && self.busy.as_ref().is_some_and(|busy| !busy.queue.is_blocked()) {
             self.idle_next = self.next_tsn();
             self.busy = None;
@@ -196,7 +200,7 @@ impl Outbound {
 impl Outbound {
     /// The lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding; it is in
     /// flight on `path` from now on.
-    pub fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
+    pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
         let outstanding = &mut self.busy.as_deref_mut()?.sent.outstanding;
         let data = retransmit::next(outstanding, now, path, space)?;
         self.window.spend(data.payload.len());
@@ -210,7 +214,13 @@ impl Outbound {
     ///
     /// None if there is nothing to send, it does not fit, something waits for retransmission, the peer's window has no
     /// room, or 65,535 chunks are outstanding.
-    pub fn next_new(&mut self, now: Time, path: u8, space: usize, packet_space: usize) -> Option<Data<'_>> {
+    pub(crate) fn next_new(
+        &mut self,
+        now: Time,
+        path: u8,
+        space: usize,
+        packet_space: usize,
+    ) -> Option<Data<'_>> {
         let Busy { queue, sent: SendWindow { outstanding, .. } } = self.busy.as_deref_mut()?;
         if outstanding.marked() > 0 || outstanding.is_full() {
             return None;
@@ -234,18 +244,18 @@ impl Outbound {
     }
 
     /// The chunk that `next_retransmission` gives next, if any is marked.
-    pub fn retransmission(&mut self) -> Option<Retransmission> {
+    pub(crate) fn retransmission(&mut self) -> Option<Retransmission> {
         retransmit::peek(&mut self.busy.as_deref_mut()?.sent.outstanding)
     }
 
     /// Fast recovery began and its first packet, which goes regardless of cwnd, has not gone (section 7.2.4 rule 3).
     #[must_use]
-    pub fn fast_retransmit_pending(&self) -> bool {
+    pub(crate) fn fast_retransmit_pending(&self) -> bool {
         self.sent().is_some_and(|sent| sent.recovery.first_packet_pending() && sent.outstanding.marked() > 0)
     }
 
     /// The packet that goes regardless of cwnd has gone.
-    pub fn fast_retransmit_sent(&mut self) {
+    pub(crate) fn fast_retransmit_sent(&mut self) {
         if let Some(busy) = &mut self.busy {
             busy.sent.recovery.on_first_packet();
         }
@@ -254,7 +264,7 @@ impl Outbound {
     /// No chunk before `tsn` that was last sent to `path` is outstanding: sending it again there restarts T3-rtx
     /// (section 6.1).
     #[must_use]
-    pub fn is_earliest_outstanding(&self, tsn: Tsn, path: u8) -> bool {
+    pub(crate) fn is_earliest_outstanding(&self, tsn: Tsn, path: u8) -> bool {
         let Some(sent) = self.sent() else { return false };
         let Some(index) = sent.outstanding.index_of(tsn) else { return false };
         let earlier =
@@ -265,14 +275,14 @@ impl Outbound {
     /// New data waits, the peer's window has no room for it and nothing is outstanding: a window probe is needed
     /// after one RTO (section 6.1 A).
     #[must_use]
-    pub fn window_probe_wanted(&self) -> bool {
+    pub(crate) fn window_probe_wanted(&self) -> bool {
         self.window.probe_wanted()
             && self.has_pending()
             && self.sent().is_some_and(|s| s.outstanding.is_empty())
     }
 
     /// The wait for the window probe is over: `next_new` gives one chunk whatever the peer's window.
-    pub fn permit_window_probe(&mut self) {
+    pub(crate) fn permit_window_probe(&mut self) {
         self.window.permit_probe();
     }
 }
@@ -280,7 +290,12 @@ impl Outbound {
 /// Acknowledgement and time-out.
 impl Outbound {
     /// Takes in a SACK (section 6.2.1).
-    pub fn on_sack(&mut self, _now: Time, sack: &Sack<'_>, paths: &mut [PathAck; PATHS_MAX]) -> SackOutcome {
+    pub(crate) fn on_sack(
+        &mut self,
+        _now: Time,
+        sack: &Sack<'_>,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) -> SackOutcome {
         let mut idle;
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
@@ -310,7 +325,12 @@ impl Outbound {
     }
 
     /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which says nothing of gaps and window (section 9.2).
-    pub fn on_cumulative(&mut self, _now: Time, tsn: Tsn, paths: &mut [PathAck; PATHS_MAX]) -> SackOutcome {
+    pub(crate) fn on_cumulative(
+        &mut self,
+        _now: Time,
+        tsn: Tsn,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) -> SackOutcome {
         let mut idle;
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
@@ -346,7 +366,7 @@ impl Outbound {
 
     /// T3-rtx of the path expired (section 6.3.3): everything in flight on it is marked for retransmission, and fast
     /// recovery ends. Returns the bytes that left the path's flight.
-    pub fn on_timeout(&mut self, path: u8) -> u32 {
+    pub(crate) fn on_timeout(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
@@ -359,7 +379,7 @@ impl Outbound {
     /// The peer's window is shut, data or a probe is outstanding, and a SACK came since the last time-out: T3-rtx
     /// expiring now does not count as an error (section 6.1 A).
     #[must_use]
-    pub fn zero_window_probing(&self) -> bool {
+    pub(crate) fn zero_window_probing(&self) -> bool {
         self.window.is_probed() && self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
     }
 }
@@ -368,109 +388,104 @@ impl Outbound {
 impl Outbound {
     /// The TSN that the next new chunk gets.
     #[must_use]
-    pub fn next_tsn(&self) -> Tsn {
+    pub(crate) fn next_tsn(&self) -> Tsn {
         self.sent().map_or(self.idle_next, |sent| sent.outstanding.next_tsn())
     }
 
     /// The Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
     #[must_use]
-    pub fn cumulative_ack(&self) -> Tsn {
+    #[cfg(test)]
+    pub(crate) fn cumulative_ack(&self) -> Tsn {
         self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
     }
 
     /// Nothing waits and nothing is outstanding: everything given was delivered to the peer.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         !self.has_pending() && self.sent().is_none_or(|sent| sent.outstanding.is_empty())
     }
 
     /// Data waits that was never sent.
     #[must_use]
-    pub fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.pending_bytes() > 0
     }
 
     /// Chunks wait to be sent again.
     #[must_use]
-    pub fn has_retransmissions(&self) -> bool {
+    pub(crate) fn has_retransmissions(&self) -> bool {
         self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
-    }
-
-    /// Chunks were sent that are not acknowledged cumulatively.
-    #[must_use]
-    pub fn has_outstanding(&self) -> bool {
-        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
     }
 
     /// Fast recovery is under way (section 7.2.4).
     #[must_use]
-    pub fn in_fast_recovery(&self) -> bool {
+    pub(crate) fn in_fast_recovery(&self) -> bool {
         self.sent().is_some_and(|sent| sent.recovery.is_active())
     }
 
     /// Bytes of user data in flight on all paths.
     #[must_use]
-    pub fn outstanding_bytes(&self) -> u32 {
+    pub(crate) fn outstanding_bytes(&self) -> u32 {
         self.sent().map_or(0, |sent| sent.outstanding.in_flight_bytes())
     }
 
     /// Bytes of user data sent and not acknowledged cumulatively: in flight, marked, or acknowledged by gap blocks.
     #[must_use]
-    pub fn unacknowledged_bytes(&self) -> u32 {
+    pub(crate) fn unacknowledged_bytes(&self) -> u32 {
         self.sent().map_or(0, |sent| sent.outstanding.bytes())
     }
 
     /// Messages begun and not acknowledged whole.
     #[must_use]
-    pub fn unacknowledged_messages(&self) -> usize {
+    pub(crate) fn unacknowledged_messages(&self) -> usize {
         self.sent().map_or(0, |sent| sent.outstanding.messages())
     }
 
     /// Bytes of user data that were never sent.
     #[must_use]
-    pub fn pending_bytes(&self) -> usize {
+    pub(crate) fn pending_bytes(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.pending_bytes())
     }
 
     /// Messages of which nothing was sent.
     #[must_use]
-    pub fn pending_messages(&self) -> usize {
+    pub(crate) fn pending_messages(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.pending_messages())
     }
 
     /// The data that waits would fill a packet with room for `packet_space` bytes of chunks: Nagle's rule does not
     /// hold it back.
     #[must_use]
-    pub fn has_full_packet(&self, packet_space: usize) -> bool {
+    pub(crate) fn has_full_packet(&self, packet_space: usize) -> bool {
         self.pending_bytes() + self.pending_messages() * DATA_CHUNK_HEADER_LEN >= packet_space
     }
 
     /// Bytes that count against the send buffer: given and not acknowledged cumulatively.
     #[must_use]
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.busy.as_ref().map_or(0, |busy| busy.queue.buffered_bytes())
     }
 
     /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
-    pub fn take_writable(&mut self) -> bool {
+    pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
     }
 
     /// Bytes that the peer has room for beyond what is in flight.
     #[must_use]
-    pub const fn peer_rwnd(&self) -> u32 {
+    pub(crate) const fn peer_rwnd(&self) -> u32 {
         self.window.rwnd()
     }
 
     /// Outgoing streams.
     #[must_use]
-    pub const fn streams(&self) -> u16 {
+    pub(crate) const fn streams(&self) -> u16 {
         self.streams
     }
 
     /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
     #[must_use]
-    pub fn flight_of(&self, path: u8) -> u32 {
+    pub(crate) fn flight_of(&self, path: u8) -> u32 {
         let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
         let Some(sent) = self.sent() else { return 0 };
         sent.outstanding.range(0, usize::MAX).filter(in_flight).map(outstanding::Record::chunk_len).sum()
@@ -478,7 +493,7 @@ impl Outbound {
 
     /// Heap held, by kind.
     #[must_use]
-    pub fn heap(&self) -> OutboundHeap {
+    pub(crate) fn heap(&self) -> OutboundHeap {
         let streams = self.numbers.heap_bytes();
         let Some(busy) = &self.busy else { return OutboundHeap { streams, ..OutboundHeap::default() } };
         OutboundHeap {
@@ -493,7 +508,7 @@ impl Outbound {
 
     /// Heap held in bytes, the user's data not counted.
     #[must_use]
-    pub fn heap_bytes(&self) -> usize {
+    pub(crate) fn heap_bytes(&self) -> usize {
         self.heap().total()
     }
 

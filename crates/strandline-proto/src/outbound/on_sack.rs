@@ -142,7 +142,8 @@ impl SendWindow {
     }
 }
 
-/// Books a chunk that is acknowledged and was not in the SACK before; `timed` if it gives a round-trip time. False if an earlier one had acknowledged it.
+/// Books a chunk that is acknowledged and was not in the SACK before; `timed` if it gives a round-trip time. False if
+/// an earlier SACK had acknowledged it.
 fn credit(record: &Record, timed: bool, path: &mut PathAck) -> bool {
     let len = record.chunk_len();
     if record.state() == State::InFlight {

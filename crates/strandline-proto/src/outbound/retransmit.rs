@@ -9,15 +9,15 @@ use crate::time::Time;
 
 /// The chunk that is to be sent again next: the lowest TSN marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retransmission {
+pub(crate) struct Retransmission {
     /// Bytes it takes in a packet, header and padding included. More than an empty packet holds if the path MTU has
     /// shrunk since: fragments are never cut again, IP has to do it then (section 6.9).
-    pub size: usize,
+    pub(crate) size: usize,
     /// The path it was last sent to.
-    pub last_path: u8,
+    pub(crate) last_path: u8,
     /// Marked by fast retransmit: it should go to the same path (section 6.4). Otherwise T3-rtx expired, and it
     /// should go to another path if there is one.
-    pub fast: bool,
+    pub(crate) fast: bool,
 }
 
 /// Section 6.3.3 E3: the lowest chunks are sent again at once, the others are marked; here all are marked, and the

@@ -60,11 +60,15 @@ pub(crate) struct Path {
     pub(crate) last_sent: Time,
     /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
     rtt_from: Time,
-    /// Bytes of data that may still be sent at this opportunity (Max.Burst).
+    /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
     burst_allowance: u32,
+    /// When the latest SACK came: the low bits of the nanoseconds, enough to tell it from another moment.
+    sack_instant: u32,
+    /// Packets that the SACKs of that instant acknowledged.
+    acked_packets: u16,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
-    /// The window was fully used at the end of the last opportunity to send.
+    /// The window was fully used before the SACKs of that instant.
     window_full: bool,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     timed_out: bool,
@@ -135,6 +139,8 @@ impl Path {
             last_sent: now,
             rtt_from: Time::ZERO,
             burst_allowance: 0,
+            sack_instant: 0,
+            acked_packets: 0,
             error_count: 0,
             window_full: false,
             timed_out: false,
@@ -177,20 +183,20 @@ impl Path {
 
     // --- sending -----------------------------------------------------------------------------------------------------
 
-    /// New data may be sent: allows one burst (section 6.1, rule D). To be called once for each cause to send, a SACK or
-    /// a command, so that causes handled in a batch allow as much as they would have one by one.
+    /// An opportunity to send begins: allows one burst of new data (section 6.1, rule D). On top of it, what the latest
+    /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
+    /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
     pub(crate) fn allow_burst(&mut self, config: &AssociationConfig) {
-        let burst = match config.burst_max {
+        let acked = core::mem::take(&mut self.acked_packets);
+        self.burst_allowance = match config.burst_max {
             0 => u32::MAX,
-            packets => u32::from(packets).saturating_mul(self.data_chunk_len_max()),
+            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(self.data_chunk_len_max()),
         };
-        self.burst_allowance = self.burst_allowance.saturating_add(burst);
     }
 
     /// The opportunity to send is over: nothing more can be sent at present.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
-        self.window_full = self.flight >= self.congestion.window();
     }
 
     /// Another packet with new data may be sent: rules B (with its excess of less than one packet over cwnd) and D of
@@ -261,13 +267,12 @@ impl Path {
         self.rtx_deadline != Time::MAX && self.rtx_deadline <= now
     }
 
-    /// T3-rtx expired (rules E1 and E2, section 8.2); it is stopped then. `full_packets` tells whether a packet about as
-    /// long as the PMTU was lost. The caller marks the chunks and takes their bytes out of the flight
-    /// ([`on_lost`](Self::on_lost)).
+    /// T3-rtx expired (rules E1 and E2, section 8.2); it is stopped then. `lost` bytes of DATA chunks were in
+    /// flight. The caller marks them and takes them out of the flight ([`on_lost`](Self::on_lost)).
     pub(crate) fn on_rtx_timeout(
         &mut self,
         now: Time,
-        full_packets: bool,
+        lost: u32,
         config: &AssociationConfig,
     ) -> TimeoutOutcome {
         self.stop_rtx();
@@ -275,7 +280,7 @@ impl Path {
         self.rto.back_off(config);
         self.timed_out = true;
         self.window_full = false;
-        let mtu_fell = self.pmtu.on_timeout(full_packets);
+        let mtu_fell = self.pmtu.on_timeout(lost as usize);
         if mtu_fell {
             self.on_mtu();
         }
@@ -310,22 +315,35 @@ impl Path {
         if sack.acked_bytes == 0 {
             return None; // Acknowledged before, taken back, and acknowledged again: that is no news.
         }
+        self.note_sack(now, flight_before, sack.acked_bytes);
         self.congestion.on_ack(&Ack {
             now,
             acked_bytes: sack.acked_bytes,
             flight_before,
-            window_full: self.window_full || flight_before >= self.congestion.window(),
+            window_full: self.window_full,
             cumulative_advanced: sack.cumulative_advanced,
             in_fast_recovery: sack.in_fast_recovery,
             all_acked: self.flight == 0,
             rtt,
         });
-        // What was acknowledged may be replaced on top of the burst: rule D is against bursts that no acknowledgement
-        // clocks, and a SACK for many packets would otherwise shrink the flight to Max.Burst.
-        self.burst_allowance = self.burst_allowance.saturating_add(sack.acked_bytes);
         self.timed_out = false;
         self.pmtu.on_acked(sack.acked_bytes);
         self.on_answer()
+    }
+
+    /// SACKs of one instant came in one batch, with no opportunity to send between them: they are one arrival, for which
+    /// the flight before the first of them counts. One by one, the later ones would find a window that is not full only
+    /// because there was no time to fill it.
+    fn note_sack(&mut self, now: Time, flight_before: u32, acked_bytes: u32) {
+        let instant = now.as_nanos() as u32;
+        if instant != self.sack_instant {
+            self.sack_instant = instant;
+            self.acked_packets = 0;
+            self.window_full = false;
+        }
+        let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
+        self.acked_packets = self.acked_packets.saturating_add(u16::try_from(packets).unwrap_or(u16::MAX));
+        self.window_full |= flight_before >= self.congestion.window();
     }
 
     /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round

@@ -117,11 +117,6 @@ impl PathSet {
         self.least_recent(Some(failed))
     }
 
-    /// No path is active: the peer may be gone, or Association.Max.Retrans is larger than all Path.Max.Retrans together.
-    pub(crate) fn is_dormant(&self) -> bool {
-        self.best_active(None).is_none()
-    }
-
     /// The longest SCTP packet that every confirmed path carries, common header included: chunks of messages fragmented
     /// for it can be sent again on any of them (AMDCS, section 7.3).
     pub(crate) fn payload_max(&self) -> usize {

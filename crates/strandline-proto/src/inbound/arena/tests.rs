@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn fragments_in_order_are_joined_where_they_are() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut message = arena.copy(&[1; 1000]);
     let at = message.as_ptr();
     for part in 2..20 {
@@ -17,7 +17,7 @@ fn fragments_in_order_are_joined_where_they_are() {
 
 #[test]
 fn messages_under_assembly_side_by_side_keep_their_bytes() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut messages: Vec<BytesMut> = vec![BytesMut::new(); 5];
     for round in 0..200_u8 {
         for (number, message) in messages.iter_mut().enumerate() {
@@ -35,7 +35,7 @@ fn messages_under_assembly_side_by_side_keep_their_bytes() {
 /// How often a message of many fragments moves grows with the logarithm of its length.
 #[test]
 fn a_message_moves_rarely() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut message = BytesMut::new();
     let mut moves = 0;
     for _ in 0..10_000 {
@@ -49,7 +49,7 @@ fn a_message_moves_rarely() {
 
 #[test]
 fn blocks_go_round_while_messages_are_dropped() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let mut held: VecDeque<Bytes> = VecDeque::new();
     for _ in 0..10_000 {
         held.push_back(arena.copy(&[7; 1400]).freeze());
@@ -66,7 +66,7 @@ fn blocks_go_round_while_messages_are_dropped() {
 
 #[test]
 fn only_so_many_blocks_are_kept() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let held: Vec<Bytes> = (0..2000).map(|_| arena.copy(&[7; 1400]).freeze()).collect();
     assert!(arena.heap_bytes() <= (RETIRED_MAX + 2) * BLOCK_SIZE);
     assert!(held.iter().all(|bytes| bytes[..] == [7; 1400]));
@@ -74,7 +74,7 @@ fn only_so_many_blocks_are_kept() {
 
 #[test]
 fn long_payloads_have_their_own_allocation() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     let long = arena.copy(&[1; COPY_MAX + 1]);
     assert_eq!(arena.heap_bytes(), 0);
     assert_eq!(long.capacity(), COPY_MAX + 1);
@@ -82,7 +82,7 @@ fn long_payloads_have_their_own_allocation() {
 
 #[test]
 fn buffers_have_the_room_asked_for() {
-    let mut arena = Arena::new();
+    let mut arena = Arena::default();
     for capacity in [1, 1000, ASSEMBLY_MAX, ASSEMBLY_MAX + 1, 10 * BLOCK_SIZE] {
         let mut buffer = arena.buffer(capacity);
         assert!(buffer.is_empty() && buffer.capacity() >= capacity);

@@ -7,8 +7,11 @@ mod fragments;
 mod memory;
 mod model;
 
-use strandline_wire::{Chunk, Packet, VerificationTag};
+use strandline_wire::{Chunk, Data, Packet, VerificationTag};
 
+use super::reassembly::Header;
+use super::receive::DropReason;
+use super::window::HELD_COST;
 use super::*;
 use crate::number::{Ppid, Ssn, StreamId};
 
@@ -88,7 +91,7 @@ impl Rig {
 
     fn with(config: AssociationConfig) -> Self {
         let inbound = Inbound::new(Tsn(FIRST), 1000, config.receive_buffer);
-        Self { inbound, arena: Arena::new(), config, now: NOW }
+        Self { inbound, arena: Arena::default(), config, now: NOW }
     }
 
     /// A packet with one chunk.

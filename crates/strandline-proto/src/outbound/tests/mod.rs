@@ -3,6 +3,7 @@
 
 mod hostile;
 mod life;
+mod memory;
 mod model;
 mod section_6_1;
 mod section_6_10;
@@ -107,7 +108,7 @@ impl Fixture {
 
     fn push_on(&mut self, stream: u16, len: usize) {
         let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
-        self.out.push(info, message(len), &self.config).unwrap();
+        self.out.push(info, &mut message(len), &self.config).unwrap();
     }
 
     fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {

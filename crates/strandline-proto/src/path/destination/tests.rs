@@ -93,18 +93,44 @@ fn rule_d_a_burst_at_each_opportunity() {
     }
     assert_eq!(sent, 4);
     assert!(path.may_retransmit(), "the limit is for new data");
-    path.end_burst();
-    assert!(!path.may_send());
-    path.allow_burst(&config());
-    path.allow_burst(&config());
+    for _ in 0..3 {
+        path.allow_burst(&config()); // what is left of an opportunity is not saved up
+    }
     while path.may_send() {
         send(&mut path, at(0), 1);
         sent += 1;
     }
-    assert_eq!(sent, 4 + 8, "two causes to send handled at once");
+    assert_eq!(sent, 8);
+    path.end_burst();
     path.allow_burst(&AssociationConfig { burst_max: 0, ..config() });
     send(&mut path, at(0), 50);
     assert!(path.may_send(), "0 is no limit");
+    path.end_burst();
+    assert!(!path.may_send());
+}
+
+#[test]
+fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
+    let mut path = active();
+    path.congestion = large_window();
+    let mut burst = |sacks: &[(u64, u32)]| {
+        path.flight = 100 * 1460;
+        for &(millis, packets) in sacks {
+            path.on_sack(at(millis), &sack(packets * 1460), &config());
+        }
+        path.allow_burst(&config());
+        (0..)
+            .take_while(|_| {
+                let may = path.may_send();
+                send(&mut path, at(9000), 1);
+                may
+            })
+            .count()
+    };
+    assert_eq!(burst(&[(10, 10)]), 14);
+    assert_eq!(burst(&[(20, 2), (20, 2), (20, 2)]), 10);
+    assert_eq!(burst(&[(30, 2), (31, 2)]), 6, "there was an opportunity between them");
+    assert_eq!(burst(&[]), 4);
 }
 
 fn large_window() -> Congestion {
@@ -143,7 +169,7 @@ fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
     path.allow_burst(&config());
     send(&mut path, at(0), 3);
     assert!(!path.rtx_expired(at(999)) && path.rtx_expired(at(1000)));
-    let outcome = path.on_rtx_timeout(at(1000), false, &config());
+    let outcome = path.on_rtx_timeout(at(1000), 0, &config());
     assert_eq!(outcome, TimeoutOutcome::default());
     assert_eq!((path.congestion.window(), path.rto.rto(), path.error_count), (1460, ms(2000), 1));
     assert!(!path.rtx_expired(at(1_000_000)), "stopped");
@@ -170,13 +196,10 @@ fn a_window_probe_time_out_is_no_error_and_no_congestion() {
 fn sacks_handled_in_a_batch_grow_the_window_as_one_by_one() {
     let mut path = active();
     let window = path.congestion.window();
-    path.allow_burst(&config());
     send(&mut path, at(0), 4);
-    path.end_burst();
     path.on_sack(at(100), &sack(1460), &config());
     path.on_sack(at(100), &sack(1460), &config());
     assert_eq!(path.congestion.window(), window + 2 * 1460);
-    path.end_burst();
     path.on_sack(at(101), &sack(1460), &config());
     assert_eq!(path.congestion.window(), window + 2 * 1460, "there was nothing to fill the window with");
 }
@@ -343,8 +366,8 @@ fn a_lost_probe_is_no_error() {
 #[test]
 fn a_black_hole_shrinks_the_packets() {
     let mut path = active();
-    assert!(!path.on_rtx_timeout(at(0), true, &config()).mtu_fell);
-    assert!(path.on_rtx_timeout(at(1), true, &config()).mtu_fell);
+    assert!(!path.on_rtx_timeout(at(0), 9000, &config()).mtu_fell);
+    assert!(path.on_rtx_timeout(at(1), 9000, &config()).mtu_fell);
     assert_eq!((path.pmtu.mtu(), path.payload_max()), (1200, 1172));
     assert!(path.on_packet_too_big(at(2), 600));
     assert_eq!(path.pmtu.mtu(), 576);
@@ -422,7 +445,7 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
             path.on_sack(*now, &sack, config);
         }
         Op::Timeout(full) => {
-            path.on_rtx_timeout(*now, full, config);
+            path.on_rtx_timeout(*now, if full { 9000 } else { 0 }, config);
         }
         Op::WindowProbe => path.on_window_probe_timeout(config),
         Op::Lost(bytes) => path.on_lost(bytes),
@@ -443,7 +466,7 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
         Op::Pass(micros) => *now += Duration::from_micros(u64::from(micros)),
     }
     if path.rtx_expired(*now) {
-        path.on_rtx_timeout(*now, true, config);
+        path.on_rtx_timeout(*now, 9000, config);
     }
     path.on_probe_timers(*now, MIDDLE, config);
     *nonce += 1;

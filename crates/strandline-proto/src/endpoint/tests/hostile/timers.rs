@@ -210,7 +210,7 @@ fn nothing_is_left_after_the_end() {
         pair.run();
         for (host, id) in [(CLIENT, client), (SERVER, server)] {
             assert!(pair.closed(host).is_some(), "{number} {host}");
-            pair.hosts[host].endpoint.release(pair.now, id);
+            pair.hosts[host].endpoint.release(id);
             let endpoint = &pair.hosts[host].endpoint;
             assert_eq!(endpoint.association_count(), 0);
             assert_eq!(endpoint.shared.received_bytes, 0, "{number}");

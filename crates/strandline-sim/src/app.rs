@@ -1,0 +1,372 @@
+//! What an application does with one association: sends, reads (at once or with pauses), echoes, shuts down, aborts.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use strandline_proto::endpoint::Endpoint;
+use strandline_proto::error::SendError;
+use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::time::Time;
+
+use crate::ledger::{End, Ledger, Route};
+use crate::random::Random;
+use crate::violation::{Violation, demand, violation};
+
+/// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
+const USER_INITIATED_ABORT: u16 = 12;
+
+/// Echoes that wait to be sent before the application stops reading.
+const ECHOES_MAX: usize = 4;
+
+/// Lengths of messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+/// How an application reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// All there is, at once.
+    Prompt,
+    /// A few messages, then a pause.
+    Pauses { batch: u32, pause_max: Duration },
+}
+
+/// How an application ends an association.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Not by itself.
+    Never,
+    /// Graceful shutdown once all was sent.
+    WhenSent,
+    /// Graceful shutdown once so many messages came back as were sent.
+    WhenEchoed,
+    /// Graceful shutdown so long after set-up.
+    Shutdown(Duration),
+    /// Abort so long after set-up.
+    Abort(Duration),
+}
+
+/// What an application does.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) messages: u32,
+    pub(crate) sizes: Sizes,
+    pub(crate) streams: u16,
+    /// Probability that a message is unordered.
+    pub(crate) unordered: f64,
+    /// Probability that a message asks for an immediate acknowledgement.
+    pub(crate) immediate: f64,
+    /// Longest pause between messages; zero sends as fast as the buffer takes them.
+    pub(crate) gap_max: Duration,
+    pub(crate) reading: Reading,
+    pub(crate) echo: bool,
+    pub(crate) ending: Ending,
+}
+
+/// What an application works with.
+pub(crate) struct Context<'a> {
+    pub(crate) now: Time,
+    pub(crate) endpoint: &'a mut Endpoint,
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) random: &'a mut Random,
+    /// How long after the last fault an association may still end for it.
+    pub(crate) last_expiry: Duration,
+    /// When applications want to act next.
+    pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
+}
+
+/// An application's state.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) end: End,
+    pub(crate) peer_host: usize,
+    /// Which of the scenario's clients it is, if it connected.
+    pub(crate) client: Option<usize>,
+    pub(crate) closed: Option<CloseReason>,
+    plan: Plan,
+    tags: (u32, u32),
+    up: bool,
+    ends_at: Option<Time>,
+    left: u32,
+    sent: u32,
+    received: u32,
+    echoes: VecDeque<(u16, bool, usize)>,
+    blocked: bool,
+    next_send: Time,
+    readable: bool,
+    next_read: Time,
+    shutting_down: bool,
+    peer_shut_down: bool,
+    /// Since when there are no faults any more.
+    calm: Option<Time>,
+}
+
+impl App {
+    pub(crate) fn new(end: End, peer_host: usize, client: Option<usize>, plan: Plan) -> Self {
+        Self {
+            end,
+            peer_host,
+            client,
+            closed: None,
+            tags: (0, 0),
+            up: false,
+            ends_at: None,
+            left: plan.messages,
+            plan,
+            sent: 0,
+            received: 0,
+            echoes: VecDeque::new(),
+            blocked: false,
+            next_send: Time::ZERO,
+            readable: false,
+            next_read: Time::ZERO,
+            shutting_down: false,
+            peer_shut_down: false,
+            calm: None,
+        }
+    }
+
+    /// Reacts to a notification.
+    pub(crate) fn on_event(&mut self, cx: &mut Context<'_>, event: &Event) -> Result<(), Violation> {
+        let end = self.end;
+        demand(self.closed.is_none(), || format!("{end:?}: {event:?} after Closed"))?;
+        match event {
+            Event::Established { outbound_streams, inbound_streams, .. } => {
+                demand(!self.up, || format!("{end:?}: established twice"))?;
+                demand(*outbound_streams > 0 && *inbound_streams > 0, || format!("{end:?}: no streams"))?;
+                self.up = true;
+                self.learn_tags(cx);
+                self.plan.streams = self.plan.streams.min(*outbound_streams);
+                self.ends_at = match self.plan.ending {
+                    Ending::Shutdown(after) | Ending::Abort(after) => Some(cx.now + after),
+                    _ => None,
+                };
+                if let Some(at) = self.ends_at {
+                    cx.wakes.push((at, end.id));
+                }
+            }
+            Event::Restarted => {
+                demand(self.up, || format!("{end:?}: restarted before it was established"))?;
+                cx.ledger.restarted(end);
+                self.learn_tags(cx);
+                self.blocked = false;
+                self.echoes.clear();
+            }
+            Event::Readable => self.readable = true,
+            Event::Writable => self.blocked = false,
+            Event::SendFailed(failed) => cx.ledger.failed(end, self.peer_host, self.up, failed)?,
+            Event::PeerShutdown => self.peer_shut_down = true,
+            Event::Closed(reason) => self.on_closed(cx, reason)?,
+            Event::PathChanged { .. } | Event::PeerError { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn learn_tags(&mut self, cx: &Context<'_>) {
+        if let Some(status) = cx.endpoint.status(self.end.id) {
+            self.tags = (status.local_tag.0, status.peer_tag.0);
+            self.plan.streams = self.plan.streams.min(status.outbound_streams);
+        }
+    }
+
+    fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
+        let end = self.end;
+        self.closed = Some(reason.clone());
+        if !matches!(reason, CloseReason::Shutdown) {
+            cx.ledger.broke_off(end.host);
+        }
+        self.readable = true;
+        if cx.ledger.is_tampered(end.host, self.peer_host) {
+            return Ok(());
+        }
+        match reason {
+            CloseReason::Shutdown => cx.ledger.shut_down(end),
+            CloseReason::ProtocolViolation(what) => {
+                violation(format!("{end:?} accuses an honest peer of: {what}"))
+            }
+            // 0 is an ABORT without cause: that of an endpoint that knows no such association.
+            CloseReason::PeerAborted { code: 0 | USER_INITIATED_ABORT, .. } => Ok(()),
+            CloseReason::PeerAborted { code, reason } => {
+                violation(format!("{end:?} was aborted by an honest peer: cause {code}, {reason:?}"))
+            }
+            CloseReason::TimedOut => {
+                // What was lost before the calm may expire after it, once.
+                let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
+                // A host that crashed does not know its own cookies any more, and one whose association broke off takes
+                // its cookie for no second one: in both cases a COOKIE ECHO goes unanswered.
+                let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
+                demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
+            }
+            CloseReason::Aborted | CloseReason::Unreachable => Ok(()),
+        }
+    }
+
+    /// Does whatever it is time for.
+    pub(crate) fn act(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        self.read(cx)?;
+        if self.closed.is_some() {
+            return Ok(());
+        }
+        self.send(cx)?;
+        self.end(cx)
+    }
+
+    fn read(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        if !self.readable {
+            return Ok(());
+        }
+        let hurry = self.calm.is_some() || self.closed.is_some();
+        if !hurry && cx.now < self.next_read {
+            return Ok(());
+        }
+        let mut batch = match self.plan.reading {
+            Reading::Pauses { batch, .. } if !hurry => batch,
+            _ => u32::MAX,
+        };
+        while batch > 0 && (self.echoes.len() < ECHOES_MAX || self.closed.is_some()) {
+            let Some(message) = cx.endpoint.recv(cx.now, self.end.id) else {
+                self.readable = false;
+                return Ok(());
+            };
+            let complete = cx.ledger.received(self.end, self.peer_host, self.tags, &message)?;
+            if let Some(len) = complete {
+                self.received += 1;
+                if self.plan.echo && !self.shutting_down {
+                    self.echoes.push_back((message.stream.0, message.unordered, len));
+                }
+            }
+            batch -= 1;
+        }
+        if let Reading::Pauses { pause_max, .. } = self.plan.reading
+            && batch == 0
+        {
+            self.next_read = cx.now + cx.random.duration(Duration::ZERO, pause_max);
+            cx.wakes.push((self.next_read, self.end.id));
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        while let Some((stream, unordered, len)) = self.echoes.front().copied() {
+            let streams = self.plan.streams.max(1);
+            if self.blocked || !self.give(cx, stream % streams, unordered, len)? {
+                break;
+            }
+            self.echoes.pop_front();
+            if self.readable {
+                // There is room for more echoes.
+                self.read(cx)?;
+            }
+        }
+        while self.left > 0 && !self.blocked && (self.calm.is_some() || cx.now >= self.next_send) {
+            let sizes = self.plan.sizes;
+            let len = cx.random.log_range(sizes.first, sizes.last) as usize;
+            let stream = cx.random.below(u64::from(self.plan.streams.max(1))) as u16;
+            let unordered = cx.random.chance(self.plan.unordered);
+            if !self.give(cx, stream, unordered, len)? {
+                break;
+            }
+            self.left = self.left.saturating_sub(1);
+            self.sent += 1;
+            if self.calm.is_none() && self.plan.gap_max > Duration::ZERO {
+                self.next_send = cx.now + cx.random.duration(Duration::ZERO, self.plan.gap_max);
+                cx.wakes.push((self.next_send, self.end.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives one message to `send`; true if it was taken.
+    fn give(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: u16,
+        unordered: bool,
+        len: usize,
+    ) -> Result<bool, Violation> {
+        let (mut info, data) = cx.ledger.next(stream, unordered, len);
+        info.immediate = cx.random.chance(self.plan.immediate);
+        let space = cx.endpoint.send_space(self.end.id);
+        let end = self.end;
+        match cx.endpoint.send(cx.now, end.id, info, data) {
+            Ok(()) => {
+                cx.ledger.taken(cx.now, Route { from: end, to_host: self.peer_host }, info, len);
+                Ok(true)
+            }
+            Err(SendError::WouldBlock) => {
+                demand(space < len, || {
+                    format!("{end:?}: {len} bytes would block though there is room for {space}")
+                })?;
+                self.blocked = true;
+                Ok(false)
+            }
+            Err(SendError::Closed) => {
+                demand(self.shutting_down || self.peer_shut_down, || {
+                    format!("{end:?}: send says closed, but no event told so")
+                })?;
+                self.left = 0;
+                self.echoes.clear();
+                Ok(false)
+            }
+            // Before the association is up the peer may have granted fewer streams than were asked for.
+            Err(SendError::InvalidStream { streams, .. }) if !self.up && stream >= streams => {
+                self.plan.streams = streams;
+                Ok(false)
+            }
+            Err(error) => violation(format!("{end:?}: send of {len} bytes on stream {stream}: {error}")),
+        }
+    }
+
+    fn end(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        if !self.up || self.shutting_down {
+            return Ok(());
+        }
+        let all_sent = self.left == 0 && self.echoes.is_empty();
+        let due = match self.plan.ending {
+            Ending::Never => false,
+            Ending::WhenSent => all_sent,
+            Ending::WhenEchoed => all_sent && (self.received >= self.sent || self.calm.is_some()),
+            Ending::Shutdown(_) => self.ends_at.is_some_and(|at| at <= cx.now),
+            Ending::Abort(_) if self.ends_at.is_some_and(|at| at <= cx.now) => return self.abort(cx),
+            Ending::Abort(_) => false,
+        };
+        if due || self.peer_shut_down {
+            self.shut_down(cx)?;
+        }
+        Ok(())
+    }
+
+    fn abort(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        self.shutting_down = true;
+        let end = self.end;
+        cx.endpoint
+            .abort(cx.now, end.id, Bytes::from_static(b"enough"))
+            .map_err(|error| Violation(format!("{end:?}: abort: {error}")))
+    }
+
+    /// Asks for a graceful shutdown; what was taken is still delivered.
+    pub(crate) fn shut_down(&mut self, cx: &mut Context<'_>) -> Result<(), Violation> {
+        if self.shutting_down || self.closed.is_some() {
+            return Ok(());
+        }
+        self.shutting_down = true;
+        self.left = 0;
+        self.echoes.clear();
+        let end = self.end;
+        cx.endpoint.shutdown(cx.now, end.id).map_err(|error| Violation(format!("{end:?}: shutdown: {error}")))
+    }
+
+    /// The faults are over: no more pauses.
+    pub(crate) fn calm_down(&mut self, since: Time) {
+        self.calm = Some(since);
+    }
+
+    /// Everything was read after the end: the handle can be given up.
+    pub(crate) fn is_done(&self) -> bool {
+        self.closed.is_some() && !self.readable
+    }
+}

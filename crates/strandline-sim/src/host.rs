@@ -1,0 +1,305 @@
+//! A host of the world: addresses, an endpoint, and the applications on it.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::error::ConnectError;
+use strandline_proto::event::{AssociationId, Event};
+use strandline_proto::time::Time;
+
+use crate::app::{App, Context, Plan};
+use crate::ledger::{End, Ledger};
+use crate::network::Carried;
+use crate::pair::{CARRIER_PORT, SCTP_PORT};
+use crate::random::Random;
+use crate::scenario::HostPlan;
+use crate::trace::Trace;
+use crate::violation::{Violation, demand, violation};
+use crate::watch::Watch;
+
+/// Rounds of events and transmissions after one input, at most: more is a loop.
+const ROUNDS_MAX: u32 = 100_000;
+
+/// Hosts by address.
+pub(crate) type Directory = BTreeMap<IpAddr, usize>;
+
+/// What hosts share.
+pub(crate) struct Shared<'a> {
+    pub(crate) now: Time,
+    pub(crate) ledger: &'a mut Ledger,
+    pub(crate) random: &'a mut Random,
+    pub(crate) trace: &'a mut Trace,
+    pub(crate) directory: &'a Directory,
+    /// Datagrams to hand to the network.
+    pub(crate) out: &'a mut Vec<Carried>,
+    /// When applications want to act.
+    pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
+    /// How long after the last fault an association may still end for it.
+    pub(crate) last_expiry: Duration,
+    /// Clients of the scenario whose association has ended.
+    pub(crate) ended: &'a mut Vec<usize>,
+}
+
+/// A host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) number: usize,
+    pub(crate) plan: HostPlan,
+    /// `None` while it is down.
+    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) life: u32,
+    /// Which addresses work.
+    pub(crate) working: Vec<bool>,
+    /// The UDP port that its packets come from, as others see it.
+    pub(crate) port: u16,
+    /// When a timer of the world is set for it.
+    pub(crate) timer: Option<Time>,
+    apps: BTreeMap<AssociationId, App>,
+    watch: Watch,
+    calm: Option<Time>,
+    buffer: Vec<u8>,
+}
+
+impl Host {
+    pub(crate) fn new(number: usize, plan: HostPlan) -> Self {
+        Self {
+            number,
+            working: vec![true; plan.addresses.len()],
+            plan,
+            endpoint: None,
+            life: 0,
+            port: CARRIER_PORT,
+            timer: None,
+            apps: BTreeMap::new(),
+            watch: Watch::default(),
+            calm: None,
+            buffer: vec![0; 65_536],
+        }
+    }
+
+    /// Starts it, with nothing in memory.
+    pub(crate) fn boot(&mut self, now: Time, random: &mut Random) -> Result<(), Violation> {
+        let endpoint = Endpoint::new(self.plan.config.clone(), random.seed(), now);
+        let mut endpoint = endpoint.map_err(|error| Violation(format!("configuration: {error}")))?;
+        endpoint.listen(SCTP_PORT).map_err(|error| Violation(format!("listen: {error}")))?;
+        self.endpoint = Some(endpoint);
+        Ok(())
+    }
+
+    /// It loses everything. Gives the clients whose associations went with it.
+    pub(crate) fn crash(&mut self) -> Vec<usize> {
+        self.endpoint = None;
+        self.life += 1;
+        self.timer = None;
+        self.watch = Watch::default();
+        core::mem::take(&mut self.apps).into_values().filter_map(|app| app.client).collect()
+    }
+
+    /// Starts an association.
+    pub(crate) fn connect(
+        &mut self,
+        shared: &mut Shared<'_>,
+        client: usize,
+        to: usize,
+        plan: Plan,
+        request: Connect,
+    ) -> Result<(), Violation> {
+        let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
+        match endpoint.connect(shared.now, request) {
+            Ok(id) => {
+                shared
+                    .trace
+                    .note(shared.now, (self.number, id), || format!("host {} connects: {id:?}", self.number));
+                let end = End { host: self.number, life: self.life, id };
+                let mut app = App::new(end, to, Some(client), plan);
+                if let Some(since) = self.calm {
+                    app.calm_down(since);
+                }
+                demand(self.apps.insert(id, app).is_none(), || format!("{id:?} names two associations"))
+            }
+            // The last one with these ports is still there.
+            Err(ConnectError::AlreadyExists) => {
+                shared.ended.push(client);
+                Ok(())
+            }
+            Err(error) => violation(format!("connect: {error}")),
+        }
+    }
+
+    /// After any input: lets events and applications go on and transmits, until nothing is left to do.
+    pub(crate) fn pump(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
+        for _ in 0..ROUNDS_MAX {
+            self.applications(shared)?;
+            if !self.transmit(shared)? {
+                return Ok(());
+            }
+        }
+        violation(format!("host {} never has enough", self.number))
+    }
+
+    /// Takes events; once there are no more, the applications that they concern act.
+    fn applications(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
+        loop {
+            let mut concerned = BTreeSet::new();
+            while let Some((id, event)) = self.endpoint.as_mut().and_then(Endpoint::poll_event) {
+                shared.trace.note(shared.now, (self.number, id, core::mem::discriminant(&event)), || {
+                    format!("host {} {id:?} {}", self.number, brief(&event))
+                });
+                if !self.apps.contains_key(&id) {
+                    self.accept(shared, id, &event)?;
+                }
+                self.with_app(shared, id, |app, cx| app.on_event(cx, &event))?;
+                concerned.insert(id);
+            }
+            if concerned.is_empty() {
+                return Ok(());
+            }
+            for id in concerned {
+                self.with_app(shared, id, |app, cx| app.act(cx))?;
+            }
+        }
+    }
+
+    /// Somebody set up an association.
+    fn accept(&mut self, shared: &mut Shared<'_>, id: AssociationId, event: &Event) -> Result<(), Violation> {
+        let Event::Established { incoming: true, .. } = event else {
+            return violation(format!("host {}: {event:?} of {id:?}, which is not there", self.number));
+        };
+        let status = self.endpoint.as_ref().and_then(|endpoint| endpoint.status(id));
+        let Some(status) = status else {
+            return violation(format!("host {}: {id:?} is established and has no status", self.number));
+        };
+        let Some(peer) = shared.directory.get(&status.primary.ip()) else {
+            return violation(format!("host {}: an association with nobody: {status:?}", self.number));
+        };
+        let end = End { host: self.number, life: self.life, id };
+        let mut app = App::new(end, *peer, None, self.plan.server.clone());
+        if let Some(since) = self.calm {
+            app.calm_down(since);
+        }
+        self.apps.insert(id, app);
+        Ok(())
+    }
+
+    fn with_app(
+        &mut self,
+        shared: &mut Shared<'_>,
+        id: AssociationId,
+        act: impl FnOnce(&mut App, &mut Context<'_>) -> Result<(), Violation>,
+    ) -> Result<(), Violation> {
+        let (Some(endpoint), Some(app)) = (&mut self.endpoint, self.apps.get_mut(&id)) else { return Ok(()) };
+        let Shared { now, ledger, random, wakes, last_expiry, .. } = shared;
+        act(app, &mut Context { now: *now, endpoint, ledger, random, wakes, last_expiry: *last_expiry })?;
+        if app.is_done() {
+            let client = app.client;
+            endpoint.release(id);
+            demand(endpoint.status(id).is_none(), || format!("{id:?} is still there after its release"))?;
+            self.apps.remove(&id);
+            self.watch.forget(id);
+            shared.ended.extend(client);
+        }
+        Ok(())
+    }
+
+    /// Lets one application act.
+    pub(crate) fn wake(&mut self, shared: &mut Shared<'_>, id: AssociationId) -> Result<(), Violation> {
+        self.with_app(shared, id, |app, cx| app.act(cx))
+    }
+
+    /// The faults are over.
+    pub(crate) fn calm(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
+        self.calm = Some(shared.now);
+        let ids: Vec<AssociationId> = self.apps.keys().copied().collect();
+        for id in ids {
+            self.with_app(shared, id, |app, cx| {
+                app.calm_down(cx.now);
+                app.act(cx)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Every application asks for a graceful shutdown.
+    pub(crate) fn shut_down(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
+        let ids: Vec<AssociationId> = self.apps.keys().copied().collect();
+        for id in ids {
+            self.with_app(shared, id, |app, cx| app.shut_down(cx))?;
+        }
+        Ok(())
+    }
+
+    /// An application asks for another primary path, or for a heartbeat.
+    pub(crate) fn poke(&mut self, now: Time, random: &mut Random) {
+        let (Some(endpoint), false) = (&mut self.endpoint, self.apps.is_empty()) else { return };
+        let at = random.below(self.apps.len() as u64) as usize;
+        let Some(id) = self.apps.keys().nth(at).copied() else { return };
+        let Some(paths) = endpoint.paths(id).filter(|paths| !paths.is_empty()) else { return };
+        let address = paths[random.below(paths.len() as u64) as usize].address.ip();
+        // Both may refuse: the address is not confirmed, the association not established.
+        let _ = if random.chance(0.5) {
+            endpoint.set_primary(now, id, address)
+        } else {
+            endpoint.request_heartbeat(now, id, address)
+        };
+    }
+
+    /// Transmits all there is; true if there was anything.
+    fn transmit(&mut self, shared: &mut Shared<'_>) -> Result<bool, Violation> {
+        let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
+        self.watch.before(endpoint, self.apps.keys().copied());
+        let mut any = false;
+        for _ in 0..ROUNDS_MAX {
+            let transmit = endpoint.poll_transmit(shared.now, &mut self.buffer, self.plan.segments_max);
+            let Some(transmit) = transmit else {
+                if any {
+                    self.watch.after(endpoint, &self.plan.config.association)?;
+                }
+                return Ok(any);
+            };
+            any = true;
+            demand(transmit.len > 0 && transmit.len <= self.buffer.len(), || format!("{transmit:?}"))?;
+            let v4 = transmit.destination.is_ipv4();
+            let default = self.plan.addresses.iter().find(|address| address.is_ipv4() == v4).copied();
+            // A packet to an address of a family that the host does not have goes nowhere.
+            let Some(source) = transmit.source.or(default) else { continue };
+            demand(self.plan.addresses.contains(&source), || {
+                format!("a source that is not the host's: {transmit:?}")
+            })?;
+            let source = SocketAddr::new(source, self.port);
+            let (destination, fragment) = (transmit.destination, transmit.fragment);
+            for bytes in self.buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
+                let bytes = Bytes::copy_from_slice(bytes);
+                let datagram = Carried { source, destination, bytes, fragment };
+                self.watch.packet(&datagram);
+                shared.out.push(datagram);
+            }
+        }
+        violation(format!("host {} transmits without end", self.number))
+    }
+
+    /// Associations that have not ended.
+    pub(crate) fn open(&self) -> usize {
+        self.apps.len().max(self.endpoint.as_ref().map_or(0, Endpoint::association_count))
+    }
+
+    /// What is left, to read.
+    pub(crate) fn describe(&self) -> String {
+        let status = |id: &AssociationId| self.endpoint.as_ref().and_then(|endpoint| endpoint.status(*id));
+        let apps: Vec<String> =
+            self.apps.iter().map(|(id, app)| format!("{app:?}\n  {:?}", status(id))).collect();
+        format!("host {}: {}", self.number, apps.join("\n"))
+    }
+}
+
+/// An event without the content of messages.
+fn brief(event: &Event) -> String {
+    match event {
+        Event::SendFailed(failed) => {
+            format!("SendFailed({:?}, {} bytes, sent {})", failed.info, failed.data.len(), failed.sent)
+        }
+        other => format!("{other:?}"),
+    }
+}

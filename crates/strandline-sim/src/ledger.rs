@@ -1,0 +1,373 @@
+//! The book of messages: what was taken, delivered and reported failed, and whether that is as it must be.
+//!
+//! Every message has a number of its own, which travels as its payload protocol identifier; its content follows from
+//! the number. The rules:
+//!
+//! 1. What is delivered was sent, from there to here, on this stream, and every byte is right.
+//! 2. A message is delivered at most once. The one exception is a State Cookie that is used twice within its lifetime,
+//!    after the association that it made had ended (a retransmitted or replayed COOKIE ECHO, with DATA beside it):
+//!    RFC 9260 has no defence against it. Then both associations have the same two verification tags.
+//! 3. Ordered messages of a stream are delivered in the order they were taken, none left out, counted from the
+//!    association's start or its last restart.
+//! 4. A message that is reported failed with `sent` false is not delivered; none is reported twice; the report returns
+//!    the message as it was given.
+//! 5. An association that ended by a graceful shutdown failed no message since its last restart.
+//! 6. In the end, every message taken was delivered or reported failed, unless the sender's or the receiver's host
+//!    crashed after it was taken: then nobody is left who could tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use strandline_proto::event::{AssociationId, FailedMessage, Message, SendInfo};
+use strandline_proto::time::Time;
+use strandline_wire::{Ppid, StreamId};
+
+use crate::payload;
+use crate::violation::{Violation, demand, violation};
+
+/// One side of an association in the life of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct End {
+    /// The host.
+    pub(crate) host: usize,
+    /// How often the host had crashed before.
+    pub(crate) life: u32,
+    /// The association there.
+    pub(crate) id: AssociationId,
+}
+
+/// Which way a message is to go.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) from: End,
+    pub(crate) to_host: usize,
+}
+
+#[derive(Debug)]
+struct Record {
+    route: Route,
+    /// Restarts that the sender had seen.
+    epoch: u32,
+    stream: u16,
+    unordered: bool,
+    /// Place among the ordered messages of its stream.
+    place: u32,
+    len: usize,
+    taken: Time,
+    /// Reported failed, and what `sent` said.
+    failed: Option<bool>,
+    /// The association that delivered it and its verification tags, local and the peer's.
+    delivered: Option<(End, (u32, u32))>,
+}
+
+/// A sender's side of the book.
+#[derive(Debug, Default)]
+struct Outgoing {
+    epoch: u32,
+    /// Ordered messages taken in this epoch, by stream.
+    places: BTreeMap<u16, u32>,
+    /// Failed since the last restart.
+    failed: u32,
+}
+
+/// A receiver's side of the book.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// Whose messages arrive, and its epoch.
+    from: Option<(End, u32)>,
+    /// Restarts by the peer that no message has shown yet: what was received before one can still be read after it.
+    restarts: u32,
+    /// Ordered messages delivered, by stream.
+    places: BTreeMap<u16, u32>,
+    /// Bytes of a message that is delivered in parts, by stream and order.
+    parts: BTreeMap<(u16, bool), (Ppid, usize)>,
+}
+
+/// The book of a run.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    first: u32,
+    records: Vec<Record>,
+    outgoing: BTreeMap<End, Outgoing>,
+    incoming: BTreeMap<End, Incoming>,
+    crashes: Vec<(usize, Time)>,
+    /// Hosts of which an association timed out or aborted.
+    broke_off: BTreeSet<usize>,
+    /// Pairs of hosts between which somebody alters packets under the right tags: nothing holds there.
+    tampered: Vec<(usize, usize)>,
+    counts: Counts,
+}
+
+/// Totals of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Messages taken by `send`.
+    pub taken: u64,
+    /// Bytes of them.
+    pub taken_bytes: u64,
+    /// Messages delivered.
+    pub delivered: u64,
+    /// Messages reported failed.
+    pub failed: u64,
+    /// Messages on streams that the peer did not grant, reported before the association was up.
+    pub refused: u64,
+    /// Messages delivered a second time by a cookie that was used twice.
+    pub repeated: u64,
+    /// Messages whose end nobody could tell, because a host crashed.
+    pub unknown: u64,
+}
+
+impl core::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.taken_bytes += other.taken_bytes;
+        self.delivered += other.delivered;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.repeated += other.repeated;
+        self.unknown += other.unknown;
+    }
+}
+
+impl Ledger {
+    /// An empty book whose messages are numbered from `first`.
+    pub(crate) fn new(first: u32) -> Self {
+        Self {
+            first,
+            records: Vec::new(),
+            outgoing: BTreeMap::new(),
+            incoming: BTreeMap::new(),
+            crashes: Vec::new(),
+            broke_off: BTreeSet::new(),
+            tampered: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Nothing is expected of messages between these hosts any more.
+    pub(crate) fn tamper(&mut self, one: usize, other: usize) {
+        self.tampered.push((one, other));
+        self.tampered.push((other, one));
+    }
+
+    /// Whether somebody alters packets between these hosts.
+    pub(crate) fn is_tampered(&self, one: usize, other: usize) -> bool {
+        self.tampered.contains(&(one, other))
+    }
+
+    /// The next message to give to `send`; it counts once it was [taken](Self::taken).
+    pub(crate) fn next(&self, stream: u16, unordered: bool, len: usize) -> (SendInfo, Bytes) {
+        let number = self.first.wrapping_add(self.records.len() as u32);
+        let (stream, ppid) = (StreamId(stream), Ppid(number));
+        (
+            SendInfo { stream, ppid, unordered, immediate: false, context: !number },
+            payload::content(number, len),
+        )
+    }
+
+    /// `send` took the message.
+    pub(crate) fn taken(&mut self, now: Time, route: Route, info: SendInfo, len: usize) {
+        let outgoing = self.outgoing.entry(route.from).or_default();
+        let place = outgoing.places.entry(info.stream.0).or_default();
+        self.records.push(Record {
+            route,
+            epoch: outgoing.epoch,
+            stream: info.stream.0,
+            unordered: info.unordered,
+            place: *place,
+            len,
+            taken: now,
+            failed: None,
+            delivered: None,
+        });
+        if !info.unordered {
+            *place += 1;
+        }
+        self.counts.taken += 1;
+        self.counts.taken_bytes += len as u64;
+    }
+
+    fn record(&mut self, ppid: Ppid) -> Option<&mut Record> {
+        self.records.get_mut(ppid.0.wrapping_sub(self.first) as usize)
+    }
+
+    /// `recv` gave a message or a part of one. Gives its length if it is complete now.
+    pub(crate) fn received(
+        &mut self,
+        to: End,
+        from_host: usize,
+        tags: (u32, u32),
+        message: &Message,
+    ) -> Result<Option<usize>, Violation> {
+        if self.is_tampered(to.host, from_host) {
+            return Ok(message.ends.then_some(message.data.len()));
+        }
+        let incoming = self.incoming.entry(to).or_default();
+        let part = (message.stream.0, message.unordered);
+        // A whole message may come between the parts of an unordered one.
+        let before = if message.begins && message.ends { None } else { incoming.parts.remove(&part) };
+        let offset = match (message.begins, before) {
+            (true, None) => 0,
+            (true, Some(_)) if incoming.restarts > 0 => 0,
+            (true, Some((ppid, _))) => {
+                return violation(format!("{ppid} broke off in the middle when {} began", message.ppid));
+            }
+            (false, Some((ppid, offset))) if ppid == message.ppid => offset,
+            (false, other) => {
+                return violation(format!("a part of {} follows {other:?}", message.ppid));
+            }
+        };
+        if !payload::matches(message.ppid.0, offset, &message.data) {
+            return violation(format!("message {} is altered (from byte {offset})", message.ppid));
+        }
+        let len = offset + message.data.len();
+        if !message.ends {
+            if message.data.is_empty() {
+                return violation(format!("an empty part of message {}", message.ppid));
+            }
+            incoming.parts.insert(part, (message.ppid, len));
+            return Ok(None);
+        }
+        self.complete(to, tags, message, len)?;
+        Ok(Some(len))
+    }
+
+    /// Rules 1 to 3 for a whole message.
+    fn complete(
+        &mut self,
+        to: End,
+        tags: (u32, u32),
+        message: &Message,
+        len: usize,
+    ) -> Result<(), Violation> {
+        let ppid = message.ppid;
+        let Some(record) = self.record(ppid) else {
+            return violation(format!("message {ppid} was never sent"));
+        };
+        let want = (record.route.to_host, record.stream, record.unordered, record.len);
+        let have = (to.host, message.stream.0, message.unordered, len);
+        demand(want == have, || {
+            format!("message {ppid}: sent as (host, stream, unordered, bytes) {want:?}, got {have:?}")
+        })?;
+        demand(record.failed != Some(false), || {
+            format!("message {ppid} arrived though it was reported as failed and never sent")
+        })?;
+        let before = record.delivered.replace((to, tags));
+        let (from, place) = ((record.route.from, record.epoch), record.place);
+        match before {
+            None => self.counts.delivered += 1,
+            Some((end, same)) if end != to && same == tags => self.counts.repeated += 1,
+            Some(before) => {
+                return violation(format!(
+                    "message {ppid} delivered twice: {before:x?} and {:x?}",
+                    (to, tags)
+                ));
+            }
+        }
+        let incoming = self.incoming.entry(to).or_default();
+        if *incoming.from.get_or_insert(from) != from {
+            demand(incoming.restarts > 0, || {
+                format!("message {ppid} of {from:?} arrived in an association with {:?}", incoming.from)
+            })?;
+            incoming.restarts -= 1;
+            incoming.from = Some(from);
+            incoming.places.clear();
+        }
+        if !message.unordered {
+            let next = incoming.places.entry(message.stream.0).or_default();
+            demand(place == *next, || {
+                format!("message {ppid} is number {place} of stream {}, but {next} is next", message.stream)
+            })?;
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    /// The sender was told that the message failed (rule 4). Before the association is `up`, messages on streams that
+    /// the peer does not grant fail; they count for nothing else.
+    pub(crate) fn failed(
+        &mut self,
+        from: End,
+        to_host: usize,
+        up: bool,
+        failed: &FailedMessage,
+    ) -> Result<(), Violation> {
+        let ppid = failed.info.ppid;
+        let relaxed = self.is_tampered(from.host, to_host);
+        let Some(record) = self.record(ppid) else {
+            return violation(format!("message {ppid} was reported failed and never sent"));
+        };
+        demand(record.route.from == from, || {
+            format!("message {ppid} was reported failed to another association")
+        })?;
+        demand(record.failed.is_none(), || format!("message {ppid} was reported failed twice"))?;
+        record.failed = Some(failed.sent);
+        let same = failed.info.stream.0 == record.stream
+            && failed.info.unordered == record.unordered
+            && failed.info.context == !ppid.0
+            && failed.data.len() == record.len
+            && payload::matches(ppid.0, 0, &failed.data);
+        demand(same, || {
+            format!("the report of failed message {ppid} does not return it as it was: {:?}", failed.info)
+        })?;
+        demand(relaxed || failed.sent || record.delivered.is_none(), || {
+            format!("message {ppid} was reported as never sent, but it had arrived")
+        })?;
+        if up || failed.sent {
+            self.counts.failed += 1;
+            self.outgoing.entry(from).or_default().failed += 1;
+        } else {
+            self.counts.refused += 1;
+        }
+        Ok(())
+    }
+
+    /// The association's peer restarted: both directions begin anew.
+    pub(crate) fn restarted(&mut self, end: End) {
+        let outgoing = self.outgoing.entry(end).or_default();
+        outgoing.epoch += 1;
+        outgoing.places.clear();
+        outgoing.failed = 0;
+        self.incoming.entry(end).or_default().restarts += 1;
+    }
+
+    /// The association ended by a graceful shutdown (rule 5).
+    pub(crate) fn shut_down(&self, end: End) -> Result<(), Violation> {
+        let failed = self.outgoing.get(&end).map_or(0, |outgoing| outgoing.failed);
+        demand(failed == 0, || format!("a graceful shutdown failed {failed} messages of {end:?}"))
+    }
+
+    /// A host lost everything.
+    pub(crate) fn crashed(&mut self, now: Time, host: usize) {
+        self.crashes.push((host, now));
+    }
+
+    /// An association of the host ended without its peer's consent.
+    pub(crate) fn broke_off(&mut self, host: usize) {
+        self.broke_off.insert(host);
+    }
+
+    /// Whether a host may have forgotten an association that its peer still sets up.
+    pub(crate) fn may_have_forgotten(&self, host: usize) -> bool {
+        self.broke_off.contains(&host) || self.crashes.iter().any(|(crashed, _)| *crashed == host)
+    }
+
+    /// The end of the run (rule 6).
+    pub(crate) fn finish(&mut self) -> Result<Counts, Violation> {
+        let mut unknown = 0;
+        for (index, record) in self.records.iter().enumerate() {
+            if record.delivered.is_some() || record.failed.is_some() {
+                continue;
+            }
+            let (from, to) = (record.route.from.host, record.route.to_host);
+            let excused =
+                self.crashes.iter().any(|(host, at)| (*host == from || *host == to) && *at >= record.taken);
+            demand(excused || self.is_tampered(from, to), || {
+                let number = self.first.wrapping_add(index as u32);
+                format!("message {number} was neither delivered nor reported failed: {record:?}")
+            })?;
+            unknown += 1;
+        }
+        Ok(Counts { unknown, ..self.counts })
+    }
+}

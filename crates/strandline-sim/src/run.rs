@@ -1,0 +1,95 @@
+//! Running a seed, and what to say if a rule was broken.
+
+use core::fmt;
+use std::any::Any;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use strandline_proto::time::Time;
+
+use crate::scenario::Scenario;
+use crate::violation::Violation;
+use crate::world::{Summary, World};
+
+/// A run that broke a rule.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// The run's seed.
+    pub seed: u64,
+    /// When, in virtual time.
+    pub at: Time,
+    /// Which rule, or the message of a panic.
+    pub violation: Violation,
+    /// What the scenario had switched on.
+    pub features: Vec<&'static str>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let features = self.features.join(", ");
+        writeln!(f, "seed {} failed at {:?}: {}", self.seed, self.at, self.violation)?;
+        writeln!(f, "  with: {features}")?;
+        write!(f, "  replay: cargo run -p strandline-sim -- --seed {}", self.seed)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs the scenario of a seed to its end.
+///
+/// # Errors
+/// If a rule was broken or something panicked.
+pub fn run(seed: u64) -> Result<Summary, Box<Failure>> {
+    let mut world = World::new(Scenario::generate(seed), seed, 0);
+    drive(&mut world, seed)
+}
+
+fn drive(world: &mut World, seed: u64) -> Result<Summary, Box<Failure>> {
+    let outcome = catch_unwind(AssertUnwindSafe(|| world.run()));
+    let outcome = outcome.unwrap_or_else(|panic| Err(Violation(format!("panic: {}", message_of(&*panic)))));
+    let features = Scenario::generate(seed).features;
+    outcome.map_err(|violation| Box::new(Failure { seed, at: world.now(), violation, features }))
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+}
+
+/// A run with its record.
+#[derive(Debug)]
+pub struct Replay {
+    world: World,
+    /// The outcome: the same as that of [`run`].
+    pub outcome: Result<Summary, Box<Failure>>,
+}
+
+impl Replay {
+    /// Runs a seed again and keeps the last `keep` entries of what happened.
+    #[must_use]
+    pub fn new(seed: u64, keep: usize) -> Self {
+        let mut world = World::new(Scenario::generate(seed), seed, keep);
+        let outcome = drive(&mut world, seed);
+        Self { world, outcome }
+    }
+
+    /// What happened, one line each, packets as the printer of `strandline-wire` shows them.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        self.world.trace().lines()
+    }
+
+    /// Writes the packets among the kept entries as a capture for Wireshark.
+    ///
+    /// # Errors
+    /// What `out` reports.
+    pub fn write_pcapng(&self, out: impl Write) -> io::Result<()> {
+        self.world.trace().write_pcapng(out)
+    }
+}
+
+/// The plan of a seed, to read.
+#[must_use]
+pub fn describe(seed: u64) -> String {
+    format!("{:#?}", Scenario::generate(seed))
+}

@@ -1,0 +1,151 @@
+//! Hosts and applications of a run.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use strandline_proto::config::EndpointConfig;
+use strandline_proto::time::Time;
+
+use super::{ClientPlan, Features, HostPlan, address, config};
+use crate::app::{Ending, Plan, Reading, Sizes};
+use crate::random::Random;
+
+/// Bytes that one application sends, about.
+const BYTES_AIM: u64 = 800_000;
+
+pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
+    let count = if features.crowd { random.range(3, 6) } else { random.range(2, 3) };
+    (0..count as usize)
+        .map(|host| {
+            let addresses = if features.multihomed { random.range(1, 4) as usize } else { 1 };
+            let addresses: Vec<_> = (0..addresses)
+                .map(|index| address(host, index, features.v6 ^ (features.both_families && index % 2 == 1)))
+                .collect();
+            // A host with one address may leave it to its peer to see where packets come from.
+            let named = addresses.len() > 1 || random.chance(0.5);
+            let association = Arc::new(config::association(features, random));
+            let config = EndpointConfig {
+                local_addresses: if named { addresses.clone() } else { Vec::new() },
+                cookie_key_lifetime: association
+                    .cookie_lifetime
+                    .max(Duration::from_secs(random.range(2, 120))),
+                association,
+                ..EndpointConfig::default()
+            };
+            HostPlan {
+                addresses,
+                config,
+                segments_max: random.pick(&[1, 1, 8, 64]),
+                server: server(features, random),
+            }
+        })
+        .collect()
+}
+
+pub(super) fn clients(
+    features: &Features,
+    hosts: &[HostPlan],
+    calm_at: Time,
+    random: &mut Random,
+) -> Vec<ClientPlan> {
+    let count = if features.crowd { random.range(10, 60) } else { random.range(1, 4) };
+    let share = if features.crowd { 20 } else { 1 };
+    let mut clients = Vec::new();
+    for number in 0..count {
+        let from = random.below(hosts.len() as u64) as usize;
+        let to = (from + random.range(1, hosts.len() as u64 - 1) as usize) % hosts.len();
+        let fixed = random.chance(if features.crashes { 0.7 } else { 0.3 });
+        clients.push(ClientPlan {
+            from,
+            to,
+            start: Time::ZERO + random.duration(Duration::ZERO, calm_at.since(Time::ZERO) / 2),
+            local_port: if fixed { 7_000 + number as u16 } else { 0 },
+            attempts: random.range(0, 3) as u32,
+            all_remotes: random.chance(0.5),
+            plan: client(features, share, random),
+        });
+    }
+    if features.collision {
+        collide(&mut clients, random);
+    }
+    clients
+}
+
+/// Both hosts set up the same association at about the same time (RFC 9260 section 5.2.1).
+fn collide(clients: &mut Vec<ClientPlan>, random: &mut Random) {
+    let Some(first) = clients.first_mut() else { return };
+    // Both use the port on which both listen.
+    first.local_port = crate::pair::SCTP_PORT;
+    first.all_remotes = true;
+    let mut other = first.clone();
+    core::mem::swap(&mut other.from, &mut other.to);
+    other.start = first.start + random.millis(0, 100);
+    clients.push(other);
+}
+
+fn sizes(features: &Features, random: &mut Random) -> Sizes {
+    let (first, last) = match random.below(6) {
+        0 => (1, 1),
+        1 => (1, 64),
+        2 => (1, 1_500),
+        3 => (1_000, 1_500),
+        4 => (1, 20_000),
+        _ => (5_000, 60_000),
+    };
+    let last = if features.large && random.chance(0.5) { 300_000 } else { last };
+    let least = if features.tight { 300 } else { 1 };
+    Sizes { first: first.max(least), last: last.max(least) }
+}
+
+fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
+    let sizes = sizes(features, random);
+    // The mean of a log-uniform distribution.
+    let (first, last) = (sizes.first as f64, sizes.last as f64);
+    let mean = if sizes.first == sizes.last { first } else { (last - first) / (last / first).ln() };
+    let messages = (random.fraction() * BYTES_AIM as f64 / share as f64 / mean).clamp(1.0, 2_500.0);
+    let reading = if features.slow_readers && random.chance(0.6) {
+        Reading::Pauses { batch: random.log_range(1, 30) as u32, pause_max: random.millis(1, 1_500) }
+    } else {
+        Reading::Prompt
+    };
+    Plan {
+        messages: messages as u32,
+        sizes,
+        streams: random.pick(&[1, 1, 2, 10, 100, 1000, 65_535]),
+        unordered: random.pick(&[0.0, 0.0, 0.1, 0.5, 1.0]),
+        immediate: random.pick(&[0.0, 0.0, 0.2]),
+        gap_max: if random.chance(0.6) { Duration::ZERO } else { random.millis(0, 100) },
+        reading,
+        echo: false,
+        ending: Ending::Never,
+    }
+}
+
+fn early_end(features: &Features, random: &mut Random) -> Option<Ending> {
+    let after = random.millis(0, 5_000);
+    if features.aborts && random.chance(0.3) {
+        return Some(Ending::Abort(after));
+    }
+    (features.early_shutdown && random.chance(0.3)).then_some(Ending::Shutdown(after))
+}
+
+fn server(features: &Features, random: &mut Random) -> Plan {
+    let mut plan = plan(features, 2, random);
+    plan.echo = random.chance(0.4);
+    if random.chance(0.5) {
+        plan.messages = 0;
+    }
+    if let Some(ending) = early_end(features, random) {
+        plan.ending = ending;
+    }
+    plan
+}
+
+fn client(features: &Features, share: u64, random: &mut Random) -> Plan {
+    let mut plan = plan(features, share, random);
+    plan.ending = random.pick(&[Ending::WhenSent, Ending::WhenSent, Ending::WhenEchoed]);
+    if let Some(ending) = early_end(features, random) {
+        plan.ending = ending;
+    }
+    plan
+}

@@ -1,0 +1,230 @@
+//! What carries packets, under one face: the network in memory, UDP encapsulation, raw IP.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::task::{Context, Poll, ready};
+
+use strandline_io::{Carrier as _, IcmpKind as IoKind, Outgoing, RawCarrier, RecvBatch, UdpCarrier};
+use strandline_proto::event::{Datagram, IcmpError, IcmpKind, Transmit};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::memory;
+
+/// Buffers of 64 KiB that one system call fills.
+const RECV_BUFFERS: usize = 16;
+
+/// A carrier of any kind. Sending doesn't block and needs no task; receiving is for one task, the driver.
+#[derive(Debug)]
+pub(crate) enum Carrier {
+    Memory(memory::Socket),
+    Udp(Registered<UdpCarrier>),
+    Raw(Registered<RawCarrier>),
+}
+
+/// A socket whose readiness the runtime watches.
+#[derive(Debug)]
+pub(crate) struct Registered<C: strandline_io::Carrier>(AsyncFd<Socket<C>>);
+
+/// Gives the runtime the descriptor in the form that it wants.
+#[derive(Debug)]
+struct Socket<C>(C);
+
+impl<C: AsFd> AsRawFd for Socket<C> {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+/// What one call received.
+#[derive(Debug)]
+pub(crate) enum Batch {
+    Memory(Vec<memory::Arrival>),
+    Socket(RecvBatch),
+}
+
+impl Carrier {
+    /// Buffers for what this carrier receives.
+    pub(crate) fn batch(&self) -> Batch {
+        match self {
+            Self::Memory(_) => Batch::Memory(Vec::new()),
+            Self::Udp(_) | Self::Raw(_) => Batch::Socket(RecvBatch::new(RECV_BUFFERS)),
+        }
+    }
+
+    /// Receives what has arrived, at least one datagram.
+    pub(crate) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Batch) -> Poll<io::Result<()>> {
+        match (self, batch) {
+            (Self::Memory(socket), Batch::Memory(arrivals)) => socket.poll_recv(cx, arrivals),
+            (Self::Udp(socket), Batch::Socket(batch)) => socket.poll_recv(cx, batch),
+            (Self::Raw(socket), Batch::Socket(batch)) => socket.poll_recv(cx, batch),
+            // Batches come from this carrier.
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Sends a burst, or the rest of one, and tells how many bytes of it were sent: all of them unless the carrier is
+    /// full. Then [`poll_send`](Self::poll_send) waits until it isn't.
+    pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Memory(socket) => {
+                for packet in bytes.chunks(transmit.segment_size.max(1)) {
+                    socket.send(transmit.destination, transmit.source, packet);
+                }
+                Ok(bytes.len())
+            }
+            Self::Udp(socket) => socket.try_send(transmit, bytes),
+            Self::Raw(socket) => socket.try_send(transmit, bytes),
+        }
+    }
+
+    /// Sends as `try_send` does, as soon as the carrier has room. For the driver only.
+    pub(crate) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Memory(_) => Poll::Ready(self.try_send(transmit, bytes)),
+            Self::Udp(socket) => socket.poll_send(cx, transmit, bytes),
+            Self::Raw(socket) => socket.poll_send(cx, transmit, bytes),
+        }
+    }
+
+    /// Waits until there may be ICMP messages; never for carriers that have none.
+    pub(crate) async fn errors(&self) -> io::Result<()> {
+        match self {
+            Self::Memory(_) => std::future::pending().await,
+            Self::Udp(socket) => socket.errors().await,
+            Self::Raw(socket) => socket.errors().await,
+        }
+    }
+
+    /// Calls `each` for every ICMP message that came.
+    pub(crate) fn take_errors(&self, mut each: impl FnMut(IcmpError<'_>)) {
+        let mut report = |report: strandline_io::IcmpReport<'_>| {
+            let kind = match report.kind {
+                IoKind::PacketTooBig { mtu } => IcmpKind::PacketTooBig { mtu },
+                IoKind::ProtocolUnreachable => IcmpKind::ProtocolUnreachable,
+                IoKind::HostUnreachable => IcmpKind::HostUnreachable,
+            };
+            each(IcmpError { destination: report.destination, kind, quoted: report.quoted });
+        };
+        match self {
+            Self::Memory(_) => 0,
+            Self::Udp(socket) => socket.carrier().poll_errors(&mut report),
+            Self::Raw(socket) => socket.carrier().poll_errors(&mut report),
+        };
+    }
+
+    /// True if there probably are ICMP messages, or packets that the kernel refused. Cheap.
+    pub(crate) fn errors_pending(&self) -> bool {
+        match self {
+            Self::Memory(_) => false,
+            Self::Udp(socket) => socket.carrier().errors_pending(),
+            Self::Raw(socket) => socket.carrier().errors_pending(),
+        }
+    }
+
+    /// Packets that a burst may have.
+    pub(crate) fn segments_max(&self) -> usize {
+        match self {
+            Self::Memory(_) => 16,
+            Self::Udp(socket) => socket.carrier().segments_max(),
+            Self::Raw(socket) => socket.carrier().segments_max(),
+        }
+    }
+
+    /// The local address: IP address and encapsulation port.
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Memory(socket) => socket.local_address(),
+            Self::Udp(socket) => Some(socket.carrier().local_addr()),
+            Self::Raw(socket) => Some(socket.carrier().local_addr()),
+        }
+    }
+
+    /// The raw IP carrier, if it is one.
+    pub(crate) fn raw(&self) -> Option<&RawCarrier> {
+        match self {
+            Self::Raw(socket) => Some(socket.carrier()),
+            _ => None,
+        }
+    }
+}
+
+impl<C: strandline_io::Carrier> Registered<C> {
+    /// Registers a carrier's descriptor with the runtime.
+    #[allow(
+        deprecated,
+        reason = "the successor is unsafe, for types whose descriptor changes; a carrier owns one socket for its life"
+    )]
+    pub(crate) fn new(carrier: C) -> io::Result<Self> {
+        let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
+        Ok(Self(AsyncFd::with_interest(Socket(carrier), interest)?))
+    }
+
+    fn carrier(&self) -> &C {
+        &self.0.get_ref().0
+    }
+
+    fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
+        loop {
+            let mut guard = ready!(self.0.poll_read_ready(cx))?;
+            match guard.try_io(|fd| fd.get_ref().0.recv(batch)) {
+                Ok(received) => return Poll::Ready(received.map(|_| ())),
+                Err(_would_block) => {}
+            }
+        }
+    }
+
+    fn try_send(&self, transmit: &Transmit, bytes: &[u8]) -> io::Result<usize> {
+        let mut outgoing = Outgoing {
+            destination: transmit.destination,
+            source: transmit.source,
+            bytes,
+            segment_size: transmit.segment_size,
+            fragment: transmit.fragment,
+        };
+        match self.carrier().send(&mut outgoing) {
+            Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
+            _ => Ok(bytes.len() - outgoing.bytes.len()),
+        }
+    }
+
+    fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            let mut guard = ready!(self.0.poll_write_ready(cx))?;
+            match self.try_send(transmit, bytes) {
+                Ok(0) => guard.clear_ready(),
+                sent => return Poll::Ready(sent),
+            }
+        }
+    }
+
+    async fn errors(&self) -> io::Result<()> {
+        self.0.ready(Interest::ERROR).await?.clear_ready();
+        Ok(())
+    }
+}
+
+impl Batch {
+    /// Calls `each` for every packet, in the order of arrival.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(Datagram<'_>)) {
+        match self {
+            Self::Memory(arrivals) => {
+                for arrival in arrivals {
+                    let destination = Some(arrival.destination);
+                    each(Datagram { source: arrival.source, destination, bytes: &arrival.bytes });
+                }
+            }
+            Self::Socket(batch) => {
+                for (meta, bytes) in batch.packets() {
+                    each(Datagram { source: meta.source, destination: meta.destination, bytes });
+                }
+            }
+        }
+    }
+}

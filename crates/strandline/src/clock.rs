@@ -1,0 +1,41 @@
+//! The clock: tokio's time as the engine's, so that tests with paused time run in virtual time.
+
+use strandline_proto::time::Time;
+use tokio::time::Instant;
+
+/// Moments since the stack was made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    origin: Instant,
+}
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self { origin: Instant::now() }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
+    }
+
+    /// The moment as tokio counts it; far moments are brought to within a century.
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        const FAR_NANOS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+        self.origin + std::time::Duration::from_nanos(time.as_nanos().min(FAR_NANOS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[tokio::test(start_paused = true)]
+    async fn follows_paused_time() {
+        let clock = Clock::start();
+        tokio::time::advance(Duration::from_millis(1500)).await;
+        assert_eq!(clock.now(), Time::ZERO + Duration::from_millis(1500));
+        assert_eq!(clock.instant(clock.now()), Instant::now());
+        assert!(clock.instant(Time::MAX) > Instant::now());
+    }
+}

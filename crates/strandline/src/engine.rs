@@ -1,0 +1,3 @@
+//! The engine, under the name that the socket layer uses.
+
+pub(crate) use strandline_proto::endpoint::Endpoint as Engine;

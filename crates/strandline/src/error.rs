@@ -1,0 +1,284 @@
+//! What can go wrong, an enum for each operation. The messages say what to do about it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use strandline_proto::error::{
+    ConfigError, ConnectError as Refusal, ListenError, SendError as EngineSendError,
+};
+use strandline_proto::event::CloseReason;
+use thiserror::Error;
+
+/// Why an association is no more.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum Ended {
+    /// It was shut down gracefully.
+    #[error("the association was shut down")]
+    ShutDown,
+    /// This side aborted it.
+    #[error("the association was aborted by this side")]
+    Aborted,
+    /// The peer aborted it.
+    #[error("the peer aborted the association: {}", describe_abort(*.code, .reason))]
+    PeerAborted {
+        /// The first error cause's code (RFC 9260 section 3.3.10), 0 if none was given.
+        code: u16,
+        /// What the peer's application gave as reason, or the cause's content.
+        reason: Bytes,
+    },
+    /// The peer did not answer any more.
+    #[error(
+        "the peer does not answer: check that it runs SCTP at this address and encapsulation port, and that no \
+         firewall drops the packets"
+    )]
+    TimedOut,
+    /// ICMP says that nothing speaks SCTP there.
+    #[error("nothing speaks SCTP there: is the peer's stack running, and is this its encapsulation port?")]
+    Unreachable,
+    /// The peer broke the protocol.
+    #[error("the peer broke the protocol: {0}")]
+    ProtocolViolation(&'static str),
+    /// The stack's driver is gone, mostly because its tokio runtime was shut down.
+    #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
+    StackClosed,
+}
+
+impl Ended {
+    pub(crate) fn of(reason: &CloseReason) -> Self {
+        match reason {
+            CloseReason::Shutdown => Self::ShutDown,
+            CloseReason::Aborted => Self::Aborted,
+            CloseReason::PeerAborted { code, reason } => {
+                Self::PeerAborted { code: *code, reason: reason.clone() }
+            }
+            CloseReason::TimedOut => Self::TimedOut,
+            CloseReason::Unreachable => Self::Unreachable,
+            CloseReason::ProtocolViolation(what) => Self::ProtocolViolation(what),
+        }
+    }
+}
+
+/// Cause codes by name (RFC 9260 section 3.3.10).
+fn describe_abort(code: u16, reason: &Bytes) -> String {
+    let name = match code {
+        0 => "no reason given",
+        1 => "invalid stream identifier",
+        2 => "missing mandatory parameter",
+        3 => "stale cookie",
+        4 => "out of resource",
+        5 => "unresolvable address",
+        6 => "unrecognised chunk type",
+        7 => "invalid mandatory parameter",
+        8 => "unrecognised parameters",
+        9 => "no user data",
+        10 => "cookie received while shutting down",
+        11 => "restart with new addresses",
+        12 => "its user ended it",
+        13 => "protocol violation",
+        _ => "unknown cause",
+    };
+    let text = String::from_utf8_lossy(reason);
+    let printable =
+        !text.is_empty() && !text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
+    if printable { format!("{name} ({text})") } else { format!("{name} (cause {code})") }
+}
+
+/// Why a stack could not be started.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StackError {
+    /// A parameter is out of range.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Not called from within a tokio runtime.
+    #[error("a stack needs a tokio runtime with time and I/O enabled: call this from async code")]
+    NoRuntime,
+    /// The socket could not be opened.
+    #[error(transparent)]
+    Open(#[from] strandline_io::OpenError),
+    /// On raw IP: no ports for outgoing associations could be reserved.
+    #[error(transparent)]
+    Lock(#[from] strandline_io::LockError),
+    /// The address is taken in the in-memory network.
+    #[error("{0} is taken in this network: give each stack addresses of its own")]
+    AddressInUse(std::net::IpAddr),
+    /// No address was given.
+    #[error("a stack needs at least one address")]
+    NoAddress,
+    /// The system refused.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Why a port could not be bound.
+#[derive(Debug, Clone, Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The port is taken, or none is left.
+    #[error(transparent)]
+    Port(#[from] ListenError),
+    /// On raw IP: another process of this host uses the port, or the system refused to reserve it.
+    #[error(transparent)]
+    Lock(Arc<strandline_io::LockError>),
+    /// On raw IP: the system refused to receive on the port.
+    #[error("receiving on SCTP port {port}: {source}")]
+    Filter {
+        /// The SCTP port.
+        port: u16,
+        /// What the system said.
+        source: Arc<std::io::Error>,
+    },
+    /// The stack is gone.
+    #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
+    StackClosed,
+}
+
+/// Why `accept` failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// The stack is gone.
+    #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
+    StackClosed,
+}
+
+/// Why an association could not be set up.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The request makes no sense or a limit was reached.
+    #[error(transparent)]
+    Request(#[from] Refusal),
+    /// It ended before it was established: refused by the peer, no answer, or nobody there.
+    #[error("not connected: {}", refusal(.0))]
+    Ended(#[from] Ended),
+}
+
+fn refusal(ended: &Ended) -> String {
+    match ended {
+        Ended::PeerAborted { code: 0, .. } => {
+            "the peer refused: nothing listens on that SCTP port".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Why a message could not be sent.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The stream does not exist.
+    #[error(
+        "stream {stream} does not exist: the association has {streams} outgoing streams, numbered from 0"
+    )]
+    InvalidStream {
+        /// The stream asked for.
+        stream: u16,
+        /// Outgoing streams of the association.
+        streams: u16,
+    },
+    /// SCTP has no empty messages.
+    #[error("a message needs at least one byte")]
+    Empty,
+    /// Larger than `message_size_max`.
+    #[error(
+        "the message has {size} bytes, more than message_size_max ({limit}): raise the limit or cut the message"
+    )]
+    TooLarge {
+        /// The message's bytes.
+        size: usize,
+        /// The limit.
+        limit: u32,
+    },
+    /// The association is shutting down, or is gone: it takes no new messages.
+    #[error("the association is shutting down or has ended: it takes no new messages")]
+    ShuttingDown,
+    /// The association has ended.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+    /// To send by address, an association had to be set up, and that failed.
+    #[error(transparent)]
+    Connect(#[from] Refusal),
+}
+
+impl SendError {
+    /// The engine's error; `None` if it only means "wait".
+    pub(crate) fn of(error: EngineSendError) -> Option<Self> {
+        Some(match error {
+            EngineSendError::WouldBlock => return None,
+            EngineSendError::InvalidStream { stream, streams } => Self::InvalidStream { stream, streams },
+            EngineSendError::Empty => Self::Empty,
+            EngineSendError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+            EngineSendError::Closed => Self::ShuttingDown,
+        })
+    }
+}
+
+/// Why `try_send` did not take a message.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TrySendError {
+    /// The send buffer is full.
+    #[error("the send buffer is full: await `send`, or try again once earlier messages were acknowledged")]
+    Full,
+    /// It can't be sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+}
+
+/// Why nothing more can be received.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum RecvError {
+    /// The association ended, and not gracefully.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}
+
+/// Why a stream could not be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OpenStreamError {
+    /// A handle for this direction of the stream exists.
+    #[error("stream {0} has a reader already: only one handle reads a stream")]
+    InUse(u16),
+    /// The association was not negotiated with so many streams.
+    #[error(
+        "stream {stream} does not exist: the association has {streams} in this direction, numbered from 0"
+    )]
+    NoSuchStream {
+        /// The stream asked for.
+        stream: u16,
+        /// Streams of the association in that direction.
+        streams: u16,
+    },
+    /// The association has ended.
+    #[error("the association has ended")]
+    Ended,
+}
+
+/// The association does not belong to this endpoint (any more).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error("no such association at this endpoint: it has ended or was peeled off")]
+pub struct UnknownAssociation;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_say_what_to_do() {
+        let refused = ConnectError::Ended(Ended::PeerAborted { code: 0, reason: Bytes::new() });
+        assert!(refused.to_string().contains("nothing listens"), "{refused}");
+        let aborted = Ended::PeerAborted { code: 12, reason: Bytes::from_static(b"maintenance") };
+        assert_eq!(aborted.to_string(), "the peer aborted the association: its user ended it (maintenance)");
+        let binary = Ended::PeerAborted { code: 13, reason: Bytes::from_static(&[0, 255]) };
+        assert_eq!(binary.to_string(), "the peer aborted the association: protocol violation (cause 13)");
+        assert!(ConnectError::Ended(Ended::TimedOut).to_string().contains("encapsulation port"));
+    }
+}

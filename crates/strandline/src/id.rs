@@ -1,0 +1,24 @@
+//! Names of associations.
+
+use std::fmt;
+
+use strandline_proto::event::AssociationId as EngineId;
+
+/// Names an association within its stack. Never used again for another.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AssociationId {
+    pub(crate) shard: u16,
+    pub(crate) id: EngineId,
+}
+
+impl fmt::Debug for AssociationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "association {self}")
+    }
+}
+
+impl fmt::Display for AssociationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.shard, self.id.slot, self.id.generation)
+    }
+}

@@ -1,0 +1,323 @@
+//! A network in memory: stacks that run on it need no sockets and no privilege, and what it does to packets is up to
+//! the program. With tokio's paused time it runs in virtual time.
+//!
+//! ```
+//! use std::time::Duration;
+//! use strandline::memory::Network;
+//! use strandline::{Association, Listener, SendInfo, Stack};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // 20 ms each way, and one packet in ten is lost.
+//! let network = Network::builder().delay(Duration::from_millis(20)).loss(0.1).seed(7).build();
+//! let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+//! let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+//!
+//! let listener = Listener::bind(&there, 7)?;
+//! let client = Association::connect(&here, "10.0.0.2:7".parse::<std::net::SocketAddr>()?).await?;
+//! let server = listener.accept().await?;
+//! client.send(b"through thick and thin", SendInfo::default()).await?;
+//! let message = server.recv().await?.ok_or("the peer shut down")?;
+//! assert_eq!(message.data, "through thick and thin");
+//! # Ok(()) }
+//! ```
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep};
+
+/// The encapsulation port of every stack in a network.
+pub(crate) const PORT: u16 = 9899;
+
+/// Datagrams that wait for one stack; more are dropped, as a full socket buffer does.
+const INBOX_MAX: usize = 8192;
+
+/// Datagrams taken at once.
+const BATCH_MAX: usize = 64;
+
+/// What becomes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It arrives after the network's delay.
+    Deliver,
+    /// It arrives this much later than that.
+    Late(Duration),
+    /// It arrives twice.
+    Duplicate,
+    /// It is lost.
+    Drop,
+}
+
+/// A packet on its way through the network.
+#[derive(Debug, Clone, Copy)]
+pub struct Passing<'a> {
+    /// Who sent it.
+    pub source: IpAddr,
+    /// Where it goes.
+    pub destination: IpAddr,
+    /// The SCTP packet.
+    pub bytes: &'a [u8],
+}
+
+type Judge = dyn Fn(&Passing<'_>) -> Fate + Send + Sync;
+
+/// A network in memory. Clones are the same network.
+#[derive(Clone)]
+pub struct Network {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    delay: Duration,
+    loss: f64,
+    judge: Option<Box<Judge>>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    hosts: HashMap<IpAddr, Arc<Inbox>>,
+    random: u64,
+}
+
+/// How a [`Network`] behaves.
+#[derive(Default)]
+pub struct NetworkBuilder {
+    delay: Duration,
+    loss: f64,
+    seed: u64,
+    judge: Option<Box<Judge>>,
+}
+
+impl fmt::Debug for NetworkBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NetworkBuilder")
+            .field("delay", &self.delay)
+            .field("loss", &self.loss)
+            .finish_non_exhaustive()
+    }
+}
+
+impl NetworkBuilder {
+    /// The time that each packet takes. Default: none.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// The share of packets that is lost, 0 to 1. Default: 0.
+    #[must_use]
+    pub fn loss(mut self, share: f64) -> Self {
+        self.loss = share;
+        self
+    }
+
+    /// Where the random losses start from.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+
+    /// Decides about each packet. It is called by whoever sends, and should be quick.
+    #[must_use]
+    pub fn judge(mut self, judge: impl Fn(&Passing<'_>) -> Fate + Send + Sync + 'static) -> Self {
+        self.judge = Some(Box::new(judge));
+        self
+    }
+
+    /// The network.
+    #[must_use]
+    pub fn build(self) -> Network {
+        let state = Mutex::new(State { hosts: HashMap::new(), random: self.seed });
+        Network { shared: Arc::new(Shared { delay: self.delay, loss: self.loss, judge: self.judge, state }) }
+    }
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hosts = lock(&self.shared.state).hosts.len();
+        f.debug_struct("Network").field("addresses", &hosts).finish_non_exhaustive()
+    }
+}
+
+impl Network {
+    /// A network that delivers everything at once.
+    #[must_use]
+    pub fn new() -> Self {
+        NetworkBuilder::default().build()
+    }
+
+    /// A network with delay or loss.
+    #[must_use]
+    pub fn builder() -> NetworkBuilder {
+        NetworkBuilder::default()
+    }
+
+    /// Joins the network.
+    pub(crate) fn attach(&self, addresses: Vec<IpAddr>) -> Result<Socket, IpAddr> {
+        let mut state = lock(&self.shared.state);
+        if let Some(taken) = addresses.iter().find(|address| state.hosts.contains_key(address)) {
+            return Err(*taken);
+        }
+        let inbox = Arc::new(Inbox::default());
+        for address in &addresses {
+            state.hosts.insert(*address, Arc::clone(&inbox));
+        }
+        drop(state);
+        Ok(Socket { network: self.clone(), addresses, inbox })
+    }
+
+    /// The stack at an address, and how often and when the packet reaches it.
+    fn route(&self, passing: &Passing<'_>) -> Option<(Arc<Inbox>, [Option<Instant>; 2])> {
+        let fate = self.shared.judge.as_ref().map_or(Fate::Deliver, |judge| judge(passing));
+        let mut state = lock(&self.shared.state);
+        let inbox = Arc::clone(state.hosts.get(&passing.destination)?);
+        let lost = self.shared.loss > 0.0 && state.draw() < self.shared.loss;
+        drop(state);
+        if lost {
+            return None;
+        }
+        let due = Instant::now() + self.shared.delay;
+        let arrivals = match fate {
+            Fate::Deliver => [Some(due), None],
+            Fate::Late(by) => [Some(due + by), None],
+            Fate::Duplicate => [Some(due), Some(due)],
+            Fate::Drop => return None,
+        };
+        Some((inbox, arrivals))
+    }
+}
+
+impl State {
+    /// A number from 0 up to 1 (SplitMix64).
+    fn draw(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.random;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// A datagram that arrived.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: IpAddr,
+    pub(crate) bytes: Vec<u8>,
+}
+
+#[derive(Default)]
+struct Inbox {
+    state: Mutex<InboxState>,
+}
+
+#[derive(Default)]
+struct InboxState {
+    /// By the time they are due, then by their order.
+    queue: BTreeMap<(Instant, u64), Arrival>,
+    count: u64,
+    waker: Option<Waker>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+/// A stack's place in the network.
+pub(crate) struct Socket {
+    network: Network,
+    addresses: Vec<IpAddr>,
+    inbox: Arc<Inbox>,
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("memory::Socket").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+impl Socket {
+    pub(crate) fn local_address(&self) -> Option<SocketAddr> {
+        self.addresses.first().map(|address| SocketAddr::new(*address, PORT))
+    }
+
+    /// Takes what is due by now.
+    pub(crate) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut Vec<Arrival>) -> Poll<io::Result<()>> {
+        batch.clear();
+        let mut state = lock(&self.inbox.state);
+        let now = Instant::now();
+        while let Some(entry) = state.queue.first_entry()
+            && entry.key().0 <= now
+            && batch.len() < BATCH_MAX
+        {
+            batch.push(entry.remove());
+        }
+        if !batch.is_empty() {
+            return Poll::Ready(Ok(()));
+        }
+        if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
+        }
+        if let Some((due, _)) = state.queue.first_key_value().map(|(key, _)| *key) {
+            let sleep = state.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            sleep.as_mut().reset(due);
+            if sleep.as_mut().poll(cx).is_ready() {
+                // Due in the meantime: come again.
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Sends one packet.
+    pub(crate) fn send(&self, destination: SocketAddr, source: Option<IpAddr>, bytes: &[u8]) {
+        let fits = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
+        let Some(source) = source.or_else(|| self.addresses.iter().find(fits).copied()) else { return };
+        let destination = destination.ip();
+        let Some((inbox, arrivals)) = self.network.route(&Passing { source, destination, bytes }) else {
+            return;
+        };
+        let source = SocketAddr::new(source, PORT);
+        let mut state = lock(&inbox.state);
+        for due in arrivals.into_iter().flatten() {
+            if state.queue.len() >= INBOX_MAX {
+                break;
+            }
+            state.count += 1;
+            let key = (due, state.count);
+            state.queue.insert(key, Arrival { source, destination, bytes: bytes.to_vec() });
+        }
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let mut state = lock(&self.network.shared.state);
+        for address in &self.addresses {
+            state.hosts.remove(address);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,112 @@
+//! Notifications: what the stack tells besides messages (RFC 9260 section 11.2).
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use strandline_proto::event::{CloseReason, Event, FailedMessage, PathChange};
+
+use crate::wait::WaitQueue;
+
+/// What happened to an association.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Notification {
+    /// The association is established.
+    Established {
+        /// True if the peer asked for it.
+        incoming: bool,
+        /// Outgoing streams agreed on.
+        outbound_streams: u16,
+        /// Incoming streams agreed on.
+        inbound_streams: u16,
+    },
+    /// The peer lost its state (it crashed or was restarted) and set up the association anew. Messages that were not
+    /// acknowledged are reported as failed; sequence numbers start again.
+    Restarted,
+    /// A path changed.
+    PathChanged {
+        /// The peer's address.
+        address: SocketAddr,
+        /// What happened to it.
+        change: PathChange,
+    },
+    /// A message was taken for sending and will not be delivered, or it is not known whether it was.
+    SendFailed(FailedMessage),
+    /// The peer shuts down: it takes no new messages from us. What it sent before can still be received.
+    PeerShutdown,
+    /// The peer reported an error that does not end the association.
+    PeerError {
+        /// The cause code of RFC 9260 section 3.3.10.
+        code: u16,
+    },
+    /// The association has ended.
+    Closed(CloseReason),
+    /// So many notifications were lost because nobody read them.
+    Missed(u64),
+}
+
+impl Notification {
+    /// The engine's event as a notification; `None` for those that only wake readers and writers.
+    pub(crate) fn of(event: Event) -> Option<Self> {
+        Some(match event {
+            Event::Established { incoming, outbound_streams, inbound_streams } => {
+                Self::Established { incoming, outbound_streams, inbound_streams }
+            }
+            Event::Restarted => Self::Restarted,
+            Event::PathChanged { address, change } => Self::PathChanged { address, change },
+            Event::SendFailed(message) => Self::SendFailed(message),
+            Event::PeerShutdown => Self::PeerShutdown,
+            Event::PeerError { code } => Self::PeerError { code },
+            Event::Closed(reason) => Self::Closed(reason),
+            _ => return None,
+        })
+    }
+}
+
+/// Notifications that wait to be read, bounded.
+#[derive(Debug)]
+pub(crate) struct NotificationQueue<T> {
+    items: VecDeque<T>,
+    missed: u64,
+    limit: usize,
+    pub(crate) waiters: WaitQueue,
+}
+
+impl<T> NotificationQueue<T> {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { items: VecDeque::new(), missed: 0, limit, waiters: WaitQueue::default() }
+    }
+
+    /// Adds one at the end, unless the queue is full.
+    pub(crate) fn push(&mut self, item: T) {
+        if self.items.len() < self.limit { self.items.push_back(item) } else { self.missed += 1 }
+    }
+
+    /// The next one, or how many were lost behind those that were read.
+    pub(crate) fn pop(&mut self) -> Option<Result<T, u64>> {
+        match self.items.pop_front() {
+            Some(item) => Some(Ok(item)),
+            None if self.missed > 0 => Some(Err(std::mem::take(&mut self.missed))),
+            None => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_queue_counts_what_it_loses() {
+        let mut queue = NotificationQueue::new(2);
+        for number in 0..5 {
+            queue.push(number);
+        }
+        assert_eq!(queue.pop(), Some(Ok(0)));
+        assert_eq!(queue.pop(), Some(Ok(1)));
+        assert_eq!(queue.pop(), Some(Err(3)));
+        assert_eq!(queue.pop(), None);
+        queue.push(9);
+        assert_eq!(queue.pop(), Some(Ok(9)));
+    }
+}

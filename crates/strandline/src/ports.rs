@@ -1,0 +1,49 @@
+//! SCTP ports on raw IP, where processes of a host share the protocol: each port is reserved among them, and packets
+//! to other ports are kept out by the kernel.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use strandline_io::{PortLock, RawCarrier};
+
+use crate::error::BindError;
+
+/// The ports that a stack on raw IP has reserved. A port stays reserved after its listener was closed, as long as the
+/// stack lives, for its associations go on.
+#[derive(Debug)]
+pub(crate) struct ReservedPorts {
+    /// Reserves for the carrier's address only, unless it has all.
+    address: Option<IpAddr>,
+    ephemeral: PortLock,
+    listening: HashMap<u16, PortLock>,
+}
+
+impl ReservedPorts {
+    /// With ports for outgoing associations.
+    pub(crate) fn new(address: IpAddr, ephemeral: PortLock) -> Self {
+        let address = (!address.is_unspecified()).then_some(address);
+        Self { address, ephemeral, listening: HashMap::new() }
+    }
+
+    /// Reserves a port and lets its packets in.
+    pub(crate) fn reserve(&mut self, carrier: &RawCarrier, port: u16) -> Result<(), BindError> {
+        if self.ephemeral.ports().contains(&port) || self.listening.contains_key(&port) {
+            return Ok(());
+        }
+        let lock = PortLock::port(port, self.address).map_err(|error| BindError::Lock(Arc::new(error)))?;
+        self.listening.insert(port, lock);
+        if let Err(source) = carrier.set_ports(&self.ranges()) {
+            self.listening.remove(&port);
+            return Err(BindError::Filter { port, source: Arc::new(source) });
+        }
+        Ok(())
+    }
+
+    /// All that packets may come to.
+    pub(crate) fn ranges(&self) -> Vec<RangeInclusive<u16>> {
+        let single = self.listening.keys().map(|port| *port..=*port);
+        std::iter::once(self.ephemeral.ports()).chain(single).collect()
+    }
+}

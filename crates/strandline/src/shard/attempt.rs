@@ -1,0 +1,82 @@
+//! The one kind of future that waits for a shard: it tries under the lock, and waits at a place if it can't be done
+//! yet. Dropping it leaves nothing behind.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use strandline_proto::time::Time;
+
+use super::core::Shard;
+use super::place::Place;
+use super::state::State;
+use crate::wait::Token;
+
+/// Tries until it succeeds. Nothing happens unless it succeeds, so it can be dropped at any time.
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub(crate) struct Attempt<'a, F> {
+    shard: &'a Shard,
+    place: Place,
+    token: Token,
+    run: F,
+}
+
+impl<'a, F> Attempt<'a, F> {
+    pub(crate) fn new<T>(shard: &'a Shard, place: Place, run: F) -> Self
+    where
+        F: FnMut(&mut State, Time) -> Poll<T> + Unpin,
+    {
+        Self { shard, place, token: None, run }
+    }
+}
+
+impl<T, F> Future for Attempt<'_, F>
+where
+    F: FnMut(&mut State, Time) -> Poll<T> + Unpin,
+{
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let this = self.get_mut();
+        poll(this.shard, this.place, &mut this.token, cx, &mut this.run)
+    }
+}
+
+impl<F> Drop for Attempt<'_, F> {
+    fn drop(&mut self) {
+        forget(self.shard, self.place, &mut self.token);
+    }
+}
+
+/// One try: for the futures above, and for types with poll functions of their own.
+pub(crate) fn poll<T>(
+    shard: &Shard,
+    place: Place,
+    token: &mut Token,
+    cx: &mut Context<'_>,
+    mut run: impl FnMut(&mut State, Time) -> Poll<T>,
+) -> Poll<T> {
+    // Takes its share only, so that a task that always succeeds lets others run.
+    let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
+    let result = shard.with(|state, now| match run(state, now) {
+        Poll::Ready(value) => {
+            state.stop_waiting(place, token.take(), false);
+            Poll::Ready(value)
+        }
+        Poll::Pending if state.wait(place, token, cx.waker()) => Poll::Pending,
+        // There is nothing to wait for any more: the answer is final now.
+        Poll::Pending => run(state, now),
+    });
+    if result.is_ready() {
+        budget.made_progress();
+    }
+    result
+}
+
+/// Stops waiting.
+pub(crate) fn forget(shard: &Shard, place: Place, token: &mut Token) {
+    if let Some(token) = token.take() {
+        shard.with(|state, _| state.stop_waiting(place, Some(token), true));
+    }
+}

@@ -1,0 +1,84 @@
+//! The shard itself: what the driver and all handles share.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use strandline_proto::time::Time;
+
+use super::outbox::{BURSTS_MAX, Sent};
+use super::state::State;
+use crate::carrier::Carrier;
+use crate::clock::Clock;
+use crate::observe::PacketObserver;
+
+/// Bytes given to the engine in a row before their sender sends them itself, so that a task that never pauses keeps
+/// the network busy. Below that the driver does it, as soon as the sender pauses: small messages then share packets.
+/// With the headers it is somewhat more than a full burst, and only one burst goes: a second one would be short.
+const INLINE_BYTES: usize = 64 << 10;
+
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) clock: Clock,
+    pub(crate) carrier: Carrier,
+    pub(crate) observer: Option<Arc<dyn PacketObserver>>,
+    state: Mutex<State>,
+}
+
+impl Shard {
+    pub(crate) fn new(
+        clock: Clock,
+        carrier: Carrier,
+        observer: Option<Arc<dyn PacketObserver>>,
+        state: State,
+    ) -> Self {
+        Self { clock, carrier, observer, state: Mutex::new(state) }
+    }
+
+    /// Runs something with the state locked, and then whatever follows from it: events are handed out, the driver is
+    /// told if there is something for it to do, and tasks are woken once the lock is let go.
+    pub(crate) fn with<T>(&self, run: impl FnOnce(&mut State, Time) -> T) -> T {
+        let mut state = self.lock();
+        let now = self.clock.now();
+        let result = run(&mut state, now);
+        state.dispatch(now);
+        if !state.gone {
+            if state.out.queued_bytes >= INLINE_BYTES && !state.out.is_blocked() {
+                let State { engine, out, .. } = &mut *state;
+                out.run(engine, &self.carrier, self.observer.as_deref(), now, 1);
+            }
+            let has_work = state.engine.has_transmit();
+            let earlier = state.engine.poll_timeout().is_some_and(|at| at < state.armed);
+            if has_work || earlier {
+                state.wake_driver();
+            }
+        }
+        let woken = std::mem::take(&mut state.to_wake);
+        drop(state);
+        wake(woken);
+        result
+    }
+
+    /// The state, for looking only or for the driver, which does the rest itself.
+    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        // A panic elsewhere must not take all associations with it: the engine's state is consistent between calls.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the engine the ICMP messages that came.
+    pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
+        self.carrier.take_errors(|error| state.engine.handle_icmp(now, error));
+    }
+
+    /// Sends what there is to send.
+    pub(crate) fn transmit(&self, state: &mut State, now: Time) -> Sent {
+        let State { engine, out, .. } = state;
+        out.run(engine, &self.carrier, self.observer.as_deref(), now, BURSTS_MAX)
+    }
+}
+
+/// Wakes tasks, without a lock.
+pub(crate) fn wake(woken: Vec<Waker>) {
+    for waker in woken {
+        waker.wake();
+    }
+}

@@ -1,0 +1,146 @@
+//! The engine's events go to whoever they concern.
+
+use bytes::Bytes;
+use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_proto::time::Time;
+
+use super::socket::Socket;
+use super::state::State;
+use super::table::Owner;
+use crate::notification::Notification;
+
+impl State {
+    /// Hands out everything that the engine has to tell.
+    pub(crate) fn dispatch(&mut self, now: Time) {
+        while let Some((id, event)) = self.engine.poll_event() {
+            match self.table.get(id).and_then(|entry| entry.owner()) {
+                Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
+                Some(Owner::Held) => self.tell_holder(now, id, event),
+                Some(Owner::Orphan) => self.tell_nobody(now, id, &event),
+                None => self.tell_newcomer(now, id, event),
+            }
+        }
+    }
+
+    /// An association that the peer set up: it belongs to whatever is bound to its port.
+    fn tell_newcomer(&mut self, now: Time, id: AssociationId, event: Event) {
+        let Event::Established { .. } = event else { return };
+        let Some(port) = self.engine.status(id).map(|status| status.local_port) else { return };
+        match self.sockets.on_port(port) {
+            Some((index, Socket::Many(_))) => {
+                self.table.insert(id, Owner::Endpoint(index));
+                self.tell_endpoint(index, id, event);
+            }
+            Some((_, Socket::Listener(listener))) if listener.queue.len() < listener.backlog => {
+                listener.queue.push_back(id);
+                listener.waiters.wake_one(&mut self.to_wake);
+                self.table.insert(id, Owner::Held);
+                self.tell_holder(now, id, event);
+            }
+            other => {
+                if let Some((_, Socket::Listener(listener))) = other {
+                    listener.refused += 1;
+                }
+                // Gone in the meantime, or more than can be accepted: the peer learns it at once.
+                let _ = self.engine.abort(now, id, Bytes::from_static(b"nobody accepts the association"));
+                self.engine.release(id);
+            }
+        }
+    }
+
+    fn tell_endpoint(&mut self, socket: u32, id: AssociationId, event: Event) {
+        match event {
+            Event::Readable => self.endpoint_readable(socket, id),
+            Event::Writable => {
+                if let Some(cell) = self.table.cell_mut(id) {
+                    cell.write.wake_all(&mut self.to_wake);
+                }
+                self.drop_idle_cell(id);
+            }
+            Event::Closed(reason) => {
+                let Some(entry) = self.table.get_mut(id) else { return };
+                if entry.queued {
+                    // What arrived before is read first.
+                    entry.cell_mut().outcome = Some(Box::new(reason));
+                    entry.cell_mut().wake_all(&mut self.to_wake);
+                } else {
+                    if let Some(cell) = &mut entry.cell {
+                        cell.wake_all(&mut self.to_wake);
+                    }
+                    self.endpoint_closed(socket, id, reason);
+                }
+            }
+            other => self.endpoint_notification(socket, id, other),
+        }
+    }
+
+    fn endpoint_readable(&mut self, socket: u32, id: AssociationId) {
+        let (Some(entry), Some(many)) = (self.table.get_mut(id), self.sockets.many(socket)) else { return };
+        if !std::mem::replace(&mut entry.queued, true) {
+            many.ready.push_back(id);
+            many.read.wake_one(&mut self.to_wake);
+        }
+    }
+
+    fn endpoint_notification(&mut self, socket: u32, id: AssociationId, event: Event) {
+        let Some(many) = self.sockets.many(socket) else { return };
+        if let (Some(queue), Some(notification)) = (&mut many.notifications, Notification::of(event)) {
+            queue.push((id, notification));
+            queue.waiters.wake_all(&mut self.to_wake);
+        }
+    }
+
+    /// An association of an endpoint has ended and all was read.
+    pub(crate) fn endpoint_closed(&mut self, socket: u32, id: AssociationId, reason: CloseReason) {
+        self.endpoint_notification(socket, id, Event::Closed(reason));
+        self.give_back(id);
+    }
+
+    fn tell_holder(&mut self, now: Time, id: AssociationId, event: Event) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        let cell = entry.cell.get_or_insert_default();
+        let to_wake = &mut self.to_wake;
+        match &event {
+            Event::Readable => {
+                if cell.routes.is_some() {
+                    return self.route(now, id);
+                }
+                cell.read.wake_all(to_wake);
+            }
+            Event::Writable => cell.write.wake_all(to_wake),
+            Event::Established { .. } => {
+                cell.established = true;
+                cell.change.wake_all(to_wake);
+            }
+            Event::PeerShutdown => {
+                cell.peer_done = true;
+                cell.wake_readers(to_wake);
+            }
+            Event::Closed(reason) => {
+                cell.outcome = Some(Box::new(reason.clone()));
+                cell.wake_all(to_wake);
+            }
+            _ => {}
+        }
+        cell.notify(Notification::of(event), to_wake);
+    }
+
+    fn tell_nobody(&mut self, now: Time, id: AssociationId, event: &Event) {
+        match event {
+            Event::Readable => self.drain_unread(now, id),
+            Event::Closed(_) => self.give_back(id),
+            _ => {}
+        }
+    }
+
+    /// Takes what arrived from the engine to the readers of the streams, as far as there is room.
+    pub(crate) fn route(&mut self, now: Time, id: AssociationId) {
+        let Some(cell) = self.table.cell_mut(id) else { return };
+        let Some(routes) = &mut cell.routes else { return };
+        while !routes.is_full()
+            && let Some(message) = self.engine.recv(now, id)
+        {
+            routes.push(message, &mut cell.read, &mut self.to_wake);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The task that drives a shard: it takes what arrives to the engine, lets time pass, and sends.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use strandline_proto::event::Datagram;
+use strandline_proto::time::Time;
+use tokio::task::AbortHandle;
+use tokio::time::Sleep;
+
+use super::core::{Shard, wake};
+use super::outbox::Sent;
+use super::state::State;
+use crate::carrier::Batch;
+use crate::observe::{Direction, ObservedPacket, PacketObserver};
+
+/// Rounds before other tasks of the runtime get a turn.
+const ROUNDS_MAX: usize = 16;
+
+/// What follows a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Round {
+    /// There is more to do.
+    Again,
+    /// Nothing to do until somebody wakes the driver.
+    Wait,
+    /// Nothing to do ever again.
+    End,
+}
+
+/// The future that a shard's task runs. It ends once nobody holds the stack and the last association has ended.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    shard: Arc<Shard>,
+    batch: Batch,
+    /// The task beside this one.
+    errors: AbortHandle,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Driver {
+    /// To be called from within the runtime.
+    pub(crate) fn new(shard: Arc<Shard>) -> Self {
+        let sleep = Box::pin(tokio::time::sleep_until(shard.clock.instant(Time::MAX)));
+        let batch = shard.carrier.batch();
+        let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
+        Self { shard, batch, errors, sleep }
+    }
+
+    fn round(&mut self, cx: &mut Context<'_>) -> Round {
+        let received = match self.shard.carrier.poll_recv(cx, &mut self.batch) {
+            Poll::Ready(Ok(())) => true,
+            Poll::Ready(Err(error)) => {
+                tracing::error!(%error, "the carrier failed: the stack ends");
+                return Round::End;
+            }
+            Poll::Pending => false,
+        };
+        let shard = Arc::clone(&self.shard);
+        let mut state = shard.lock();
+        let now = shard.clock.now();
+        if received {
+            self.feed(&mut state, now);
+        }
+        let more = Self::work(&shard, &mut state, now) || received;
+        if !more {
+            state.driver = Some(cx.waker().clone());
+        }
+        let next = state.engine.poll_timeout().unwrap_or(Time::MAX);
+        let rearm = next < state.armed || state.armed <= now;
+        if rearm {
+            state.armed = next;
+        }
+        let unblocked = state.out.is_blocked() && state.out.poll_unblock(cx, &shard.carrier).is_ready();
+        let finished = state.is_finished();
+        let woken = std::mem::take(&mut state.to_wake);
+        drop(state);
+        wake(woken);
+        if finished {
+            return Round::End;
+        }
+        if rearm {
+            self.sleep.as_mut().reset(shard.clock.instant(next));
+        }
+        // The timer needs to know whom to wake, but only once for each time it is set.
+        let due = rearm && next != Time::MAX && self.sleep.as_mut().poll(cx).is_ready();
+        if more || due || unblocked { Round::Again } else { Round::Wait }
+    }
+
+    /// Time passes, events are handed out, packets are sent. True if there is more to do at once.
+    fn work(shard: &Shard, state: &mut State, now: Time) -> bool {
+        if state.engine.poll_timeout().is_some_and(|at| at <= now) {
+            state.engine.handle_timeout(now);
+        }
+        state.dispatch(now);
+        let sweeping = state.sweep(now);
+        if shard.carrier.errors_pending() {
+            shard.take_errors(state, now);
+        }
+        let sent = shard.transmit(state, now);
+        // The last packet of an association ends it.
+        state.dispatch(now);
+        sweeping || sent == Sent::Some
+    }
+
+    /// Gives what arrived to the engine.
+    fn feed(&self, state: &mut State, now: Time) {
+        let engine = &mut state.engine;
+        match self.shard.observer.as_deref() {
+            None => self.batch.for_each(|datagram| engine.handle_datagram(now, datagram)),
+            Some(observer) => self.batch.for_each(|datagram| {
+                observe(observer, &datagram);
+                engine.handle_datagram(now, datagram);
+            }),
+        }
+    }
+}
+
+impl Future for Driver {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        for _ in 0..ROUNDS_MAX {
+            match self.round(cx) {
+                Round::Again => {}
+                Round::Wait => return Poll::Pending,
+                Round::End => return Poll::Ready(()),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.errors.abort();
+        let mut state = self.shard.lock();
+        state.set_gone();
+        let woken = std::mem::take(&mut state.to_wake);
+        drop(state);
+        wake(woken);
+    }
+}
+
+/// Tells the engine about ICMP messages as they come. Runs beside the driver, until that ends.
+async fn watch_errors(shard: Arc<Shard>) {
+    while shard.carrier.errors().await.is_ok() {
+        shard.with(|state, now| shard.take_errors(state, now));
+    }
+}
+
+fn observe(observer: &dyn PacketObserver, datagram: &Datagram<'_>) {
+    observer.packet(&ObservedPacket {
+        at: tokio::time::Instant::now(),
+        direction: Direction::Received,
+        peer: datagram.source,
+        local: datagram.destination,
+        bytes: datagram.bytes,
+    });
+}

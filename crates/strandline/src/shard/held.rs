@@ -1,0 +1,184 @@
+//! What a holder of a one-to-one association asks for.
+
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use strandline_proto::config::AssociationConfig;
+use strandline_proto::endpoint::Connect;
+use strandline_proto::error::{ConnectError as Refusal, SendError as EngineSendError};
+use strandline_proto::event::{AssociationId, CloseReason, Message, SendInfo};
+use strandline_proto::number::StreamId;
+use strandline_proto::time::Time;
+
+use super::routes::Routes;
+use super::state::State;
+use super::table::Owner;
+use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
+use crate::notification::{Notification, NotificationQueue};
+
+/// Bytes that wait for the readers of streams, at least, before nothing more is taken from the engine.
+const ROUTED_BYTES_MIN: usize = 64 << 10;
+
+/// Notifications that wait for one association's holder.
+const NOTIFICATIONS_MAX: usize = 1024;
+
+impl State {
+    /// Starts an association for a holder, or for a one-to-many endpoint.
+    pub(crate) fn connect(&mut self, now: Time, owner: Owner, to: Connect) -> Result<AssociationId, Refusal> {
+        let id = self.engine.connect(now, to)?;
+        self.table.insert(id, owner);
+        if owner == Owner::Held
+            && let Some(entry) = self.table.get_mut(id)
+        {
+            entry.cell_mut();
+        }
+        Ok(id)
+    }
+
+    /// Whether the association is established yet.
+    pub(crate) fn poll_established(&mut self, id: AssociationId) -> Poll<Result<(), ConnectError>> {
+        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Err(Ended::StackClosed.into())) };
+        match &cell.outcome {
+            Some(reason) if !cell.established => Poll::Ready(Err(Ended::of(reason).into())),
+            _ if cell.established => Poll::Ready(Ok(())),
+            _ if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),
+            _ => Poll::Pending,
+        }
+    }
+
+    /// Gives a message to the engine, which takes it out of `data`, or says that there is no room.
+    pub(crate) fn poll_send(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &mut Bytes,
+    ) -> Poll<Result<(), SendError>> {
+        if self.gone {
+            return Poll::Ready(Err(Ended::StackClosed.into()));
+        }
+        let len = data.len();
+        match self.engine.send_from(now, id, info, data) {
+            Ok(()) => {
+                self.out.queued_bytes += len;
+                Poll::Ready(Ok(()))
+            }
+            Err(EngineSendError::Closed) => Poll::Ready(Err(self.why_not_writable(id))),
+            Err(error) => match SendError::of(error) {
+                Some(error) => Poll::Ready(Err(error)),
+                None => Poll::Pending,
+            },
+        }
+    }
+
+    fn why_not_writable(&mut self, id: AssociationId) -> SendError {
+        match self.table.cell_mut(id).and_then(|cell| cell.outcome.as_deref()) {
+            Some(reason) => Ended::of(reason).into(),
+            None => SendError::ShuttingDown,
+        }
+    }
+
+    /// The next message of an association, or of one of its streams; `None` once nothing more will come.
+    pub(crate) fn poll_recv(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        stream: Option<StreamId>,
+    ) -> Poll<Result<Option<Message>, RecvError>> {
+        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
+        let message = match &mut cell.routes {
+            None => self.engine.recv(now, id),
+            Some(routes) => {
+                let was_full = routes.is_full();
+                let message = routes.pop(stream);
+                if message.is_some() && was_full {
+                    self.route(now, id);
+                }
+                message
+            }
+        };
+        if message.is_some() {
+            return Poll::Ready(Ok(message));
+        }
+        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(Ok(None)) };
+        // Streams that nobody reads may keep messages of this one in the engine.
+        let stalled = cell.routes.as_ref().is_some_and(|routes| routes.is_full());
+        match &cell.outcome {
+            _ if stalled && !self.gone => Poll::Pending,
+            Some(reason) if **reason == CloseReason::Shutdown => Poll::Ready(Ok(None)),
+            Some(reason) => Poll::Ready(Err(Ended::of(reason).into())),
+            None if cell.peer_done => Poll::Ready(Ok(None)),
+            None if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Whether the association has ended, and how.
+    pub(crate) fn poll_closed(&mut self, id: AssociationId) -> Poll<Ended> {
+        match self.table.cell_mut(id).and_then(|cell| cell.outcome.as_deref()) {
+            Some(reason) => Poll::Ready(Ended::of(reason)),
+            None if self.gone => Poll::Ready(Ended::StackClosed),
+            None => Poll::Pending,
+        }
+    }
+
+    /// From now on notifications are kept for the holder.
+    pub(crate) fn subscribe(&mut self, id: AssociationId) {
+        if let Some(cell) = self.table.cell_mut(id) {
+            cell.notifications.get_or_insert_with(|| Box::new(NotificationQueue::new(NOTIFICATIONS_MAX)));
+        }
+    }
+
+    pub(crate) fn poll_notification(&mut self, id: AssociationId) -> Poll<Option<Notification>> {
+        let Some(cell) = self.table.cell_mut(id) else { return Poll::Ready(None) };
+        let next = cell.notifications.as_mut().and_then(|queue| queue.pop());
+        match next {
+            Some(Ok(notification)) => Poll::Ready(Some(notification)),
+            Some(Err(missed)) => Poll::Ready(Some(Notification::Missed(missed))),
+            None if cell.outcome.is_some() || self.gone => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// A reader for one stream.
+    pub(crate) fn claim(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        stream: StreamId,
+    ) -> Result<(), OpenStreamError> {
+        let status = self.engine.status(id).ok_or(OpenStreamError::Ended)?;
+        if stream.0 >= status.inbound_streams {
+            return Err(OpenStreamError::NoSuchStream { stream: stream.0, streams: status.inbound_streams });
+        }
+        // As much again as the receive buffer, so that one slow stream doesn't close the window at once.
+        let limit = (status.a_rwnd.saturating_add(status.receive_buffered) as usize).max(ROUTED_BYTES_MIN);
+        let cell = self.table.cell_mut(id).ok_or(OpenStreamError::Ended)?;
+        let routes = cell.routes.get_or_insert_with(|| Box::new(Routes::new(limit)));
+        if !routes.claim(stream) {
+            return Err(OpenStreamError::InUse(stream.0));
+        }
+        self.route(now, id);
+        Ok(())
+    }
+
+    /// The reader of a stream is gone.
+    pub(crate) fn unclaim(&mut self, id: AssociationId, stream: StreamId) {
+        if let Some(cell) = self.table.cell_mut(id)
+            && let Some(routes) = &mut cell.routes
+        {
+            routes.unclaim(stream, &mut cell.read, &mut self.to_wake);
+        }
+    }
+
+    /// The parameters of a request to connect.
+    pub(crate) fn request(
+        peer_port: u16,
+        local_port: u16,
+        remotes: Vec<std::net::SocketAddr>,
+        config: Option<Arc<AssociationConfig>>,
+    ) -> Connect {
+        Connect { local_port, peer_port, remotes, config }
+    }
+}

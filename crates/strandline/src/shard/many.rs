@@ -1,0 +1,168 @@
+//! What a one-to-many endpoint asks for.
+
+use std::task::Poll;
+
+use strandline_proto::event::{AssociationId, Message};
+use strandline_proto::time::Time;
+
+use super::socket::{ListenerState, ManyState, Socket};
+use super::state::State;
+use super::table::Owner;
+use crate::carrier::Carrier;
+use crate::error::{AcceptError, BindError, Ended, RecvError, UnknownAssociation};
+use crate::notification::{Notification, NotificationQueue};
+use crate::wait::WaitQueue;
+
+/// Messages of one association in a row while others wait.
+const TURN_MAX: u32 = 16;
+
+/// Notifications that wait for one endpoint.
+const NOTIFICATIONS_MAX: usize = 1 << 16;
+
+impl State {
+    /// Binds a listener (with its backlog) or a one-to-many endpoint to a port; 0 picks one.
+    pub(crate) fn bind(
+        &mut self,
+        carrier: &Carrier,
+        port: u16,
+        backlog: Option<usize>,
+    ) -> Result<(u32, u16), BindError> {
+        if self.gone {
+            return Err(BindError::StackClosed);
+        }
+        let port = self.engine.listen(port)?;
+        if let (Some(reserved), Some(carrier)) = (&mut self.reserved, carrier.raw())
+            && let Err(error) = reserved.reserve(carrier, port)
+        {
+            self.engine.close_listener(port);
+            return Err(error);
+        }
+        let socket = match backlog {
+            Some(backlog) => Socket::Listener(ListenerState {
+                backlog,
+                queue: std::collections::VecDeque::new(),
+                waiters: WaitQueue::default(),
+                refused: 0,
+            }),
+            None => Socket::Many(ManyState::default()),
+        };
+        Ok((self.sockets.insert(port, socket), port))
+    }
+
+    pub(crate) fn poll_accept(&mut self, socket: u32) -> Poll<Result<AssociationId, AcceptError>> {
+        let next = self.sockets.listener(socket).and_then(|listener| {
+            let next = listener.queue.pop_front()?;
+            if !listener.queue.is_empty() {
+                listener.waiters.wake_one(&mut self.to_wake);
+            }
+            Some(next)
+        });
+        match next {
+            Some(id) => Poll::Ready(Ok(id)),
+            None if self.gone => Poll::Ready(Err(AcceptError::StackClosed)),
+            None => Poll::Pending,
+        }
+    }
+
+    /// A listener was dropped: what it had not accepted is aborted.
+    pub(crate) fn close_listener(&mut self, now: Time, socket: u32) {
+        let Some((port, Socket::Listener(listener))) = self.sockets.remove(socket) else { return };
+        self.engine.close_listener(port);
+        for id in listener.queue {
+            let reason = bytes::Bytes::from_static(b"the listener was closed");
+            let _ = self.engine.abort(now, id, reason);
+            self.orphan(now, id);
+        }
+    }
+
+    /// The next message of any association.
+    pub(crate) fn poll_recv_many(
+        &mut self,
+        now: Time,
+        socket: u32,
+    ) -> Poll<Result<(AssociationId, Message), RecvError>> {
+        while let Some(many) = self.sockets.many(socket)
+            && let Some(id) = many.ready.front().copied()
+        {
+            let entry = self.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
+            let Some(entry) = entry else {
+                // Peeled off in the meantime.
+                many.ready.pop_front();
+                continue;
+            };
+            if let Some(message) = self.engine.recv(now, id) {
+                many.turn += 1;
+                if many.turn >= TURN_MAX {
+                    many.turn = 0;
+                    many.ready.rotate_left(1);
+                }
+                many.read.wake_one(&mut self.to_wake);
+                return Poll::Ready(Ok((id, message)));
+            }
+            many.ready.pop_front();
+            many.turn = 0;
+            entry.queued = false;
+            let outcome = entry.cell.as_mut().and_then(|cell| cell.outcome.take());
+            if let Some(reason) = outcome {
+                self.endpoint_closed(socket, id, *reason);
+            }
+        }
+        if self.gone { Poll::Ready(Err(Ended::StackClosed.into())) } else { Poll::Pending }
+    }
+
+    pub(crate) fn subscribe_many(&mut self, socket: u32) {
+        if let Some(many) = self.sockets.many(socket) {
+            many.notifications.get_or_insert_with(|| NotificationQueue::new(NOTIFICATIONS_MAX));
+        }
+    }
+
+    pub(crate) fn poll_notification_many(
+        &mut self,
+        socket: u32,
+    ) -> Poll<Option<Result<(AssociationId, Notification), u64>>> {
+        let many = self.sockets.many(socket);
+        match many.and_then(|many| many.notifications.as_mut()?.pop()) {
+            Some(item) => Poll::Ready(Some(item)),
+            None if self.gone => Poll::Ready(None),
+            None => Poll::Pending,
+        }
+    }
+
+    /// Takes an association out of an endpoint, for a holder of its own.
+    pub(crate) fn peel_off(&mut self, socket: u32, id: AssociationId) -> Result<(), UnknownAssociation> {
+        let entry = self.table.get_mut(id).ok_or(UnknownAssociation)?;
+        if entry.owner() != Some(Owner::Endpoint(socket)) {
+            return Err(UnknownAssociation);
+        }
+        entry.queued = false;
+        entry.cell_mut().established = true;
+        self.table.set_owner(id, Owner::Held);
+        Ok(())
+    }
+
+    /// Gives an association that a holder set up to a one-to-many endpoint.
+    pub(crate) fn adopt(&mut self, socket: u32, id: AssociationId) {
+        self.table.set_owner(id, Owner::Endpoint(socket));
+        let outcome = self.table.cell_mut(id).and_then(|cell| cell.outcome.take());
+        // It may have been told that it can be read while it was held.
+        if let (Some(entry), Some(many)) = (self.table.get_mut(id), self.sockets.many(socket)) {
+            entry.queued = true;
+            many.ready.push_back(id);
+            many.read.wake_one(&mut self.to_wake);
+            if let Some(reason) = outcome {
+                entry.cell_mut().outcome = Some(reason);
+            }
+        }
+        self.drop_idle_cell(id);
+    }
+
+    /// Associations of an endpoint, from a slot on: at most `limit` of them, and where to go on.
+    pub(crate) fn list(&self, socket: u32, from: u32, limit: u32) -> (Vec<AssociationId>, Option<u32>) {
+        let end = from.saturating_add(limit).min(self.table.slots());
+        let mine = |slot| match self.table.in_slot(slot) {
+            Some((id, Owner::Endpoint(owner))) if owner == socket => Some(id),
+            _ => None,
+        };
+        ((from..end).filter_map(mine).collect(), (end < self.table.slots()).then_some(end))
+    }
+}

@@ -1,0 +1,15 @@
+//! A shard: one carrier, one engine, one lock, and the task that drives them. Shards share nothing.
+
+pub(crate) mod attempt;
+pub(crate) mod cell;
+pub(crate) mod core;
+mod dispatch;
+pub(crate) mod driver;
+pub(crate) mod held;
+pub(crate) mod many;
+pub(crate) mod outbox;
+pub(crate) mod place;
+pub(crate) mod routes;
+pub(crate) mod socket;
+pub(crate) mod state;
+pub(crate) mod table;

@@ -1,0 +1,148 @@
+//! Streams with readers of their own: which message goes to whom.
+
+use std::collections::{HashMap, VecDeque};
+use std::task::Waker;
+
+use strandline_proto::event::Message;
+use strandline_proto::number::StreamId;
+
+use crate::wait::WaitQueue;
+
+/// Messages taken from the engine and not read yet are bounded together, in bytes, counting this much for each
+/// message besides its payload.
+const MESSAGE_OVERHEAD: usize = 64;
+
+#[derive(Debug, Default)]
+struct Route {
+    queue: VecDeque<Message>,
+    waiters: WaitQueue,
+}
+
+/// Where the messages of an association go. While too many wait here, none is taken from the engine, and the receive
+/// window closes: a stream that nobody reads holds up the others only then.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    streams: HashMap<StreamId, Route>,
+    rest: VecDeque<Message>,
+    held_bytes: usize,
+    limit_bytes: usize,
+}
+
+impl Routes {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        Self { streams: HashMap::new(), rest: VecDeque::new(), held_bytes: 0, limit_bytes }
+    }
+
+    /// A reader for a stream. False if it has one.
+    pub(crate) fn claim(&mut self, stream: StreamId) -> bool {
+        if self.streams.contains_key(&stream) {
+            return false;
+        }
+        // Messages that arrived before the reader came.
+        let (mine, rest) = std::mem::take(&mut self.rest).into_iter().partition(|m| m.stream == stream);
+        self.rest = rest;
+        self.streams.insert(stream, Route { queue: mine, waiters: WaitQueue::default() });
+        true
+    }
+
+    /// The stream's reader is gone: what it has not read goes back to whoever reads the association.
+    pub(crate) fn unclaim(&mut self, stream: StreamId, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
+        if let Some(route) = self.streams.remove(&stream)
+            && !route.queue.is_empty()
+        {
+            self.rest.extend(route.queue);
+            read.wake_all(to_wake);
+        }
+    }
+
+    /// True while no more may be taken from the engine.
+    pub(crate) fn is_full(&self) -> bool {
+        self.held_bytes >= self.limit_bytes
+    }
+
+    /// Puts a message where it belongs and wakes its reader.
+    pub(crate) fn push(&mut self, message: Message, read: &mut WaitQueue, to_wake: &mut Vec<Waker>) {
+        self.held_bytes += message.data.len() + MESSAGE_OVERHEAD;
+        match self.streams.get_mut(&message.stream) {
+            Some(route) => {
+                route.queue.push_back(message);
+                route.waiters.wake_all(to_wake);
+            }
+            None => {
+                self.rest.push_back(message);
+                read.wake_all(to_wake);
+            }
+        }
+    }
+
+    /// The next message of a stream, or of those without a reader of their own.
+    pub(crate) fn pop(&mut self, stream: Option<StreamId>) -> Option<Message> {
+        let queue = match stream {
+            Some(stream) => &mut self.streams.get_mut(&stream)?.queue,
+            None => &mut self.rest,
+        };
+        let message = queue.pop_front()?;
+        self.held_bytes -= message.data.len() + MESSAGE_OVERHEAD;
+        Some(message)
+    }
+
+    pub(crate) fn waiters(&mut self, stream: StreamId) -> Option<&mut WaitQueue> {
+        self.streams.get_mut(&stream).map(|route| &mut route.waiters)
+    }
+
+    pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
+        for route in self.streams.values_mut() {
+            route.waiters.wake_all(to_wake);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use strandline_proto::number::{Ppid, Ssn, Tsn};
+
+    fn message(stream: u16, size: usize) -> Message {
+        Message {
+            stream: StreamId(stream),
+            ssn: Ssn(0),
+            tsn: Tsn(0),
+            ppid: Ppid(0),
+            unordered: false,
+            begins: true,
+            ends: true,
+            data: Bytes::from(vec![0; size]),
+        }
+    }
+
+    #[test]
+    fn each_reader_gets_its_stream_and_the_total_is_bounded() {
+        let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+        let mut routes = Routes::new(1000);
+        assert!(routes.claim(StreamId(1)));
+        assert!(!routes.claim(StreamId(1)));
+        routes.push(message(1, 400), &mut read, &mut woken);
+        routes.push(message(2, 500), &mut read, &mut woken);
+        assert!(routes.is_full());
+        assert_eq!(routes.pop(None).map(|m| m.stream), Some(StreamId(2)));
+        assert!(!routes.is_full());
+        assert!(routes.pop(None).is_none());
+        assert_eq!(routes.pop(Some(StreamId(1))).map(|m| m.data.len()), Some(400));
+        assert_eq!(routes.held_bytes, 0);
+    }
+
+    #[test]
+    fn a_late_reader_finds_what_arrived_before_and_gives_back_what_it_leaves() {
+        let (mut read, mut woken) = (WaitQueue::default(), Vec::new());
+        let mut routes = Routes::new(10_000);
+        routes.push(message(3, 1), &mut read, &mut woken);
+        routes.push(message(4, 2), &mut read, &mut woken);
+        routes.push(message(3, 3), &mut read, &mut woken);
+        assert!(routes.claim(StreamId(3)));
+        assert_eq!(routes.pop(Some(StreamId(3))).map(|m| m.data.len()), Some(1));
+        routes.unclaim(StreamId(3), &mut read, &mut woken);
+        let rest: Vec<usize> = std::iter::from_fn(|| routes.pop(None)).map(|m| m.data.len()).collect();
+        assert_eq!(rest, [2, 3]);
+    }
+}

@@ -1,0 +1,101 @@
+//! What is bound to SCTP ports: listeners and one-to-many endpoints.
+
+use std::collections::{HashMap, VecDeque};
+
+use strandline_proto::event::AssociationId;
+
+use crate::notification::{Notification, NotificationQueue};
+use crate::wait::WaitQueue;
+
+/// A one-to-one listener.
+#[derive(Debug)]
+pub(crate) struct ListenerState {
+    pub(crate) backlog: usize,
+    /// Established and not accepted yet.
+    pub(crate) queue: VecDeque<AssociationId>,
+    pub(crate) waiters: WaitQueue,
+    /// Associations refused because the backlog was full.
+    pub(crate) refused: u64,
+}
+
+/// A one-to-many endpoint.
+#[derive(Debug, Default)]
+pub(crate) struct ManyState {
+    /// Associations that can be read.
+    pub(crate) ready: VecDeque<AssociationId>,
+    /// Messages read from the first of them in a row.
+    pub(crate) turn: u32,
+    pub(crate) read: WaitQueue,
+    /// Notifications, if the application asked for them.
+    pub(crate) notifications: Option<NotificationQueue<(AssociationId, Notification)>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Listener(ListenerState),
+    Many(ManyState),
+    /// A one-to-many endpoint that was dropped; its associations are being shut down.
+    Closing,
+}
+
+/// The sockets of a shard by index, and by SCTP port.
+#[derive(Debug, Default)]
+pub(crate) struct Sockets {
+    by_index: Vec<Option<(u16, Socket)>>,
+    free: Vec<u32>,
+    by_port: HashMap<u16, u32>,
+}
+
+impl Sockets {
+    pub(crate) fn insert(&mut self, port: u16, socket: Socket) -> u32 {
+        let index = self.free.pop().unwrap_or(self.by_index.len() as u32);
+        match self.by_index.get_mut(index as usize) {
+            Some(place) => *place = Some((port, socket)),
+            None => self.by_index.push(Some((port, socket))),
+        }
+        self.by_port.insert(port, index);
+        index
+    }
+
+    /// The one-to-many endpoint takes part in nothing any more; its index stays taken until `remove`.
+    pub(crate) fn close_many(&mut self, index: u32) -> Option<u16> {
+        let (port, socket) = self.by_index.get_mut(index as usize)?.as_mut()?;
+        *socket = Socket::Closing;
+        self.by_port.remove(port);
+        Some(*port)
+    }
+
+    pub(crate) fn remove(&mut self, index: u32) -> Option<(u16, Socket)> {
+        let (port, socket) = self.by_index.get_mut(index as usize)?.take()?;
+        if self.by_port.get(&port) == Some(&index) {
+            self.by_port.remove(&port);
+        }
+        self.free.push(index);
+        Some((port, socket))
+    }
+
+    /// The socket bound to a port.
+    pub(crate) fn on_port(&mut self, port: u16) -> Option<(u32, &mut Socket)> {
+        let index = *self.by_port.get(&port)?;
+        let (_, socket) = self.by_index.get_mut(index as usize)?.as_mut()?;
+        Some((index, socket))
+    }
+
+    pub(crate) fn listener(&mut self, index: u32) -> Option<&mut ListenerState> {
+        match self.by_index.get_mut(index as usize)? {
+            Some((_, Socket::Listener(listener))) => Some(listener),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn many(&mut self, index: u32) -> Option<&mut ManyState> {
+        match self.by_index.get_mut(index as usize)? {
+            Some((_, Socket::Many(many))) => Some(many),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn all(&mut self) -> impl Iterator<Item = &mut Socket> {
+        self.by_index.iter_mut().flatten().map(|(_, socket)| socket)
+    }
+}

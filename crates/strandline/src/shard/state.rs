@@ -1,0 +1,227 @@
+//! What a shard's lock protects.
+
+use std::task::Waker;
+
+use strandline_proto::event::AssociationId;
+use strandline_proto::time::Time;
+
+use super::outbox::Outbox;
+use super::place::Place;
+use super::socket::Sockets;
+use super::table::{Owner, Table};
+use crate::engine::Engine;
+use crate::ports::ReservedPorts;
+use crate::wait::{Token, WaitQueue};
+
+/// Associations of a dropped endpoint that are shut down in one turn of the driver.
+const SWEEP_STEP: u32 = 1024;
+
+/// A dropped one-to-many endpoint whose associations are being shut down, a few at a time.
+#[derive(Debug, Clone, Copy)]
+struct Sweep {
+    socket: u32,
+    next_slot: u32,
+}
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) engine: Engine,
+    pub(crate) table: Table,
+    pub(crate) sockets: Sockets,
+    pub(crate) out: Outbox,
+    /// Wakes the driver; none while it runs or has been woken already.
+    pub(crate) driver: Option<Waker>,
+    /// When the driver's timer goes off.
+    pub(crate) armed: Time,
+    /// To be woken when the lock is let go.
+    pub(crate) to_wake: Vec<Waker>,
+    /// Nobody holds the stack any more: the driver ends with the last association.
+    pub(crate) orphaned: bool,
+    /// The driver is gone: nothing will ever happen again.
+    pub(crate) gone: bool,
+    /// Who waits for the last association to end.
+    pub(crate) idle: WaitQueue,
+    /// On raw IP: the ports that are ours.
+    pub(crate) reserved: Option<ReservedPorts>,
+    sweeps: Vec<Sweep>,
+}
+
+impl State {
+    pub(crate) fn new(engine: Engine, reserved: Option<ReservedPorts>) -> Self {
+        Self {
+            engine,
+            reserved,
+            table: Table::default(),
+            sockets: Sockets::default(),
+            out: Outbox::default(),
+            driver: None,
+            armed: Time::MAX,
+            to_wake: Vec::new(),
+            orphaned: false,
+            gone: false,
+            idle: WaitQueue::default(),
+            sweeps: Vec::new(),
+        }
+    }
+
+    pub(crate) fn wake_driver(&mut self) {
+        self.to_wake.extend(self.driver.take());
+    }
+
+    /// The queue of those who wait at a place, if there is such a place.
+    fn queue(&mut self, place: Place) -> Option<&mut WaitQueue> {
+        match place {
+            Place::Read(id) => Some(&mut self.table.get_mut(id)?.cell_mut().read),
+            Place::ReadStream(id, stream) => self.table.cell_mut(id)?.routes.as_mut()?.waiters(stream),
+            Place::Write(id) => Some(&mut self.table.get_mut(id)?.cell_mut().write),
+            Place::Change(id) => Some(&mut self.table.get_mut(id)?.cell_mut().change),
+            Place::Notification(id) => Some(&mut self.table.cell_mut(id)?.notifications.as_mut()?.waiters),
+            Place::Accept(socket) => Some(&mut self.sockets.listener(socket)?.waiters),
+            Place::ReadMany(socket) => Some(&mut self.sockets.many(socket)?.read),
+            Place::NotificationMany(socket) => {
+                Some(&mut self.sockets.many(socket)?.notifications.as_mut()?.waiters)
+            }
+            Place::Idle => Some(&mut self.idle),
+        }
+    }
+
+    /// Enters a waiting task. False if there is nothing to wait for any more.
+    pub(crate) fn wait(&mut self, place: Place, token: &mut Token, waker: &Waker) -> bool {
+        if self.gone {
+            return false;
+        }
+        self.queue(place).map(|queue| queue.register(token, waker)).is_some()
+    }
+
+    /// A future that waited is done, or was dropped (`passes_on`): then its turn goes to the next.
+    pub(crate) fn stop_waiting(&mut self, place: Place, token: Token, passes_on: bool) {
+        if token.is_none() {
+            return;
+        }
+        let mut to_wake = std::mem::take(&mut self.to_wake);
+        if let Some(queue) = self.queue(place)
+            && !queue.remove(token)
+            && passes_on
+            && place.wakes_one()
+        {
+            queue.wake_one(&mut to_wake);
+        }
+        self.to_wake = to_wake;
+        if let Place::Write(id) = place {
+            self.drop_idle_cell(id);
+        }
+    }
+
+    /// Gives back the cell of an association of a one-to-many endpoint once nobody waits there.
+    pub(crate) fn drop_idle_cell(&mut self, id: AssociationId) {
+        if let Some(entry) = self.table.get_mut(id)
+            && matches!(entry.owner(), Some(Owner::Endpoint(_)))
+            && entry.cell.as_ref().is_some_and(|cell| cell.is_idle())
+        {
+            entry.cell = None;
+        }
+    }
+
+    /// Nobody's association any more: it is shut down, and what arrives for it is thrown away.
+    pub(crate) fn orphan(&mut self, now: Time, id: AssociationId) {
+        let Some(entry) = self.table.get_mut(id) else { return };
+        let ended = entry.cell.as_ref().is_some_and(|cell| cell.outcome.is_some());
+        entry.cell = None;
+        if ended {
+            self.give_back(id);
+            return;
+        }
+        self.table.set_owner(id, Owner::Orphan);
+        // An association that is not established and has nothing to deliver has nothing to wait for either.
+        let pointless = self.engine.status(id).is_some_and(|status| {
+            status.send_buffered == 0 && matches!(status.state, "COOKIE-WAIT" | "COOKIE-ECHOED")
+        });
+        let ending = if pointless {
+            self.engine.abort(now, id, bytes::Bytes::new())
+        } else {
+            self.engine.shutdown(now, id)
+        };
+        if ending.is_err() {
+            self.give_back(id);
+            return;
+        }
+        self.drain_unread(now, id);
+        self.engine.release(id);
+    }
+
+    /// Throws away what nobody will read, so that the peer can finish.
+    pub(crate) fn drain_unread(&mut self, now: Time, id: AssociationId) {
+        while self.engine.recv(now, id).is_some() {}
+    }
+
+    /// The association has ended and nobody needs it any more.
+    pub(crate) fn give_back(&mut self, id: AssociationId) {
+        self.engine.release(id);
+        self.table.remove(id);
+        if self.table.len() == 0 {
+            self.idle.wake_all(&mut self.to_wake);
+            if self.orphaned {
+                self.wake_driver();
+            }
+        }
+    }
+
+    /// A one-to-many endpoint was dropped: its associations are shut down, a few at a time.
+    pub(crate) fn close_many(&mut self, socket: u32) {
+        if let Some(port) = self.sockets.close_many(socket) {
+            self.engine.close_listener(port);
+            self.sweeps.push(Sweep { socket, next_slot: 0 });
+            self.wake_driver();
+        }
+    }
+
+    /// Goes on shutting down the associations of dropped endpoints. True if there is more to do.
+    pub(crate) fn sweep(&mut self, now: Time) -> bool {
+        let Some(sweep) = self.sweeps.pop() else { return false };
+        let end = sweep.next_slot.saturating_add(SWEEP_STEP).min(self.table.slots());
+        for slot in sweep.next_slot..end {
+            if let Some((id, Owner::Endpoint(socket))) = self.table.in_slot(slot)
+                && socket == sweep.socket
+            {
+                self.orphan(now, id);
+            }
+        }
+        if end < self.table.slots() {
+            self.sweeps.push(Sweep { next_slot: end, ..sweep });
+        } else {
+            self.sockets.remove(sweep.socket);
+        }
+        !self.sweeps.is_empty()
+    }
+
+    /// True when the driver has nothing left to do for anybody.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.orphaned && self.table.len() == 0 && self.sweeps.is_empty() && !self.out.is_blocked()
+    }
+
+    /// The driver is gone: whoever waits learns it.
+    pub(crate) fn set_gone(&mut self) {
+        use super::socket::Socket;
+        self.gone = true;
+        for slot in 0..self.table.slots() {
+            if let Some((id, _)) = self.table.in_slot(slot)
+                && let Some(cell) = self.table.cell_mut(id)
+            {
+                cell.wake_all(&mut self.to_wake);
+            }
+        }
+        for socket in self.sockets.all() {
+            match socket {
+                Socket::Listener(listener) => listener.waiters.wake_all(&mut self.to_wake),
+                Socket::Many(many) => {
+                    many.read.wake_all(&mut self.to_wake);
+                    if let Some(queue) = &mut many.notifications {
+                        queue.waiters.wake_all(&mut self.to_wake);
+                    }
+                }
+                Socket::Closing => {}
+            }
+        }
+        self.idle.wake_all(&mut self.to_wake);
+    }
+}

@@ -1,0 +1,146 @@
+//! Whose each association is, by its slot in the engine. An association of a one-to-many endpoint that nobody waits
+//! for costs no more than its entry here.
+
+use strandline_proto::event::AssociationId;
+
+use super::cell::Cell;
+
+/// Whose an association is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The one-to-many endpoint with this index.
+    Endpoint(u32),
+    /// A one-to-one handle, or one that waits to be accepted.
+    Held,
+    /// Nobody's any more: it delivers what was queued, and ends.
+    Orphan,
+}
+
+#[derive(Debug)]
+pub(crate) struct Entry {
+    generation: u32,
+    owner: Option<Owner>,
+    /// In its endpoint's queue of associations that can be read.
+    pub(crate) queued: bool,
+    /// What only some associations need: always there for one-to-one.
+    pub(crate) cell: Option<Box<Cell>>,
+}
+
+impl Entry {
+    pub(crate) fn owner(&self) -> Option<Owner> {
+        self.owner
+    }
+
+    /// The cell, made if it wasn't there.
+    pub(crate) fn cell_mut(&mut self) -> &mut Cell {
+        self.cell.get_or_insert_default()
+    }
+}
+
+/// Entries are allocated in blocks, so that growing neither copies nor leaves half of the memory unused.
+const BLOCK: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    blocks: Vec<Vec<Entry>>,
+    used: usize,
+}
+
+impl Table {
+    /// Enters an association.
+    pub(crate) fn insert(&mut self, id: AssociationId, owner: Owner) {
+        let slot = id.slot as usize;
+        while self.blocks.len() <= slot / BLOCK {
+            let empty = || Entry { generation: 0, owner: None, queued: false, cell: None };
+            let mut block = Vec::with_capacity(BLOCK);
+            block.resize_with(BLOCK, empty);
+            self.blocks.push(block);
+        }
+        if let Some(entry) = self.at_mut(id.slot) {
+            let was_free = entry.owner.is_none();
+            *entry = Entry { generation: id.generation, owner: Some(owner), queued: false, cell: None };
+            self.used += usize::from(was_free);
+        }
+    }
+
+    /// The association is given back.
+    pub(crate) fn remove(&mut self, id: AssociationId) {
+        if let Some(entry) = self.get_mut(id) {
+            entry.owner = None;
+            entry.queued = false;
+            entry.cell = None;
+            self.used -= 1;
+        }
+    }
+
+    /// Makes it somebody else's.
+    pub(crate) fn set_owner(&mut self, id: AssociationId, owner: Owner) {
+        if let Some(entry) = self.get_mut(id) {
+            entry.owner = Some(owner);
+        }
+    }
+
+    /// The entry of an association that has not been given back.
+    pub(crate) fn get_mut(&mut self, id: AssociationId) -> Option<&mut Entry> {
+        let entry = self.at_mut(id.slot)?;
+        (entry.generation == id.generation && entry.owner.is_some()).then_some(entry)
+    }
+
+    pub(crate) fn get(&self, id: AssociationId) -> Option<&Entry> {
+        let entry = self.blocks.get(id.slot as usize / BLOCK)?.get(id.slot as usize % BLOCK)?;
+        (entry.generation == id.generation && entry.owner.is_some()).then_some(entry)
+    }
+
+    /// The cell of an association, if it has one.
+    pub(crate) fn cell_mut(&mut self, id: AssociationId) -> Option<&mut Cell> {
+        self.get_mut(id)?.cell.as_deref_mut()
+    }
+
+    fn at_mut(&mut self, slot: u32) -> Option<&mut Entry> {
+        self.blocks.get_mut(slot as usize / BLOCK)?.get_mut(slot as usize % BLOCK)
+    }
+
+    /// Associations that have not been given back.
+    pub(crate) fn len(&self) -> usize {
+        self.used
+    }
+
+    /// Slots that were ever used.
+    pub(crate) fn slots(&self) -> u32 {
+        (self.blocks.len() * BLOCK) as u32
+    }
+
+    /// Who is in a slot.
+    pub(crate) fn in_slot(&self, slot: u32) -> Option<(AssociationId, Owner)> {
+        let entry = self.blocks.get(slot as usize / BLOCK)?.get(slot as usize % BLOCK)?;
+        Some((AssociationId { slot, generation: entry.generation }, entry.owner?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(slot: u32, generation: u32) -> AssociationId {
+        AssociationId { slot, generation }
+    }
+
+    #[test]
+    fn an_old_name_finds_nothing() {
+        let mut table = Table::default();
+        table.insert(id(700, 0), Owner::Held);
+        assert_eq!(table.get(id(700, 0)).and_then(Entry::owner), Some(Owner::Held));
+        table.remove(id(700, 0));
+        assert!(table.get(id(700, 0)).is_none());
+        table.insert(id(700, 1), Owner::Endpoint(2));
+        assert!(table.get_mut(id(700, 0)).is_none());
+        table.remove(id(700, 0));
+        assert_eq!(table.in_slot(700), Some((id(700, 1), Owner::Endpoint(2))));
+        assert_eq!(table.len(), 1);
+    }
+
+    #[test]
+    fn an_entry_is_small() {
+        assert!(size_of::<Entry>() <= 32, "{}", size_of::<Entry>());
+    }
+}

@@ -1,0 +1,266 @@
+//! Streams as byte streams, and as message streams with a reader of their own.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use strandline_proto::event::{Message, SendInfo};
+use strandline_proto::number::{Ppid, StreamId};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::error::{Ended, RecvError, SendError};
+use crate::handle::Handle;
+use crate::shard::attempt::{self, Attempt};
+use crate::shard::place::Place;
+use crate::shard::state::State;
+use crate::wait::Token;
+
+/// Bytes that one write puts into one message at most.
+const WRITE_MAX: usize = 16 << 10;
+
+/// One stream of an association, read and written as bytes: [`AsyncRead`] and [`AsyncWrite`].
+///
+/// What is written goes as messages of up to 16 KiB; what is read are the bytes of the messages in their order,
+/// without their boundaries. The end of what can be read comes when the peer shuts down the *association*: SCTP's
+/// streams have no end of their own (see [`Association`](crate::Association#closing)).
+///
+/// While the handle lives, [`Association::recv`](crate::Association::recv) doesn't see the stream's messages. If this
+/// handle isn't read while others are, the messages wait here, up to as much as the receive buffer holds; then the
+/// window of the whole association closes.
+///
+/// ```
+/// use strandline::{Association, Listener, Stack, StreamId};
+/// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+/// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+/// # let listener = Listener::bind(&there, 7)?;
+/// # let client = Association::connect(&here, "10.0.0.2:7".parse::<std::net::SocketAddr>()?).await?;
+/// # let server = listener.accept().await?;
+/// let mut out = client.open(StreamId(5))?;
+/// out.write_all(b"line one\nline two\n").await?;
+///
+/// let mut first = [0; 9];
+/// server.open(StreamId(5))?.read_exact(&mut first).await?;
+/// assert_eq!(&first, b"line one\n");
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Stream {
+    recv: RecvStream,
+    send: SendStream,
+}
+
+impl Stream {
+    pub(crate) fn new(recv: RecvStream, send: SendStream) -> Self {
+        Self { recv, send }
+    }
+
+    /// The stream's number.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.recv.stream
+    }
+
+    /// The two directions, for two tasks.
+    #[must_use]
+    pub fn into_split(self) -> (RecvStream, SendStream) {
+        (self.recv, self.send)
+    }
+
+    /// The two directions, borrowed.
+    pub fn split(&mut self) -> (&mut RecvStream, &mut SendStream) {
+        (&mut self.recv, &mut self.send)
+    }
+}
+
+/// The incoming direction of a stream. Messages that are not read when it is dropped go back to
+/// [`Association::recv`](crate::Association::recv).
+#[derive(Debug)]
+pub struct RecvStream {
+    handle: Arc<Handle>,
+    stream: StreamId,
+    /// What is left of a message that was read in part.
+    rest: Bytes,
+    token: Token,
+}
+
+impl RecvStream {
+    pub(crate) fn new(handle: Arc<Handle>, stream: StreamId) -> Self {
+        Self { handle, stream, rest: Bytes::new(), token: None }
+    }
+
+    /// The stream's number.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.stream
+    }
+
+    fn place(&self) -> Place {
+        Place::ReadStream(self.handle.id(), self.stream)
+    }
+
+    /// The next message of the stream; `None` once the peer has shut down and all was read. A rest that `read` left of
+    /// a message is not given again here.
+    ///
+    /// # Errors
+    /// If the association ended in another way than by shutdown.
+    ///
+    /// # Cancel safety
+    /// No message is lost if the future is dropped.
+    pub async fn recv(&mut self) -> Result<Option<Message>, RecvError> {
+        let (id, stream) = (self.handle.id(), self.stream);
+        self.rest = Bytes::new();
+        let run = |state: &mut State, now| state.poll_recv(now, id, Some(stream));
+        Attempt::new(self.handle.shard(), self.place(), run).await
+    }
+}
+
+impl AsyncRead for RecvStream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if this.rest.is_empty() {
+            let (id, stream, place) = (this.handle.id(), this.stream, this.place());
+            let run = |state: &mut State, now| state.poll_recv(now, id, Some(stream));
+            let message = ready!(attempt::poll(this.handle.shard(), place, &mut this.token, cx, run));
+            match message {
+                Ok(Some(message)) => this.rest = message.data,
+                Ok(None) => return Poll::Ready(Ok(())),
+                Err(RecvError::Ended(ended)) => return Poll::Ready(Err(io_error(ended))),
+            }
+        }
+        let take = this.rest.len().min(buf.remaining());
+        buf.put_slice(this.rest.get(..take).unwrap_or_default());
+        this.rest.advance(take);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for RecvStream {
+    fn drop(&mut self) {
+        let (place, id, stream) = (self.place(), self.handle.id(), self.stream);
+        attempt::forget(self.handle.shard(), place, &mut self.token);
+        self.handle.shard().with(|state, _| state.unclaim(id, stream));
+    }
+}
+
+/// The outgoing direction of a stream. Any number of handles may send on one stream.
+#[derive(Debug)]
+pub struct SendStream {
+    handle: Arc<Handle>,
+    stream: StreamId,
+    ppid: Ppid,
+    closed: bool,
+    token: Token,
+}
+
+impl SendStream {
+    pub(crate) fn new(handle: Arc<Handle>, stream: StreamId) -> Self {
+        Self { handle, stream, ppid: Ppid(0), closed: false, token: None }
+    }
+
+    /// The stream's number.
+    #[must_use]
+    pub fn id(&self) -> StreamId {
+        self.stream
+    }
+
+    /// The label of what is written from now on. Default 0.
+    pub fn set_ppid(&mut self, ppid: Ppid) {
+        self.ppid = ppid;
+    }
+
+    fn info(&self) -> SendInfo {
+        SendInfo { stream: self.stream, ppid: self.ppid, ..SendInfo::default() }
+    }
+
+    /// Sends one message. Waits while the send buffer is full.
+    ///
+    /// # Errors
+    /// If it can't be sent: see [`SendError`].
+    ///
+    /// # Cancel safety
+    /// If the future is dropped before it returned, the message was not sent.
+    pub async fn send(&mut self, mut data: Bytes) -> Result<(), SendError> {
+        let (id, info) = (self.handle.id(), self.info());
+        let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
+        Attempt::new(self.handle.shard(), Place::Write(id), run).await
+    }
+}
+
+impl AsyncWrite for SendStream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        if this.closed {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        let Some(part) = buf.get(..buf.len().min(WRITE_MAX)).filter(|part| !part.is_empty()) else {
+            return Poll::Ready(Ok(0));
+        };
+        let (id, info) = (this.handle.id(), this.info());
+        let mut data = Bytes::copy_from_slice(part);
+        let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
+        match ready!(attempt::poll(this.handle.shard(), Place::Write(id), &mut this.token, cx, run)) {
+            Ok(()) => Poll::Ready(Ok(part.len())),
+            Err(SendError::Ended(ended)) => Poll::Ready(Err(io_error(ended))),
+            Err(error) => Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, error))),
+        }
+    }
+
+    /// What was written is on its way already: there is nothing to wait for.
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// Ends writing with this handle. The peer does not see it: SCTP's streams have no end.
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.get_mut().closed = true;
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for SendStream {
+    fn drop(&mut self) {
+        attempt::forget(self.handle.shard(), Place::Write(self.handle.id()), &mut self.token);
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().recv).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().send).poll_write(cx, buf)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().send).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().send).poll_shutdown(cx)
+    }
+}
+
+/// The error of byte streams for an end that was not graceful.
+fn io_error(ended: Ended) -> io::Error {
+    let kind = match ended {
+        Ended::ShutDown => io::ErrorKind::BrokenPipe,
+        Ended::PeerAborted { .. } => io::ErrorKind::ConnectionReset,
+        Ended::TimedOut => io::ErrorKind::TimedOut,
+        Ended::Unreachable => io::ErrorKind::ConnectionRefused,
+        Ended::Aborted | Ended::ProtocolViolation(_) | Ended::StackClosed => io::ErrorKind::ConnectionAborted,
+    };
+    io::Error::new(kind, ended)
+}

@@ -1,0 +1,71 @@
+//! Two stacks and what tests do with them.
+#![allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which each file uses a part")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use strandline::memory::{Network, NetworkBuilder};
+use strandline::{Association, AssociationConfig, Listener, Message, Peer, Stack};
+
+pub const SERVER: [u8; 4] = [10, 0, 0, 2];
+
+pub fn server(port: u16) -> Peer {
+    Peer::new(SERVER.into(), port)
+}
+
+/// Two stacks on a network that delivers at once.
+pub fn stacks() -> (Stack, Stack) {
+    stacks_with(Network::builder(), &AssociationConfig::default())
+}
+
+pub fn stacks_with(network: NetworkBuilder, config: &AssociationConfig) -> (Stack, Stack) {
+    let network = network.build();
+    let partial_delivery_point = config.partial_delivery_point.min(config.receive_buffer);
+    let config = AssociationConfig { partial_delivery_point, ..config.clone() };
+    let stack = |address: [u8; 4], seed| {
+        let builder = Stack::builder().association(config.clone()).seed([seed; 32]);
+        builder.memory(&network, [address.into()]).unwrap()
+    };
+    (stack([10, 0, 0, 1], 1), stack(SERVER, 2))
+}
+
+/// Both ends of an association between two stacks.
+pub async fn pair(here: &Stack, there: &Stack) -> (Association, Association) {
+    let listener = Listener::bind(there, 0).unwrap();
+    let client = Association::connect(here, server(listener.port())).await.unwrap();
+    (client, listener.accept().await.unwrap())
+}
+
+/// A stack on a UDP socket of the loopback interface, with timers that suit it.
+pub fn udp_stack() -> Stack {
+    let config = AssociationConfig {
+        rto_initial: Duration::from_millis(200),
+        rto_min: Duration::from_millis(100),
+        ..AssociationConfig::default()
+    };
+    Stack::builder().association(config).udp("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+/// How to reach an SCTP port of a stack on UDP.
+pub fn peer_at(stack: &Stack, port: u16) -> Peer {
+    let address: SocketAddr = stack.local_addr().unwrap();
+    Peer::new(address.ip(), port).encapsulation_port(address.port())
+}
+
+/// Bytes that differ from place to place.
+pub fn pattern(len: usize, seed: u8) -> Bytes {
+    (0..len).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0] ^ seed).collect()
+}
+
+/// A whole message, put together from its parts.
+pub async fn recv_whole(association: &Association) -> Option<Vec<u8>> {
+    let mut whole = Vec::new();
+    loop {
+        let Message { data, ends, .. } = association.recv().await.unwrap()?;
+        whole.extend_from_slice(&data);
+        if ends {
+            return Some(whole);
+        }
+    }
+}

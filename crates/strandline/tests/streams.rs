@@ -1,0 +1,129 @@
+//! Streams as byte streams.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{pair, pattern, stacks, stacks_with};
+use strandline::memory::Network;
+use strandline::{AssociationConfig, Ended, OpenStreamError, SendInfo, StreamId};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::timeout;
+
+#[tokio::test(start_paused = true)]
+async fn bytes_are_copied_through_and_end_with_the_association() {
+    let network = Network::builder().delay(Duration::from_millis(5)).loss(0.02).seed(4);
+    let (here, there) = stacks_with(network, &AssociationConfig::default());
+    let (client, peer) = pair(&here, &there).await;
+    let sent = pattern(2_000_000, 3);
+    let writer = tokio::spawn({
+        let sent = sent.clone();
+        async move {
+            let mut stream = client.open_send(StreamId(9)).unwrap();
+            tokio::io::copy(&mut &sent[..], &mut stream).await.unwrap();
+            stream.shutdown().await.unwrap();
+            stream.write_all(b"x").await.unwrap_err();
+            client.shutdown().await
+        }
+    });
+    let mut received = Vec::new();
+    let mut stream = peer.open(StreamId(9)).unwrap();
+    tokio::io::copy(&mut stream, &mut received).await.unwrap();
+    assert!(received == sent);
+    assert_eq!(writer.await.unwrap(), Ended::ShutDown);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_streams_don_t_mix() {
+    let (here, there) = stacks();
+    let (client, peer) = pair(&here, &there).await;
+    let mut readers = Vec::new();
+    for stream in 0..50 {
+        let mut reader = peer.open_recv(StreamId(stream)).unwrap();
+        readers.push(tokio::spawn(async move {
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).await.unwrap();
+            bytes
+        }));
+    }
+    for part in 0..20 {
+        for stream in 0..50_u16 {
+            let mut writer = client.open_send(StreamId(stream)).unwrap();
+            writer.write_all(&[stream as u8 ^ part; 100]).await.unwrap();
+        }
+    }
+    client.shutdown().await;
+    for (stream, reader) in readers.into_iter().enumerate() {
+        let expected: Vec<u8> = (0..20).flat_map(|part| [stream as u8 ^ part; 100]).collect();
+        assert!(reader.await.unwrap() == expected, "stream {stream}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unread_stream_holds_up_the_others_only_when_the_buffers_are_full() {
+    let config =
+        AssociationConfig { receive_buffer: 100_000, send_buffer: 400_000, ..AssociationConfig::default() };
+    let (here, there) = stacks_with(Network::builder(), &config);
+    let (client, peer) = pair(&here, &there).await;
+    let mut unread = peer.open_recv(StreamId(1)).unwrap();
+    let mut read = peer.open_recv(StreamId(2)).unwrap();
+    for _ in 0..90 {
+        client.send(&[1; 1000], SendInfo { stream: StreamId(1), ..SendInfo::default() }).await.unwrap();
+    }
+    client.send(b"through", SendInfo { stream: StreamId(2), ..SendInfo::default() }).await.unwrap();
+    assert_eq!(read.recv().await.unwrap().unwrap().data, "through");
+
+    for _ in 0..150 {
+        client.send(&[1; 1000], SendInfo { stream: StreamId(1), ..SendInfo::default() }).await.unwrap();
+    }
+    client.send(b"stuck", SendInfo { stream: StreamId(2), ..SendInfo::default() }).await.unwrap();
+    assert!(timeout(Duration::from_secs(10), read.recv()).await.is_err(), "bounded");
+    let mut seen = 0;
+    while seen < 240 {
+        assert_eq!(unread.recv().await.unwrap().unwrap().data.len(), 1000);
+        seen += 1;
+    }
+    assert_eq!(read.recv().await.unwrap().unwrap().data, "stuck");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_reader_for_a_stream_and_the_rest_for_the_association() {
+    let (here, there) = stacks();
+    let (client, peer) = pair(&here, &there).await;
+    let reader = peer.open_recv(StreamId(1)).unwrap();
+    assert_eq!(peer.open_recv(StreamId(1)).unwrap_err(), OpenStreamError::InUse(1));
+    for stream in [0, 1, 2] {
+        client
+            .send(&[stream as u8], SendInfo { stream: StreamId(stream), ..SendInfo::default() })
+            .await
+            .unwrap();
+    }
+    assert_eq!(peer.recv().await.unwrap().unwrap().stream, StreamId(0));
+    assert_eq!(peer.recv().await.unwrap().unwrap().stream, StreamId(2));
+    drop(reader);
+    assert_eq!(peer.recv().await.unwrap().unwrap().stream, StreamId(1), "what the reader left");
+    peer.open_recv(StreamId(1)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_that_were_not_agreed_on_do_not_exist() {
+    let config =
+        AssociationConfig { outbound_streams: 4, inbound_streams_max: 4, ..AssociationConfig::default() };
+    let (here, there) = stacks_with(Network::builder(), &config);
+    let (client, _peer) = pair(&here, &there).await;
+    let error = client.open(StreamId(4)).unwrap_err();
+    assert_eq!(error, OpenStreamError::NoSuchStream { stream: 4, streams: 4 });
+    client.open(StreamId(3)).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_is_an_error_of_reads_and_writes() {
+    let (here, there) = stacks();
+    let (client, peer) = pair(&here, &there).await;
+    let mut stream = peer.open(StreamId(0)).unwrap();
+    client.abort("no more");
+    let read = stream.read(&mut [0; 10]).await.unwrap_err();
+    assert_eq!(read.kind(), std::io::ErrorKind::ConnectionReset);
+    let write = stream.write(b"x").await.unwrap_err();
+    assert_eq!(write.kind(), std::io::ErrorKind::ConnectionReset);
+}

@@ -1,0 +1,113 @@
+//! Real UDP sockets on the loopback interface, in real time.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{pattern, peer_at, recv_whole, udp_stack};
+use strandline::{
+    Association, ConnectError, Ended, Endpoint, Listener, Peer, SendInfo, Stack, StackError, StreamId,
+};
+
+#[tokio::test]
+async fn small_and_large_messages_are_echoed() {
+    let (here, there) = (udp_stack(), udp_stack());
+    let listener = Listener::bind(&there, 7).unwrap();
+    tokio::spawn(async move {
+        let peer = listener.accept().await.unwrap();
+        while let Some(message) = recv_whole(&peer).await {
+            peer.send_bytes(message.into(), SendInfo::default()).await.unwrap();
+        }
+    });
+    let client = Association::connect(&here, peer_at(&there, 7)).await.unwrap();
+    for size in [1, 100, 1550, 8192, 65_536, 1_000_000] {
+        let sent = pattern(size, size as u8);
+        client.send_bytes(sent.clone(), SendInfo::default()).await.unwrap();
+        assert!(recv_whole(&client).await.unwrap() == sent, "{size} bytes");
+    }
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_streams_at_once_on_several_threads() {
+    let (here, there) = (udp_stack(), udp_stack());
+    let server = Endpoint::bind(&there, 7).unwrap();
+    tokio::spawn(async move {
+        while let Ok((from, message)) = server.recv_from().await {
+            let info = SendInfo { stream: message.stream, ..SendInfo::default() };
+            let _ = server.send_to(from, message.data, info).await;
+        }
+    });
+    let client = Association::connect(&here, peer_at(&there, 7)).await.unwrap();
+    let mut tasks = Vec::new();
+    for number in 0..100_u16 {
+        let stream = client.open(StreamId(number)).unwrap();
+        tasks.push(tokio::spawn(async move {
+            let (mut recv, mut send) = stream.into_split();
+            for round in 0..20 {
+                let sent = pattern(500, number as u8 ^ round);
+                send.send(sent.clone()).await.unwrap();
+                assert_eq!(recv.recv().await.unwrap().unwrap().data, sent);
+            }
+        }));
+    }
+    for task in tasks {
+        task.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn icmp_tells_that_nobody_is_there() {
+    let here = udp_stack();
+    // A port that was free a moment ago.
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = Peer::new(free.ip(), 7).encapsulation_port(free.port());
+    let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&here, nobody)).await;
+    assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::Unreachable));
+}
+
+#[tokio::test]
+async fn a_graceful_end_delivers_everything() {
+    let (here, there) = (udp_stack(), udp_stack());
+    let listener = Listener::bind(&there, 7).unwrap();
+    let client = Association::connect(&here, peer_at(&there, 7)).await.unwrap();
+    let peer = listener.accept().await.unwrap();
+    for number in 0..2000_u32 {
+        client.send(&number.to_be_bytes(), SendInfo::default()).await.unwrap();
+    }
+    drop(client);
+    let mut expected = 0_u32;
+    while let Some(message) = peer.recv().await.unwrap() {
+        assert_eq!(message.data[..], expected.to_be_bytes());
+        expected += 1;
+    }
+    assert_eq!(expected, 2000);
+    here.wait_idle().await;
+}
+
+#[tokio::test]
+async fn an_address_in_use_is_told() {
+    let stack = udp_stack();
+    let error = Stack::builder().udp(stack.local_addr().unwrap()).unwrap_err();
+    assert!(matches!(error, StackError::Open(_)), "{error}");
+}
+
+#[tokio::test]
+async fn raw_ip_works_or_says_what_is_missing() {
+    let here = match Stack::builder().raw([127, 0, 0, 1].into()) {
+        Ok(stack) => stack,
+        Err(StackError::Open(error)) => {
+            let text = error.to_string();
+            assert!(text.contains("CAP_NET_RAW") || text.contains("kernel's own SCTP"), "{text}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let there = Stack::builder().raw([127, 0, 0, 2].into()).unwrap();
+    let listener = Listener::bind(&there, 5007).unwrap();
+    let client = Association::connect(&here, Peer::new([127, 0, 0, 2].into(), 5007)).await.unwrap();
+    let peer = listener.accept().await.unwrap();
+    client.send_bytes(pattern(100_000, 1), SendInfo::default()).await.unwrap();
+    assert!(recv_whole(&peer).await.unwrap() == pattern(100_000, 1));
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+}

@@ -1,0 +1,370 @@
+/* A peer for the interop tests, on usrsctp or, with -DKERNEL_SCTP, on the sockets of the Linux kernel's SCTP. Both have
+ * the socket API of RFC 6458, so that one program drives either.
+ *
+ *   peer echo|sink [options]                     wait for associations
+ *   peer send|call -c ADDR[,ADDR] [options]      set one up and send; `call` waits for the echo of each message
+ *
+ *   -p PORT   SCTP port to listen on or connect to (5001)   -b ADDR   bind to this address (repeatable)
+ *   -B PORT   own SCTP port of a client                     -c ADDR[,ADDR]  the peer's addresses
+ *   -u PORT   own UDP port (usrsctp; without it: raw IP)    -U PORT   the peer's UDP port
+ *   -n COUNT  messages (1)    -l LENGTH  bytes of each (100)    -s STREAMS  spread over so many (1)    -r  unordered
+ *   -T MS     RTO.Min = RTO.Initial, with RTO.Max four times that; heartbeats at that interval (tests of fail-over)
+ *   -v        a line for each message received
+ *
+ * Lines on stdin: `abort`, `shutdown` (the latest association), `quit` (at once, without telling anybody).
+ * Lines on stdout: READY, UP, RESTART, LOST, CLOSED, PATH, RX, BAD, SENT, ECHOED.
+ * Message k has PPID k + 1 and byte i of it is (k * 31 + i * 7) mod 256; `sink` and `call` check that. */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef KERNEL_SCTP
+#include <netinet/in.h>
+#include <netinet/sctp.h>
+#include <sys/socket.h>
+typedef int handle;
+#define peer_setsockopt setsockopt
+#define peer_bindx sctp_bindx
+#define peer_connectx sctp_connectx
+#define peer_listen listen
+static ssize_t peer_sendv(int fd, const void *data, size_t length, struct sockaddr *to, int count, void *info,
+                          socklen_t info_length, unsigned kind, int flags) {
+    struct iovec vector = { (void *)data, length };
+    return sctp_sendv(fd, &vector, length ? 1 : 0, to, count, info, info_length, kind, flags);
+}
+static ssize_t peer_recvv(int fd, void *data, size_t length, struct sockaddr *from, socklen_t *from_length, void *info,
+                          socklen_t *info_length, unsigned *kind, int *flags) {
+    struct iovec vector = { data, length };
+    return sctp_recvv(fd, &vector, 1, from, from_length, info, info_length, kind, flags);
+}
+#else
+#include <usrsctp.h>
+typedef struct socket *handle;
+#define peer_setsockopt usrsctp_setsockopt
+#define peer_bindx usrsctp_bindx
+#define peer_connectx usrsctp_connectx
+#define peer_sendv usrsctp_sendv
+#define peer_recvv usrsctp_recvv
+#define peer_listen usrsctp_listen
+#endif
+
+#define MESSAGE_MAX (8 << 20)
+#define ADDRESSES_MAX 8
+
+struct addresses {
+    char packed[ADDRESSES_MAX * sizeof(struct sockaddr_in6)];
+    size_t length;
+    int count;
+    int v6;
+};
+
+static struct options {
+    enum { ECHO, SINK, SEND, CALL } mode;
+    unsigned port, own_port, udp_port, peer_udp_port, timing_ms;
+    long count;
+    size_t length;
+    unsigned streams;
+    int unordered, verbose;
+    struct addresses bind, peer;
+} o = { .port = 5001, .count = 1, .length = 100, .streams = 1 };
+
+static handle sock;
+static sctp_assoc_t latest; /* the association that SEND and CALL use, or the last one that came */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int is_up, is_over;
+static long echoed, received;
+
+static void say(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+    fflush(stdout);
+}
+
+static void die(const char *what) {
+    fprintf(stderr, "peer: %s: %s\n", what, strerror(errno));
+    exit(1);
+}
+
+static void add_addresses(struct addresses *to, char *list, unsigned port) {
+    for (char *text = strtok(list, ","); text; text = strtok(NULL, ",")) {
+        struct sockaddr_in6 six = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+        struct sockaddr_in four = { .sin_family = AF_INET, .sin_port = htons(port) };
+        if (to->count == ADDRESSES_MAX) {
+            errno = E2BIG;
+            die(text);
+        }
+        if (inet_pton(AF_INET, text, &four.sin_addr) == 1) {
+            memcpy(to->packed + to->length, &four, sizeof four);
+            to->length += sizeof four;
+        } else if (inet_pton(AF_INET6, text, &six.sin6_addr) == 1) {
+            memcpy(to->packed + to->length, &six, sizeof six);
+            to->length += sizeof six;
+            to->v6 = 1;
+        } else {
+            errno = EINVAL;
+            die(text);
+        }
+        to->count++;
+    }
+}
+
+static void fill(unsigned char *to, size_t length, unsigned long k) {
+    for (size_t i = 0; i < length; i++)
+        to[i] = (unsigned char)(k * 31 + i * 7);
+}
+
+static int is_message(const unsigned char *data, size_t length, unsigned long k) {
+    for (size_t i = 0; i < length; i++)
+        if (data[i] != (unsigned char)(k * 31 + i * 7))
+            return 0;
+    return 1;
+}
+
+static int transmit(const void *data, size_t length, unsigned stream, unsigned long ppid, unsigned flags, sctp_assoc_t id) {
+    struct sctp_sndinfo info = { .snd_sid = stream, .snd_ppid = htonl(ppid), .snd_flags = flags, .snd_assoc_id = id };
+    return peer_sendv(sock, data, length, NULL, 0, &info, sizeof info, SCTP_SENDV_SNDINFO, 0) < 0 ? -1 : 0;
+}
+
+static void set(int option, const void *value, socklen_t length, const char *name) {
+    if (peer_setsockopt(sock, IPPROTO_SCTP, option, value, length) < 0)
+        die(name);
+}
+#define SET(option, value) set(option, &(value), sizeof(value), #option)
+
+static void note(const union sctp_notification *n) {
+    char text[INET6_ADDRSTRLEN] = "";
+    pthread_mutex_lock(&lock);
+    if (n->sn_header.sn_type == SCTP_ASSOC_CHANGE) {
+        const struct sctp_assoc_change *c = &n->sn_assoc_change;
+        switch (c->sac_state) {
+        case SCTP_COMM_UP:
+            is_over = 0;
+            latest = c->sac_assoc_id;
+            is_up = 1;
+            say("UP out=%u in=%u", c->sac_outbound_streams, c->sac_inbound_streams);
+            break;
+        case SCTP_RESTART: say("RESTART"); break;
+        case SCTP_SHUTDOWN_COMP: is_over = 1; say("CLOSED"); break;
+        default: is_over = 1; say("LOST state=%u error=%u", c->sac_state, c->sac_error);
+        }
+    } else if (n->sn_header.sn_type == SCTP_PEER_ADDR_CHANGE) {
+        const struct sctp_paddr_change *c = &n->sn_paddr_change;
+        const struct sockaddr *a = (const void *)&c->spc_aaddr;
+        inet_ntop(a->sa_family, a->sa_family == AF_INET ? (const void *)&((const struct sockaddr_in *)a)->sin_addr
+                                                         : (const void *)&((const struct sockaddr_in6 *)a)->sin6_addr,
+                  text, sizeof text);
+        say("PATH %s state=%u", text, c->spc_state);
+    }
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+static void take(const unsigned char *data, size_t length, const struct sctp_rcvinfo *info) {
+    unsigned long k = ntohl(info->rcv_ppid), number = k - 1;
+    if (o.verbose)
+        say("RX len=%zu stream=%u ppid=%lu unordered=%d", length, info->rcv_sid, k, (info->rcv_flags & SCTP_UNORDERED) != 0);
+    if (o.mode == ECHO) {
+        if (transmit(data, length, info->rcv_sid, k, info->rcv_flags & SCTP_UNORDERED, info->rcv_assoc_id) < 0)
+            say("BAD cannot echo: %s", strerror(errno));
+        return;
+    }
+    if (!is_message(data, length, number))
+        say("BAD content of message %lu", number);
+    pthread_mutex_lock(&lock);
+    received++;
+    if (o.mode == CALL && ++echoed == o.count)
+        say("ECHOED %ld", echoed);
+    pthread_cond_broadcast(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* Messages may come in parts; with one reader and without interleaving, those of one message follow each other. */
+static void *receive(void *unused) {
+    unsigned char *buffer = malloc(MESSAGE_MAX);
+    size_t have = 0;
+    (void)unused;
+    for (;;) {
+        struct sctp_rcvinfo info;
+        socklen_t from_length = 0, info_length = sizeof info;
+        unsigned kind = 0;
+        int flags = 0;
+        ssize_t n = peer_recvv(sock, buffer + have, MESSAGE_MAX - have, NULL, &from_length, &info, &info_length, &kind, &flags);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ECONNRESET || errno == ETIMEDOUT))
+            continue;
+        if (n <= 0)
+            return NULL;
+        if (flags & MSG_NOTIFICATION) {
+            note((union sctp_notification *)(buffer + have));
+            continue;
+        }
+        have += (size_t)n;
+        if (flags & MSG_EOR) {
+            take(buffer, have, &info);
+            have = 0;
+        }
+    }
+}
+
+static handle new_socket(int family) {
+#ifdef KERNEL_SCTP
+    int made = socket(family, SOCK_SEQPACKET, IPPROTO_SCTP);
+    if (made < 0)
+        die("socket");
+    return made;
+#else
+    usrsctp_init(o.udp_port, NULL, NULL);
+    usrsctp_sysctl_set_sctp_no_csum_on_loopback(0);
+    usrsctp_sysctl_set_sctp_blackhole(2);
+    handle made = usrsctp_socket(family, SOCK_SEQPACKET, IPPROTO_SCTP, NULL, NULL, 0, NULL);
+    if (!made)
+        die("socket");
+    return made;
+#endif
+}
+
+/* Buffers for messages of some megabytes, whatever the system's limits are. */
+static void set_buffers(void) {
+    int size = 8 << 20;
+#ifdef KERNEL_SCTP
+    setsockopt(sock, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
+    setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
+#else
+    usrsctp_setsockopt(sock, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+    usrsctp_setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+#endif
+}
+
+static void set_timing(unsigned ms, int family) {
+    struct sctp_rtoinfo rto = { .srto_initial = ms, .srto_min = ms, .srto_max = ms * 4 };
+    struct sctp_assocparams limits = { .sasoc_asocmaxrxt = 8 };
+    struct sctp_paddrparams path = { .spp_hbinterval = ms, .spp_pathmaxrxt = 2, .spp_flags = SPP_HB_ENABLE };
+    path.spp_address.ss_family = family;
+    SET(SCTP_RTOINFO, rto);
+    SET(SCTP_ASSOCINFO, limits);
+    SET(SCTP_PEER_ADDR_PARAMS, path);
+}
+
+static void open_socket(void) {
+    int family = o.bind.v6 || o.peer.v6 ? AF_INET6 : AF_INET;
+    sock = new_socket(family);
+    struct sctp_initmsg streams = { .sinit_num_ostreams = 2048, .sinit_max_instreams = 2048 };
+    SET(SCTP_INITMSG, streams);
+    int on = 1;
+    SET(SCTP_NODELAY, on);
+    SET(SCTP_RECVRCVINFO, on);
+    set_buffers();
+    if (o.timing_ms)
+        set_timing(o.timing_ms, family);
+    if (o.peer_udp_port) {
+        struct sctp_udpencaps encapsulation = { .sue_port = htons(o.peer_udp_port) };
+        encapsulation.sue_address.ss_family = family;
+        SET(SCTP_REMOTE_UDP_ENCAPS_PORT, encapsulation);
+    }
+    uint16_t kinds[] = { SCTP_ASSOC_CHANGE, SCTP_PEER_ADDR_CHANGE };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct sctp_event event = { .se_assoc_id = SCTP_FUTURE_ASSOC, .se_type = kinds[i], .se_on = 1 };
+        SET(SCTP_EVENT, event);
+    }
+    if (o.bind.count && peer_bindx(sock, (void *)o.bind.packed, o.bind.count, SCTP_BINDX_ADD_ADDR) < 0)
+        die("bind");
+}
+
+static void *send_all(void *unused) {
+    (void)unused;
+    pthread_mutex_lock(&lock);
+    while (!is_up && !is_over)
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    unsigned char *data = malloc(o.length);
+    for (long k = 0; k < o.count && !is_over; k++) {
+        fill(data, o.length, (unsigned long)k);
+        if (transmit(data, o.length, (unsigned)k % o.streams, (unsigned long)k + 1, o.unordered ? SCTP_UNORDERED : 0, latest) < 0) {
+            say("BAD cannot send: %s", strerror(errno));
+            return NULL;
+        }
+    }
+    free(data);
+    say("SENT %ld", o.count);
+    return NULL;
+}
+
+static void command(char *line) {
+    line[strcspn(line, "\n")] = 0;
+    if (!strcmp(line, "quit"))
+        _exit(0);
+    unsigned flag = !strcmp(line, "abort") ? SCTP_ABORT : !strcmp(line, "shutdown") ? SCTP_EOF : 0;
+    if (!flag) {
+        say("BAD no such command: %s", line);
+        return;
+    }
+    if (transmit("", 0, 0, 0, flag, latest) < 0)
+        say("BAD %s: %s", line, strerror(errno));
+}
+
+static void parse(int argc, char **argv) {
+    static const char *const modes[] = { "echo", "sink", "send", "call" };
+    char *binds[ADDRESSES_MAX], *peers = NULL;
+    int nbinds = 0, option;
+    unsigned mode = 0;
+    while (mode < 4 && (argc < 2 || strcmp(argv[1], modes[mode])))
+        mode++;
+    o.mode = mode;
+    optind = 2;
+    while (mode < 4 && (option = getopt(argc, argv, "p:B:u:U:b:c:n:l:s:T:rv")) != -1) {
+        switch (option) {
+        case 'p': o.port = (unsigned)atoi(optarg); break;
+        case 'B': o.own_port = (unsigned)atoi(optarg); break;
+        case 'u': o.udp_port = (unsigned)atoi(optarg); break;
+        case 'U': o.peer_udp_port = (unsigned)atoi(optarg); break;
+        case 'b': if (nbinds < ADDRESSES_MAX) binds[nbinds++] = optarg; break;
+        case 'c': peers = optarg; break;
+        case 'n': o.count = atol(optarg); break;
+        case 'l': o.length = (size_t)atol(optarg); break;
+        case 's': o.streams = (unsigned)atoi(optarg); break;
+        case 'T': o.timing_ms = (unsigned)atoi(optarg); break;
+        case 'r': o.unordered = 1; break;
+        case 'v': o.verbose = 1; break;
+        default: mode = 4;
+        }
+    }
+    int is_server = o.mode == ECHO || o.mode == SINK;
+    if (mode > 3 || !o.streams || o.length < 1 || o.length > MESSAGE_MAX || is_server != !peers) {
+        fprintf(stderr, "usage: peer echo|sink|send|call [options]; they stand at the top of peer.c\n");
+        exit(2);
+    }
+    if (is_server && !nbinds)
+        binds[nbinds++] = strdup("127.0.0.1");
+    for (int i = 0; i < nbinds; i++)
+        add_addresses(&o.bind, binds[i], is_server ? o.port : o.own_port);
+    if (peers)
+        add_addresses(&o.peer, peers, o.port);
+}
+
+int main(int argc, char **argv) {
+    pthread_t thread;
+    char line[64];
+    parse(argc, argv);
+    open_socket();
+    if ((o.mode == ECHO || o.mode == SINK) && peer_listen(sock, 16) < 0)
+        die("listen");
+    pthread_create(&thread, NULL, receive, NULL);
+    say("READY");
+    if (o.mode == SEND || o.mode == CALL) {
+        if (peer_connectx(sock, (void *)o.peer.packed, o.peer.count, &latest) < 0)
+            die("connect");
+        pthread_create(&thread, NULL, send_all, NULL);
+    }
+    while (fgets(line, sizeof line, stdin))
+        command(line);
+    _exit(0); /* the test that started it has ended */
+}

@@ -1,0 +1,370 @@
+//! An endpoint of the engine on a real socket, driven by the test itself, without a runtime.
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use strandline_io::{
+    Carrier, IcmpKind as Icmp, Outgoing, RawCarrier, RawOptions, RecvBatch, UdpCarrier, UdpOptions,
+};
+use strandline_proto::config::EndpointConfig;
+use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::event::{
+    AssociationId, CloseReason, Datagram, Event, IcmpError, IcmpKind, Message, SendInfo,
+};
+use strandline_proto::time::Time;
+
+use crate::random::Random;
+use crate::traffic::{Expected, Planned};
+
+/// No step of a test may take longer.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Packets of one burst.
+const SEGMENTS_MAX: usize = 16;
+
+/// An endpoint and its carrier.
+#[derive(Debug)]
+pub struct Driver {
+    /// The endpoint. Commands can be given to it directly; `run` sends what they cause.
+    pub endpoint: Endpoint,
+    carrier: Box<dyn Carrier>,
+    batch: RecvBatch,
+    buffer: Vec<u8>,
+    origin: Instant,
+    events: VecDeque<(AssociationId, Event)>,
+    loss_per_mille: u32,
+    random: Random,
+    cut: Vec<IpAddr>,
+}
+
+impl Driver {
+    /// On a UDP socket at this address. The seed must differ between lives of what a peer takes for one endpoint.
+    ///
+    /// # Panics
+    /// If the socket can't be had or the configuration is wrong.
+    #[must_use]
+    pub fn udp(address: SocketAddr, config: EndpointConfig, seed: u8) -> Self {
+        let carrier = UdpCarrier::bind(address, &UdpOptions::default()).expect("a UDP socket");
+        Self::new(Box::new(carrier), EndpointConfig { encapsulation_overhead: 8, ..config }, seed)
+    }
+
+    /// On a raw socket for protocol 132, shared with whoever else has one.
+    ///
+    /// # Panics
+    /// Without the privilege, or if the configuration is wrong.
+    #[must_use]
+    pub fn raw(address: IpAddr, config: EndpointConfig, seed: u8) -> Self {
+        let carrier = RawCarrier::open(address, &RawOptions::default()).expect("a raw socket");
+        let config = EndpointConfig { encapsulation_overhead: 0, owns_all_ports: false, ..config };
+        Self::new(Box::new(carrier), config, seed)
+    }
+
+    fn new(carrier: Box<dyn Carrier>, config: EndpointConfig, seed: u8) -> Self {
+        let endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).expect("the configuration is valid");
+        Self {
+            endpoint,
+            carrier,
+            batch: RecvBatch::new(16),
+            buffer: vec![0; 64 << 10],
+            origin: Instant::now(),
+            events: VecDeque::new(),
+            loss_per_mille: 0,
+            random: Random::new(u64::from(seed)),
+            cut: Vec::new(),
+        }
+    }
+
+    /// Loses so many of 1,000 packets in each direction from now on.
+    pub fn lose(&mut self, per_mille: u32) {
+        self.loss_per_mille = per_mille;
+    }
+
+    /// Loses everything to and from this address of the peer, until `heal`.
+    pub fn cut(&mut self, address: IpAddr) {
+        self.cut.push(address);
+    }
+
+    /// Ends what `cut` began.
+    pub fn heal(&mut self) {
+        self.cut.clear();
+    }
+
+    /// The time as the endpoint counts it.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
+    }
+
+    /// The carrier's own address.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.carrier.local_addr()
+    }
+
+    /// Sends and receives until `done` gives something.
+    ///
+    /// # Panics
+    /// After [`PATIENCE`], naming `what` was waited for.
+    pub fn until<T>(&mut self, what: &str, mut done: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            self.turn();
+            if let Some(outcome) = done(self) {
+                self.turn();
+                return outcome;
+            }
+            assert!(Instant::now() < deadline, "waited for {what}; events: {:?}", self.events);
+            self.wait(Duration::from_millis(50));
+        }
+    }
+
+    /// Sends and receives for so long.
+    pub fn run_for(&mut self, duration: Duration) {
+        let deadline = Instant::now() + duration;
+        while Instant::now() < deadline {
+            self.turn();
+            self.wait(deadline.saturating_duration_since(Instant::now()).min(Duration::from_millis(50)));
+        }
+    }
+
+    /// Sends and receives on the calling thread while another one waits for a peer's line.
+    ///
+    /// # Panics
+    /// If that fails, or after [`PATIENCE`].
+    pub fn while_waiting<T: Send>(&mut self, wait: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(wait);
+            let deadline = Instant::now() + PATIENCE + Duration::from_secs(5);
+            while !waiting.is_finished() && Instant::now() < deadline {
+                self.turn();
+                self.wait(Duration::from_millis(5));
+            }
+            match waiting.join() {
+                Ok(outcome) => outcome,
+                Err(reason) => std::panic::resume_unwind(reason),
+            }
+        })
+    }
+
+    /// One round: timers, events, packets out, packets in.
+    fn turn(&mut self) {
+        loop {
+            let now = self.now();
+            if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
+                self.endpoint.handle_timeout(now);
+            }
+            while let Some(event) = self.endpoint.poll_event() {
+                self.events.push_back(event);
+            }
+            self.transmit(now);
+            self.take_errors(now);
+            if !self.receive(now) {
+                return;
+            }
+        }
+    }
+
+    fn transmit(&mut self, now: Time) {
+        let segments = self.carrier.segments_max().min(SEGMENTS_MAX);
+        while let Some(transmit) = self.endpoint.poll_transmit(now, &mut self.buffer, segments) {
+            if self.cut.contains(&transmit.destination.ip()) {
+                continue;
+            }
+            let bytes = &self.buffer[..transmit.len];
+            let mut packets = Vec::new();
+            for packet in bytes.chunks(transmit.segment_size) {
+                if !self.random.per_mille(self.loss_per_mille) {
+                    packets.push(packet);
+                }
+            }
+            for packet in packets {
+                let mut outgoing = Outgoing::packet(transmit.destination, packet);
+                outgoing.source = transmit.source;
+                outgoing.fragment = transmit.fragment;
+                // A full socket buffer loses the packet, as any queue does.
+                let _ = self.carrier.send(&mut outgoing);
+            }
+        }
+    }
+
+    fn receive(&mut self, now: Time) -> bool {
+        if self.carrier.recv(&mut self.batch).is_err() {
+            return false;
+        }
+        for (received, packet) in self.batch.packets() {
+            let lost = self.cut.contains(&received.source.ip()) || self.random.per_mille(self.loss_per_mille);
+            if !lost {
+                let datagram =
+                    Datagram { source: received.source, destination: received.destination, bytes: packet };
+                self.endpoint.handle_datagram(now, datagram);
+            }
+        }
+        true
+    }
+
+    fn take_errors(&mut self, now: Time) {
+        let endpoint = &mut self.endpoint;
+        self.carrier.poll_errors(&mut |report| {
+            let kind = match report.kind {
+                Icmp::PacketTooBig { mtu } => IcmpKind::PacketTooBig { mtu },
+                Icmp::ProtocolUnreachable => IcmpKind::ProtocolUnreachable,
+                Icmp::HostUnreachable => IcmpKind::HostUnreachable,
+            };
+            endpoint
+                .handle_icmp(now, IcmpError { destination: report.destination, kind, quoted: report.quoted });
+        });
+    }
+
+    fn wait(&self, longest: Duration) {
+        let due = self.endpoint.poll_timeout().map_or(longest, |at| at.since(self.now()));
+        let timeout = Timespec::try_from(longest.min(due)).expect("a short time");
+        let mut fds = [PollFd::from_borrowed_fd(self.carrier.as_fd(), PollFlags::IN)];
+        let _ = poll(&mut fds, Some(&timeout));
+    }
+}
+
+/// What tests do with associations.
+impl Driver {
+    /// Connects and waits until the association is established.
+    ///
+    /// # Panics
+    /// If it is not.
+    pub fn connect(&mut self, request: Connect) -> AssociationId {
+        let id = self.endpoint.connect(self.now(), request).expect("the request is valid");
+        self.event("Established", |of, event| (of == id && is_up(event)).then_some(id))
+    }
+
+    /// Waits for an association that a peer sets up.
+    pub fn accept(&mut self) -> AssociationId {
+        self.event("an incoming association", |id, event| {
+            matches!(event, Event::Established { incoming: true, .. }).then_some(id)
+        })
+    }
+
+    /// Waits for an event; those before it are forgotten.
+    pub fn event<T>(&mut self, what: &str, mut wanted: impl FnMut(AssociationId, &Event) -> Option<T>) -> T {
+        self.until(what, |driver| {
+            let at = driver.events.iter().position(|(id, event)| wanted(*id, event).is_some())?;
+            let (id, event) = driver.events.drain(..=at).next_back()?;
+            wanted(id, &event)
+        })
+    }
+
+    /// True if such an event came and was not waited for yet.
+    #[must_use]
+    pub fn has_event(&self, wanted: impl Fn(&Event) -> bool) -> bool {
+        self.events.iter().any(|(_, event)| wanted(event))
+    }
+
+    /// Waits for the end of the association.
+    pub fn closed(&mut self, id: AssociationId) -> CloseReason {
+        self.event("Closed", |of, event| match event {
+            Event::Closed(reason) if of == id => Some(reason.clone()),
+            _ => None,
+        })
+    }
+
+    /// Sends every message, waiting for room in the buffer where there is none.
+    ///
+    /// # Panics
+    /// If one is refused.
+    pub fn send_all(&mut self, id: AssociationId, plan: &[Planned]) {
+        for planned in plan {
+            self.send(id, planned.info(), planned.data());
+        }
+    }
+
+    fn send(&mut self, id: AssociationId, info: SendInfo, data: bytes::Bytes) {
+        self.until("room in the send buffer", |driver| {
+            match driver.endpoint.send(driver.now(), id, info, data.clone()) {
+                Ok(()) => Some(()),
+                Err(strandline_proto::error::SendError::WouldBlock) => None,
+                Err(error) => panic!("{error}"),
+            }
+        });
+    }
+
+    /// The next message that arrived whole; parts of a partial delivery are put together.
+    pub fn recv(&mut self, id: AssociationId, parts: &mut Vec<Message>) -> Option<Message> {
+        while let Some(message) = self.endpoint.recv(self.now(), id) {
+            parts.push(message);
+            if parts.last().is_some_and(|last| last.ends) {
+                let mut whole = parts.first()?.clone();
+                whole.data =
+                    parts.iter().flat_map(|part| part.data.iter().copied()).collect::<Vec<u8>>().into();
+                whole.ends = true;
+                parts.clear();
+                return Some(whole);
+            }
+        }
+        None
+    }
+
+    /// Waits until every message of the plan has arrived, each once, whole and in order.
+    pub fn receive_all(&mut self, id: AssociationId, plan: &[Planned]) {
+        let mut expected = Expected::new(plan);
+        let mut parts = Vec::new();
+        let what = format!("{} messages", plan.len());
+        self.until(&what, |driver| {
+            while let Some(message) = driver.recv(id, &mut parts) {
+                expected.take(&message);
+            }
+            expected.is_done().then_some(())
+        });
+    }
+
+    /// Sends the plan to a peer that echoes, and waits for all of it to come back.
+    pub fn exchange(&mut self, id: AssociationId, plan: &[Planned]) {
+        let mut expected = Expected::new(plan);
+        let mut parts = Vec::new();
+        let mut unsent: VecDeque<&Planned> = plan.iter().collect();
+        let what = format!("the echo of {} messages", plan.len());
+        self.until(&what, |driver| {
+            while let Some(next) = unsent.front() {
+                match driver.endpoint.send(driver.now(), id, next.info(), next.data()) {
+                    Ok(()) => unsent.pop_front(),
+                    Err(strandline_proto::error::SendError::WouldBlock) => break,
+                    Err(error) => panic!("{error}"),
+                };
+            }
+            while let Some(message) = driver.recv(id, &mut parts) {
+                expected.take(&message);
+            }
+            expected.is_done().then_some(())
+        });
+    }
+
+    /// Echoes so many messages of a peer.
+    pub fn echo(&mut self, id: AssociationId, count: usize) {
+        let (mut parts, mut waiting, mut echoed) = (Vec::new(), VecDeque::new(), 0);
+        let what = format!("{count} messages to echo");
+        self.until(&what, |driver| {
+            while let Some(message) = driver.recv(id, &mut parts) {
+                waiting.push_back(message);
+            }
+            while let Some(message) = waiting.front() {
+                let info = SendInfo {
+                    stream: message.stream,
+                    ppid: message.ppid,
+                    unordered: message.unordered,
+                    ..SendInfo::default()
+                };
+                if driver.endpoint.send(driver.now(), id, info, message.data.clone()).is_err() {
+                    break;
+                }
+                waiting.pop_front();
+                echoed += 1;
+            }
+            (echoed == count).then_some(())
+        });
+    }
+}
+
+fn is_up(event: &Event) -> bool {
+    match event {
+        Event::Established { .. } => true,
+        Event::Closed(reason) => panic!("the association ended: {reason:?}"),
+        _ => false,
+    }
+}

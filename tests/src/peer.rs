@@ -1,0 +1,163 @@
+//! Programs on other SCTP stacks. Each prints a line for what happens to it and takes commands on its standard input;
+//! tests/interop/peer.c describes both.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// A running peer. Dropped, it ends without telling anybody.
+#[derive(Debug)]
+pub struct PeerProcess {
+    name: String,
+    child: Child,
+    input: Option<ChildStdin>,
+    lines: Receiver<String>,
+    seen: Vec<String>,
+}
+
+impl PeerProcess {
+    /// The peer on usrsctp.
+    ///
+    /// # Panics
+    /// If it is not there: `make test-deps` builds it.
+    #[must_use]
+    pub fn usrsctp(arguments: &str) -> Self {
+        Self::start(&built("usrsctp-peer", "make test-deps"), arguments)
+    }
+
+    /// The peer on pion/sctp.
+    ///
+    /// # Panics
+    /// If it is not there: `make test-deps` builds it.
+    #[must_use]
+    pub fn pion(arguments: &str) -> Self {
+        Self::start(&built("pion-peer", "make test-deps"), arguments)
+    }
+
+    /// The peer on the Linux kernel's SCTP, in the instance `A` that tests/interop/run-all started.
+    ///
+    /// # Panics
+    /// If it is not there: `make interop` starts it.
+    #[must_use]
+    pub fn lksctp(arguments: &str) -> Self {
+        built("lksctp/bin/peer", "make interop");
+        Self::start(&lksctp_script(), &format!("run A peer {arguments}"))
+    }
+
+    fn start(program: &PathBuf, arguments: &str) -> Self {
+        let mut child = Command::new(program)
+            .args(arguments.split_whitespace())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}", program.display()));
+        let output = child.stdout.take().expect("its output is piped");
+        let input = child.stdin.take();
+        let (sender, lines) = channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
+        let name = format!("{} {arguments}", program.display());
+        let mut peer = Self { name, child, input, lines, seen: Vec::new() };
+        peer.expect("READY");
+        peer
+    }
+
+    /// Gives it a command: `abort`, `shutdown` or `quit`.
+    pub fn tell(&mut self, command: &str) {
+        let input = self.input.as_mut().expect("it takes commands until it is dropped");
+        writeln!(input, "{command}").and_then(|()| input.flush()).expect("it takes commands");
+    }
+
+    /// Waits for a line that starts so, and returns it. `BAD` lines and the end of the program fail the test.
+    pub fn expect(&mut self, start: &str) -> String {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        loop {
+            match self.lines.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(line) => {
+                    assert!(!line.starts_with("BAD"), "{}: {line}", self.name);
+                    self.seen.push(line.clone());
+                    if line.starts_with(start) {
+                        return line;
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("{}: waited for {start}, after {:?}", self.name, self.seen)
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    panic!("{} ended; waited for {start}, after {:?}", self.name, self.seen)
+                }
+            }
+        }
+    }
+
+    /// Everything it printed so far; fails the test if there is a `BAD` line among it.
+    pub fn seen(&mut self) -> &[String] {
+        self.seen.extend(self.lines.try_iter());
+        let bad = self.seen.iter().find(|line| line.starts_with("BAD"));
+        assert_eq!(bad, None, "{}", self.name);
+        &self.seen
+    }
+
+    /// Ends it at once; its peer learns nothing.
+    pub fn vanish(mut self) {
+        self.tell("quit");
+        let status = self.child.wait();
+        assert!(status.is_ok(), "{}: {status:?}", self.name);
+    }
+}
+
+impl Drop for PeerProcess {
+    fn drop(&mut self) {
+        // Without input it ends by itself, and so does a script around it.
+        drop(self.input.take());
+        for _ in 0..200 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A UDP port of 127.0.0.1 that nobody has at present.
+///
+/// # Panics
+/// If the system has none.
+#[must_use]
+pub fn free_udp_port() -> u16 {
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("a free UDP port");
+    socket.local_addr().expect("a bound socket has an address").port()
+}
+
+/// Cuts off, restores and slows down the paths of the kernel's instance `A`: `cut 1`, `heal 1`, `netem 1 loss 2%`.
+///
+/// # Panics
+/// If the script fails.
+pub fn lksctp_control(command: &str) {
+    let (verb, rest) = command.split_once(' ').expect("a command and its path");
+    let mut arguments = vec![verb, "A"];
+    arguments.extend(rest.split_whitespace());
+    let status = Command::new(lksctp_script()).args(&arguments).stdin(Stdio::null()).status();
+    assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "lksctp {arguments:?}: {status:?}");
+}
+
+fn lksctp_script() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "interop", "lksctp", "lksctp"].iter().collect()
+}
+
+/// A program that tests/interop/setup builds.
+fn built(name: &str, command: &str) -> PathBuf {
+    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "target", "interop", name].iter().collect();
+    assert!(path.exists(), "{name} is not there; `{command}` (as root) installs what it needs and builds it");
+    path
+}

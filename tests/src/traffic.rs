@@ -1,0 +1,114 @@
+//! Messages whose content can be checked. Message number k has PPID k + 1, and byte i of it is (k * 31 + i * 7) mod 256;
+//! the peers of other stacks make and check the same.
+
+use bytes::Bytes;
+use strandline_proto::event::{Message, SendInfo};
+use strandline_wire::number::{Ppid, StreamId};
+
+/// A message of the plan of a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Planned {
+    /// Its number, which its content and PPID come from.
+    pub number: u32,
+    /// Its stream.
+    pub stream: u16,
+    /// Its length in bytes.
+    pub length: usize,
+    /// Sent without order.
+    pub unordered: bool,
+}
+
+/// So many messages of one length, spread over `streams`, in order.
+#[must_use]
+pub fn plan(count: u32, length: usize, streams: u16) -> Vec<Planned> {
+    let one = |number: u32| Planned {
+        number,
+        stream: u16::try_from(number % u32::from(streams)).unwrap_or_default(),
+        length,
+        unordered: false,
+    };
+    (0..count).map(one).collect()
+}
+
+impl Planned {
+    /// The same without order.
+    #[must_use]
+    pub fn unordered(self) -> Self {
+        Self { unordered: true, ..self }
+    }
+
+    /// How the engine is asked to send it.
+    #[must_use]
+    pub fn info(&self) -> SendInfo {
+        SendInfo {
+            stream: StreamId(self.stream),
+            ppid: Ppid(self.number + 1),
+            unordered: self.unordered,
+            ..SendInfo::default()
+        }
+    }
+
+    /// Its content.
+    #[must_use]
+    pub fn data(&self) -> Bytes {
+        content(self.number, self.length)
+    }
+
+    /// Asserts that this is it, whole.
+    pub fn assert_is(&self, message: &Message) {
+        assert!(message.begins && message.ends, "message {} came in parts", self.number);
+        assert_eq!(message.ppid, Ppid(self.number + 1), "PPID");
+        assert_eq!(message.stream, StreamId(self.stream), "stream of message {}", self.number);
+        assert_eq!(message.data.len(), self.length, "length of message {}", self.number);
+        assert!(message.data == self.data(), "content of message {}", self.number);
+    }
+}
+
+/// The content of message `number`.
+#[must_use]
+pub fn content(number: u32, length: usize) -> Bytes {
+    let byte = |at: usize| (u64::from(number) * 31 + at as u64 * 7) as u8;
+    (0..length).map(byte).collect::<Vec<u8>>().into()
+}
+
+/// What is still expected of a plan: each message exactly once, the ordered ones of a stream in the plan's order.
+#[derive(Debug)]
+pub struct Expected {
+    left: Vec<Planned>,
+}
+
+impl Expected {
+    /// Everything.
+    #[must_use]
+    pub fn new(plan: &[Planned]) -> Self {
+        Self { left: plan.to_vec() }
+    }
+
+    /// A message arrived.
+    pub fn take(&mut self, message: &Message) {
+        let at = self
+            .left
+            .iter()
+            .position(|planned| Ppid(planned.number + 1) == message.ppid)
+            .unwrap_or_else(|| panic!("{:?} was not sent, or came twice", message.ppid));
+        let planned = self.left.remove(at);
+        planned.assert_is(message);
+        let overtaken =
+            self.left[..at].iter().find(|other| other.stream == planned.stream && !other.unordered);
+        if let Some(earlier) = overtaken.filter(|_| !planned.unordered) {
+            panic!("message {} came before message {} of its stream", planned.number, earlier.number);
+        }
+    }
+
+    /// True once everything has arrived.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// Messages that have not arrived.
+    #[must_use]
+    pub fn left(&self) -> usize {
+        self.left.len()
+    }
+}
