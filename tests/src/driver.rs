@@ -13,6 +13,7 @@ use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{
     AssociationId, CloseReason, Datagram, Event, IcmpError, IcmpKind, Message, SendInfo,
 };
+use strandline_proto::stats::Reachability;
 use strandline_proto::time::Time;
 
 use crate::random::Random;
@@ -22,6 +23,8 @@ use crate::traffic::{Expected, Planned};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Packets of one burst.
 const SEGMENTS_MAX: usize = 16;
+/// Packets remembered for a failing test.
+const LOG_MAX: usize = 60;
 
 /// An endpoint and its carrier.
 #[derive(Debug)]
@@ -36,6 +39,16 @@ pub struct Driver {
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,
+    log: VecDeque<String>,
+}
+
+/// A test that fails shows the last packets, the way tcpdump would.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.log.iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
 }
 
 impl Driver {
@@ -72,6 +85,7 @@ impl Driver {
             loss_per_mille: 0,
             random: Random::new(u64::from(seed)),
             cut: Vec::new(),
+            log: VecDeque::new(),
         }
     }
 
@@ -154,8 +168,11 @@ impl Driver {
             if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
                 self.endpoint.handle_timeout(now);
             }
-            while let Some(event) = self.endpoint.poll_event() {
-                self.events.push_back(event);
+            while let Some((id, event)) = self.endpoint.poll_event() {
+                // Whoever waits looks for messages and room at each turn anyway.
+                if !matches!(event, Event::Readable | Event::Writable) {
+                    self.events.push_back((id, event));
+                }
             }
             self.transmit(now);
             self.take_errors(now);
@@ -171,14 +188,12 @@ impl Driver {
             if self.cut.contains(&transmit.destination.ip()) {
                 continue;
             }
-            let bytes = &self.buffer[..transmit.len];
-            let mut packets = Vec::new();
-            for packet in bytes.chunks(transmit.segment_size) {
-                if !self.random.per_mille(self.loss_per_mille) {
-                    packets.push(packet);
+            for packet in self.buffer[..transmit.len].chunks(transmit.segment_size) {
+                let lost = self.random.per_mille(self.loss_per_mille);
+                note(&mut self.log, now, ">", transmit.destination, lost, packet);
+                if lost {
+                    continue;
                 }
-            }
-            for packet in packets {
                 let mut outgoing = Outgoing::packet(transmit.destination, packet);
                 outgoing.source = transmit.source;
                 outgoing.fragment = transmit.fragment;
@@ -194,6 +209,7 @@ impl Driver {
         }
         for (received, packet) in self.batch.packets() {
             let lost = self.cut.contains(&received.source.ip()) || self.random.per_mille(self.loss_per_mille);
+            note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {
                 let datagram =
                     Datagram { source: received.source, destination: received.destination, bytes: packet };
@@ -211,7 +227,8 @@ impl Driver {
                 Icmp::ProtocolUnreachable => IcmpKind::ProtocolUnreachable,
                 Icmp::HostUnreachable => IcmpKind::HostUnreachable,
             };
-            endpoint.handle_icmp(now, IcmpError { destination: report.destination, kind, quoted: report.quoted });
+            endpoint
+                .handle_icmp(now, IcmpError { destination: report.destination, kind, quoted: report.quoted });
         });
     }
 
@@ -221,6 +238,18 @@ impl Driver {
         let mut fds = [PollFd::from_borrowed_fd(self.carrier.as_fd(), PollFlags::IN)];
         let _ = poll(&mut fds, Some(&timeout));
     }
+}
+
+fn note(log: &mut VecDeque<String>, now: Time, way: &str, other: SocketAddr, lost: bool, packet: &[u8]) {
+    let shown = strandline_wire::print::line(packet).to_string();
+    if shown.contains(": HEARTBEAT ") {
+        return;
+    }
+    if log.len() == LOG_MAX {
+        log.pop_front();
+    }
+    let lost = if lost { " LOST" } else { "" };
+    log.push_back(format!("{now:?} {way} {other}{lost} {shown}"));
 }
 
 /// What tests do with associations.
@@ -254,6 +283,14 @@ impl Driver {
     #[must_use]
     pub fn has_event(&self, wanted: impl Fn(&Event) -> bool) -> bool {
         self.events.iter().any(|(_, event)| wanted(event))
+    }
+
+    /// Waits until the path to this address of the peer is as wanted.
+    pub fn path_is(&mut self, id: AssociationId, address: IpAddr, wanted: Reachability) {
+        self.until(&format!("{address} {wanted:?}"), |driver| {
+            let paths = driver.endpoint.paths(id)?;
+            paths.iter().any(|path| path.address.ip() == address && path.state == wanted).then_some(())
+        });
     }
 
     /// Waits for the end of the association.
@@ -290,7 +327,8 @@ impl Driver {
             parts.push(message);
             if parts.last().is_some_and(|last| last.ends) {
                 let mut whole = parts.first()?.clone();
-                whole.data = parts.iter().flat_map(|part| part.data.iter().copied()).collect::<Vec<u8>>().into();
+                whole.data =
+                    parts.iter().flat_map(|part| part.data.iter().copied()).collect::<Vec<u8>>().into();
                 whole.ends = true;
                 parts.clear();
                 return Some(whole);

@@ -28,6 +28,17 @@ impl PeerProcess {
         Self::start(&built("usrsctp-peer", "make test-deps"), arguments)
     }
 
+    /// The peer on usrsctp, on the host that tests/interop/run-all made for it: `10.132.1.2` and `10.132.2.2`.
+    ///
+    /// # Panics
+    /// If it is not there: `make interop` makes it.
+    #[must_use]
+    pub fn usrsctp_on_a_host_of_its_own(arguments: &str) -> Self {
+        let program = built("usrsctp-peer", "make test-deps");
+        let host = std::env::var("PEER_NS").expect("run `make interop`: it makes the peer's host");
+        Self::start(&PathBuf::from("ip"), &format!("netns exec {host} {} {arguments}", program.display()))
+    }
+
     /// The peer on pion/sctp.
     ///
     /// # Panics

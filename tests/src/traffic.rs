@@ -93,7 +93,8 @@ impl Expected {
             .unwrap_or_else(|| panic!("{:?} was not sent, or came twice", message.ppid));
         let planned = self.left.remove(at);
         planned.assert_is(message);
-        let overtaken = self.left[..at].iter().find(|other| other.stream == planned.stream && !other.unordered);
+        let overtaken =
+            self.left[..at].iter().find(|other| other.stream == planned.stream && !other.unordered);
         if let Some(earlier) = overtaken.filter(|_| !planned.unordered) {
             panic!("message {} came before message {} of its stream", planned.number, earlier.number);
         }
