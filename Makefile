@@ -7,7 +7,7 @@ SEEDS ?= 10000
 SECONDS_EACH ?= 60
 TARGET ?= all
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench-throughput sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -37,6 +37,9 @@ fuzz: ## search for crashes: make fuzz TARGET=packet SECONDS_EACH=600 (TARGET=al
 
 fuzz-smoke: ## each fuzz target for a few seconds
 	fuzz/run all 6
+
+bench-throughput: ## throughput beside usrsctp and the kernel's TCP over a veth pair, alternating (root; about five minutes)
+	bench/throughput
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --release --locked --package strandline-sim -- --seeds $(SEEDS)

@@ -94,9 +94,9 @@ impl Driver {
         self.loss_per_mille = per_mille;
     }
 
-    /// Loses everything to and from this address of the peer, until `heal`.
-    pub fn cut(&mut self, address: IpAddr) {
-        self.cut.push(address);
+    /// Loses everything on the path that has these addresses, whichever of them a packet names, until `heal`.
+    pub fn cut(&mut self, addresses: &[IpAddr]) {
+        self.cut.extend(addresses);
     }
 
     /// Ends what `cut` began.
@@ -208,7 +208,9 @@ impl Driver {
             return false;
         }
         for (received, packet) in self.batch.packets() {
-            let lost = self.cut.contains(&received.source.ip()) || self.random.per_mille(self.loss_per_mille);
+            let cut = self.cut.contains(&received.source.ip())
+                || received.destination.is_some_and(|to| self.cut.contains(&to));
+            let lost = cut || self.random.per_mille(self.loss_per_mille);
             note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {
                 let datagram =
@@ -316,7 +318,7 @@ impl Driver {
             match driver.endpoint.send(driver.now(), id, info, data.clone()) {
                 Ok(()) => Some(()),
                 Err(strandline_proto::error::SendError::WouldBlock) => None,
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("{error}; events: {:?}", driver.events),
             }
         });
     }
@@ -361,7 +363,7 @@ impl Driver {
                 match driver.endpoint.send(driver.now(), id, next.info(), next.data()) {
                     Ok(()) => unsent.pop_front(),
                     Err(strandline_proto::error::SendError::WouldBlock) => break,
-                    Err(error) => panic!("{error}"),
+                    Err(error) => panic!("{error}; events: {:?}", driver.events),
                 };
             }
             while let Some(message) = driver.recv(id, &mut parts) {

@@ -55,6 +55,9 @@ impl PeerProcess {
     #[must_use]
     pub fn lksctp(arguments: &str) -> Self {
         built("lksctp/bin/peer", "make interop");
+        // What an earlier test that failed may have left.
+        lksctp_control("heal 1");
+        lksctp_control("heal 2");
         Self::start(&lksctp_script(), &format!("run A peer {arguments}"))
     }
 

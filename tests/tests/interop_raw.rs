@@ -108,13 +108,13 @@ fn two_endpoints_share_the_host() {
 fn fails_over_and_returns(mut driver: Driver, peer: PeerProcess, id: AssociationId) {
     driver.path_is(id, ip(THERE[1]), Reachability::Active);
     driver.exchange(id, &plan(100, 1000, 1));
-    driver.cut(ip(THERE[0]));
+    driver.cut(&[ip(THERE[0]), ip(HERE[0])]);
     driver.exchange(id, &plan(200, 5000, 4));
     driver.path_is(id, ip(THERE[0]), Reachability::Inactive);
     driver.exchange(id, &plan(200, 5000, 4));
     driver.heal();
     driver.path_is(id, ip(THERE[0]), Reachability::Active);
-    driver.cut(ip(THERE[1]));
+    driver.cut(&[ip(THERE[1]), ip(HERE[1])]);
     driver.exchange(id, &plan(200, 5000, 4));
     driver.heal();
     shut_down(driver, peer, id);

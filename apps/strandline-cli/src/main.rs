@@ -1,2 +1,80 @@
 //! The one binary: it only dispatches.
-fn main() {}
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
+use tracing_subscriber::EnvFilter;
+
+/// SCTP in user space, and what is built on it.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  strandline demo                      measure SCTP beside TCP and UDP here, in about two minutes
+  strandline echo                      an echo server on TCP, UDP and SCTP
+  strandline load echo                 load for it, at a steady rate
+  strandline completions bash          completions for a shell
+Logging: -v, -vv, or RUST_LOG=strandline=debug"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// Log more (twice: much more)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Echo server on TCP, UDP and SCTP, any set of them at once
+    Echo(strandline_load::echo_server::Args),
+    /// Load generators
+    #[command(subcommand)]
+    Load(strandline_load::Load),
+    /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
+    Demo(strandline_load::demo::Args),
+    /// Print completions for a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log(cli.verbose);
+    match dispatch(cli.command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("strandline: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Echo(args) => strandline_load::echo_server::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Load(load) => load.run(),
+        Command::Demo(args) => strandline_load::demo::run(&args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "strandline", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// To standard error: standard output is for results.
+fn log(verbose: u8) {
+    let default = match verbose {
+        0 => "warn",
+        1 => "info,strandline=debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

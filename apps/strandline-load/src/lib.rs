@@ -1,1 +1,53 @@
-//! Load generators.
+//! Load generators, and the servers that they aim at.
+//!
+//! - [`echo_server`]: answers on TCP, UDP and SCTP, any set of them at once;
+//! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
+//! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
+//! - [`stream`]: how fast messages go over one or several associations, or over TCP.
+//!
+//! Each has its `Args` for the command line and a `run`.
+#![forbid(unsafe_code)]
+
+mod client;
+mod controller;
+pub mod demo;
+pub mod echo_load;
+pub mod echo_server;
+mod histogram;
+mod job;
+mod limits;
+mod pace;
+mod report;
+pub mod stream;
+mod trace;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// `strandline load ...`
+#[derive(Debug, Subcommand)]
+pub enum Load {
+    /// Set up associations or connections at a given rate, send a message on each and wait for its echo.
+    Echo(echo_load::Args),
+    /// Throughput: as many messages as go, over SCTP or TCP, from a sender to a receiver.
+    Stream(stream::Args),
+    /// One client process; a controller starts it and talks to it over its standard input and output.
+    #[command(hide = true)]
+    Worker,
+}
+
+impl Load {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// What stopped it, with a hint.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Echo(args) => echo_load::run(&args),
+            Self::Stream(args) => stream::run(&args),
+            Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
+        }
+    }
+}

@@ -99,6 +99,14 @@ pub struct Status {
     pub send_buffered: usize,
     /// Of these, bytes sent and neither acknowledged nor marked for retransmission.
     pub in_flight: u32,
+    /// Of these, bytes sent and not acknowledged cumulatively: in flight, marked, or acknowledged out of order.
+    pub unacknowledged_bytes: u32,
+    /// Messages begun and not acknowledged whole.
+    pub unacknowledged_messages: usize,
+    /// Messages of which nothing was sent.
+    pub pending_messages: usize,
+    /// Fast recovery is under way (section 7.2.4).
+    pub in_fast_recovery: bool,
     /// Bytes received and not read yet.
     pub receive_buffered: u32,
     /// Consecutive errors (section 8.1).
@@ -132,10 +140,12 @@ pub struct PathStatus {
     pub cwnd: u32,
     /// Slow start threshold, bytes.
     pub ssthresh: u32,
-    /// Bytes in flight.
+    /// Bytes of DATA chunks in flight, headers and padding included.
     pub flight: u32,
     /// Smoothed round trip time; none before the first measurement.
     pub srtt: Option<Duration>,
+    /// Variation of the round trip time; none before the first measurement.
+    pub rttvar: Option<Duration>,
     /// Retransmission time-out.
     pub rto: Duration,
     /// Path MTU: size of an IP packet, bytes.

@@ -73,6 +73,8 @@ pub(crate) struct Context<'a> {
     pub(crate) endpoint: &'a mut Endpoint,
     pub(crate) ledger: &'a mut Ledger,
     pub(crate) random: &'a mut Random,
+    /// How long after the last fault an association may still end for it.
+    pub(crate) last_expiry: Duration,
     /// When applications want to act next.
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
 }
@@ -99,7 +101,8 @@ pub(crate) struct App {
     next_read: Time,
     shutting_down: bool,
     peer_shut_down: bool,
-    calm: bool,
+    /// Since when there are no faults any more.
+    calm: Option<Time>,
 }
 
 impl App {
@@ -123,7 +126,7 @@ impl App {
             next_read: Time::ZERO,
             shutting_down: false,
             peer_shut_down: false,
-            calm: false,
+            calm: None,
         }
     }
 
@@ -155,7 +158,7 @@ impl App {
             }
             Event::Readable => self.readable = true,
             Event::Writable => self.blocked = false,
-            Event::SendFailed(failed) => cx.ledger.failed(end, self.peer_host, failed)?,
+            Event::SendFailed(failed) => cx.ledger.failed(end, self.peer_host, self.up, failed)?,
             Event::PeerShutdown => self.peer_shut_down = true,
             Event::Closed(reason) => self.on_closed(cx, reason)?,
             Event::PathChanged { .. } | Event::PeerError { .. } => {}
@@ -166,12 +169,16 @@ impl App {
     fn learn_tags(&mut self, cx: &Context<'_>) {
         if let Some(status) = cx.endpoint.status(self.end.id) {
             self.tags = (status.local_tag.0, status.peer_tag.0);
+            self.plan.streams = self.plan.streams.min(status.outbound_streams);
         }
     }
 
     fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
         let end = self.end;
         self.closed = Some(reason.clone());
+        if !matches!(reason, CloseReason::Shutdown) {
+            cx.ledger.broke_off(end.host);
+        }
         self.readable = true;
         if cx.ledger.is_tampered(end.host, self.peer_host) {
             return Ok(());
@@ -186,7 +193,15 @@ impl App {
             CloseReason::PeerAborted { code, reason } => {
                 violation(format!("{end:?} was aborted by an honest peer: cause {code}, {reason:?}"))
             }
-            _ => Ok(()),
+            CloseReason::TimedOut => {
+                // What was lost before the calm may expire after it, once.
+                let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
+                // A host that crashed does not know its own cookies any more, and one whose association broke off takes
+                // its cookie for no second one: in both cases a COOKIE ECHO goes unanswered.
+                let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
+                demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
+            }
+            CloseReason::Aborted | CloseReason::Unreachable => Ok(()),
         }
     }
 
@@ -204,7 +219,7 @@ impl App {
         if !self.readable {
             return Ok(());
         }
-        let hurry = self.calm || self.closed.is_some();
+        let hurry = self.calm.is_some() || self.closed.is_some();
         if !hurry && cx.now < self.next_read {
             return Ok(());
         }
@@ -247,7 +262,7 @@ impl App {
                 self.read(cx)?;
             }
         }
-        while self.left > 0 && !self.blocked && (self.calm || cx.now >= self.next_send) {
+        while self.left > 0 && !self.blocked && (self.calm.is_some() || cx.now >= self.next_send) {
             let sizes = self.plan.sizes;
             let len = cx.random.log_range(sizes.first, sizes.last) as usize;
             let stream = cx.random.below(u64::from(self.plan.streams.max(1))) as u16;
@@ -257,7 +272,7 @@ impl App {
             }
             self.left = self.left.saturating_sub(1);
             self.sent += 1;
-            if !self.calm && self.plan.gap_max > Duration::ZERO {
+            if self.calm.is_none() && self.plan.gap_max > Duration::ZERO {
                 self.next_send = cx.now + cx.random.duration(Duration::ZERO, self.plan.gap_max);
                 cx.wakes.push((self.next_send, self.end.id));
             }
@@ -297,6 +312,11 @@ impl App {
                 self.echoes.clear();
                 Ok(false)
             }
+            // Before the association is up the peer may have granted fewer streams than were asked for.
+            Err(SendError::InvalidStream { streams, .. }) if !self.up && stream >= streams => {
+                self.plan.streams = streams;
+                Ok(false)
+            }
             Err(error) => violation(format!("{end:?}: send of {len} bytes on stream {stream}: {error}")),
         }
     }
@@ -309,7 +329,7 @@ impl App {
         let due = match self.plan.ending {
             Ending::Never => false,
             Ending::WhenSent => all_sent,
-            Ending::WhenEchoed => all_sent && (self.received >= self.sent || self.calm),
+            Ending::WhenEchoed => all_sent && (self.received >= self.sent || self.calm.is_some()),
             Ending::Shutdown(_) => self.ends_at.is_some_and(|at| at <= cx.now),
             Ending::Abort(_) if self.ends_at.is_some_and(|at| at <= cx.now) => return self.abort(cx),
             Ending::Abort(_) => false,
@@ -341,8 +361,8 @@ impl App {
     }
 
     /// The faults are over: no more pauses.
-    pub(crate) fn calm_down(&mut self) {
-        self.calm = true;
+    pub(crate) fn calm_down(&mut self, since: Time) {
+        self.calm = Some(since);
     }
 
     /// Everything was read after the end: the handle can be given up.

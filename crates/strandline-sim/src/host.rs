@@ -1,7 +1,8 @@
 //! A host of the world: addresses, an endpoint, and the applications on it.
 
 use core::net::{IpAddr, SocketAddr};
-use std::collections::BTreeMap;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_proto::endpoint::{Connect, Endpoint};
@@ -36,6 +37,8 @@ pub(crate) struct Shared<'a> {
     pub(crate) out: &'a mut Vec<Carried>,
     /// When applications want to act.
     pub(crate) wakes: &'a mut Vec<(Time, AssociationId)>,
+    /// How long after the last fault an association may still end for it.
+    pub(crate) last_expiry: Duration,
     /// Clients of the scenario whose association has ended.
     pub(crate) ended: &'a mut Vec<usize>,
 }
@@ -56,7 +59,7 @@ pub(crate) struct Host {
     pub(crate) timer: Option<Time>,
     apps: BTreeMap<AssociationId, App>,
     watch: Watch,
-    calm: bool,
+    calm: Option<Time>,
     buffer: Vec<u8>,
 }
 
@@ -72,7 +75,7 @@ impl Host {
             timer: None,
             apps: BTreeMap::new(),
             watch: Watch::default(),
-            calm: false,
+            calm: None,
             buffer: vec![0; 65_536],
         }
     }
@@ -112,8 +115,8 @@ impl Host {
                     .note(shared.now, (self.number, id), || format!("host {} connects: {id:?}", self.number));
                 let end = End { host: self.number, life: self.life, id };
                 let mut app = App::new(end, to, Some(client), plan);
-                if self.calm {
-                    app.calm_down();
+                if let Some(since) = self.calm {
+                    app.calm_down(since);
                 }
                 demand(self.apps.insert(id, app).is_none(), || format!("{id:?} names two associations"))
             }
@@ -137,21 +140,26 @@ impl Host {
         violation(format!("host {} never has enough", self.number))
     }
 
-    /// Takes events and lets the applications that they concern act.
+    /// Takes events; once there are no more, the applications that they concern act.
     fn applications(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
         loop {
-            let Some(endpoint) = &mut self.endpoint else { return Ok(()) };
-            let Some((id, event)) = endpoint.poll_event() else { return Ok(()) };
-            shared.trace.note(shared.now, (self.number, id, core::mem::discriminant(&event)), || {
-                format!("host {} {id:?} {}", self.number, brief(&event))
-            });
-            if !self.apps.contains_key(&id) {
-                self.accept(shared, id, &event)?;
+            let mut concerned = BTreeSet::new();
+            while let Some((id, event)) = self.endpoint.as_mut().and_then(Endpoint::poll_event) {
+                shared.trace.note(shared.now, (self.number, id, core::mem::discriminant(&event)), || {
+                    format!("host {} {id:?} {}", self.number, brief(&event))
+                });
+                if !self.apps.contains_key(&id) {
+                    self.accept(shared, id, &event)?;
+                }
+                self.with_app(shared, id, |app, cx| app.on_event(cx, &event))?;
+                concerned.insert(id);
             }
-            self.with_app(shared, id, |app, cx| {
-                app.on_event(cx, &event)?;
-                app.act(cx)
-            })?;
+            if concerned.is_empty() {
+                return Ok(());
+            }
+            for id in concerned {
+                self.with_app(shared, id, |app, cx| app.act(cx))?;
+            }
         }
     }
 
@@ -169,8 +177,8 @@ impl Host {
         };
         let end = End { host: self.number, life: self.life, id };
         let mut app = App::new(end, *peer, None, self.plan.server.clone());
-        if self.calm {
-            app.calm_down();
+        if let Some(since) = self.calm {
+            app.calm_down(since);
         }
         self.apps.insert(id, app);
         Ok(())
@@ -183,8 +191,8 @@ impl Host {
         act: impl FnOnce(&mut App, &mut Context<'_>) -> Result<(), Violation>,
     ) -> Result<(), Violation> {
         let (Some(endpoint), Some(app)) = (&mut self.endpoint, self.apps.get_mut(&id)) else { return Ok(()) };
-        let Shared { now, ledger, random, wakes, .. } = shared;
-        act(app, &mut Context { now: *now, endpoint, ledger, random, wakes })?;
+        let Shared { now, ledger, random, wakes, last_expiry, .. } = shared;
+        act(app, &mut Context { now: *now, endpoint, ledger, random, wakes, last_expiry: *last_expiry })?;
         if app.is_done() {
             let client = app.client;
             endpoint.release(id);
@@ -203,11 +211,11 @@ impl Host {
 
     /// The faults are over.
     pub(crate) fn calm(&mut self, shared: &mut Shared<'_>) -> Result<(), Violation> {
-        self.calm = true;
+        self.calm = Some(shared.now);
         let ids: Vec<AssociationId> = self.apps.keys().copied().collect();
         for id in ids {
             self.with_app(shared, id, |app, cx| {
-                app.calm_down();
+                app.calm_down(cx.now);
                 app.act(cx)
             })?;
         }

@@ -15,7 +15,7 @@
 //! 6. In the end, every message taken was delivered or reported failed, unless the sender's or the receiver's host
 //!    crashed after it was taken: then nobody is left who could tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, FailedMessage, Message, SendInfo};
@@ -91,6 +91,8 @@ pub(crate) struct Ledger {
     outgoing: BTreeMap<End, Outgoing>,
     incoming: BTreeMap<End, Incoming>,
     crashes: Vec<(usize, Time)>,
+    /// Hosts of which an association timed out or aborted.
+    broke_off: BTreeSet<usize>,
     /// Pairs of hosts between which somebody alters packets under the right tags: nothing holds there.
     tampered: Vec<(usize, usize)>,
     counts: Counts,
@@ -107,10 +109,24 @@ pub struct Counts {
     pub delivered: u64,
     /// Messages reported failed.
     pub failed: u64,
+    /// Messages on streams that the peer did not grant, reported before the association was up.
+    pub refused: u64,
     /// Messages delivered a second time by a cookie that was used twice.
     pub repeated: u64,
     /// Messages whose end nobody could tell, because a host crashed.
     pub unknown: u64,
+}
+
+impl core::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.taken_bytes += other.taken_bytes;
+        self.delivered += other.delivered;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.repeated += other.repeated;
+        self.unknown += other.unknown;
+    }
 }
 
 impl Ledger {
@@ -122,6 +138,7 @@ impl Ledger {
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
             crashes: Vec::new(),
+            broke_off: BTreeSet::new(),
             tampered: Vec::new(),
             counts: Counts::default(),
         }
@@ -187,7 +204,9 @@ impl Ledger {
         }
         let incoming = self.incoming.entry(to).or_default();
         let part = (message.stream.0, message.unordered);
-        let offset = match (message.begins, incoming.parts.remove(&part)) {
+        // A whole message may come between the parts of an unordered one.
+        let before = if message.begins && message.ends { None } else { incoming.parts.remove(&part) };
+        let offset = match (message.begins, before) {
             (true, None) => 0,
             (true, Some(_)) if incoming.restarts > 0 => 0,
             (true, Some((ppid, _))) => {
@@ -264,11 +283,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// The sender was told that the message failed (rule 4).
+    /// The sender was told that the message failed (rule 4). Before the association is `up`, messages on streams that
+    /// the peer does not grant fail; they count for nothing else.
     pub(crate) fn failed(
         &mut self,
         from: End,
         to_host: usize,
+        up: bool,
         failed: &FailedMessage,
     ) -> Result<(), Violation> {
         let ppid = failed.info.ppid;
@@ -292,8 +313,12 @@ impl Ledger {
         demand(relaxed || failed.sent || record.delivered.is_none(), || {
             format!("message {ppid} was reported as never sent, but it had arrived")
         })?;
-        self.counts.failed += 1;
-        self.outgoing.entry(from).or_default().failed += 1;
+        if up || failed.sent {
+            self.counts.failed += 1;
+            self.outgoing.entry(from).or_default().failed += 1;
+        } else {
+            self.counts.refused += 1;
+        }
         Ok(())
     }
 
@@ -315,6 +340,16 @@ impl Ledger {
     /// A host lost everything.
     pub(crate) fn crashed(&mut self, now: Time, host: usize) {
         self.crashes.push((host, now));
+    }
+
+    /// An association of the host ended without its peer's consent.
+    pub(crate) fn broke_off(&mut self, host: usize) {
+        self.broke_off.insert(host);
+    }
+
+    /// Whether a host may have forgotten an association that its peer still sets up.
+    pub(crate) fn may_have_forgotten(&self, host: usize) -> bool {
+        self.broke_off.contains(&host) || self.crashes.iter().any(|(crashed, _)| *crashed == host)
     }
 
     /// The end of the run (rule 6).

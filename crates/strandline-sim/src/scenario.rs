@@ -79,6 +79,8 @@ pub(crate) struct Scenario {
     pub(crate) calm_at: Time,
     /// By when everything must have ended after that.
     pub(crate) patience: Duration,
+    /// How long after that an association may still end because of a fault.
+    pub(crate) last_expiry: Duration,
     /// Hosts between which an attacker alters packets under the right tags.
     pub(crate) tampered: Option<(usize, usize)>,
     /// Nothing is lost or late, nobody crashes or aborts: then every message must arrive.
@@ -115,10 +117,15 @@ struct Features {
     poking: bool,
     icmp: bool,
     odd_timers: bool,
+    v6: bool,
+    both_families: bool,
+    /// Small buffers that are too small for many tiny messages: each costs a receiver more than its bytes, and a
+    /// sender can't know that.
+    tight: bool,
 }
 
 impl Features {
-    fn list(&mut self) -> [(&'static str, &mut bool, f64); 25] {
+    fn list(&mut self) -> [(&'static str, &mut bool, f64); 27] {
         [
             ("slow", &mut self.slow, 0.5),
             ("loss", &mut self.loss, 0.5),
@@ -145,6 +152,8 @@ impl Features {
             ("poking", &mut self.poking, 0.2),
             ("icmp", &mut self.icmp, 0.5),
             ("odd timers", &mut self.odd_timers, 0.4),
+            ("IPv6", &mut self.v6, 0.3),
+            ("both families", &mut self.both_families, 0.1),
         ]
     }
 
@@ -159,6 +168,8 @@ impl Features {
                 names.push(name);
             }
         }
+        features.v6 |= features.both_families;
+        features.tight = features.small_buffers && random.chance(0.5);
         (features, names)
     }
 
@@ -185,7 +196,11 @@ impl Scenario {
         let faults = faults::faults(&features, &hosts, &links, calm_at, &mut random);
         let attacks = faults::attacks(&features, calm_at, &mut random);
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
+        // Two hosts whose ports both changed never find each other again. And where no router tells the MTU, each of
+        // several paths costs some time-outs until it is found, together perhaps more than an association stands.
+        let lost = features.rebinding || (features.small_mtu && features.multihomed && !features.icmp);
         Self {
+            last_expiry: if lost { Duration::MAX } else { rto_max + Duration::from_secs(1) },
             clients,
             special_links,
             faults,

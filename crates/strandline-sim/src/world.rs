@@ -292,9 +292,14 @@ impl World {
             out: &mut out,
             wakes: &mut wakes,
             ended: &mut ended,
+            last_expiry: self.scenario.last_expiry,
         };
-        act(host, &mut shared)?;
-        host.pump(&mut shared)?;
+        let outcome = act(host, &mut shared).and_then(|()| host.pump(&mut shared));
+        if outcome.is_err() {
+            // What led to it belongs to the record.
+            out.iter().for_each(|datagram| self.trace.packet(self.now, datagram, "last"));
+            return outcome;
+        }
         let (life, due) = (host.life, host.endpoint.as_ref().and_then(|endpoint| endpoint.poll_timeout()));
         for datagram in out {
             self.send(number, datagram);

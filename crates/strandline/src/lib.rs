@@ -49,6 +49,7 @@
 pub mod memory;
 
 mod association;
+mod capture;
 mod carrier;
 mod clock;
 mod control;
@@ -69,6 +70,7 @@ mod stream;
 mod wait;
 
 pub use self::association::Association;
+pub use self::capture::Capture;
 pub use self::control::Control;
 pub use self::endpoint::{Endpoint, Notifications};
 pub use self::error::{
@@ -81,7 +83,7 @@ pub use self::listener::Listener;
 pub use self::notification::Notification;
 pub use self::observe::{Direction, ObservedPacket, PacketObserver};
 pub use self::peer::Peer;
-pub use self::stack::{Stack, StackBuilder};
+pub use self::stack::{OutgoingPorts, Stack, StackBuilder};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::config::{AssociationConfig, EndpointConfig};

@@ -1,6 +1,7 @@
 //! A stack: a carrier, an engine, and the task that drives them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use strandline_io::{PortLock, RawCarrier, RawOptions, UdpCarrier, UdpOptions};
@@ -20,8 +21,22 @@ use crate::shard::driver::Driver;
 use crate::shard::place::Place;
 use crate::shard::state::State;
 
-/// Local ports that a stack on raw IP reserves for outgoing associations.
-const EPHEMERAL_COUNT: u16 = 1024;
+/// Local ports that a stack on raw IP reserves for outgoing associations: how many in a row, and within which range.
+/// They limit how many associations there can be with one port of a peer. Default: 1,024 of the dynamic ports (49,152
+/// to 65,535).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutgoingPorts {
+    /// How many.
+    pub count: u16,
+    /// Where to look for them; the row begins at a multiple of `count`.
+    pub within: RangeInclusive<u16>,
+}
+
+impl Default for OutgoingPorts {
+    fn default() -> Self {
+        Self { count: 1024, within: strandline_io::EPHEMERAL_PORTS }
+    }
+}
 
 /// An SCTP stack: one carrier (a UDP socket, raw IP, or a place in an in-memory network) with any number of SCTP ports
 /// on it. Clones are the same stack.
@@ -216,11 +231,10 @@ impl StackBuilder {
     /// If a parameter is out of range, the privilege is missing, the kernel's own SCTP would interfere, or there is no
     /// tokio runtime.
     pub fn raw(self, address: IpAddr) -> Result<Stack, StackError> {
-        self.raw_with(address, RawOptions::default(), EPHEMERAL_COUNT)
+        self.raw_with(address, RawOptions::default(), OutgoingPorts::default())
     }
 
-    /// A stack on raw IP with options of its own, and a number of local ports for outgoing associations (which limits
-    /// how many there can be to one port of a peer).
+    /// A stack on raw IP with options of its own.
     ///
     /// # Errors
     /// As [`raw`](Self::raw).
@@ -228,11 +242,11 @@ impl StackBuilder {
         mut self,
         address: IpAddr,
         mut options: RawOptions,
-        outgoing_ports: u16,
+        outgoing: OutgoingPorts,
     ) -> Result<Stack, StackError> {
         self.enter()?;
         let lock_address = (!address.is_unspecified()).then_some(address);
-        let ephemeral = PortLock::any(strandline_io::EPHEMERAL_PORTS, outgoing_ports, lock_address)?;
+        let ephemeral = PortLock::any(outgoing.within, outgoing.count, lock_address)?;
         self.config.encapsulation_overhead = 0;
         self.config.owns_all_ports = false;
         self.config.ephemeral_ports = (*ephemeral.ports().start(), *ephemeral.ports().end());

@@ -19,7 +19,7 @@ use crate::time::Time;
 
 impl Association {
     /// SEND (section 11.1.5).
-    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: Bytes) -> Result<(), SendError> {
+    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
         }
@@ -54,8 +54,10 @@ impl Association {
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        if cx.received_bytes >= cx.config.receive_bytes_max {
-            return true; // as if lost: the peer sends it again when the applications have read something
+        if !cx.has_room(before) {
+            // The peer is told of a closed window, in front of which it waits as long as it takes.
+            self.inbound.refuse();
+            return true;
         }
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
@@ -127,6 +129,14 @@ impl Association {
             }
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
+        self.assert_flights();
+    }
+
+    /// The paths' accounts of what is in flight agree with the chunks'.
+    pub(super) fn assert_flights(&self) {
+        for (index, path) in self.paths.iter() {
+            debug_assert_eq!(path.flight, self.outbound.flight_of(index.0), "flight of path {}", index.0);
+        }
     }
 
     /// Tells each path what an acknowledgement means for it: flight, RTT, congestion window, T3-rtx, errors.
@@ -147,7 +157,11 @@ impl Association {
             }
             let path = self.paths.get_mut(index);
             let mut change = None;
-            if ack.acked_bytes > 0 {
+            if ack.reneged {
+                path.flight = path.flight.saturating_add(ack.reneged_bytes);
+                path.start_rtx(now);
+            }
+            if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let sack = PathSack {
                     acked_bytes: ack.acked_bytes,
                     flight_drop: ack.flight_drop,
@@ -162,10 +176,6 @@ impl Association {
                 path.on_fast_retransmit(now);
             }
             path.on_lost(ack.lost_bytes);
-            if ack.reneged {
-                path.flight = path.flight.saturating_add(ack.reneged_bytes);
-                path.start_rtx(now);
-            }
             let address = path.remote;
             if let Some(change) = change {
                 cx.event(self.id, Event::PathChanged { address, change });

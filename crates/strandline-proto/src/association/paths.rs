@@ -35,6 +35,7 @@ impl Association {
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
     pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
         self.config = Arc::clone(&config);
+        self.inbound.set_receive_buffer(config.receive_buffer);
         self.flags.burst_open = true;
         for index in self.paths.indices() {
             self.paths.get_mut(index).on_configure(&config);
@@ -46,7 +47,8 @@ impl Association {
 
     /// Bytes that `send` would take.
     pub(crate) fn send_space(&self) -> usize {
-        if !self.state.takes_messages() {
+        let crowded = self.outbound.pending_messages() >= self.config.send_messages_max as usize;
+        if crowded || !self.state.takes_messages() {
             return 0;
         }
         (self.config.send_buffer as usize).saturating_sub(self.outbound.buffered_bytes())

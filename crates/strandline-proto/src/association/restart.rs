@@ -131,6 +131,9 @@ impl Association {
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
             cx.event(self.id, Event::SendFailed(failed));
         }
+        if self.outbound.take_writable() {
+            cx.event(self.id, Event::Writable);
+        }
         let overhead = cx.config.encapsulation_overhead;
         let named = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
         for ip in named {

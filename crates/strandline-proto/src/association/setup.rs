@@ -235,6 +235,9 @@ impl Association {
         for failed in self.outbound.set_peer(offer.a_rwnd, streams_out) {
             cx.event(self.id, Event::SendFailed(failed));
         }
+        if self.outbound.take_writable() {
+            cx.event(self.id, Event::Writable);
+        }
     }
 
     /// COOKIE ACK (sections 5.1 E and 5.2.5).

@@ -23,7 +23,7 @@ impl Association {
             self.on_guard_timer(cx, now);
         }
         if self.idle_deadline <= now {
-            self.on_idle_timer(now);
+            self.on_idle_timer(cx, now);
         }
         if self.probe_deadline <= now {
             self.probe_deadline = Time::MAX;
@@ -31,7 +31,7 @@ impl Association {
         }
         // HB.Max.Burst: so many heartbeats at one opportunity, the others an RTO later.
         let mut heartbeats = self.config.heartbeat_burst_max;
-        for index in self.paths.indices() {
+        for index in self.paths.indices_by_heartbeat() {
             if self.state.is_closed() {
                 return;
             }
@@ -101,11 +101,12 @@ impl Association {
         self.end(cx, now, CloseReason::TimedOut);
     }
 
-    fn on_idle_timer(&mut self, now: Time) {
+    fn on_idle_timer(&mut self, cx: &mut Shared, now: Time) {
         self.idle_deadline = Time::MAX;
         if self.outbound.is_empty() && !self.inbound.readable() {
             self.outbound.release_idle();
             self.inbound.release_idle();
+            cx.arena.release_idle();
         } else {
             self.touch_idle(now);
         }
@@ -128,16 +129,18 @@ impl Association {
         let probing = self.outbound.zero_window_probing();
         let marked = self.outbound.on_timeout(index.0);
         let path = self.paths.get_mut(index);
-        let full_packets = path.flight.saturating_add(64) >= path.data_chunk_len_max();
+        let lost = path.flight;
         path.on_lost(marked);
         if probing {
-            return path.on_window_probe_timeout(&config);
+            path.on_window_probe_timeout(&config);
+            return self.assert_flights();
         }
-        let outcome = path.on_rtx_timeout(now, full_packets, &config);
+        let outcome = path.on_rtx_timeout(now, lost, &config);
         let address = path.remote;
         if let Some(change) = outcome.change {
             cx.event(self.id, Event::PathChanged { address, change });
         }
+        self.assert_flights();
         self.count_error(cx, now);
     }
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{CookieAck, CookieEcho, Error};
-use strandline_wire::{COMMON_HEADER_LEN, PacketBuilder};
+use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error};
+use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
@@ -18,7 +18,7 @@ use crate::time::Time;
 /// The DATA that went into a packet.
 #[derive(Debug, Default, Clone, Copy)]
 struct Filled {
-    /// Bytes of user data.
+    /// Bytes of the chunks, headers and padding included.
     bytes: u32,
     /// Some of it for the first time.
     new: bool,
@@ -26,8 +26,16 @@ struct Filled {
     earliest: bool,
 }
 
+/// Bytes of a chunk in a packet: what congestion control counts (section 7.2).
+fn chunk_len(data: &Data<'_>) -> u32 {
+    (DATA_CHUNK_HEADER_LEN + data.payload.len().next_multiple_of(4)) as u32
+}
+
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
+
+/// Attempts to send a COOKIE ECHO with DATA in its packet.
+const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
 
 impl Association {
     /// True if `poll_transmit` may have something; it costs next to nothing to ask.
@@ -68,9 +76,10 @@ impl Association {
         self.open_burst();
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
-            Some(_) => self.after_burst(cx, now, path),
+            Some(_) => self.probe_mtu(cx, now, path),
             None => self.paths.get_mut(data_path).end_burst(),
         }
+        self.watch_window(now, data_path);
         burst
     }
 
@@ -154,12 +163,13 @@ impl Association {
     /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
-        let large = self.outbound.retransmission().is_some_and(|again| again.size + COMMON_HEADER_LEN > full);
-        if !large || !self.paths.get(index).may_retransmit() {
+        let Some(again) = self.outbound.retransmission() else { return (0, false) };
+        let size = again.size + COMMON_HEADER_LEN;
+        if size <= full || !self.paths.get(index).may_retransmit() {
             return (0, false);
         }
-        let room = buffer.len();
-        let built = self.build_packet(now, index, true, false, buffer, room);
+        let Some(room) = buffer.get_mut(..size) else { return (0, false) };
+        let built = self.build_packet(now, index, true, false, room, full);
         (built, built > 0)
     }
 
@@ -233,7 +243,7 @@ impl Association {
         while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
-            filled.bytes += data.payload.len() as u32;
+            filled.bytes += chunk_len(&data);
             let tsn = data.tsn;
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
             self.stats.data_sent += 1;
@@ -249,7 +259,8 @@ impl Association {
         full: usize,
         filled: &mut Filled,
     ) {
-        let empty_space = full - COMMON_HEADER_LEN;
+        // Fragments are made so that any path can carry them, should this one fail (section 7.3).
+        let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
@@ -257,7 +268,7 @@ impl Association {
         let path = self.paths.get(index);
         let room = path.congestion.window().saturating_sub(path.flight);
         while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
-            let size = data.payload.len() as u32;
+            let size = chunk_len(&data);
             // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
             data.immediate |= hurry || filled.bytes + size >= room;
             let pushed = packet.push(&data);
@@ -291,10 +302,14 @@ impl Association {
     fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
+        // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
+        // ever.
+        self.control_deadline = now + self.paths.get(index).rto.rto();
         let full = self.paths.get(index).payload_max().min(buffer.len());
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
+        let attempts = setup.attempts;
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
@@ -306,7 +321,9 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         self.paths.get_mut(index).allow_burst(&config);
-        let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
+        let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
+        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         let len = packet.finish();
         self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);
@@ -314,7 +331,6 @@ impl Association {
         path.on_control_sent(now);
         // T1-cookie stands in for T3-rtx until the answer comes.
         path.stop_rtx();
-        self.control_deadline = now + path.rto.rto();
         self.stats.packets_sent += 1;
         Some(Transmit {
             destination: path.remote,
@@ -325,11 +341,18 @@ impl Association {
         })
     }
 
-    /// What follows a burst: the window probe's timer, path MTU probing while data flows.
-    fn after_burst(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
+    /// Section 6.1 rule A: data waits in front of a closed window and nothing is in flight whose acknowledgement could
+    /// tell that it has opened. Asked whether or not anything was sent: it is the SACK for the last data that closes it.
+    fn watch_window(&mut self, now: Time, index: PathIndex) {
+        if !self.outbound.window_probe_wanted() {
+            self.probe_deadline = Time::MAX;
+        } else if self.probe_deadline == Time::MAX {
             self.probe_deadline = now + self.paths.get(index).rto.rto();
         }
+    }
+
+    /// Path MTU probing while data flows.
+    fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {

@@ -126,7 +126,22 @@ impl Endpoint {
         now: Time,
         id: AssociationId,
         info: SendInfo,
-        data: Bytes,
+        mut data: Bytes,
+    ) -> Result<(), SendError> {
+        self.send_from(now, id, info, &mut data)
+    }
+
+    /// [`send`](Self::send) for callers that try again if there is no room: the message is taken out of `data`, which
+    /// is left as it is if there is an error.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_from(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &mut Bytes,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         association.send(now, info, data)?;
@@ -184,11 +199,11 @@ impl Endpoint {
 
     /// The application gives up its handle: after the end, what it has not read is dropped. An association that
     /// still lives goes on by itself; shut it down or abort it first.
-    pub fn release(&mut self, now: Time, id: AssociationId) {
+    pub fn release(&mut self, id: AssociationId) {
         let Some(association) = self.table.by_id_mut(id) else { return };
         association.flags_mut().released = true;
         if association.state.is_closed() {
-            self.retire(now, id.slot);
+            self.remove_finished(id.slot);
         }
     }
 
@@ -235,8 +250,8 @@ impl Endpoint {
         association.paths.by_address(address).ok_or(PathError::UnknownAddress)
     }
 
-    /// SET PROTOCOL PARAMETERS: from now on the association has these. What was agreed at set-up (streams, the
-    /// receive window's size) stays.
+    /// SET PROTOCOL PARAMETERS: from now on the association has these. What was agreed at set-up (the numbers of
+    /// streams) stays.
     ///
     /// # Errors
     /// If a parameter is out of range or the association does not exist any more.

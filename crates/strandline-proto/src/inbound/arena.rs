@@ -100,6 +100,7 @@ impl Arena {
     }
 
     /// Bytes of the blocks that this arena keeps; those of messages that outlive it are not among them.
+    #[cfg(test)]
     #[must_use]
     pub(crate) fn heap_bytes(&self) -> usize {
         let blocks = self.retired.len() + usize::from(self.begun);

@@ -66,7 +66,9 @@ impl InboundMemory {
 ///
 /// In: [`on_data`](Self::on_data) for each DATA chunk of a packet, then [`on_packet_end`](Self::on_packet_end) once.
 /// Out: [`recv`](Self::recv); [`write_sack`](Self::write_sack) when [`sack_due`](Self::sack_due), or when
-/// [`sack_pending`](Self::sack_pending) and a packet goes anyway. Both `on_packet_end` and `recv` can make a SACK due.
+/// [`sack_pending`](Self::sack_pending) and a packet goes anyway. Both `on_packet_end` and `recv` can make a SACK due;
+/// one that is due at once has no [`sack_deadline`](Self::sack_deadline), so ask after either. The I bit and chunks
+/// without user data are seen to here.
 ///
 /// Whatever was acknowledged, in the cumulative TSN or in a gap block, is kept until it is read: it never reneges.
 ///
@@ -74,7 +76,12 @@ impl InboundMemory {
 /// of order its bytes and 256. The window advertised is what that leaves. Data is taken beyond it, up to twice the
 /// buffer, if it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
 ///
-/// 120 bytes; no heap while messages come whole, in order, on the first four streams, and are read.
+/// A message of `partial_delivery_point` bytes is handed over in parts once its turn has come; so is a shorter one if
+/// nothing is missing, nothing else can be read, and it fills the buffer. A part never goes out while a chunk of it is
+/// missing.
+///
+/// 128 bytes; no heap of its own while messages come whole, in order, on the first four streams, and are read, but
+/// for the queue that they pass through, until [`release_idle`](Self::release_idle).
 #[derive(Debug)]
 pub(crate) struct Inbound {
     map: TsnMap,
@@ -129,6 +136,13 @@ impl Inbound {
         self.window.resize(receive_buffer);
     }
 
+    /// A DATA chunk was not even looked at, for want of memory elsewhere: the SACK that is due at once says that the
+    /// window is closed.
+    pub fn refuse(&mut self) {
+        self.sack.on_chunk(true);
+        self.sack.on_refused();
+    }
+
     /// The packet is done: decides whether its data is acknowledged at once or later. `at_once`: the association is
     /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
     /// no DATA.
@@ -160,7 +174,8 @@ impl Inbound {
 
     /// Appends a SACK with as many gap blocks and duplicates as fit. False, and nothing changed, if none fits.
     pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
-        let (cumulative, a_rwnd) = (self.map.cumulative(), self.window.offer());
+        let cumulative = self.map.cumulative();
+        let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
         let gaps = self.map.gap_blocks();
         if !strandline_wire::chunk::sack::write(packet, cumulative, a_rwnd, gaps, self.sack.duplicates()) {
             return false;

@@ -162,7 +162,6 @@ impl Reassembly {
         let payload = Bytes::copy_from_slice(data.payload);
         if let Some((_, run)) = self.runs.range_mut(..Key(data.tsn)).next_back()
             && !data.beginning
-            && !run.ends
             && run.after() == data.tsn
         {
             run.bytes += payload.len();
@@ -185,7 +184,7 @@ impl Reassembly {
     fn join_after(&mut self, first: Tsn) {
         let Some(run) = self.runs.get(&Key(first)) else { return };
         let after = run.after();
-        if run.ends || !self.runs.get(&Key(after)).is_some_and(|next| !next.begins) {
+        if run.ends || self.runs.get(&Key(after)).is_none_or(|next| next.begins) {
             return;
         }
         let Some(mut next) = self.runs.remove(&Key(after)) else { return };

@@ -93,8 +93,9 @@ impl Inbound {
     }
 
     /// May the chunk be taken? Data beyond all that has come needs an open window; what fills a gap is taken beyond
-    /// it, since it lets other data go (section 6.2). If nothing can be read, even a full buffer takes the next TSN:
-    /// without it the association would stand still for ever.
+    /// it, since it lets other data go (section 6.2). Even a full buffer takes the next TSN, some packets' worth of it
+    /// at any time and more if nothing can be read: without it the association would stand still, or go on by one
+    /// small chunk for each of the peer's time-outs.
     #[inline]
     fn has_room(&self, tsn: Tsn, place: Place) -> Result<bool, Violation> {
         if tsn.is_after(self.map.highest()) {
@@ -106,7 +107,7 @@ impl Inbound {
         if self.window.is_overrun() {
             return Err("held data that can't be delivered fills the receive buffer");
         }
-        Ok(place == Place::Next && self.ready.is_empty())
+        Ok(place == Place::Next && (self.window.takes_next() || self.ready.is_empty()))
     }
 
     #[inline]

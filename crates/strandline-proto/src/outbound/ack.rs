@@ -5,17 +5,18 @@ use crate::time::Time;
 
 /// What a SACK (or SHUTDOWN) changed on one path. The caller gives an array of defaults and applies each afterwards.
 ///
-/// Every byte of user data that a chunk brought to a path's flight when it was sent leaves it again through exactly
-/// one of `flight_drop`, `lost_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+/// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk brought to a path's
+/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
-    /// Bytes of user data acknowledged for the first time, of chunks last sent to this path: what the congestion
+    /// Bytes acknowledged for the first time, of chunks last sent to this path: what the congestion
     /// window may grow by.
     pub(crate) acked_bytes: u32,
     /// Chunks that `acked_bytes` came in.
     pub(crate) acked_chunks: u32,
     /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
-    /// retransmission and left flight then.
+    /// retransmission and left flight then; more, even with `acked_bytes` 0, if a chunk is acknowledged again whose
+    /// acknowledgement the peer had taken back.
     pub(crate) flight_drop: u32,
     /// Bytes that left flight because they were marked for fast retransmission.
     pub(crate) lost_bytes: u32,
@@ -33,6 +34,7 @@ pub(crate) struct PathAck {
 
 impl PathAck {
     /// Bytes in flight on the path after this, from what was in flight before.
+    #[cfg(test)]
     #[must_use]
     pub(crate) const fn flight_after(&self, flight: u32) -> u32 {
         flight

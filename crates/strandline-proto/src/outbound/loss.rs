@@ -99,7 +99,7 @@ fn count_miss(
         return false;
     }
     record.set(FAST_RETRANSMITTED | FAST_MARKED);
-    let (len, path) = (u32::from(record.len), record.path);
+    let (len, path) = (record.chunk_len(), record.path);
     outstanding.change(index, State::Marked);
     let path = ack::of(paths, path);
     path.lost_bytes += len;

@@ -38,7 +38,6 @@ use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
 use crate::time::Time;
 use fragment::Rest;
-use message::Message;
 use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::State;
 use queue::Queue;
@@ -50,8 +49,8 @@ use window::PeerWindow;
 /// # Contract
 /// To send a packet on a path, the caller asks [`next_retransmission`](Self::next_retransmission) until it gives
 /// `None`, then [`next_new`](Self::next_new) until it gives `None`, with the space left in the packet each time, and
-/// writes each chunk before it asks again. It adds `payload.len()` of each chunk to the path's flight and starts T3-rtx
-/// if it does not run (R1); it *re*starts T3-rtx for a retransmission that
+/// writes each chunk before it asks again. It adds the length of each chunk, header and padding included, to the path's
+/// flight and starts T3-rtx if it does not run (R1); it *re*starts T3-rtx for a retransmission that
 /// [`is_earliest_outstanding`](Self::is_earliest_outstanding) (section 6.1).
 ///
 /// - **cwnd** is the caller's: it does not ask while the path's flight reaches cwnd. One packet is exempt: while
@@ -155,7 +154,7 @@ impl Outbound {
     pub(crate) fn push(
         &mut self,
         info: SendInfo,
-        data: Bytes,
+        data: &mut Bytes,
         config: &AssociationConfig,
     ) -> Result<(), SendError> {
         if data.is_empty() {
@@ -168,7 +167,7 @@ impl Outbound {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
         let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
-        busy.queue.push(Message::new(info, data), config)
+        busy.queue.push(info, data, config)
     }
 
     /// The association ended or was restarted: gives every message that is not acknowledged cumulatively to its last
@@ -369,9 +368,10 @@ impl Outbound {
     /// recovery ends. Returns the bytes that left the path's flight.
     pub(crate) fn on_timeout(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
-        self.window.give_back(bytes);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
     }
@@ -394,6 +394,7 @@ impl Outbound {
 
     /// The Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
     #[must_use]
+    #[cfg(test)]
     pub(crate) fn cumulative_ack(&self) -> Tsn {
         self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
     }
@@ -414,12 +415,6 @@ impl Outbound {
     #[must_use]
     pub(crate) fn has_retransmissions(&self) -> bool {
         self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
-    }
-
-    /// Chunks were sent that are not acknowledged cumulatively.
-    #[must_use]
-    pub(crate) fn has_outstanding(&self) -> bool {
-        self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
     }
 
     /// Fast recovery is under way (section 7.2.4).
@@ -493,7 +488,7 @@ impl Outbound {
     pub(crate) fn flight_of(&self, path: u8) -> u32 {
         let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
         let Some(sent) = self.sent() else { return 0 };
-        sent.outstanding.range(0, usize::MAX).filter(in_flight).map(|r| u32::from(r.len)).sum()
+        sent.outstanding.range(0, usize::MAX).filter(in_flight).map(outstanding::Record::chunk_len).sum()
     }
 
     /// Heap held, by kind.

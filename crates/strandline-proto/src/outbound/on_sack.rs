@@ -142,9 +142,10 @@ impl SendWindow {
     }
 }
 
-/// Books a chunk that is acknowledged and was not in the SACK before; `timed` if it gives a round-trip time. False if an earlier one had acknowledged it.
+/// Books a chunk that is acknowledged and was not in the SACK before; `timed` if it gives a round-trip time. False if
+/// an earlier SACK had acknowledged it.
 fn credit(record: &Record, timed: bool, path: &mut PathAck) -> bool {
-    let len = u32::from(record.len);
+    let len = record.chunk_len();
     if record.state() == State::InFlight {
         path.flight_drop += len;
     }
@@ -169,6 +170,6 @@ fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PAT
     let Some(record) = outstanding.get_mut(index) else { return };
     record.misses = 1;
     let path = ack::of(paths, record.path);
-    path.reneged_bytes += u32::from(record.len);
+    path.reneged_bytes += record.chunk_len();
     path.reneged = true;
 }

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use strandline_wire::Data;
+use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 
 use super::message::Message;
 use crate::config::PATHS_MAX;
@@ -76,6 +76,16 @@ impl Record {
     pub(super) const fn state(&self) -> State {
         self.state
     }
+
+    /// Bytes of the chunk in a packet, header and padding included: what congestion control counts (section 7.2).
+    pub(super) fn chunk_len(&self) -> u32 {
+        chunk_len(usize::from(self.len))
+    }
+}
+
+/// Bytes of a chunk with `len` bytes of user data, header and padding included.
+pub(super) fn chunk_len(len: usize) -> u32 {
+    (DATA_CHUNK_HEADER_LEN + len.next_multiple_of(4)) as u32
 }
 
 /// The send window.

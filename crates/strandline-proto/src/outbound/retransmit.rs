@@ -1,6 +1,6 @@
 //! Sending again: T3-rtx time-outs (RFC 9260 section 6.3.3) and the chunks marked for retransmission (6.1 C).
 
-use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
+use strandline_wire::Data;
 
 use super::fragment;
 use super::outstanding::{FAST_MARKED, Outstanding, State};
@@ -21,7 +21,8 @@ pub(crate) struct Retransmission {
 }
 
 /// Section 6.3.3 E3: the lowest chunks are sent again at once, the others are marked; here all are marked, and the
-/// congestion window of one packet that the time-out leaves lets the first ones go. Marks every chunk in flight on the path. Returns their bytes of user data.
+/// congestion window of one packet that the time-out leaves lets the first ones go. Marks every
+/// chunk in flight on the path. Returns their bytes, headers and padding included.
 pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
     let path = path % PATHS_MAX as u8;
     let mut bytes = 0;
@@ -32,7 +33,7 @@ pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
         }
         record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
         if record.state() == State::InFlight {
-            bytes += u32::from(record.len);
+            bytes += record.chunk_len();
             outstanding.change(index, State::Marked);
         }
     }
@@ -44,7 +45,7 @@ pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
     let index = outstanding.first_marked()?;
     let record = outstanding.get(index)?;
     Some(Retransmission {
-        size: DATA_CHUNK_HEADER_LEN + usize::from(record.len).next_multiple_of(4),
+        size: record.chunk_len() as usize,
         last_path: record.path,
         fast: record.has(FAST_MARKED),
     })

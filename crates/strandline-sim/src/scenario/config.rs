@@ -16,7 +16,8 @@ pub(super) fn association(features: &Features, random: &mut Random) -> Associati
         odd_timers(&mut config, random);
     }
     if features.small_buffers {
-        config.receive_buffer = random.log_range(1_500, 200_000) as u32;
+        let (first, last) = if features.tight { (1_500, 40_000) } else { (40_000, 200_000) };
+        config.receive_buffer = random.log_range(first, last) as u32;
         config.send_buffer = random.log_range(1_500, 200_000) as u32;
         config.partial_delivery_point = random.log_range(1, u64::from(config.receive_buffer)) as u32;
         config.send_messages_max = random.log_range(1, 1_000) as u32;
@@ -54,7 +55,8 @@ pub(super) fn link(features: &Features, random: &mut Random) -> LinkConfig {
     let mut link = LinkConfig::with_delay(random.duration(Duration::ZERO, Duration::from_millis(60)));
     link.size_max = 1500;
     if features.small_mtu {
-        link.size_max = random.range(576, 1500) as usize;
+        // What IPv4 and IPv6 demand of every link, at least (RFC 1122 section 3.3.3, RFC 8200 section 5).
+        link.size_max = random.range(if features.v6 { 1280 } else { 576 }, 1500) as usize;
     }
     if features.slow {
         link.rate_bps = random.log_range(500_000, 200_000_000);

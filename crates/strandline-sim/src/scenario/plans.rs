@@ -11,17 +11,16 @@ use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::random::Random;
 
 /// Bytes that one application sends, about.
-const BYTES_AIM: u64 = 300_000;
+const BYTES_AIM: u64 = 800_000;
 
 pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
     let count = if features.crowd { random.range(3, 6) } else { random.range(2, 3) };
-    let v6 = random.chance(0.3);
-    let mixed = features.multihomed && random.chance(0.2);
     (0..count as usize)
         .map(|host| {
             let addresses = if features.multihomed { random.range(1, 4) as usize } else { 1 };
-            let addresses: Vec<_> =
-                (0..addresses).map(|index| address(host, index, v6 ^ (mixed && index % 2 == 1))).collect();
+            let addresses: Vec<_> = (0..addresses)
+                .map(|index| address(host, index, features.v6 ^ (features.both_families && index % 2 == 1)))
+                .collect();
             // A host with one address may leave it to its peer to see where packets come from.
             let named = addresses.len() > 1 || random.chance(0.5);
             let association = Arc::new(config::association(features, random));
@@ -93,7 +92,9 @@ fn sizes(features: &Features, random: &mut Random) -> Sizes {
         4 => (1, 20_000),
         _ => (5_000, 60_000),
     };
-    if features.large && random.chance(0.5) { Sizes { first, last: 300_000 } } else { Sizes { first, last } }
+    let last = if features.large && random.chance(0.5) { 300_000 } else { last };
+    let least = if features.tight { 300 } else { 1 };
+    Sizes { first: first.max(least), last: last.max(least) }
 }
 
 fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
@@ -101,7 +102,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
     // The mean of a log-uniform distribution.
     let (first, last) = (sizes.first as f64, sizes.last as f64);
     let mean = if sizes.first == sizes.last { first } else { (last - first) / (last / first).ln() };
-    let messages = (random.fraction() * BYTES_AIM as f64 / share as f64 / mean).clamp(1.0, 1_500.0);
+    let messages = (random.fraction() * BYTES_AIM as f64 / share as f64 / mean).clamp(1.0, 2_500.0);
     let reading = if features.slow_readers && random.chance(0.6) {
         Reading::Pauses { batch: random.log_range(1, 30) as u32, pause_max: random.millis(1, 1_500) }
     } else {

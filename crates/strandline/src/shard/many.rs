@@ -81,17 +81,15 @@ impl State {
         now: Time,
         socket: u32,
     ) -> Poll<Result<(AssociationId, Message), RecvError>> {
-        loop {
-            let Some(many) = self.sockets.many(socket) else { break };
-            let Some(id) = many.ready.front().copied() else { break };
-            let Some(entry) = self.table.get_mut(id) else {
+        while let Some(many) = self.sockets.many(socket)
+            && let Some(id) = many.ready.front().copied()
+        {
+            let entry = self.table.get_mut(id).filter(|entry| entry.owner() == Some(Owner::Endpoint(socket)));
+            let Some(entry) = entry else {
+                // Peeled off in the meantime.
                 many.ready.pop_front();
                 continue;
             };
-            if entry.owner() != Some(Owner::Endpoint(socket)) {
-                many.ready.pop_front();
-                continue;
-            }
             if let Some(message) = self.engine.recv(now, id) {
                 many.turn += 1;
                 if many.turn >= TURN_MAX {

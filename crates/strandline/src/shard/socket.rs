@@ -42,19 +42,19 @@ pub(crate) enum Socket {
 #[derive(Debug, Default)]
 pub(crate) struct Sockets {
     by_index: Vec<Option<(u16, Socket)>>,
+    free: Vec<u32>,
     by_port: HashMap<u16, u32>,
 }
 
 impl Sockets {
     pub(crate) fn insert(&mut self, port: u16, socket: Socket) -> u32 {
-        let free = self.by_index.iter().position(Option::is_none);
-        let index = free.unwrap_or(self.by_index.len());
-        match self.by_index.get_mut(index) {
+        let index = self.free.pop().unwrap_or(self.by_index.len() as u32);
+        match self.by_index.get_mut(index as usize) {
             Some(place) => *place = Some((port, socket)),
             None => self.by_index.push(Some((port, socket))),
         }
-        self.by_port.insert(port, index as u32);
-        index as u32
+        self.by_port.insert(port, index);
+        index
     }
 
     /// The one-to-many endpoint takes part in nothing any more; its index stays taken until `remove`.
@@ -70,6 +70,7 @@ impl Sockets {
         if self.by_port.get(&port) == Some(&index) {
             self.by_port.remove(&port);
         }
+        self.free.push(index);
         Some((port, socket))
     }
 

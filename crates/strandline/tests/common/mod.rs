@@ -1,5 +1,5 @@
 //! Two stacks and what tests do with them.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which each file uses a part")]
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -222,3 +222,31 @@ fn nagle_waits_for_the_acknowledgement() {
     pair.run();
     assert!(pair.kinds().contains(&vec![kind::DATA, kind::DATA]));
 }
+
+#[test]
+fn a_lost_window_update_is_made_good_by_a_window_probe() {
+    let (mut pair, client, server) = Pair::configured(|config| {
+        config.receive_buffer = 4096;
+        config.partial_delivery_point = 2048;
+    })
+    .establish();
+    for number in 0..40u8 {
+        pair.send(CLIENT, client, 0, &[number; 1000]);
+    }
+    pair.pass(Duration::from_secs(5));
+    let mut number = 0;
+    // Reading opens the window, but every SACK that says so is lost.
+    while let Some(message) = pair.recv(SERVER, server) {
+        assert_eq!(message.data, vec![number; 1000]);
+        number += 1;
+        pair.run_dropping(has(kind::SACK));
+    }
+    for _ in 0..60 {
+        pair.pass(Duration::from_secs(2));
+        while let Some(message) = pair.recv(SERVER, server) {
+            assert_eq!(message.data, vec![number; 1000]);
+            number += 1;
+        }
+    }
+    assert_eq!(number, 40);
+}

@@ -74,7 +74,7 @@ fn connect_refuses_what_makes_no_sense() {
 fn stale_identifiers_are_refused() {
     let (mut pair, client, _) = Pair::established();
     pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
-    pair.hosts[CLIENT].endpoint.release(pair.now, client);
+    pair.hosts[CLIENT].endpoint.release(client);
     let again = pair.connect();
     assert_eq!(again.slot, client.slot);
     assert_ne!(again.generation, client.generation);

@@ -242,7 +242,7 @@ fn a_cookie_echo_repeated_after_the_end_makes_no_second_association() {
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "once");
     pair.hosts[CLIENT].endpoint.abort(pair.now, client, "".into()).unwrap();
     pair.run();
-    pair.hosts[SERVER].endpoint.release(pair.now, server);
+    pair.hosts[SERVER].endpoint.release(server);
     pair.deliver(&echo);
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
     assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_spent, 1);

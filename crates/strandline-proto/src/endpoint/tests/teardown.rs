@@ -13,7 +13,7 @@ fn a_graceful_shutdown_is_three_packets() {
     assert_eq!(pair.closed(SERVER), Some(&CloseReason::Shutdown));
     assert!(pair.hosts[SERVER].events.iter().any(|(_, event)| *event == Event::PeerShutdown));
     for (host, id) in [(CLIENT, client), (SERVER, server)] {
-        pair.hosts[host].endpoint.release(pair.now, id);
+        pair.hosts[host].endpoint.release(id);
         assert_eq!(pair.hosts[host].endpoint.association_count(), 0);
         assert!(pair.hosts[host].endpoint.status(id).is_none());
     }
@@ -75,7 +75,7 @@ fn an_init_in_shutdown_ack_sent_gets_the_shutdown_ack_again() {
     pair.run_dropping(has(kind::SHUTDOWN_COMPLETE));
     assert_eq!(pair.state(SERVER, server), "SHUTDOWN-ACK-SENT");
     assert_eq!(pair.closed(CLIENT), Some(&CloseReason::Shutdown));
-    pair.hosts[CLIENT].endpoint.release(pair.now, client);
+    pair.hosts[CLIENT].endpoint.release(client);
     pair.log.clear();
     let again = pair.connect();
     pair.pass(Duration::from_secs(10));

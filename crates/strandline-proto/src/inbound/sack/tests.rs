@@ -81,7 +81,8 @@ fn a_packet_without_data_changes_nothing() {
 
 #[test]
 fn urgent_packets_are_acknowledged_at_once() {
-    let cases: [(&str, fn(&mut SackPolicy)); 5] = [
+    type Case = (&'static str, fn(&mut SackPolicy));
+    let cases: [Case; 5] = [
         ("I bit or a gap before", |policy| {
             policy.on_chunk(true);
             policy.on_packet_end(NOW, false, false, &config());

@@ -65,6 +65,8 @@ fn neighbours_that_cannot_be() {
         ("whole before E", begin(FIRST, 0, b"x"), whole(tsn, 1, b"x")),
         ("middle after whole", whole(FIRST, 0, b"x"), middle(tsn, 1, b"x")),
         ("E after whole", whole(FIRST, 0, b"x"), end(tsn, 1, b"x")),
+        ("middle after E", end(FIRST, 0, b"x"), middle(tsn, 0, b"x")),
+        ("E after E", end(FIRST, 0, b"x"), end(tsn, 0, b"x")),
         ("other stream", begin(FIRST, 0, b"x"), on_stream(1, end(tsn, 0, b"x"))),
         ("other SSN", begin(FIRST, 0, b"x"), end(tsn, 1, b"x")),
         ("other PPID", begin(FIRST, 0, b"x"), ppid),
@@ -147,6 +149,20 @@ fn no_part_is_handed_over_before_its_turn() {
     assert_eq!(rig.take(&begin(FIRST, 1, &[7; 2000])), ACCEPTED);
     assert_eq!(rig.take(&unordered(end(FIRST + 2, 0, b"x"))), ACCEPTED);
     assert!(rig.recv().is_none());
+}
+
+/// A short message is not torn because others fill the buffer: what is missing will free it.
+#[test]
+fn no_part_is_handed_over_while_something_is_missing() {
+    let mut rig = Rig::with_buffer(10_000);
+    rig.take(&begin(FIRST, 0, &[7; 100]));
+    for number in 3..13 {
+        rig.take(&on_stream(1, whole(FIRST + number, number as u16, &[7; 1000])));
+    }
+    assert_eq!(rig.sack().a_rwnd, 0);
+    assert_eq!(rig.take(&middle(FIRST + 1, 0, &[7; 100])), ACCEPTED);
+    assert_eq!(rig.take(&end(FIRST + 2, 0, &[7; 100])), READABLE);
+    assert_eq!(rig.recv().unwrap().data.len(), 300);
 }
 
 /// A message larger than the whole receive buffer gets through, and the window never stays shut.

@@ -10,7 +10,10 @@ use super::*;
 #[derive(Debug, Clone)]
 struct Known {
     tsn: u32,
+    /// Bytes of user data.
     len: u32,
+    /// Bytes of the chunk, header and padding included.
+    size: u32,
     path: usize,
     sent_at: Time,
     /// The packet that first carried it, by its place in the model's order of transmissions.
@@ -60,6 +63,7 @@ impl Model {
         self.chunks.push(Known {
             tsn: chunk.tsn,
             len: chunk.payload.len() as u32,
+            size: chunk.size() as u32,
             path,
             sent_at: now,
             first_sent: self.order,
@@ -96,11 +100,11 @@ impl Model {
         for chunk in self.chunks.iter_mut().filter(|c| !c.acked && now_acked(c.tsn)) {
             let ack = &mut expected.acks[chunk.path];
             if !chunk.marked {
-                ack.flight_drop += chunk.len;
+                ack.flight_drop += chunk.size;
             }
             let news = !chunk.acked_before;
             if news {
-                ack.acked_bytes += chunk.len;
+                ack.acked_bytes += chunk.size;
                 ack.acked_chunks += 1;
                 expected.newly_acked = true;
                 highest = Some(chunk.tsn);
@@ -122,7 +126,7 @@ impl Model {
             if chunk.acked && !gaps.contains(&chunk.tsn) {
                 (chunk.acked, chunk.misses, chunk.resent, chunk.reneged) = (false, 1, true, true);
                 expected.acks[chunk.path].reneged = true;
-                expected.acks[chunk.path].reneged_bytes += chunk.len;
+                expected.acks[chunk.path].reneged_bytes += chunk.size;
             } else if !chunk.acked
                 && !chunk.marked
                 && !chunk.fast
@@ -131,7 +135,7 @@ impl Model {
                 chunk.misses += 1;
                 if chunk.misses == 3 {
                     (chunk.marked, chunk.fast, marked) = (true, true, true);
-                    expected.acks[chunk.path].lost_bytes += chunk.len;
+                    expected.acks[chunk.path].lost_bytes += chunk.size;
                     expected.acks[chunk.path].fast_retransmit_loss |= !expected.in_recovery;
                 }
             }
@@ -145,7 +149,12 @@ impl Model {
     }
 
     fn flight(&self, path: usize) -> u32 {
-        self.chunks.iter().filter(|c| c.path == path && !c.acked && !c.marked).map(|c| c.len).sum()
+        self.chunks.iter().filter(|c| c.path == path && !c.acked && !c.marked).map(|c| c.size).sum()
+    }
+
+    /// User data in flight on all paths.
+    fn in_flight(&self) -> u32 {
+        self.chunks.iter().filter(|c| !c.acked && !c.marked).map(|c| c.len).sum()
     }
 
     fn first_marked(&self) -> Option<u32> {
@@ -247,7 +256,7 @@ impl Run {
 
     fn push(&mut self, stream: u16, len: usize, unordered: bool) {
         let info = SendInfo { stream: StreamId(stream), unordered, ..SendInfo::default() };
-        if self.fixture.out.push(info, message(len), &self.fixture.config).is_ok() {
+        if self.fixture.out.push(info, &mut message(len), &self.fixture.config).is_ok() {
             self.waiting.push_back((stream, len, unordered));
         }
     }
@@ -265,7 +274,7 @@ impl Run {
             else {
                 return;
             };
-            fixture.flight[usize::from(path)] += chunk.payload.len() as u32;
+            fixture.flight[usize::from(path)] += chunk.size() as u32;
             assert!(chunk.size() <= space, "the chunk fits");
             assert!(last < Some(chunk.tsn), "TSNs of a packet rise");
             last = Some(chunk.tsn);
@@ -308,7 +317,7 @@ impl Run {
         let expected = self.model.sack(next, &named);
         assert_eq!(acks, expected.acks);
         self.same_outcome(outcome, advanced, &expected);
-        let in_flight: u32 = (0..PATHS_MAX).map(|path| self.model.flight(path)).sum();
+        let in_flight = self.model.in_flight();
         assert_eq!(self.fixture.out.peer_rwnd(), a_rwnd.saturating_sub(in_flight));
     }
 

@@ -48,7 +48,7 @@ fn shut_window_is_probed_with_one_chunk_after_a_wait() {
     assert!(!fixture.out.zero_window_probing(), "no answer yet: a time-out would be an error");
     fixture.sack(1, &[]);
     assert!(fixture.out.zero_window_probing(), "the peer answers and its window is shut");
-    assert_eq!(fixture.timeout(0), 1000);
+    assert_eq!(fixture.timeout(0), 1016);
     assert!(!fixture.out.zero_window_probing(), "each time-out needs an answer of its own");
     assert_eq!(fixture.tsns(0), [1], "the probe is sent again whatever the window");
     fixture.sack(1, &[]);
@@ -152,7 +152,7 @@ fn send_window_holds_no_more_than_65535_chunks() {
 fn immediate_is_set_on_the_last_chunk_only() {
     let mut fixture = Fixture::new();
     let info = SendInfo { immediate: true, ..SendInfo::default() };
-    fixture.out.push(info, message(FULL + 1), &fixture.config).unwrap();
+    fixture.out.push(info, &mut message(FULL + 1), &fixture.config).unwrap();
     fixture.push(1);
     let chunks = fixture.packets(0).concat();
     let bits: Vec<_> = chunks.iter().map(|chunk| chunk.immediate).collect();

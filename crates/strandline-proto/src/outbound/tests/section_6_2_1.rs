@@ -60,7 +60,7 @@ fn cumulative_acknowledgement_is_booked_on_each_path() {
     };
     assert_eq!(applied(outcome), expected);
     for ack in &acks[..2] {
-        assert_eq!((ack.acked_bytes, ack.acked_chunks, ack.flight_drop), (FULL as u32, 1, FULL as u32));
+        assert_eq!((ack.acked_bytes, ack.acked_chunks, ack.flight_drop), (ROOM as u32, 1, ROOM as u32));
     }
     let (outcome, _) = fixture.sack(3, &[]);
     assert!(applied(outcome).all_acked);
@@ -82,11 +82,11 @@ fn same_sack_again_acknowledges_nothing_new() {
 fn gap_acknowledged_chunks_leave_flight_once() {
     let mut fixture = Fixture::with_outstanding(5);
     let (_, acks) = fixture.sack(0, &[(1, 2), (4, 4)]);
-    assert_eq!(acks[0].acked_bytes, 3 * FULL as u32);
+    assert_eq!(acks[0].acked_bytes, 3 * ROOM as u32);
     let (_, acks) = fixture.sack(3, &[(4, 4)]);
-    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (FULL as u32, FULL as u32));
+    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (ROOM as u32, ROOM as u32));
     let (_, acks) = fixture.sack(5, &[]);
-    assert_eq!(acks[0].acked_bytes, FULL as u32);
+    assert_eq!(acks[0].acked_bytes, ROOM as u32);
 }
 
 /// Rule D iii: the chunk is in flight again, with one miss indication and T3-rtx running.
@@ -96,12 +96,12 @@ fn gap_acknowledgement_taken_back() {
     fixture.sack(0, &[(2, 3)]);
     let (outcome, acks) = fixture.sack(0, &[(2, 2)]);
     assert!(!applied(outcome).newly_acked);
-    assert_eq!((acks[0].reneged_bytes, acks[0].reneged), (FULL as u32, true));
+    assert_eq!((acks[0].reneged_bytes, acks[0].reneged), (ROOM as u32, true));
     // Two further indications are enough: 3 had one for having been taken back.
     fixture.sack(0, &[(2, 2), (4, 4)]);
     assert!(!fixture.out.has_retransmissions() || fixture.out.retransmission().is_some());
     let (_, acks) = fixture.sack(0, &[(2, 2), (4, 5)]);
-    assert_eq!(acks[0].lost_bytes, 3 * FULL as u32, "0, 1 and 3");
+    assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "0, 1 and 3");
     assert_eq!(fixture.tsns(0), [0, 1, 3]);
 }
 
@@ -114,7 +114,7 @@ fn acknowledging_again_what_was_taken_back_is_no_news() {
         fixture.sack(0, &[]);
         let (outcome, acks) = fixture.sack(0, &[(1, 2)]);
         assert!(!applied(outcome).newly_acked);
-        assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (0, 2 * FULL as u32));
+        assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (0, 2 * ROOM as u32));
         assert_eq!(acks[0].rtt_sample_sent_at, None);
         assert!(!acks[0].lowest_acked);
     }
@@ -130,7 +130,7 @@ fn cumulative_acknowledgement_of_shutdown() {
     let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 1, &mut acks);
     fixture.apply(&acks);
     assert!(applied(outcome).newly_acked);
-    assert_eq!((acks[0].acked_bytes, acks[0].reneged_bytes), (2 * FULL as u32, 0));
+    assert_eq!((acks[0].acked_bytes, acks[0].reneged_bytes), (2 * ROOM as u32, 0));
     assert_eq!(fixture.out.peer_rwnd(), rwnd);
     let mut nothing = Acks::default();
     let outcome = fixture.out.on_cumulative(fixture.now, Tsn(INITIAL), &mut nothing);

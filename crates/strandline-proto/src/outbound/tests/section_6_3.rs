@@ -72,13 +72,13 @@ fn timeout_marks_what_is_in_flight_on_its_path() {
         fixture.packet(path);
     }
     fixture.sack(0, &[(2, 2)]);
-    assert_eq!(fixture.timeout(0), 2 * FULL as u32, "0 and 3; 2 is acknowledged");
-    assert_eq!(fixture.flight[..2], [0, FULL as u32]);
+    assert_eq!(fixture.timeout(0), 2 * ROOM as u32, "0 and 3; 2 is acknowledged");
+    assert_eq!(fixture.flight[..2], [0, ROOM as u32]);
     let next = Retransmission { size: ROOM, last_path: 0, fast: false };
     assert_eq!(fixture.out.retransmission(), Some(next));
     assert_eq!(fixture.tsns(0), [0, 3]);
     assert_eq!(fixture.out.retransmission(), None);
-    assert_eq!(fixture.timeout(0), 2 * FULL as u32, "and again");
+    assert_eq!(fixture.timeout(0), 2 * ROOM as u32, "and again");
     assert_eq!(fixture.tsns(0), [0, 3]);
 }
 
@@ -102,7 +102,7 @@ fn marked_chunk_acknowledged_before_it_is_sent_again() {
     fixture.timeout(0);
     let (outcome, acks) = fixture.sack(2, &[]);
     assert!(applied(outcome).all_acked);
-    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (2 * FULL as u32, 0));
+    assert_eq!((acks[0].acked_bytes, acks[0].flight_drop), (2 * ROOM as u32, 0));
     assert!(!fixture.out.has_retransmissions());
     assert_eq!(fixture.packet(0), []);
 }

@@ -8,10 +8,10 @@ fn retransmission_moves_flight_to_the_other_path() {
     let mut fixture = Fixture::with_outstanding(3);
     fixture.timeout(0);
     assert_eq!(fixture.tsns(1), [0, 1, 2]);
-    assert_eq!(fixture.flight[..2], [0, 3 * FULL as u32]);
+    assert_eq!(fixture.flight[..2], [0, 3 * ROOM as u32]);
     let (_, acks) = fixture.sack(3, &[]);
     assert!(acks[0].is_nothing());
-    assert_eq!((acks[1].acked_bytes, acks[1].lowest_acked), (3 * FULL as u32, true));
+    assert_eq!((acks[1].acked_bytes, acks[1].lowest_acked), (3 * ROOM as u32, true));
     assert_eq!(acks[1].rtt_sample_sent_at, None);
 }
 
@@ -36,6 +36,6 @@ fn path_number_beyond_the_array_wraps() {
     let mut fixture = Fixture::new();
     fixture.push(10);
     fixture.out.next_new(fixture.now, PATHS_MAX as u8 + 2, ROOM, ROOM).unwrap();
-    assert_eq!(fixture.out.flight_of(2), 10);
-    assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2), 10);
+    assert_eq!(fixture.out.flight_of(2), 28);
+    assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2), 28);
 }

@@ -1,0 +1,160 @@
+//! The program as a user runs it: a server, and a load for each transport.
+#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
+
+/// An echo server on free ports; ends with this value.
+struct Server {
+    child: Child,
+    listening: Value,
+}
+
+impl Server {
+    fn start() -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["echo", "--json", "--tcp", "127.0.0.1:0", "--udp", "127.0.0.1:0"])
+            .args(["--sctp", "0", "--sctp-many", "0", "--encapsulation", "127.0.0.1:0"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, listening: serde_json::from_str(&line).unwrap() }
+    }
+
+    /// The server's address for a transport, as an argument.
+    fn address(&self, transport: &str) -> String {
+        match transport {
+            "sctp" => format!("127.0.0.1:{}", self.listening["sctp"]),
+            "sctp-many" => format!("127.0.0.1:{}", self.listening["sctp_many"]),
+            other => self.listening[other].as_str().unwrap().to_owned(),
+        }
+    }
+
+    fn encapsulation(&self) -> String {
+        let address = self.listening["encapsulation"].as_str().unwrap();
+        address.rsplit(':').next().unwrap().to_owned()
+    }
+
+    fn load(&self, transport: &str, arguments: &[&str]) -> Value {
+        let output = Command::new(PROGRAM)
+            .args(["load", "echo", "--json", "--transport", transport, "--server", &self.address(transport)])
+            .args(["--encapsulation", &self.encapsulation()])
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+#[test]
+fn every_transport_echoes() {
+    let server = Server::start();
+    for transport in ["tcp", "udp", "sctp", "sctp-many"] {
+        let report = server.load(transport, &["--rate", "500", "--count", "50"]);
+        assert_eq!(
+            (&report["completed"], &report["failed"]),
+            (&Value::from(50), &Value::from(0)),
+            "{report}"
+        );
+        assert_eq!(report["total"]["count"], 50);
+        assert!(
+            report["total"]["p50_ms"].as_f64().unwrap()
+                <= report["total_from_schedule"]["max_ms"].as_f64().unwrap()
+        );
+        assert_eq!(report["setup"].is_null(), transport == "udp", "{transport}");
+    }
+}
+
+#[test]
+fn piggyback_has_no_set_up_of_its_own_and_several_clients_share_the_work() {
+    let server = Server::start();
+    let arguments =
+        ["--style", "piggyback", "--clients", "2", "--rate", "400", "--count", "81", "--size", "200"];
+    let report = server.load("sctp", &arguments);
+    assert_eq!((&report["completed"], &report["clients"]), (&Value::from(81), &Value::from(2)));
+    assert!(report["setup"].is_null());
+}
+
+#[test]
+fn persistent_associations_are_used_in_turn() {
+    let server = Server::start();
+    let report = server.load("sctp-many", &["--persistent", "20", "--rate", "1000", "--count", "200"]);
+    assert_eq!((&report["completed"], &report["held"]), (&Value::from(200), &Value::from(20)), "{report}");
+}
+
+#[test]
+fn a_capture_is_written() {
+    let server = Server::start();
+    let path = std::env::temp_dir().join(format!("strandline-test-{}.pcapng", std::process::id()));
+    server.load("sctp", &["--count", "3", "--pcap", path.to_str().unwrap()]);
+    let capture = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a], "a section header");
+    assert!(capture.len() > 3 * 2 * 1550, "{} bytes", capture.len());
+}
+
+#[test]
+fn held_associations_are_let_go_on_enter() {
+    let server = Server::start();
+    let mut child = Command::new(PROGRAM)
+        .args([
+            "load",
+            "echo",
+            "--server",
+            &server.address("sctp"),
+            "--encapsulation",
+            &server.encapsulation(),
+        ])
+        .args(["--count", "5", "--hold"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains("Enter"), "{line}");
+    assert!(child.try_wait().unwrap().is_none());
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let fails = |arguments: &[&str]| {
+        let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(fails(&["load", "echo", "--rate", "0"]).contains("--rate"));
+    assert!(fails(&["echo", "--tcp", "192.0.2.1:7"]).contains("192.0.2.1:7"));
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let nobody = ["load", "echo", "--count", "1", "--encapsulation", &free, "--timeout", "5"];
+    let output = Command::new(PROGRAM).args(nobody).output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("nothing speaks SCTP there"));
+}
+
+#[test]
+fn help_and_completions_are_there() {
+    let output = |arguments: &[&str]| Command::new(PROGRAM).args(arguments).output().unwrap().stdout;
+    assert!(String::from_utf8(output(&["--help"])).unwrap().contains("Examples:"));
+    assert!(String::from_utf8(output(&["load", "echo", "--help"])).unwrap().contains("--persistent"));
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(String::from_utf8(output(&["completions", shell])).unwrap().contains("strandline"));
+    }
+}

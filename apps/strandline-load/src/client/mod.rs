@@ -1,0 +1,165 @@
+//! The client's side of each transport.
+
+mod sctp;
+mod socket;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+
+use self::sctp::SctpClient;
+use self::socket::SocketClient;
+use crate::job::{Job, Style, Transport};
+use crate::pace::now;
+use crate::trace::{StepObserver, Steps};
+
+/// Sets up sessions with the server.
+#[derive(Debug)]
+pub(crate) enum Client {
+    Socket(SocketClient),
+    Sctp(SctpClient),
+}
+
+/// An association, a connection, or a UDP socket.
+#[derive(Debug)]
+pub(crate) enum Session {
+    Socket(socket::Session),
+    Sctp(strandline::Association),
+}
+
+/// What one operation took.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Taken {
+    pub(crate) setup: Option<Duration>,
+    pub(crate) transaction: Option<Duration>,
+    pub(crate) total: Duration,
+}
+
+impl Client {
+    pub(crate) fn new(job: &Job) -> Result<Self> {
+        Ok(if job.transport.is_sctp() {
+            Self::Sctp(SctpClient::new(job)?)
+        } else {
+            Self::Socket(SocketClient::new(job))
+        })
+    }
+
+    /// A session and nothing else.
+    pub(crate) async fn connect(&self) -> Result<Session> {
+        Ok(match self {
+            Self::Socket(client) => Session::Socket(client.connect().await?.0),
+            Self::Sctp(client) => Session::Sctp(client.connect().await?),
+        })
+    }
+
+    /// A new session with one transaction on it.
+    pub(crate) async fn operate(&self, style: Style, message: &Bytes) -> Result<(Session, Taken)> {
+        let begin = now();
+        match (self, style) {
+            (Self::Sctp(client), Style::Piggyback) => {
+                let association = client.start()?;
+                sctp::transact(&association, message).await?;
+                let taken = Taken { total: begin.elapsed(), ..Taken::default() };
+                Ok((Session::Sctp(association), taken))
+            }
+            (Self::Sctp(client), Style::Regular) => {
+                let association = client.connect().await?;
+                let setup = begin.elapsed();
+                sctp::transact(&association, message).await?;
+                let total = begin.elapsed();
+                let taken = Taken { setup: Some(setup), transaction: Some(total - setup), total };
+                Ok((Session::Sctp(association), taken))
+            }
+            (Self::Socket(client), _) => {
+                let (mut session, setup) = client.connect().await?;
+                let connected = now();
+                let written = session.transact(message).await?;
+                let total = begin.elapsed();
+                let transaction = connected.elapsed();
+                if let (Some(setup), Some(written)) = (setup, written) {
+                    client.trace(setup, written, transaction);
+                }
+                Ok((Session::Socket(session), Taken { setup, transaction: Some(transaction), total }))
+            }
+        }
+    }
+
+    /// Ends what sessions have left to do, so that the server isn't left with associations of nobody.
+    pub(crate) async fn let_go(&self) {
+        if let Self::Sctp(client) = self {
+            client.let_go().await;
+        }
+    }
+
+    pub(crate) fn take_steps(&self) -> Result<Steps> {
+        match self {
+            Self::Socket(client) => Ok(client.take_steps()),
+            Self::Sctp(client) => client.finish(),
+        }
+    }
+}
+
+impl Session {
+    /// One transaction on a session that exists.
+    pub(crate) async fn transact(&mut self, message: &Bytes) -> Result<Taken> {
+        let begin = now();
+        match self {
+            Self::Socket(session) => {
+                session.transact(message).await?;
+            }
+            Self::Sctp(association) => sctp::transact(association, message).await?,
+        }
+        let total = begin.elapsed();
+        Ok(Taken { setup: None, transaction: Some(total), total })
+    }
+}
+
+/// What the sessions send: letters, so that a capture can be read.
+pub(crate) fn message(job: &Job) -> Result<Bytes> {
+    if job.message_bytes == 0 {
+        bail!("a message needs at least one byte");
+    }
+    if job.transport == Transport::Udp && job.message_bytes > 65_507 {
+        bail!("a UDP datagram takes at most 65,507 bytes: choose a smaller --size or another transport");
+    }
+    Ok((0..job.message_bytes).map(|i| b'a' + (i % 26) as u8).collect())
+}
+
+/// The observer that a job asks for, and what to do with it at the end.
+fn observer(job: &Job) -> Result<Watch> {
+    let steps = job.trace.then(|| Arc::new(StepObserver::default()));
+    let capture = match &job.pcap {
+        Some(path) => {
+            let capture = strandline::Capture::create(path);
+            Some(Arc::new(capture.with_context(|| format!("creating {}", path.display()))?))
+        }
+        None => None,
+    };
+    Ok(Watch { steps, capture })
+}
+
+/// Whoever watches the packets of an SCTP client.
+#[derive(Debug, Clone)]
+struct Watch {
+    steps: Option<Arc<StepObserver>>,
+    capture: Option<Arc<strandline::Capture>>,
+}
+
+impl strandline::PacketObserver for Watch {
+    fn packet(&self, packet: &strandline::ObservedPacket<'_>) {
+        if let Some(steps) = &self.steps {
+            steps.packet(packet);
+        }
+        if let Some(capture) = &self.capture {
+            capture.packet(packet);
+        }
+    }
+}
+
+impl Watch {
+    fn is_needed(&self) -> bool {
+        self.steps.is_some() || self.capture.is_some()
+    }
+}

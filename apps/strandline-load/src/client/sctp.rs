@@ -1,0 +1,116 @@
+//! SCTP, over UDP encapsulation or raw IP.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use strandline::{
+    Association, AssociationConfig, EndpointConfig, OutgoingPorts, Peer, RawOptions, SendInfo, Stack,
+    StackBuilder, StreamId,
+};
+
+use super::{Watch, observer};
+use crate::job::{Encapsulation, Job};
+use crate::trace::Steps;
+
+/// The ports that the paper's clients had (appendix D.2); each holds one association with the server.
+const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
+
+/// On raw IP ports are reserved in rows. Below the dynamic ports there is room for four rows of this length.
+const RAW_PORTS: u16 = 8192;
+const RAW_WITHIN: RangeInclusive<u16> = 16_384..=49_151;
+
+/// How long the graceful end of the client's associations may take.
+const CLOSING_MAX: Duration = Duration::from_secs(3);
+
+#[derive(Debug)]
+pub(crate) struct SctpClient {
+    stack: Stack,
+    peer: Peer,
+    watch: Watch,
+}
+
+impl SctpClient {
+    pub(crate) fn new(job: &Job) -> Result<Self> {
+        let watch = observer(job)?;
+        let association = AssociationConfig {
+            // As in the paper's measurement (section 5): associations that wait stay silent.
+            heartbeat_interval: None,
+            outbound_streams: 16,
+            inbound_streams_max: 16,
+            ..AssociationConfig::default()
+        };
+        let config = EndpointConfig {
+            association: Arc::new(association),
+            ephemeral_ports: LOCAL_PORTS,
+            ..EndpointConfig::default()
+        };
+        let mut builder = Stack::builder().config(config);
+        if watch.is_needed() {
+            builder = builder.observer(Arc::new(watch.clone()));
+        }
+        let stack = Self::stack(builder, job)?;
+        let peer = Peer::from(job.server);
+        let peer = match job.encapsulation {
+            Encapsulation::Udp(port) => peer.encapsulation_port(port),
+            Encapsulation::Raw => peer,
+        };
+        Ok(Self { stack, peer, watch })
+    }
+
+    fn stack(builder: StackBuilder, job: &Job) -> Result<Stack> {
+        let any: IpAddr =
+            if job.server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        match job.encapsulation {
+            Encapsulation::Udp(_) => {
+                builder.udp(SocketAddr::new(any, 0)).context("opening the client's UDP socket")
+            }
+            Encapsulation::Raw => {
+                // Loopback packets come back to every raw socket of the host: an address of our own keeps them apart.
+                let local = if job.server.ip().is_loopback() { job.server.ip() } else { any };
+                let outgoing = OutgoingPorts { count: RAW_PORTS, within: RAW_WITHIN };
+                let raw = builder.raw_with(local, RawOptions::default(), outgoing);
+                raw.context("opening the client's raw IP socket")
+            }
+        }
+    }
+
+    /// Starts a set-up; whatever is sent goes with the COOKIE ECHO.
+    pub(crate) fn start(&self) -> Result<Association> {
+        Ok(Association::start(&self.stack, &self.peer, 0, None)?)
+    }
+
+    pub(crate) async fn connect(&self) -> Result<Association> {
+        let association = self.start()?;
+        association.established().await?;
+        Ok(association)
+    }
+
+    /// Waits for the graceful end of all associations, but not for long.
+    pub(crate) async fn let_go(&self) {
+        let _ = tokio::time::timeout(CLOSING_MAX, self.stack.wait_idle()).await;
+    }
+
+    /// What was observed; a capture is complete then.
+    pub(crate) fn finish(&self) -> Result<Steps> {
+        if let Some(capture) = &self.watch.capture {
+            capture.flush().context("writing the capture")?;
+        }
+        Ok(self.watch.steps.as_ref().map(|steps| steps.take()).unwrap_or_default())
+    }
+}
+
+/// Sends a message and waits for its copy.
+pub(crate) async fn transact(association: &Association, message: &Bytes) -> Result<()> {
+    let info = SendInfo { stream: StreamId(0), ..SendInfo::default() };
+    association.send_bytes(message.clone(), info).await?;
+    let mut received = 0;
+    while received < message.len() {
+        let Some(part) = association.recv().await? else { bail!("the server shut down") };
+        received += part.data.len();
+    }
+    Ok(())
+}

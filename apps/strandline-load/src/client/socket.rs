@@ -1,0 +1,92 @@
+//! TCP and UDP, from the kernel.
+
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpStream, UdpSocket};
+
+use crate::job::{Job, Transport};
+use crate::pace::now;
+use crate::trace::Steps;
+
+#[derive(Debug)]
+pub(crate) struct SocketClient {
+    transport: Transport,
+    server: SocketAddr,
+    /// Filled if the job asks for the time between packets.
+    steps: Option<Mutex<Steps>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Session {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+impl SocketClient {
+    pub(crate) fn new(job: &Job) -> Self {
+        let steps = job.trace.then(Mutex::default);
+        Self { transport: job.transport, server: job.server, steps }
+    }
+
+    /// A session, and how long it took to set up, if there was anything to set up.
+    pub(crate) async fn connect(&self) -> Result<(Session, Option<Duration>)> {
+        if self.transport == Transport::Tcp {
+            let begin = now();
+            let stream = TcpStream::connect(self.server).await?;
+            let setup = begin.elapsed();
+            stream.set_nodelay(true)?;
+            return Ok((Session::Tcp(stream), Some(setup)));
+        }
+        let any: SocketAddr =
+            if self.server.is_ipv4() { ([0, 0, 0, 0], 0).into() } else { ([0; 8], 0).into() };
+        let socket = UdpSocket::bind(any).await?;
+        socket.connect(self.server).await?;
+        Ok((Session::Udp(socket), None))
+    }
+
+    /// What can be told of the packets' times from the calls: `connect` returns when SYN, ACK has come.
+    pub(crate) fn trace(&self, setup: Duration, written: Duration, transaction: Duration) {
+        let Some(steps) = &self.steps else { return };
+        let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
+        steps.record("r:SYN, ACK", setup);
+        steps.record("s:DATA", written);
+        steps.record("r:DATA", transaction.saturating_sub(written));
+    }
+
+    pub(crate) fn take_steps(&self) -> Steps {
+        let taken = self.steps.as_ref().map(|steps| steps.lock().unwrap_or_else(PoisonError::into_inner));
+        taken.map(|mut steps| std::mem::take(&mut *steps)).unwrap_or_default()
+    }
+}
+
+impl Session {
+    /// Sends a message and waits for its copy. Tells how long the sending took, where that is worth knowing.
+    pub(crate) async fn transact(&mut self, message: &[u8]) -> Result<Option<Duration>> {
+        let begin = now();
+        match self {
+            Self::Tcp(stream) => {
+                stream.write_all(message).await?;
+                let written = begin.elapsed();
+                let mut buffer = [0; 16_384];
+                let mut received = 0;
+                while received < message.len() {
+                    match stream.read(&mut buffer).await? {
+                        0 => bail!("the server closed the connection"),
+                        count => received += count,
+                    }
+                }
+                Ok(Some(written))
+            }
+            Self::Udp(socket) => {
+                socket.send(message).await?;
+                let mut buffer = [0; 65_536];
+                socket.recv(&mut buffer).await?;
+                Ok(None)
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! The measurements, one after another, each with a server of its own.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use super::memory;
+use super::server::Server;
+use crate::controller::Fleet;
+use crate::job::{Encapsulation, Job, Outcome, Style, Transport};
+use crate::limits;
+use crate::report::LoadReport;
+use crate::trace::Steps;
+
+const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
+/// Seconds of the cases whose associations are not counted.
+const SHORT_S: f64 = 4.0;
+
+/// Set-ups one after another, so far apart that they don't meet, for the time between packets.
+const TRACED: u64 = 400;
+const TRACED_RATE: f64 = 250.0;
+
+/// What an association gives back once it is idle (2 s) has been given back by then.
+const SETTLE: Duration = Duration::from_millis(3200);
+
+/// TCP connections of one server process, at most: its port has 28,232 partners by default.
+const TCP_EACH_MAX: u64 = 20_000;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) associations: u64,
+    pub(crate) rate: f64,
+    pub(crate) message_bytes: usize,
+    pub(crate) raw: bool,
+    pub(crate) quiet: bool,
+}
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub(crate) struct Results {
+    pub(crate) associations: u64,
+    pub(crate) rate: f64,
+    pub(crate) message_bytes: usize,
+    pub(crate) cases: Vec<Case>,
+    /// Why raw IP was left out.
+    pub(crate) raw_left_out: Option<String>,
+    #[serde(skip)]
+    pub(crate) regular_steps: Steps,
+    #[serde(skip)]
+    pub(crate) piggyback_steps: Steps,
+    #[serde(skip)]
+    pub(crate) tcp_steps: Steps,
+    /// The same for programs: median milliseconds since the packet before.
+    pub(crate) steps_ms: Vec<(String, String, f64)>,
+}
+
+/// One row of the tables.
+#[derive(Debug, Serialize)]
+pub(crate) struct Case {
+    #[serde(flatten)]
+    pub(crate) load: LoadReport,
+    pub(crate) memory: Option<Memory>,
+}
+
+/// Of the server's side, for each association.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Memory {
+    pub(crate) process_bytes: f64,
+    pub(crate) kernel_bytes: f64,
+}
+
+impl Results {
+    pub(crate) fn case(
+        &self,
+        transport: Transport,
+        style: Style,
+        encapsulation: Option<&str>,
+    ) -> Option<&Case> {
+        self.cases.iter().find(|case| {
+            case.load.transport == transport
+                && case.load.style == style
+                && case.load.encapsulation == encapsulation
+        })
+    }
+}
+
+/// How SCTP is carried, in words.
+pub(crate) const IN_UDP: Option<&str> = Some("in UDP");
+pub(crate) const ON_RAW_IP: Option<&str> = Some("on raw IP");
+
+pub(crate) async fn run(plan: &Plan) -> Result<Results> {
+    let mut results = Results {
+        associations: plan.associations,
+        rate: plan.rate,
+        message_bytes: plan.message_bytes,
+        cases: Vec::new(),
+        raw_left_out: None,
+        regular_steps: Steps::default(),
+        piggyback_steps: Steps::default(),
+        tcp_steps: Steps::default(),
+        steps_ms: Vec::new(),
+    };
+    let cases = &mut results.cases;
+    cases.push(plan.sctp(Transport::Sctp, Style::Regular, true).await?);
+    cases.push(plan.sctp(Transport::SctpMany, Style::Piggyback, true).await?);
+    cases.push(plan.tcp().await?);
+    cases.push(plan.sctp(Transport::SctpMany, Style::Regular, false).await?);
+    cases.push(plan.sctp(Transport::Sctp, Style::Piggyback, false).await?);
+    cases.push(plan.udp().await?);
+    match plan.raw().await {
+        Ok(more) => cases.extend(more),
+        Err(error) => results.raw_left_out = Some(format!("{error:#}")),
+    }
+    results.regular_steps = plan.trace(Transport::Sctp, Style::Regular).await?;
+    results.piggyback_steps = plan.trace(Transport::Sctp, Style::Piggyback).await?;
+    results.tcp_steps = plan.trace(Transport::Tcp, Style::Regular).await?;
+    for (name, steps) in [
+        ("regular", &results.regular_steps),
+        ("piggyback", &results.piggyback_steps),
+        ("tcp", &results.tcp_steps),
+    ] {
+        let medians = steps.medians_ms();
+        results.steps_ms.extend(medians.map(|(step, median)| (name.to_owned(), step.to_owned(), median)));
+    }
+    Ok(results)
+}
+
+impl Plan {
+    fn job(
+        &self,
+        transport: Transport,
+        style: Style,
+        server: SocketAddr,
+        encapsulation: Encapsulation,
+    ) -> Job {
+        Job {
+            transport,
+            style,
+            encapsulation,
+            server,
+            message_bytes: self.message_bytes,
+            rate: self.rate,
+            count: (self.rate * SHORT_S) as u64,
+            offset_s: 0.0,
+            persistent: 0,
+            hold: false,
+            timeout_s: 10.0,
+            trace: false,
+            pcap: None,
+        }
+    }
+
+    fn case(&self, jobs: &[Job], outcome: &Outcome, memory: Option<Memory>) -> Result<Case> {
+        let job = jobs.first().context("a case without a job")?;
+        let encapsulation = match job.encapsulation {
+            _ if !job.transport.is_sctp() => None,
+            Encapsulation::Udp(_) => IN_UDP,
+            Encapsulation::Raw => ON_RAW_IP,
+        };
+        let what = (job.transport, job.style, encapsulation);
+        Ok(Case { load: LoadReport::new(what, self.message_bytes, self.rate, jobs.len(), outcome), memory })
+    }
+
+    fn announce(&self, title: &str) {
+        if !self.quiet {
+            eprintln!("  {title}");
+        }
+    }
+
+    async fn sctp(&self, transport: Transport, style: Style, hold: bool) -> Result<Case> {
+        let server = Server::sctp(None).await?;
+        let mut job = self.sctp_job(&server, transport, style)?;
+        if hold {
+            job.hold = true;
+            job.count = self.associations;
+        }
+        let title = title(&job);
+        self.announce(&title);
+        let before = server.memory()?;
+        let jobs = [job];
+        let mut fleet = Fleet::start(&jobs).await?;
+        let outcome = fleet.run(&title).await?;
+        let memory = if hold {
+            tokio::time::sleep(SETTLE).await;
+            let process = server.memory()?.saturating_sub(before);
+            Some(Memory { process_bytes: each(process, outcome.held), kernel_bytes: 0.0 })
+        } else {
+            fleet.release().await?;
+            None
+        };
+        self.case(&jobs, &outcome, memory)
+    }
+
+    fn sctp_job(&self, server: &Server, transport: Transport, style: Style) -> Result<Job> {
+        let listening = &server.listening;
+        let port = if transport == Transport::SctpMany { listening.sctp_many } else { listening.sctp };
+        let port = port.context("the echo server has no SCTP port")?;
+        let encapsulation = listening.encapsulation.context("the echo server has no encapsulation port")?;
+        Ok(self.job(transport, style, (HERE, port).into(), Encapsulation::Udp(encapsulation.port())))
+    }
+
+    /// Several servers and clients: a process has only so many descriptors, and a port so many partners.
+    async fn tcp(&self) -> Result<Case> {
+        let each_max = limits::raise_open_files().min(TCP_EACH_MAX);
+        let processes = self.associations.div_ceil(each_max).max(1);
+        let (mut servers, mut jobs) = (Vec::new(), Vec::new());
+        for number in 0..processes {
+            let server = Server::tcp().await?;
+            let address = server.listening.tcp.context("the echo server has no TCP port")?;
+            jobs.push(Job {
+                rate: self.rate / processes as f64,
+                count: self.associations / processes + u64::from(number < self.associations % processes),
+                offset_s: number as f64 / self.rate,
+                hold: true,
+                ..self.job(Transport::Tcp, Style::Regular, address, Encapsulation::Raw)
+            });
+            servers.push(server);
+        }
+        let title = format!("TCP, {} connections held", self.associations);
+        self.announce(&title);
+        let mut fleet = Fleet::start(&jobs).await?;
+        let of_servers = || servers.iter().map(Server::memory).sum::<Result<u64>>();
+        let (process_before, kernel_before) = (of_servers()?, memory::of_kernel()?);
+        let outcome = fleet.run(&title).await?;
+        tokio::time::sleep(SETTLE).await;
+        let process = of_servers()?.saturating_sub(process_before);
+        let kernel = memory::of_kernel()?.saturating_sub(kernel_before);
+        let memory = Memory {
+            process_bytes: each(process, outcome.held),
+            // Both ends of each connection are in this kernel.
+            kernel_bytes: each(kernel, outcome.held * 2),
+        };
+        self.case(&jobs, &outcome, Some(memory))
+    }
+
+    async fn udp(&self) -> Result<Case> {
+        let server = Server::udp().await?;
+        let address = server.listening.udp.context("the echo server has no UDP port")?;
+        let job = self.job(Transport::Udp, Style::Regular, address, Encapsulation::Raw);
+        self.simple(job).await
+    }
+
+    async fn simple(&self, job: Job) -> Result<Case> {
+        let title = title(&job);
+        self.announce(&title);
+        let jobs = [job];
+        let mut fleet = Fleet::start(&jobs).await?;
+        let outcome = fleet.run(&title).await?;
+        fleet.release().await?;
+        self.case(&jobs, &outcome, None)
+    }
+
+    async fn raw(&self) -> Result<Vec<Case>> {
+        if !self.raw {
+            anyhow::bail!("left out as asked");
+        }
+        // Says why not, before a server says it less well.
+        strandline::Stack::builder().raw(HERE)?;
+        let server = Server::sctp(Some(HERE)).await?;
+        let mut cases = Vec::new();
+        for (transport, style) in [(Transport::Sctp, Style::Regular), (Transport::SctpMany, Style::Piggyback)]
+        {
+            let job = self.sctp_job(&server, transport, style)?;
+            cases.push(self.simple(Job { encapsulation: Encapsulation::Raw, ..job }).await?);
+        }
+        Ok(cases)
+    }
+
+    /// The time between packets.
+    async fn trace(&self, transport: Transport, style: Style) -> Result<Steps> {
+        let server =
+            if transport == Transport::Tcp { Server::tcp().await? } else { Server::sctp(None).await? };
+        let job = match server.listening.tcp {
+            Some(address) => self.job(transport, style, address, Encapsulation::Raw),
+            None => self.sctp_job(&server, transport, style)?,
+        };
+        let title = format!("time between packets, {}", title(&job));
+        self.announce(&title);
+        let jobs = [Job { trace: true, rate: TRACED_RATE, count: TRACED, ..job }];
+        let mut fleet = Fleet::start(&jobs).await?;
+        let outcome = fleet.run(&title).await?;
+        fleet.release().await?;
+        Ok(outcome.steps)
+    }
+}
+
+fn title(job: &Job) -> String {
+    let style = match job.style {
+        Style::Regular => "",
+        Style::Piggyback => ", piggyback",
+    };
+    let carrier = match job.encapsulation {
+        Encapsulation::Raw if job.transport.is_sctp() => " on raw IP",
+        _ => "",
+    };
+    let held = if job.hold { format!(", {} held", job.count) } else { String::new() };
+    format!("{}{carrier}{style}{held}", job.transport)
+}
+
+fn each(bytes: u64, count: u64) -> f64 {
+    bytes as f64 / count.max(1) as f64
+}

@@ -1,0 +1,60 @@
+//! The echo server and the load together: the tables of Ono and Schulzrinne's paper of 2008, as measured here.
+
+mod measure;
+mod memory;
+mod published;
+mod server;
+mod tables;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use self::measure::Plan;
+
+/// `strandline demo`
+#[derive(Debug, Clone, clap::Args)]
+pub struct Args {
+    /// Associations that the servers accumulate, as the paper's did
+    #[arg(long, default_value_t = 50_000, value_name = "N")]
+    pub associations: u64,
+    /// New associations a second
+    #[arg(long, default_value_t = 2500.0)]
+    pub rate: f64,
+    /// Bytes of the message that goes and comes back on each
+    #[arg(long, default_value_t = 1550, value_name = "BYTES")]
+    pub size: usize,
+    /// Leave out raw IP even where the privilege for it is there
+    #[arg(long)]
+    pub no_raw: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If a server or a client process fails.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    if !(args.rate > 0.0 && args.rate.is_finite()) || args.associations == 0 || args.size == 0 {
+        bail!("--associations, --rate and --size must be more than 0");
+    }
+    let published = published::load()?;
+    let plan = Plan {
+        associations: args.associations,
+        rate: args.rate,
+        message_bytes: args.size,
+        raw: !args.no_raw,
+        quiet: args.json,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let results = runtime.block_on(measure::run(&plan))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&results)?);
+    } else {
+        tables::print(&published, &results, &mut std::io::stdout().lock())?;
+    }
+    let succeeded = results.cases.iter().all(|case| case.load.completed > 0);
+    Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,61 @@
+//! The paper's numbers, which are data beside the other experiments'.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+const TEXT: &str = include_str!("../../../../experiments/ono-schulzrinne-2008-sctp/published.toml");
+
+/// Tables 4, 5 and 6.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Published {
+    pub(crate) table4: ByKind<Held>,
+    pub(crate) table5: ByKind<Times>,
+    pub(crate) table6: Steps,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ByKind<T> {
+    pub(crate) one_to_one: T,
+    pub(crate) one_to_many: T,
+    pub(crate) tcp: T,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Held {
+    pub(crate) associations: u64,
+    pub(crate) memory_kb: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Times {
+    pub(crate) setup_ms: Option<f64>,
+    pub(crate) transaction_ms: Option<f64>,
+    pub(crate) total_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Steps {
+    pub(crate) regular: BTreeMap<String, f64>,
+    pub(crate) piggyback: BTreeMap<String, f64>,
+    pub(crate) tcp: BTreeMap<String, f64>,
+}
+
+pub(crate) fn load() -> Result<Published> {
+    toml::from_str(TEXT).context("experiments/ono-schulzrinne-2008-sctp/published.toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_numbers_are_all_there() {
+        let published = load().unwrap();
+        assert_eq!(published.table4.tcp.associations, 419_019);
+        assert_eq!(published.table5.one_to_one.setup_ms, Some(0.34));
+        assert_eq!(published.table5.one_to_many.setup_ms, None);
+        assert_eq!(published.table6.tcp.len(), 5);
+    }
+}

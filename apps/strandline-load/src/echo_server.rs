@@ -1,0 +1,273 @@
+//! The echo server: every message, or every byte, comes back.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use strandline::{
+    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, SendInfo, Stack, StackBuilder,
+};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::task::JoinSet;
+
+use crate::limits;
+
+/// Ports unless told otherwise. The registered echo port is 7, which needs privilege.
+const PORT: u16 = 7007;
+const MANY_PORT: u16 = 7008;
+
+/// How long to wait after an error that more descriptors or memory would cure.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// `strandline echo`: without options it listens on everything that needs no privilege, on 127.0.0.1.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline echo                                   TCP, UDP and SCTP on 127.0.0.1
+  strandline echo --sctp 5000 --encapsulation '[::]:9899'
+                                                    SCTP only, one-to-one, on every address
+  strandline echo --sctp 5000 --raw 0.0.0.0         SCTP on raw IP (needs CAP_NET_RAW)
+  strandline load echo --transport sctp             aims at it")]
+pub struct Args {
+    /// Listen on TCP at this address and port
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub tcp: Option<SocketAddr>,
+    /// Answer on UDP at this address and port
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub udp: Option<SocketAddr>,
+    /// Listen on this SCTP port with one-to-one sockets (0: any)
+    #[arg(long, value_name = "PORT")]
+    pub sctp: Option<u16>,
+    /// Listen on this SCTP port with a one-to-many socket (0: any)
+    #[arg(long, value_name = "PORT")]
+    pub sctp_many: Option<u16>,
+    /// Carry SCTP in UDP at this address and port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9899")]
+    pub encapsulation: SocketAddr,
+    /// Carry SCTP on raw IP as well, at this address
+    #[arg(long, value_name = "ADDRESS")]
+    pub raw: Option<IpAddr>,
+    /// Send no heartbeats on associations that are idle
+    #[arg(long)]
+    pub no_heartbeats: bool,
+    /// Say as JSON what listens where
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What listens where.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listening {
+    /// TCP.
+    pub tcp: Option<SocketAddr>,
+    /// UDP.
+    pub udp: Option<SocketAddr>,
+    /// SCTP port of the one-to-one sockets.
+    pub sctp: Option<u16>,
+    /// SCTP port of the one-to-many socket.
+    pub sctp_many: Option<u16>,
+    /// The UDP socket that carries SCTP.
+    pub encapsulation: Option<SocketAddr>,
+    /// The address of SCTP on raw IP.
+    pub raw: Option<IpAddr>,
+}
+
+/// Serves until it is interrupted.
+///
+/// # Errors
+/// If something can't be listened on.
+pub fn run(args: &Args) -> Result<()> {
+    limits::raise_open_files();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (listening, mut tasks) = start(args).await?;
+        print(&listening, args.json)?;
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted.context("waiting for an interrupt"),
+            ended = tasks.join_next() => match ended {
+                Some(Ok(Err(error))) => Err(error),
+                other => bail!("a server ended unexpectedly: {other:?}"),
+            },
+        }
+    })
+}
+
+/// Starts everything that is asked for.
+async fn start(args: &Args) -> Result<(Listening, JoinSet<Result<()>>)> {
+    let mut args = args.clone();
+    if args.tcp.is_none() && args.udp.is_none() && args.sctp.is_none() && args.sctp_many.is_none() {
+        let local: IpAddr = [127, 0, 0, 1].into();
+        args.tcp = Some((local, PORT).into());
+        args.udp = args.tcp;
+        args.sctp = Some(PORT);
+        args.sctp_many = Some(MANY_PORT);
+    }
+    let (mut listening, mut tasks) = (Listening::default(), JoinSet::new());
+    if let Some(address) = args.tcp {
+        let listener =
+            TcpListener::bind(address).await.with_context(|| format!("listening on TCP {address}"))?;
+        listening.tcp = Some(listener.local_addr()?);
+        tasks.spawn(serve_tcp(listener));
+    }
+    if let Some(address) = args.udp {
+        let socket = UdpSocket::bind(address).await.with_context(|| format!("listening on UDP {address}"))?;
+        listening.udp = Some(socket.local_addr()?);
+        tasks.spawn(serve_udp(socket));
+    }
+    if args.sctp.is_some() || args.sctp_many.is_some() {
+        let stack = builder(&args).udp(args.encapsulation)?;
+        listening.encapsulation = stack.local_addr();
+        serve_sctp(&stack, &args, &mut listening, &mut tasks)?;
+        if let Some(address) = args.raw {
+            // Ports that were picked are the same there.
+            let same = Args { sctp: listening.sctp, sctp_many: listening.sctp_many, ..args.clone() };
+            let stack = builder(&args).raw(address)?;
+            serve_sctp(&stack, &same, &mut listening, &mut tasks)?;
+            listening.raw = Some(address);
+        }
+    }
+    Ok((listening, tasks))
+}
+
+fn builder(args: &Args) -> StackBuilder {
+    let defaults = AssociationConfig::default();
+    let heartbeat_interval = if args.no_heartbeats { None } else { defaults.heartbeat_interval };
+    let association = AssociationConfig { heartbeat_interval, ..defaults };
+    Stack::builder()
+        .config(EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() })
+}
+
+fn print(listening: &Listening, json: bool) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string(listening)?);
+        return Ok(());
+    }
+    println!("Echo server, until interrupted:");
+    if let Some(address) = listening.tcp {
+        println!("  TCP                {address}");
+    }
+    if let Some(address) = listening.udp {
+        println!("  UDP                {address}");
+    }
+    let mut carriers = Vec::new();
+    carriers.extend(listening.encapsulation.map(|address| format!("in UDP at {address}")));
+    carriers.extend(listening.raw.map(|address| format!("on raw IP at {address}")));
+    let carriers = carriers.join(", ");
+    if let Some(port) = listening.sctp {
+        println!("  SCTP one-to-one    port {port}, {carriers}");
+    }
+    if let Some(port) = listening.sctp_many {
+        println!("  SCTP one-to-many   port {port}, {carriers}");
+    }
+    Ok(())
+}
+
+async fn serve_tcp(listener: TcpListener) -> Result<()> {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(async move {
+                    if let Err(error) = echo_tcp(stream).await {
+                        tracing::debug!(%error, "a TCP connection ended");
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accepting a TCP connection");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Without a buffer for each connection that waits.
+async fn echo_tcp(mut stream: TcpStream) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    loop {
+        stream.readable().await?;
+        let received = {
+            let mut buffer = [0; 16_384];
+            match stream.try_read(&mut buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => bytes::Bytes::copy_from_slice(buffer.get(..count).unwrap_or_default()),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+                Err(error) => return Err(error),
+            }
+        };
+        stream.write_all(&received).await?;
+    }
+}
+
+async fn serve_udp(socket: UdpSocket) -> Result<()> {
+    let mut buffer = vec![0; 65_536];
+    loop {
+        // Errors are about datagrams that were sent before.
+        let Ok((count, from)) = socket.recv_from(&mut buffer).await else { continue };
+        let _ = socket.send_to(buffer.get(..count).unwrap_or_default(), from).await;
+    }
+}
+
+fn serve_sctp(
+    stack: &Stack,
+    args: &Args,
+    listening: &mut Listening,
+    tasks: &mut JoinSet<Result<()>>,
+) -> Result<()> {
+    if let Some(port) = args.sctp {
+        let listener = Listener::bind(stack, port)?;
+        listening.sctp = Some(listener.port());
+        tasks.spawn(async move {
+            loop {
+                tokio::spawn(echo_sctp(listener.accept().await?));
+            }
+        });
+    }
+    if let Some(port) = args.sctp_many {
+        let endpoint = Endpoint::bind(stack, port)?;
+        listening.sctp_many = Some(endpoint.port());
+        tasks.spawn(async move {
+            loop {
+                let (from, message) = endpoint.recv_from().await?;
+                // A client that takes back nothing doesn't keep the others waiting: its echo is given up.
+                if let Err(error) = send_or_drop(&endpoint, from, message).await {
+                    tracing::debug!(%error, association = %from, "an echo could not be sent");
+                }
+            }
+        });
+    }
+    Ok(())
+}
+
+/// Echoes whatever comes, on the same stream, with the same label.
+async fn echo_sctp(association: Association) {
+    while let Ok(Some(message)) = association.recv().await {
+        let info = SendInfo {
+            stream: message.stream,
+            ppid: message.ppid,
+            unordered: message.unordered,
+            ..SendInfo::default()
+        };
+        if let Err(error) = association.send_bytes(message.data, info).await {
+            tracing::debug!(%error, "an echo could not be sent");
+            return;
+        }
+    }
+}
+
+async fn send_or_drop(
+    endpoint: &Endpoint,
+    to: strandline::AssociationId,
+    message: strandline::Message,
+) -> Result<()> {
+    let info = SendInfo {
+        stream: message.stream,
+        ppid: message.ppid,
+        unordered: message.unordered,
+        ..SendInfo::default()
+    };
+    let sent = tokio::time::timeout(PAUSE, endpoint.send_to(to, message.data, info)).await;
+    sent.context("its send buffer stays full")?.map_err(Into::into)
+}

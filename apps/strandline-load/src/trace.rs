@@ -1,0 +1,172 @@
+//! The time between the packets of a set-up and its first transaction (the paper's Table 6).
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use strandline::{Direction, ObservedPacket, PacketObserver};
+use tokio::time::Instant;
+
+use crate::histogram::Times;
+
+/// Time from each step to the next, by the name of the later one.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Steps(BTreeMap<String, Times>);
+
+impl Steps {
+    pub(crate) fn record(&mut self, step: &str, since_last: Duration) {
+        if let Some(times) = self.0.get_mut(step) {
+            times.record(since_last);
+        } else {
+            self.0.entry(step.to_owned()).or_default().record(since_last);
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for (step, times) in &other.0 {
+            self.0.entry(step.clone()).or_default().merge(times);
+        }
+    }
+
+    /// All steps with their medians.
+    pub(crate) fn medians_ms(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.0.iter().filter_map(|(step, times)| Some((step.as_str(), times.quantile_ms(0.5)?)))
+    }
+
+    /// Median milliseconds of a step.
+    pub(crate) fn median_ms(&self, step: &str) -> Option<f64> {
+        self.0.get(step)?.quantile_ms(0.5)
+    }
+}
+
+/// Chunk types of RFC 9260 section 3.2 that make a step.
+const DATA: u8 = 0;
+const INIT: u8 = 1;
+const INIT_ACK: u8 = 2;
+const COOKIE_ECHO: u8 = 10;
+const COOKIE_ACK: u8 = 11;
+
+/// Which step a packet is, if any. DATA counts only where it is not bundled behind the handshake's chunks: a later
+/// packet of the same message (one of 1,550 bytes takes two) is no step either.
+fn step(direction: Direction, chunk: u8) -> Option<&'static str> {
+    Some(match (direction, chunk) {
+        (Direction::Sent, INIT) => "s:INIT",
+        (Direction::Received, INIT_ACK) => "r:INIT-ACK",
+        (Direction::Sent, COOKIE_ECHO) => "s:COOKIE-ECHO",
+        (Direction::Received, COOKIE_ACK) => "r:COOKIE-ACK",
+        (Direction::Sent, DATA) => "s:DATA",
+        (Direction::Received, DATA) => "r:DATA",
+        _ => return None,
+    })
+}
+
+/// How far an association has come.
+#[derive(Debug, Clone, Copy)]
+struct Reached {
+    at: Instant,
+    step: &'static str,
+}
+
+/// Watches the packets of a client, by its SCTP ports.
+#[derive(Debug, Default)]
+pub(crate) struct StepObserver {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    reached: HashMap<u16, Reached>,
+    steps: Steps,
+}
+
+impl StepObserver {
+    pub(crate) fn take(&self) -> Steps {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut state.steps)
+    }
+}
+
+impl PacketObserver for StepObserver {
+    fn packet(&self, packet: &ObservedPacket<'_>) {
+        let Some((source, destination)) = packet.ports() else { return };
+        let port = if packet.direction == Direction::Sent { source } else { destination };
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for chunk in packet.chunk_types() {
+            let Some(step) = step(packet.direction, chunk) else { continue };
+            state.reach(port, step, packet.at);
+        }
+    }
+}
+
+impl State {
+    fn reach(&mut self, port: u16, step: &'static str, at: Instant) {
+        const ORDER: [&str; 6] =
+            ["s:INIT", "r:INIT-ACK", "s:COOKIE-ECHO", "r:COOKIE-ACK", "s:DATA", "r:DATA"];
+        let place = |step: &str| ORDER.iter().position(|name| *name == step);
+        let last = self.reached.get(&port).copied();
+        match last {
+            // A message that goes along with the COOKIE ECHO is no step of its own.
+            Some(last) if last.step == "s:COOKIE-ECHO" && step == "s:DATA" => {}
+            // Nor is what comes again, or after the first echo.
+            Some(last) if place(step) <= place(last.step) => {}
+            Some(last) => {
+                self.steps.record(step, at.saturating_duration_since(last.at));
+                self.reached.insert(port, Reached { at, step });
+            }
+            None if step == "s:INIT" => {
+                self.reached.insert(port, Reached { at, step });
+            }
+            None => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(steps: &[(u64, &'static str)]) -> Steps {
+        let mut state = State::default();
+        let begin = Instant::now();
+        for (micros, step) in steps {
+            state.reach(1, step, begin + Duration::from_micros(*micros));
+        }
+        state.steps
+    }
+
+    #[test]
+    fn each_step_is_measured_from_the_one_before() {
+        let steps = run(&[
+            (0, "s:INIT"),
+            (140, "r:INIT-ACK"),
+            (150, "s:COOKIE-ECHO"),
+            (280, "r:COOKIE-ACK"),
+            (290, "s:DATA"),
+            (291, "s:DATA"),
+            (650, "r:DATA"),
+            (651, "r:DATA"),
+        ]);
+        let micros = |step| (steps.median_ms(step).unwrap() * 1000.0).round() as u64;
+        assert_eq!(micros("r:INIT-ACK"), 140);
+        assert_eq!(micros("s:COOKIE-ECHO"), 10);
+        assert_eq!(micros("r:COOKIE-ACK"), 130);
+        assert_eq!(micros("s:DATA"), 10);
+        assert_eq!(micros("r:DATA"), 360);
+        assert!(steps.median_ms("s:INIT").is_none());
+    }
+
+    #[test]
+    fn data_on_the_cookie_echo_is_not_a_step() {
+        let steps = run(&[
+            (0, "s:INIT"),
+            (100, "r:INIT-ACK"),
+            (110, "s:COOKIE-ECHO"),
+            (110, "s:DATA"),
+            (300, "r:COOKIE-ACK"),
+            (310, "r:DATA"),
+        ]);
+        assert!(steps.median_ms("s:DATA").is_none());
+        assert!((0.009..0.011).contains(&steps.median_ms("r:DATA").unwrap()));
+    }
+}

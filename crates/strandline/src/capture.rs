@@ -1,0 +1,110 @@
+//! Captures of a stack's packets.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use strandline_wire::pcapng::{PcapngWriter, Record};
+use tokio::time::Instant;
+
+use crate::observe::{Direction, ObservedPacket, PacketObserver};
+
+/// Writes every packet of a stack to a pcapng file, which Wireshark and tshark read. Give it to
+/// [`StackBuilder::observer`](crate::StackBuilder::observer).
+///
+/// ```
+/// use std::sync::Arc;
+/// use strandline::{Association, Capture, Stack};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// # let path = std::env::temp_dir().join(format!("strandline-doc-{}.pcapng", std::process::id()));
+/// let capture = Arc::new(Capture::create(&path)?);
+/// let stack = Stack::builder().observer(capture.clone()).memory(&network, ["10.0.0.1".parse()?])?;
+/// let peer: std::net::SocketAddr = "10.0.0.2:7".parse()?;
+/// drop(Association::start(&stack, peer, 0, None)?);
+/// tokio::task::yield_now().await;
+/// capture.flush()?;
+/// # std::fs::remove_file(&path)?;
+/// # Ok(()) }
+/// ```
+pub struct Capture {
+    writer: Mutex<Writer>,
+    /// The same moment by two clocks.
+    instant: Instant,
+    since_1970: Duration,
+}
+
+struct Writer {
+    pcapng: PcapngWriter<Box<dyn Write + Send>>,
+    /// The first thing that went wrong; nothing is written after that.
+    error: Option<io::Error>,
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture").finish_non_exhaustive()
+    }
+}
+
+impl Capture {
+    /// A capture in a new file.
+    ///
+    /// # Errors
+    /// What the system says about the file.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        Self::new(BufWriter::new(File::create(path)?))
+    }
+
+    /// A capture to anything that can be written to.
+    ///
+    /// # Errors
+    /// What writing the file's header reports.
+    #[allow(
+        clippy::disallowed_methods,
+        reason = "captures carry the time of day, which nothing else here needs"
+    )]
+    pub fn new(out: impl Write + Send + 'static) -> io::Result<Self> {
+        let pcapng = PcapngWriter::new(Box::new(out) as Box<dyn Write + Send>)?;
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let writer = Mutex::new(Writer { pcapng, error: None });
+        Ok(Self { writer, instant: Instant::now(), since_1970 })
+    }
+
+    /// Writes out what is buffered.
+    ///
+    /// # Errors
+    /// The first thing that went wrong since the last call; the capture has no packets from there on.
+    pub fn flush(&self) -> io::Result<()> {
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = writer.error.take() {
+            return Err(error);
+        }
+        writer.pcapng.flush()
+    }
+}
+
+impl PacketObserver for Capture {
+    fn packet(&self, packet: &ObservedPacket<'_>) {
+        let unspecified: IpAddr =
+            if packet.peer.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        // Our own encapsulation port is not known here; the registered one makes Wireshark see SCTP.
+        let port = if packet.peer.port() == 0 { 0 } else { strandline_io::UDP_PORT };
+        let local = SocketAddr::new(packet.local.unwrap_or(unspecified), port);
+        let (source, destination) = match packet.direction {
+            Direction::Sent => (local, packet.peer),
+            Direction::Received => (packet.peer, local),
+        };
+        let timestamp = self.since_1970 + packet.at.saturating_duration_since(self.instant);
+        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if writer.error.is_none() {
+            let record = Record { timestamp, source, destination, packet: packet.bytes, comment: "" };
+            writer.error = writer.pcapng.write(&record).err();
+        }
+    }
+}
