@@ -40,6 +40,8 @@ pub struct Driver {
     random: Random,
     cut: Vec<IpAddr>,
     log: VecDeque<String>,
+    /// Messages that were reported as not delivered.
+    pub failed: usize,
 }
 
 /// A test that fails shows the last packets, the way tcpdump would.
@@ -86,6 +88,7 @@ impl Driver {
             random: Random::new(u64::from(seed)),
             cut: Vec::new(),
             log: VecDeque::new(),
+            failed: 0,
         }
     }
 
@@ -169,9 +172,11 @@ impl Driver {
                 self.endpoint.handle_timeout(now);
             }
             while let Some((id, event)) = self.endpoint.poll_event() {
-                // Whoever waits looks for messages and room at each turn anyway.
-                if !matches!(event, Event::Readable | Event::Writable) {
-                    self.events.push_back((id, event));
+                match event {
+                    // Whoever waits looks for messages and room at each turn anyway.
+                    Event::Readable | Event::Writable => {}
+                    Event::SendFailed(failed) => self.failed += usize::from(!failed.data.is_empty()),
+                    other => self.events.push_back((id, other)),
                 }
             }
             self.transmit(now);
