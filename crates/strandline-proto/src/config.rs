@@ -176,7 +176,8 @@ pub struct EndpointConfig {
     pub associations_max: u32,
     /// Stateless answers (INIT ACK, ABORT, ...) waiting to be sent, at most. Default 1,024; more are dropped.
     pub replies_max: usize,
-    /// Received bytes held for applications in all associations together, at most. Default 1 GiB.
+    /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
+    /// an association may take more only while it holds less than its share of half of the limit.
     pub receive_bytes_max: u64,
     /// How long a cookie key signs before the next one; a cookie is accepted under the current and the previous key.
     /// At least the cookie lifetime. Default 120 s.

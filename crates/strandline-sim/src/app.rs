@@ -176,6 +176,9 @@ impl App {
     fn on_closed(&mut self, cx: &mut Context<'_>, reason: &CloseReason) -> Result<(), Violation> {
         let end = self.end;
         self.closed = Some(reason.clone());
+        if !matches!(reason, CloseReason::Shutdown) {
+            cx.ledger.broke_off(end.host);
+        }
         self.readable = true;
         if cx.ledger.is_tampered(end.host, self.peer_host) {
             return Ok(());
@@ -193,8 +196,9 @@ impl App {
             CloseReason::TimedOut => {
                 // What was lost before the calm may expire after it, once.
                 let late = self.calm.is_some_and(|since| cx.now > since + cx.last_expiry);
-                // A host that crashed does not know its own cookies any more: their COOKIE ECHO goes unanswered.
-                let forgotten = !self.up && cx.ledger.has_crashed(self.peer_host);
+                // A host that crashed does not know its own cookies any more, and one whose association broke off takes
+                // its cookie for no second one: in both cases a COOKIE ECHO goes unanswered.
+                let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
                 demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
             }
             CloseReason::Aborted | CloseReason::Unreachable => Ok(()),

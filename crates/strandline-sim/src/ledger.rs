@@ -15,7 +15,7 @@
 //! 6. In the end, every message taken was delivered or reported failed, unless the sender's or the receiver's host
 //!    crashed after it was taken: then nobody is left who could tell.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use strandline_proto::event::{AssociationId, FailedMessage, Message, SendInfo};
@@ -91,6 +91,8 @@ pub(crate) struct Ledger {
     outgoing: BTreeMap<End, Outgoing>,
     incoming: BTreeMap<End, Incoming>,
     crashes: Vec<(usize, Time)>,
+    /// Hosts of which an association timed out or aborted.
+    broke_off: BTreeSet<usize>,
     /// Pairs of hosts between which somebody alters packets under the right tags: nothing holds there.
     tampered: Vec<(usize, usize)>,
     counts: Counts,
@@ -115,6 +117,18 @@ pub struct Counts {
     pub unknown: u64,
 }
 
+impl core::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.taken += other.taken;
+        self.taken_bytes += other.taken_bytes;
+        self.delivered += other.delivered;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.repeated += other.repeated;
+        self.unknown += other.unknown;
+    }
+}
+
 impl Ledger {
     /// An empty book whose messages are numbered from `first`.
     pub(crate) fn new(first: u32) -> Self {
@@ -124,6 +138,7 @@ impl Ledger {
             outgoing: BTreeMap::new(),
             incoming: BTreeMap::new(),
             crashes: Vec::new(),
+            broke_off: BTreeSet::new(),
             tampered: Vec::new(),
             counts: Counts::default(),
         }
@@ -327,9 +342,14 @@ impl Ledger {
         self.crashes.push((host, now));
     }
 
-    /// Whether a host ever lost everything.
-    pub(crate) fn has_crashed(&self, host: usize) -> bool {
-        self.crashes.iter().any(|(crashed, _)| *crashed == host)
+    /// An association of the host ended without its peer's consent.
+    pub(crate) fn broke_off(&mut self, host: usize) {
+        self.broke_off.insert(host);
+    }
+
+    /// Whether a host may have forgotten an association that its peer still sets up.
+    pub(crate) fn may_have_forgotten(&self, host: usize) -> bool {
+        self.broke_off.contains(&host) || self.crashes.iter().any(|(crashed, _)| *crashed == host)
     }
 
     /// The end of the run (rule 6).

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use strandline_sim::{Failure, Replay, Summary, describe, run};
+use strandline_sim::{Counts, Failure, Replay, Summary, describe, run};
 
 /// Runs simulated worlds of SCTP endpoints and checks that every rule holds.
 #[derive(Debug, Parser)]
@@ -99,7 +99,7 @@ fn search(args: &Args) -> bool {
     // A panic in the engine is a finding that is reported with its seed, not a trace on the terminal.
     std::panic::set_hook(Box::new(|_| {}));
     let (sender, receiver) = channel();
-    let (mut runs, mut packets, mut messages, mut failures) = (0u64, 0u64, 0u64, 0usize);
+    let (mut runs, mut packets, mut messages, mut failures) = (0u64, 0u64, Counts::default(), 0usize);
     thread::scope(|scope| {
         for _ in 0..threads {
             let sender = sender.clone();
@@ -113,7 +113,7 @@ fn search(args: &Args) -> bool {
             match outcome {
                 Ok(summary) => {
                     packets += summary.packets;
-                    messages += summary.counts.taken;
+                    messages += summary.counts;
                 }
                 Err(failure) => {
                     println!("{failure}\n");
@@ -126,7 +126,12 @@ fn search(args: &Args) -> bool {
         }
     });
     let seconds = start.elapsed().as_secs_f64();
-    println!("{runs} runs, {packets} packets, {messages} messages in {seconds:.1} s: {failures} failed");
+    let Counts { taken, taken_bytes, delivered, failed, refused, repeated, unknown } = messages;
+    println!(
+        "{taken} messages ({taken_bytes} bytes): {delivered} delivered, {failed} failed, {refused} refused at"
+    );
+    println!("set-up, {unknown} unknown after crashes; {repeated} came twice by a cookie used twice");
+    println!("{runs} runs, {packets} packets in {seconds:.1} s: {failures} failed");
     failures == 0
 }
 

@@ -119,6 +119,9 @@ struct Features {
     odd_timers: bool,
     v6: bool,
     both_families: bool,
+    /// Small buffers that are too small for many tiny messages: each costs a receiver more than its bytes, and a
+    /// sender can't know that.
+    tight: bool,
 }
 
 impl Features {
@@ -166,6 +169,7 @@ impl Features {
             }
         }
         features.v6 |= features.both_families;
+        features.tight = features.small_buffers && random.chance(0.5);
         (features, names)
     }
 
@@ -192,8 +196,9 @@ impl Scenario {
         let faults = faults::faults(&features, &hosts, &links, calm_at, &mut random);
         let attacks = faults::attacks(&features, calm_at, &mut random);
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
-        // Two hosts whose ports both changed never find each other again.
-        let lost = features.rebinding;
+        // Two hosts whose ports both changed never find each other again. And where no router tells the MTU, each of
+        // several paths costs some time-outs until it is found, together perhaps more than an association stands.
+        let lost = features.rebinding || (features.small_mtu && features.multihomed && !features.icmp);
         Self {
             last_expiry: if lost { Duration::MAX } else { rto_max + Duration::from_secs(1) },
             clients,

@@ -151,9 +151,9 @@ impl Association {
     ///
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
-    pub async fn send_bytes(&self, data: Bytes, info: SendInfo) -> Result<(), SendError> {
+    pub async fn send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), SendError> {
         let id = self.handle.id();
-        let attempt = |state: &mut State, now| state.poll_send(now, id, info, &data);
+        let attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
         Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
     }
 
@@ -161,8 +161,8 @@ impl Association {
     ///
     /// # Errors
     /// [`TrySendError::Full`], or why it can't be sent.
-    pub fn try_send_bytes(&self, data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
-        match self.handle.shard().with(|state, now| state.poll_send(now, self.handle.id(), info, &data)) {
+    pub fn try_send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
+        match self.handle.shard().with(|state, now| state.poll_send(now, self.handle.id(), info, &mut data)) {
             std::task::Poll::Ready(result) => Ok(result?),
             std::task::Poll::Pending => Err(TrySendError::Full),
         }

@@ -111,14 +111,19 @@ impl Endpoint {
     ///
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
-    pub async fn send_to(&self, to: AssociationId, data: Bytes, info: SendInfo) -> Result<(), SendError> {
+    pub async fn send_to(
+        &self,
+        to: AssociationId,
+        mut data: Bytes,
+        info: SendInfo,
+    ) -> Result<(), SendError> {
         let id = to.id;
         let socket = self.socket;
         let attempt = |state: &mut State, now| {
             if !belongs(state, socket, id) {
                 return Poll::Ready(Err(SendError::ShuttingDown));
             }
-            state.poll_send(now, id, info, &data)
+            state.poll_send(now, id, info, &mut data)
         };
         Attempt::new(self.stack.shard(to.shard), Place::Write(id), attempt).await
     }

@@ -189,9 +189,9 @@ impl SendStream {
     ///
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
-    pub async fn send(&mut self, data: Bytes) -> Result<(), SendError> {
+    pub async fn send(&mut self, mut data: Bytes) -> Result<(), SendError> {
         let (id, info) = (self.handle.id(), self.info());
-        let run = |state: &mut State, now| state.poll_send(now, id, info, &data);
+        let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
         Attempt::new(self.handle.shard(), Place::Write(id), run).await
     }
 }
@@ -206,8 +206,8 @@ impl AsyncWrite for SendStream {
             return Poll::Ready(Ok(0));
         };
         let (id, info) = (this.handle.id(), this.info());
-        let data = Bytes::copy_from_slice(part);
-        let run = |state: &mut State, now| state.poll_send(now, id, info, &data);
+        let mut data = Bytes::copy_from_slice(part);
+        let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
         match ready!(attempt::poll(this.handle.shard(), Place::Write(id), &mut this.token, cx, run)) {
             Ok(()) => Poll::Ready(Ok(part.len())),
             Err(SendError::Ended(ended)) => Poll::Ready(Err(io_error(ended))),

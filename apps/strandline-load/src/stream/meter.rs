@@ -13,8 +13,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
+    /// For the only thread that counts: a locked instruction for each small message would show in the result.
     pub(crate) fn count(&self, bytes: usize) {
-        // Plain loads and stores would do for one thread; several threads count for TCP.
+        self.bytes.store(self.bytes() + bytes as u64, Ordering::Relaxed);
+        self.messages.store(self.messages() + 1, Ordering::Relaxed);
+    }
+
+    /// For several threads.
+    pub(crate) fn count_shared(&self, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
         self.messages.fetch_add(1, Ordering::Relaxed);
     }

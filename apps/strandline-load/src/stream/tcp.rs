@@ -66,7 +66,7 @@ fn drain(mut stream: TcpStream, meter: &Meter) -> anyhow::Result<()> {
     loop {
         match stream.read(&mut buffer).context("reading")? {
             0 => return Ok(()),
-            bytes => meter.count(bytes),
+            bytes => meter.count_shared(bytes),
         }
     }
 }
@@ -106,7 +106,7 @@ fn push(mut stream: TcpStream, data: &[u8], end: Instant, meter: &Meter) -> anyh
     while now() < end {
         for _ in 0..step {
             stream.write_all(data).context("writing")?;
-            meter.count(data.len());
+            meter.count_shared(data.len());
         }
     }
     stream.shutdown(Shutdown::Write)?;

@@ -34,11 +34,22 @@ pub(crate) struct Shared {
     pub(crate) stats: EndpointStats,
     /// Received bytes held in all associations.
     pub(crate) received_bytes: u64,
+    /// Associations that the endpoint's tables have.
+    pub(crate) associations: u32,
 }
 
 impl Shared {
     pub(crate) fn event(&mut self, id: AssociationId, event: Event) {
         self.events.push_back((id, event));
+    }
+
+    /// May an association that holds so many received bytes take more? All together keep to the limit; once it is
+    /// reached, those that hold less than their share of half the limit still may: a few that are never read, or never
+    /// complete their messages, must not starve the others.
+    pub(crate) fn has_room(&self, held: u32) -> bool {
+        let limit = self.config.receive_bytes_max;
+        let share = limit / 2 / u64::from(self.associations.max(1));
+        self.received_bytes < limit || u64::from(held) < share
     }
 
     /// For events that a peer can cause as often as it likes.

@@ -19,7 +19,7 @@ use crate::time::Time;
 
 impl Association {
     /// SEND (section 11.1.5).
-    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: Bytes) -> Result<(), SendError> {
+    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
         }
@@ -54,10 +54,9 @@ impl Association {
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        // Beyond the limit of all associations together data is as if lost: the peer sends it again when the
-        // applications have read something. What makes held data readable is let through, or nothing could be read.
-        let helps = !self.inbound.readable() && data.tsn == self.inbound.cumulative_tsn().next();
-        if cx.received_bytes >= cx.config.receive_bytes_max && !helps {
+        if !cx.has_room(before) {
+            // The peer is told of a closed window, in front of which it waits as long as it takes.
+            self.inbound.refuse();
             return true;
         }
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);

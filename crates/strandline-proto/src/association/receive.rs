@@ -16,11 +16,15 @@ use crate::time::Time;
 /// Bytes of unrecognised chunks and causes reported for one packet, at most.
 const REPORT_LEN_MAX: usize = 1024;
 
+/// HEARTBEATs answered for one packet, at most: nobody has a reason to send more than one, and each answer is a packet.
+const HEARTBEATS_MAX: u8 = 4;
+
 /// What a packet did, gathered over its chunks.
 #[derive(Default)]
 struct Seen {
     data: bool,
     immediate: bool,
+    heartbeats: u8,
     /// Causes for one ERROR in answer.
     report: Vec<u8>,
 }
@@ -76,7 +80,10 @@ impl Association {
     ) -> bool {
         if raw.kind == kind::HEARTBEAT {
             // Whatever its content is, it goes back unchanged.
-            self.on_heartbeat(cx, raw.value, source);
+            if seen.heartbeats < HEARTBEATS_MAX {
+                seen.heartbeats += 1;
+                self.on_heartbeat(cx, raw.value, source);
+            }
             return true;
         }
         let parsed = match raw.parse() {
@@ -101,14 +108,8 @@ impl Association {
             Chunk::Error(error) => self.on_error_chunk(cx, now, &error),
             Chunk::CookieAck => self.on_cookie_ack(cx, now),
             Chunk::Shutdown(shutdown) => self.on_shutdown(cx, now, &shutdown, from),
-            Chunk::ShutdownAck => {
-                self.on_shutdown_ack(cx, now, from);
-                return false;
-            }
-            Chunk::ShutdownComplete(complete) => {
-                self.on_shutdown_complete(cx, now, &complete);
-                return false;
-            }
+            Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
+            Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
             // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. ECN is not
             // negotiated, and padding says nothing.

@@ -54,8 +54,11 @@ impl Association {
         abort_packet(&mut cx.control, self.route(path), self.ports(), causes, false);
     }
 
-    /// An ABORT whose tag was checked.
+    /// An ABORT whose tag was checked; one with a format error is discarded (section 3.3.7).
     pub(crate) fn on_abort(&mut self, cx: &mut Shared, now: Time, abort: &Abort<'_>) {
+        if abort.causes.iter().any(|cause| cause.is_err()) {
+            return;
+        }
         let (code, reason) = match abort.causes.iter().next() {
             Some(Ok(cause)) => {
                 let value = cause.value.get(..REASON_LEN_MAX).unwrap_or(cause.value);

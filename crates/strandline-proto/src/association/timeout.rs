@@ -129,13 +129,13 @@ impl Association {
         let probing = self.outbound.zero_window_probing();
         let marked = self.outbound.on_timeout(index.0);
         let path = self.paths.get_mut(index);
-        let full_packets = path.flight.saturating_add(64) >= path.data_chunk_len_max();
+        let lost = path.flight;
         path.on_lost(marked);
         if probing {
             path.on_window_probe_timeout(&config);
             return self.assert_flights();
         }
-        let outcome = path.on_rtx_timeout(now, full_packets, &config);
+        let outcome = path.on_rtx_timeout(now, lost, &config);
         let address = path.remote;
         if let Some(change) = outcome.change {
             cx.event(self.id, Event::PathChanged { address, change });

@@ -34,6 +34,9 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
+/// Attempts to send a COOKIE ECHO with DATA in its packet.
+const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
+
 impl Association {
     /// True if `poll_transmit` may have something; it costs next to nothing to ask.
     pub(crate) fn wants_transmit(&self, now: Time) -> bool {
@@ -72,14 +75,11 @@ impl Association {
         };
         self.open_burst();
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
-        // A shut window is noticed where it stops everything, not only after something went (section 6.1 rule A).
-        if self.outbound.window_probe_wanted() && self.probe_deadline == Time::MAX {
-            self.probe_deadline = now + self.paths.get(data_path).rto.rto();
-        }
         match burst {
             Some(_) => self.probe_mtu(cx, now, path),
             None => self.paths.get_mut(data_path).end_burst(),
         }
+        self.watch_window(now, data_path);
         burst
     }
 
@@ -302,10 +302,14 @@ impl Association {
     fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
+        // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
+        // ever.
+        self.control_deadline = now + self.paths.get(index).rto.rto();
         let full = self.paths.get(index).payload_max().min(buffer.len());
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
+        let attempts = setup.attempts;
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
@@ -317,7 +321,9 @@ impl Association {
         }
         let config = Arc::clone(&self.config);
         self.paths.get_mut(index).allow_burst(&config);
-        let filled = if oversize { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
+        let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
+        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         let len = packet.finish();
         self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);
@@ -325,7 +331,6 @@ impl Association {
         path.on_control_sent(now);
         // T1-cookie stands in for T3-rtx until the answer comes.
         path.stop_rtx();
-        self.control_deadline = now + path.rto.rto();
         self.stats.packets_sent += 1;
         Some(Transmit {
             destination: path.remote,
@@ -336,7 +341,17 @@ impl Association {
         })
     }
 
-    /// The path MTU is probed while data flows.
+    /// Section 6.1 rule A: data waits in front of a closed window and nothing is in flight whose acknowledgement could
+    /// tell that it has opened. Asked whether or not anything was sent: it is the SACK for the last data that closes it.
+    fn watch_window(&mut self, now: Time, index: PathIndex) {
+        if !self.outbound.window_probe_wanted() {
+            self.probe_deadline = Time::MAX;
+        } else if self.probe_deadline == Time::MAX {
+            self.probe_deadline = now + self.paths.get(index).rto.rto();
+        }
+    }
+
+    /// Path MTU probing while data flows.
     fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)

@@ -126,7 +126,22 @@ impl Endpoint {
         now: Time,
         id: AssociationId,
         info: SendInfo,
-        data: Bytes,
+        mut data: Bytes,
+    ) -> Result<(), SendError> {
+        self.send_from(now, id, info, &mut data)
+    }
+
+    /// [`send`](Self::send) for callers that try again if there is no room: the message is taken out of `data`, which
+    /// is left as it is if there is an error.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_from(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &mut Bytes,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         association.send(now, info, data)?;

@@ -263,7 +263,7 @@ impl Endpoint {
     ) {
         let Some(association) = self.table.at(slot) else { return };
         let action = association.classify(&self.shared, cookie);
-        let source = datagram.source;
+        let (source, tag) = (datagram.source, association.local_tag);
         self.with_reindex(now, slot, |association, shared| {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
             // The cookie proves itself wherever it comes from; what follows it must come from the peer's address.
@@ -271,13 +271,19 @@ impl Endpoint {
                 association.handle_packet(shared, now, packet, source);
             }
         });
+        // A restart ends the life that the old tag had, and that tag's cookie with it.
+        if self.table.at(slot).is_some_and(|association| association.local_tag != tag) {
+            self.spend(now, tag);
+        }
     }
 
     /// No association: the cookie builds one (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if self.spent.contains(cookie.local_tag) {
+            // A peer that still waits for our COOKIE ACK learns that the association has ended; any other drops this.
             self.shared.stats.cookies_spent += 1;
-            return;
+            let ports = answer_ports(packet, cookie.peer_tag);
+            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
         }
         // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
         if !self.ports.listens(cookie.local_port) {

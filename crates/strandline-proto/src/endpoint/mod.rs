@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+use strandline_wire::number::VerificationTag;
 
 pub use self::commands::Connect;
 use self::demux::{Demux, PeerKey, address_of, entry_of};
@@ -123,6 +124,7 @@ impl Endpoint {
                 replies,
                 stats: EndpointStats::default(),
                 received_bytes: 0,
+                associations: 0,
             },
         })
     }
@@ -241,8 +243,7 @@ impl Endpoint {
         if let Some(association) = self.table.at(slot)
             && association.flags().registered
         {
-            let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
-            self.spent.insert(now, association.local_tag, lifetime);
+            self.spend(now, association.local_tag);
         }
         self.unregister(slot);
         self.wheel.cancel(slot);
@@ -257,6 +258,12 @@ impl Endpoint {
             }
             self.table.remove(slot);
         }
+    }
+
+    /// No association may be made of this tag's cookie any more.
+    fn spend(&mut self, now: Time, tag: VerificationTag) {
+        let lifetime = self.shared.config.association.cookie_lifetime + PRESERVATIVE_MAX;
+        self.spent.insert(now, tag, lifetime);
     }
 
     fn key_of(association: &Association, address: u8) -> Option<PeerKey> {
@@ -274,6 +281,7 @@ impl Endpoint {
         association.flags_mut().registered = true;
         let tag = association.local_tag;
         let (local_port, count) = (association.local_port, association.addresses().count());
+        self.shared.associations += 1;
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for address in 0..count as u8 {
@@ -300,6 +308,7 @@ impl Endpoint {
         if !core::mem::take(&mut association.flags_mut().registered) {
             return;
         }
+        self.shared.associations -= 1;
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
         for address in 0..association.addresses().count() as u8 {

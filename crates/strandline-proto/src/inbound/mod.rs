@@ -80,7 +80,7 @@ impl InboundMemory {
 /// nothing is missing, nothing else can be read, and it fills the buffer. A part never goes out while a chunk of it is
 /// missing.
 ///
-/// 120 bytes; no heap of its own while messages come whole, in order, on the first four streams, and are read, but
+/// 128 bytes; no heap of its own while messages come whole, in order, on the first four streams, and are read, but
 /// for the queue that they pass through, until [`release_idle`](Self::release_idle).
 #[derive(Debug)]
 pub(crate) struct Inbound {
@@ -136,6 +136,13 @@ impl Inbound {
         self.window.resize(receive_buffer);
     }
 
+    /// A DATA chunk was not even looked at, for want of memory elsewhere: the SACK that is due at once says that the
+    /// window is closed.
+    pub fn refuse(&mut self) {
+        self.sack.on_chunk(true);
+        self.sack.on_refused();
+    }
+
     /// The packet is done: decides whether its data is acknowledged at once or later. `at_once`: the association is
     /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
     /// no DATA.
@@ -167,7 +174,8 @@ impl Inbound {
 
     /// Appends a SACK with as many gap blocks and duplicates as fit. False, and nothing changed, if none fits.
     pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
-        let (cumulative, a_rwnd) = (self.map.cumulative(), self.window.offer());
+        let cumulative = self.map.cumulative();
+        let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
         let gaps = self.map.gap_blocks();
         if !strandline_wire::chunk::sack::write(packet, cumulative, a_rwnd, gaps, self.sack.duplicates()) {
             return false;

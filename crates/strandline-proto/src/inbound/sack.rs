@@ -24,6 +24,8 @@ pub(super) struct SackPolicy {
     data_in_packet: bool,
     /// The packet being received asks for a SACK at once.
     packet_at_once: bool,
+    /// The next SACK closes the window.
+    refusing: bool,
     /// The association's first DATA has been acknowledged, or is about to be.
     begun: bool,
 }
@@ -43,6 +45,7 @@ impl SackPolicy {
             at_once: false,
             data_in_packet: false,
             packet_at_once: false,
+            refusing: false,
             begun: false,
         }
     }
@@ -69,6 +72,15 @@ impl SackPolicy {
     /// The chunk had to be dropped: the sender must learn the window (section 6.2).
     pub(super) const fn on_dropped(&mut self) {
         self.packet_at_once = true;
+    }
+
+    /// The chunk was refused for want of memory: the sender must learn to wait.
+    pub(super) const fn on_refused(&mut self) {
+        self.refusing = true;
+    }
+
+    pub(super) const fn is_refusing(&self) -> bool {
+        self.refusing
     }
 
     /// The packet is done: `has_gaps` after it, `at_once` for a reason that the association knows (shutdown states).
@@ -125,6 +137,7 @@ impl SackPolicy {
         self.deadline = Time::MAX;
         self.packets = 0;
         self.at_once = false;
+        self.refusing = false;
         if let Some(list) = &mut self.duplicates {
             list.len = 0;
         }

@@ -1,8 +1,9 @@
 //! The receive window (RFC 9260 sections 6.2 and 6.2.1; avoidance of silly windows: RFC 1122 section 4.2.3.3).
 //!
-//! Two numbers differ: what the buffer has room for (`free`), and what the peer has been promised (`promised`). Data
-//! is taken as long as the promise lasts, even if the cost of small chunks has used up the buffer meanwhile; and the
-//! promise grows only in steps worth telling.
+//! Three numbers differ: what the buffer has room for (`free`), what the peer was told last (`promised`), and what the
+//! peer may have under way because it was told more before (`granted`). Small messages cost more than their bytes, so
+//! that the window told can shrink by more than what arrived; what was sent under an earlier promise is still taken,
+//! or else each such shrinking would look like loss. And the promise grows only in steps worth telling.
 
 /// Least cost of a message that waits to be read, in bytes: its place in the queue. Longer ones cost their bytes.
 const MESSAGE_COST_MIN: usize = 128;
@@ -23,6 +24,8 @@ pub(super) struct Window {
     used: u32,
     /// The window as the peer sees it: the last one advertised, less the payload that has come since.
     promised: u32,
+    /// The largest window that any advertisement left the peer, less the payload that has come since.
+    granted: u32,
 }
 
 /// What a message in the queue costs.
@@ -32,7 +35,7 @@ pub(super) fn message_cost(len: usize) -> usize {
 
 impl Window {
     pub(super) const fn new(size: u32) -> Self {
-        Self { size, used: 0, promised: size }
+        Self { size, used: 0, promised: size, granted: size }
     }
 
     pub(super) const fn resize(&mut self, size: u32) {
@@ -47,6 +50,7 @@ impl Window {
     #[inline]
     pub(super) const fn on_taken(&mut self, len: usize) {
         self.promised = self.promised.saturating_sub(len as u32);
+        self.granted = self.granted.saturating_sub(len as u32);
     }
 
     #[inline]
@@ -68,11 +72,11 @@ impl Window {
         if self.size / 2 < STEP { self.size / 2 } else { STEP }
     }
 
-    /// May data beyond all that has arrived be taken? Not while the peer has been told that the window is zero; nor
-    /// beyond twice the buffer, whatever had been promised.
+    /// May data beyond all that has arrived be taken? Not once the peer has used up what it was ever granted and the
+    /// window is closed; nor beyond twice the buffer, whatever had been promised.
     #[inline]
     pub(super) const fn takes_new(&self) -> bool {
-        (self.promised > 0 || self.free() >= self.step()) && self.takes_missing()
+        (self.granted > 0 || self.free() >= self.step()) && self.takes_missing()
     }
 
     /// May data that fills a gap be taken?
@@ -92,9 +96,9 @@ impl Window {
         self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
     }
 
-    /// So little is free that the peer will hear of none.
+    /// The peer is told of so little that it may send nothing at all.
     pub(super) const fn is_low(&self) -> bool {
-        self.free() < self.step()
+        self.offer() < self.step()
     }
 
     /// The a_rwnd for a SACK. It grows only by a step, so that the peer is never led to send tiny fragments; an empty
@@ -110,6 +114,9 @@ impl Window {
 
     pub(super) const fn on_advertised(&mut self, a_rwnd: u32) {
         self.promised = a_rwnd;
+        if a_rwnd > self.granted {
+            self.granted = a_rwnd;
+        }
     }
 
     /// Has reading opened the window so far that the peer should hear of it without further data? By a quarter of

@@ -38,7 +38,6 @@ use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
 use crate::time::Time;
 use fragment::Rest;
-use message::Message;
 use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::State;
 use queue::Queue;
@@ -155,7 +154,7 @@ impl Outbound {
     pub(crate) fn push(
         &mut self,
         info: SendInfo,
-        data: Bytes,
+        data: &mut Bytes,
         config: &AssociationConfig,
     ) -> Result<(), SendError> {
         if data.is_empty() {
@@ -168,7 +167,7 @@ impl Outbound {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
         let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
-        busy.queue.push(Message::new(info, data), config)
+        busy.queue.push(info, data, config)
     }
 
     /// The association ended or was restarted: gives every message that is not acknowledged cumulatively to its last

@@ -3,8 +3,11 @@
 //! A byte counts against the send buffer from `push` until it is acknowledged cumulatively: a receiver may take back
 //! a gap acknowledgement (RFC 9260 section 6.2.1 D iii), so the bytes have to be kept until then.
 
+use bytes::Bytes;
+
 use crate::config::AssociationConfig;
 use crate::error::SendError;
+use crate::event::SendInfo;
 
 use super::message::Message;
 use super::scheduler::Scheduler;
@@ -30,9 +33,14 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Takes a message, or refuses it and remembers to say when there is room.
-    pub(super) fn push(&mut self, message: Message, config: &AssociationConfig) -> Result<(), SendError> {
-        let len = message.data.len();
+    /// Takes a message out of `data`, or refuses it and remembers to say when there is room.
+    pub(super) fn push(
+        &mut self,
+        info: SendInfo,
+        data: &mut Bytes,
+        config: &AssociationConfig,
+    ) -> Result<(), SendError> {
+        let len = data.len();
         let limit = config.send_buffer as usize;
         let over = self.buffered_bytes > 0 && self.buffered_bytes + len > limit;
         let crowded = self.scheduler.len() >= config.send_messages_max as usize;
@@ -42,7 +50,7 @@ impl Queue {
         }
         self.buffered_bytes += len;
         self.pending_bytes += len;
-        self.scheduler.push(message);
+        self.scheduler.push(Message::new(info, core::mem::take(data)));
         Ok(())
     }
 

@@ -267,13 +267,12 @@ impl Path {
         self.rtx_deadline != Time::MAX && self.rtx_deadline <= now
     }
 
-    /// T3-rtx expired (rules E1 and E2, section 8.2); it is stopped then. `full_packets` tells whether a packet about as
-    /// long as the PMTU was lost. The caller marks the chunks and takes their bytes out of the flight
-    /// ([`on_lost`](Self::on_lost)).
+    /// T3-rtx expired (rules E1 and E2, section 8.2); it is stopped then. `lost` bytes of DATA chunks were in
+    /// flight. The caller marks them and takes them out of the flight ([`on_lost`](Self::on_lost)).
     pub(crate) fn on_rtx_timeout(
         &mut self,
         now: Time,
-        full_packets: bool,
+        lost: u32,
         config: &AssociationConfig,
     ) -> TimeoutOutcome {
         self.stop_rtx();
@@ -281,7 +280,7 @@ impl Path {
         self.rto.back_off(config);
         self.timed_out = true;
         self.window_full = false;
-        let mtu_fell = self.pmtu.on_timeout(full_packets);
+        let mtu_fell = self.pmtu.on_timeout(lost as usize);
         if mtu_fell {
             self.on_mtu();
         }

@@ -24,6 +24,8 @@ mod tests;
 
 use core::time::Duration;
 
+use strandline_wire::COMMON_HEADER_LEN;
+
 use crate::time::Time;
 
 /// MAX_PROBES: probes of one size before it counts as too large. RFC 8899 section 5.1.2 stops the whole search after as
@@ -38,7 +40,7 @@ const PROBE_TIMER_MIN: Duration = Duration::from_secs(1);
 const SEARCH_GRANULARITY: u16 = 32;
 /// Full packets to be sent before each probe.
 const FULL_PACKETS_BEFORE_PROBE: u8 = 4;
-/// Consecutive time-outs that lost full packets and mean a black hole.
+/// Consecutive time-outs that lost long packets and mean a black hole.
 const BLACK_HOLE_TIMEOUTS: u8 = 2;
 /// BASE_PLPMTU of IPv4.
 const BASE_IPV4: u16 = 1200;
@@ -81,7 +83,7 @@ pub(crate) struct Pmtu {
     probes_lost: u8,
     /// Full packets sent since the latest probe.
     full_packets: u8,
-    /// Consecutive time-outs that lost full packets.
+    /// Consecutive time-outs that lost long packets.
     timeouts: u8,
 }
 
@@ -186,24 +188,26 @@ impl Pmtu {
         }
     }
 
-    /// T3-rtx expired. `full_packets` tells whether packets about as long as the PMTU were lost. True if the PMTU fell.
-    pub(crate) fn on_timeout(&mut self, full_packets: bool) -> bool {
+    /// T3-rtx expired with `lost` bytes of DATA chunks in flight, so that no packet lost was longer. What is shorter
+    /// than the floor was not lost for its length. True if the PMTU fell.
+    pub(crate) fn on_timeout(&mut self, lost: usize) -> bool {
         if self.state == State::Waiting {
             // Nothing gets through at present, so that a probe's loss would say nothing about its size.
             self.state = State::Ready;
         }
-        if !full_packets {
+        if lost + COMMON_HEADER_LEN <= self.packet_len_of(self.floor()) {
             return false;
         }
         self.timeouts = self.timeouts.saturating_add(1);
-        self.timeouts >= BLACK_HOLE_TIMEOUTS && self.on_black_hole()
+        self.timeouts >= BLACK_HOLE_TIMEOUTS && self.on_black_hole(lost)
     }
 
-    /// Packets as large as the PMTU don't get through (RFC 8899 section 4.3): falls to the base size, from there to the
-    /// floor, and searches again. True if the PMTU fell.
-    pub(crate) fn on_black_hole(&mut self) -> bool {
+    /// Packets with up to `lost` bytes of DATA chunks don't get through (RFC 8899 section 4.3): falls to the base size,
+    /// or to the floor if they were no longer than that, and searches again. True if the PMTU fell.
+    pub(crate) fn on_black_hole(&mut self, lost: usize) -> bool {
         self.timeouts = 0;
-        let lower = if self.mtu > self.base() { self.base() } else { self.floor() };
+        let base_helps = self.mtu > self.base() && lost + COMMON_HEADER_LEN > self.packet_len_of(self.base());
+        let lower = if base_helps { self.base() } else { self.floor() };
         if lower >= self.mtu {
             return false;
         }

@@ -16,7 +16,8 @@ pub(super) fn association(features: &Features, random: &mut Random) -> Associati
         odd_timers(&mut config, random);
     }
     if features.small_buffers {
-        config.receive_buffer = random.log_range(1_500, 200_000) as u32;
+        let (first, last) = if features.tight { (1_500, 40_000) } else { (40_000, 200_000) };
+        config.receive_buffer = random.log_range(first, last) as u32;
         config.send_buffer = random.log_range(1_500, 200_000) as u32;
         config.partial_delivery_point = random.log_range(1, u64::from(config.receive_buffer)) as u32;
         config.send_messages_max = random.log_range(1, 1_000) as u32;

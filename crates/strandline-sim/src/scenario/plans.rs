@@ -11,7 +11,7 @@ use crate::app::{Ending, Plan, Reading, Sizes};
 use crate::random::Random;
 
 /// Bytes that one application sends, about.
-const BYTES_AIM: u64 = 300_000;
+const BYTES_AIM: u64 = 800_000;
 
 pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
     let count = if features.crowd { random.range(3, 6) } else { random.range(2, 3) };
@@ -92,7 +92,9 @@ fn sizes(features: &Features, random: &mut Random) -> Sizes {
         4 => (1, 20_000),
         _ => (5_000, 60_000),
     };
-    if features.large && random.chance(0.5) { Sizes { first, last: 300_000 } } else { Sizes { first, last } }
+    let last = if features.large && random.chance(0.5) { 300_000 } else { last };
+    let least = if features.tight { 300 } else { 1 };
+    Sizes { first: first.max(least), last: last.max(least) }
 }
 
 fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
@@ -100,7 +102,7 @@ fn plan(features: &Features, share: u64, random: &mut Random) -> Plan {
     // The mean of a log-uniform distribution.
     let (first, last) = (sizes.first as f64, sizes.last as f64);
     let mean = if sizes.first == sizes.last { first } else { (last - first) / (last / first).ln() };
-    let messages = (random.fraction() * BYTES_AIM as f64 / share as f64 / mean).clamp(1.0, 1_500.0);
+    let messages = (random.fraction() * BYTES_AIM as f64 / share as f64 / mean).clamp(1.0, 2_500.0);
     let reading = if features.slow_readers && random.chance(0.6) {
         Reading::Pauses { batch: random.log_range(1, 30) as u32, pause_max: random.millis(1, 1_500) }
     } else {

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use strandline_proto::time::Time;
 
-use super::outbox::Sent;
+use super::outbox::{BURSTS_MAX, Sent};
 use super::state::State;
 use crate::carrier::Carrier;
 use crate::clock::Clock;
@@ -13,6 +13,7 @@ use crate::observe::PacketObserver;
 
 /// Bytes given to the engine in a row before their sender sends them itself, so that a task that never pauses keeps
 /// the network busy. Below that the driver does it, as soon as the sender pauses: small messages then share packets.
+/// With the headers it is somewhat more than a full burst, and only one burst goes: a second one would be short.
 const INLINE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -42,7 +43,8 @@ impl Shard {
         state.dispatch(now);
         if !state.gone {
             if state.out.queued_bytes >= INLINE_BYTES && !state.out.is_blocked() {
-                self.transmit(&mut state, now);
+                let State { engine, out, .. } = &mut *state;
+                out.run(engine, &self.carrier, self.observer.as_deref(), now, 1);
             }
             let has_work = state.engine.has_transmit();
             let earlier = state.engine.poll_timeout().is_some_and(|at| at < state.armed);
@@ -70,7 +72,7 @@ impl Shard {
     /// Sends what there is to send.
     pub(crate) fn transmit(&self, state: &mut State, now: Time) -> Sent {
         let State { engine, out, .. } = state;
-        out.run(engine, &self.carrier, self.observer.as_deref(), now)
+        out.run(engine, &self.carrier, self.observer.as_deref(), now, BURSTS_MAX)
     }
 }
 

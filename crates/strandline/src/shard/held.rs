@@ -47,20 +47,21 @@ impl State {
         }
     }
 
-    /// Gives a message to the engine, or says that there is no room.
+    /// Gives a message to the engine, which takes it out of `data`, or says that there is no room.
     pub(crate) fn poll_send(
         &mut self,
         now: Time,
         id: AssociationId,
         info: SendInfo,
-        data: &Bytes,
+        data: &mut Bytes,
     ) -> Poll<Result<(), SendError>> {
         if self.gone {
             return Poll::Ready(Err(Ended::StackClosed.into()));
         }
-        match self.engine.send(now, id, info, data.clone()) {
+        let len = data.len();
+        match self.engine.send_from(now, id, info, data) {
             Ok(()) => {
-                self.out.queued_bytes += data.len();
+                self.out.queued_bytes += len;
                 Poll::Ready(Ok(()))
             }
             Err(EngineSendError::Closed) => Poll::Ready(Err(self.why_not_writable(id))),

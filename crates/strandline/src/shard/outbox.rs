@@ -14,7 +14,7 @@ use crate::observe::{Direction, ObservedPacket, PacketObserver};
 const BUFFER_BYTES: usize = 65_535;
 
 /// Bursts sent in one go while a lock is held; then others get a turn.
-const BURSTS_MAX: usize = 64;
+pub(super) const BURSTS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Outbox {
@@ -62,16 +62,17 @@ impl Outbox {
         self.blocked.is_some()
     }
 
-    /// Sends what the engine has to send.
+    /// Sends what the engine has to send, `bursts_max` bursts of it at most.
     pub(crate) fn run(
         &mut self,
         engine: &mut Engine,
         carrier: &Carrier,
         observer: Option<&dyn PacketObserver>,
         now: Time,
+        bursts_max: usize,
     ) -> Sent {
         self.queued_bytes = 0;
-        for _ in 0..BURSTS_MAX {
+        for _ in 0..bursts_max {
             let burst = match self.blocked.take() {
                 Some(burst) => burst,
                 None => match engine.poll_transmit(now, &mut self.buffer, carrier.segments_max()) {

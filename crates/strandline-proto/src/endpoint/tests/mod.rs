@@ -1,9 +1,11 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
 mod data;
+mod hostile;
 mod limits;
 mod out_of_the_blue;
 mod paths;
+mod raw;
 mod restart;
 mod setup;
 mod teardown;

@@ -68,7 +68,9 @@ fn a_promise_is_kept() {
     assert_eq!(window.offer(), 0);
     assert!(window.takes_new(), "half of the window that was promised is still owed");
     window.on_advertised(0);
-    assert!(!window.takes_new());
+    assert!(window.takes_new(), "the other half may be under way");
+    window.on_taken(SIZE as usize / 2);
+    assert!(!window.takes_new(), "that was all");
 }
 
 #[test]

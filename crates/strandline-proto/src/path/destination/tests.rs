@@ -169,7 +169,7 @@ fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
     path.allow_burst(&config());
     send(&mut path, at(0), 3);
     assert!(!path.rtx_expired(at(999)) && path.rtx_expired(at(1000)));
-    let outcome = path.on_rtx_timeout(at(1000), false, &config());
+    let outcome = path.on_rtx_timeout(at(1000), 0, &config());
     assert_eq!(outcome, TimeoutOutcome::default());
     assert_eq!((path.congestion.window(), path.rto.rto(), path.error_count), (1460, ms(2000), 1));
     assert!(!path.rtx_expired(at(1_000_000)), "stopped");
@@ -366,8 +366,8 @@ fn a_lost_probe_is_no_error() {
 #[test]
 fn a_black_hole_shrinks_the_packets() {
     let mut path = active();
-    assert!(!path.on_rtx_timeout(at(0), true, &config()).mtu_fell);
-    assert!(path.on_rtx_timeout(at(1), true, &config()).mtu_fell);
+    assert!(!path.on_rtx_timeout(at(0), 9000, &config()).mtu_fell);
+    assert!(path.on_rtx_timeout(at(1), 9000, &config()).mtu_fell);
     assert_eq!((path.pmtu.mtu(), path.payload_max()), (1200, 1172));
     assert!(path.on_packet_too_big(at(2), 600));
     assert_eq!(path.pmtu.mtu(), 576);
@@ -445,7 +445,7 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
             path.on_sack(*now, &sack, config);
         }
         Op::Timeout(full) => {
-            path.on_rtx_timeout(*now, full, config);
+            path.on_rtx_timeout(*now, if full { 9000 } else { 0 }, config);
         }
         Op::WindowProbe => path.on_window_probe_timeout(config),
         Op::Lost(bytes) => path.on_lost(bytes),
@@ -466,7 +466,7 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
         Op::Pass(micros) => *now += Duration::from_micros(u64::from(micros)),
     }
     if path.rtx_expired(*now) {
-        path.on_rtx_timeout(*now, true, config);
+        path.on_rtx_timeout(*now, 9000, config);
     }
     path.on_probe_timers(*now, MIDDLE, config);
     *nonce += 1;

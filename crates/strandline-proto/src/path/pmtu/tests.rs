@@ -149,9 +149,9 @@ fn black_hole_falls_to_the_base_and_then_to_the_floor() {
     for (ipv6, steps) in [(false, &[1200, 576, 576][..]), (true, &[1280, 1280])] {
         let mut pmtu = Pmtu::new(1500, 1500, 0, ipv6);
         for (round, &mtu) in steps.iter().enumerate() {
-            assert!(!pmtu.on_timeout(true), "once is no sign");
+            assert!(!pmtu.on_timeout(9000), "once is no sign");
             let falls = round == 0 || (round == 1 && !ipv6);
-            assert_eq!((pmtu.on_timeout(true), pmtu.mtu()), (falls, mtu));
+            assert_eq!((pmtu.on_timeout(9000), pmtu.mtu()), (falls, mtu));
         }
     }
 }
@@ -160,21 +160,33 @@ fn black_hole_falls_to_the_base_and_then_to_the_floor() {
 fn only_consecutive_time_outs_of_full_packets_mean_a_black_hole() {
     let mut pmtu = Pmtu::new(1500, 1500, 0, false);
     for _ in 0..10 {
-        assert!(!pmtu.on_timeout(false));
+        assert!(!pmtu.on_timeout(0));
     }
     for _ in 0..10 {
-        assert!(!pmtu.on_timeout(true));
+        assert!(!pmtu.on_timeout(9000));
         pmtu.on_acked(1468);
     }
-    assert!(!pmtu.on_timeout(true));
+    assert!(!pmtu.on_timeout(9000));
     pmtu.on_acked(100);
-    assert!(pmtu.on_timeout(true), "small packets get through a black hole");
+    assert!(pmtu.on_timeout(9000), "small packets get through a black hole");
+}
+
+#[test]
+fn a_black_hole_below_the_base_leads_to_the_floor_at_once() {
+    let mut pmtu = Pmtu::new(1280, 1500, 0, false);
+    assert!(!pmtu.on_timeout(700), "once is no sign");
+    assert!(pmtu.on_timeout(700));
+    assert_eq!(pmtu.mtu(), 576);
+    let mut pmtu = Pmtu::new(1280, 1500, 0, false);
+    for _ in 0..10 {
+        assert!(!pmtu.on_timeout(500), "every path carries that");
+    }
 }
 
 #[test]
 fn after_a_black_hole_the_search_finds_what_fits() {
     let (mut pmtu, mut now) = (Pmtu::new(1500, 1500, 0, false), secs(0));
-    assert!(pmtu.on_black_hole());
+    assert!(pmtu.on_black_hole(9000));
     search(&mut pmtu, &mut now, 1300);
     assert!((1300 - 32..=1300).contains(&pmtu.mtu()), "{}", pmtu.mtu());
 }
@@ -186,7 +198,7 @@ fn a_time_out_while_a_probe_is_out_tells_nothing_about_its_size() {
         send_full_packets(&mut pmtu);
         assert_eq!(pmtu.probe_due(secs(nonce)), Some(1472));
         pmtu.on_probe_sent(secs(nonce), nonce);
-        pmtu.on_timeout(false);
+        pmtu.on_timeout(0);
         assert_eq!(pmtu.deadline(RTO), Time::MAX);
     }
     assert_eq!(pmtu.probes_lost, 0);
@@ -306,7 +318,7 @@ proptest! {
                 }
                 Op::Ack(good) => { pmtu.on_ack(now, if good { nonce } else { nonce ^ 1 << 40 }); false }
                 Op::Timer(ms) => { now += Duration::from_millis(u64::from(ms)); pmtu.on_timer(now, RTO); false }
-                Op::Timeout(full) => pmtu.on_timeout(full),
+                Op::Timeout(full) => pmtu.on_timeout(if full { 9000 } else { 0 }),
                 Op::Acked(bytes) => { pmtu.on_acked(bytes); false }
                 Op::TooBig(mtu) => pmtu.on_packet_too_big(now, mtu),
                 Op::Max(new) => { max = new; pmtu.set_max(new) }

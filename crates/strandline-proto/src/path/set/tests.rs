@@ -127,9 +127,9 @@ fn section_5_4_heartbeats_left_out_of_a_burst_come_first_the_next_time() {
 fn section_7_3_messages_are_fragmented_for_the_smallest_confirmed_path() {
     let mut set = set(&[Active, Active, Unconfirmed]);
     let full = set.get(PathIndex(0)).payload_max();
-    assert!(set.get_mut(PathIndex(2)).pmtu.on_black_hole());
+    assert!(set.get_mut(PathIndex(2)).pmtu.on_black_hole(9000));
     assert_eq!(set.payload_max(), full);
-    assert!(set.get_mut(PathIndex(1)).pmtu.on_black_hole());
+    assert!(set.get_mut(PathIndex(1)).pmtu.on_black_hole(9000));
     assert_eq!(set.payload_max(), set.get(PathIndex(1)).payload_max());
     assert!(set.payload_max() < full);
 }

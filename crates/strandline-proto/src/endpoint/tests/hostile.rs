@@ -1,0 +1,8 @@
+//! What went wrong in other stacks, tried on this one: docs/other-stacks-bugs.md names the fault behind each test.
+
+mod cookies;
+mod data;
+mod framing;
+mod sacks;
+mod tags;
+mod timers;

@@ -1,0 +1,257 @@
+//! Cookies: forged, cut, repeated, stale, oversized; and set-ups that never end.
+
+use strandline_wire::chunk::{CookieEcho, Error, Init};
+use strandline_wire::number::Tsn;
+use strandline_wire::parameter::Parameters;
+use strandline_wire::{Causes, CookieAck};
+
+use super::super::raw::*;
+use super::super::*;
+
+/// A cookie of the server, and the tag that goes with it.
+fn cookie(pair: &mut Pair) -> (VerificationTag, Vec<u8>) {
+    let init = init(Tsn(1));
+    let ports = (RAW_PORT, PORT);
+    let sent = pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
+    pair.deliver(&sent);
+    let (tag, _, cookie) = init_ack(&pair.wire.pop_front().unwrap());
+    (tag, cookie)
+}
+
+fn echo(pair: &mut Pair, tag: VerificationTag, cookie: &[u8]) -> Vec<Sent> {
+    let ports = (RAW_PORT, PORT);
+    let sent = pair.forge(CLIENT, ports, tag, |packet| assert!(packet.push(&CookieEcho { cookie })));
+    pair.deliver(&sent);
+    pair.wire.drain(..).collect()
+}
+
+#[test]
+fn a_cookie_cut_lengthened_or_altered_is_forged() {
+    let mut pair = Pair::new();
+    let (tag, cookie) = cookie(&mut pair);
+    for len in 0..cookie.len() {
+        assert!(echo(&mut pair, tag, &cookie[..len]).is_empty());
+    }
+    for more in [1, 4, 17, 1000, 4000 - cookie.len()] {
+        let mut longer = cookie.clone();
+        longer.resize(cookie.len() + more, 0);
+        assert!(echo(&mut pair, tag, &longer).is_empty());
+    }
+    for at in 0..cookie.len() {
+        let mut altered = cookie.clone();
+        altered[at] = altered[at].wrapping_add(1);
+        assert!(echo(&mut pair, tag, &altered).is_empty());
+    }
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0);
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_forged as usize, 2 * cookie.len() + 5);
+    assert_eq!(echo(&mut pair, tag, &cookie).len(), 1, "the right one is still good");
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+}
+
+/// Two endpoints with the same seed and the same input make the same cookie: there is nothing in it but the protocol's
+/// own values, no address of this process's memory for one.
+#[test]
+fn a_cookie_holds_nothing_of_this_process() {
+    let (first, second) = (cookie(&mut Pair::new()), cookie(&mut Pair::new()));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn a_repeated_cookie_echo_changes_no_state() {
+    // The peer's last cookie again, in each state that the association may be in meanwhile.
+    let states: [(&str, fn(&mut Pair, AssociationId, AssociationId)); 5] = [
+        ("ESTABLISHED", |_, _, _| ()),
+        ("SHUTDOWN-PENDING", |pair, _, server| {
+            pair.send(SERVER, server, 0, b"not acknowledged");
+            pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap();
+        }),
+        ("SHUTDOWN-SENT", |pair, _, server| pair.hosts[SERVER].endpoint.shutdown(pair.now, server).unwrap()),
+        ("SHUTDOWN-RECEIVED", |pair, client, server| {
+            pair.send(SERVER, server, 0, b"not acknowledged");
+            pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+            pair.run_dropping(|sent| !has(kind::SHUTDOWN)(sent));
+        }),
+        ("SHUTDOWN-ACK-SENT", |pair, client, _| {
+            pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+            pair.run_dropping(has(kind::SHUTDOWN_COMPLETE));
+        }),
+    ];
+    for (state, go) in states {
+        let mut pair = Pair::new();
+        let client = pair.connect();
+        pair.run();
+        let repeated = pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone();
+        let server = pair.accepted();
+        go(&mut pair, client, server);
+        pair.collect();
+        pair.wire.clear();
+        assert_eq!(pair.state(SERVER, server), state);
+        let before = pair.hosts[SERVER].endpoint.status(server).unwrap();
+        for _ in 0..3 {
+            pair.deliver(&repeated);
+            let answers: Vec<_> = pair.wire.drain(..).collect();
+            assert_eq!(answers[0].kinds()[0], kind::COOKIE_ACK, "{state}");
+            assert_eq!(answers.len(), 1, "{state}");
+        }
+        let after = pair.hosts[SERVER].endpoint.status(server).unwrap();
+        assert_eq!(
+            (after.local_tag, after.peer_tag, after.state),
+            (before.local_tag, before.peer_tag, state)
+        );
+        assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+        assert_eq!(pair.hosts[SERVER].endpoint.stats().established, 1);
+        assert_eq!(pair.hosts[SERVER].endpoint.stats().restarts, 0);
+    }
+}
+
+/// DATA that rode on a repeated COOKIE ECHO is a duplicate as any other.
+#[test]
+fn data_on_a_repeated_cookie_echo_is_delivered_once() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"early");
+    pair.run();
+    let server = pair.accepted();
+    let repeated = pair.log.iter().find(|sent| has(kind::COOKIE_ECHO)(sent)).unwrap().clone();
+    for _ in 0..3 {
+        pair.deliver(&repeated);
+    }
+    let told = sacks(&pair.wire.drain(..).collect::<Vec<_>>());
+    assert_eq!(told.len(), 3);
+    assert!(told.iter().all(|sack| sack.duplicates.len() == 1));
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "early");
+    assert_eq!(pair.recv(SERVER, server), None);
+}
+
+/// After a restart and the end of the association, the cookie of its first life must not make a third.
+#[test]
+fn the_cookie_of_an_association_that_restarted_is_spent() {
+    let mut raw = Raw::new();
+    let first = raw.pair.log.iter().find(|sent| has(kind::INIT_ACK)(sent)).unwrap().clone();
+    let (first_tag, _, first_cookie) = init_ack(&first);
+    // The peer comes back with another tag.
+    let again = Init { initiate_tag: VerificationTag(77), ..init(Tsn(5)) };
+    let ports = (RAW_PORT, PORT);
+    let sent = raw.pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&again)));
+    raw.pair.deliver(&sent);
+    let (tag, _, second_cookie) = init_ack(&raw.heard()[0]);
+    assert_eq!(echo(&mut raw.pair, tag, &second_cookie)[0].kinds(), [kind::COOKIE_ACK]);
+    assert_eq!(raw.server().stats().restarts, 1);
+    let server = raw.server;
+    raw.pair.hosts[SERVER].endpoint.abort(raw.pair.now, server, "".into()).unwrap();
+    raw.pair.hosts[SERVER].endpoint.release(server);
+    raw.heard();
+    for (tag, cookie) in [(first_tag, &first_cookie), (tag, &second_cookie)] {
+        assert_eq!(echo(&mut raw.pair, tag, cookie)[0].kinds(), [kind::ABORT]);
+        assert_eq!(raw.server().association_count(), 0);
+    }
+    assert_eq!(raw.server().stats().cookies_spent, 2);
+}
+
+/// The client, in COOKIE-ECHOED with a server made by hand.
+fn cookie_echoed() -> (Pair, AssociationId, VerificationTag) {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    let parameters = [0, 7, 0, 8, 1, 2, 3, 4];
+    let ack = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
+    let good = forge_init_ack(&mut pair, ack);
+    pair.deliver(&good);
+    assert_eq!(pair.wire.pop_front().unwrap().kinds(), [kind::COOKIE_ECHO]);
+    (pair, client, good.tag())
+}
+
+const STALE: [u8; 8] = [0, 3, 0, 8, 0, 0, 0, 1];
+
+/// A server whose cookies are always stale already.
+#[test]
+fn stale_cookies_are_asked_for_anew_three_times_only() {
+    let (mut pair, client, tag) = cookie_echoed();
+    let stale = Error { causes: Causes::new(&STALE) };
+    let mut inits = 0;
+    for _ in 0..20 {
+        let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&stale)));
+        pair.deliver(&sent);
+        if pair.state(CLIENT, client) == "CLOSED" {
+            break;
+        }
+        inits += pair.wire.iter().filter(|sent| has(kind::INIT)(sent)).count();
+        let parameters = [0, 7, 0, 8, 1, 2, 3, 4];
+        let ack = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
+        answer_init(&mut pair, ack);
+    }
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
+    assert_eq!(inits, 3);
+}
+
+#[test]
+fn a_stale_cookie_error_outside_of_set_up_is_ignored() {
+    let (mut pair, client, tag) = cookie_echoed();
+    let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&CookieAck)));
+    pair.deliver(&sent);
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    let stale = Error { causes: Causes::new(&STALE) };
+    let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&stale)));
+    pair.deliver(&sent);
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    assert!(pair.wire.is_empty());
+}
+
+#[test]
+fn many_stale_causes_in_one_packet_are_one() {
+    let (mut pair, client, tag) = cookie_echoed();
+    let causes = [STALE; 100].concat();
+    let stale = Error { causes: Causes::new(&causes) };
+    let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&stale)));
+    pair.deliver(&sent);
+    assert_eq!(pair.state(CLIENT, client), "COOKIE-WAIT");
+    assert_eq!(pair.wire.len(), 1);
+}
+
+/// A cookie that no packet of ours can carry: the set-up fails in time, it does not stand still for ever.
+#[test]
+fn a_cookie_larger_than_any_packet_ends_the_set_up() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    let mut parameters = vec![0, 7];
+    parameters.extend_from_slice(&3000u16.to_be_bytes());
+    parameters.resize(3000, 0xcc);
+    let ack = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
+    let good = forge_init_ack(&mut pair, ack);
+    let datagram = Datagram { source: good.source, destination: None, bytes: &good.bytes };
+    let endpoint = &mut pair.hosts[CLIENT].endpoint;
+    endpoint.handle_datagram(pair.now, datagram);
+    // The smallest buffer that a driver may have.
+    let mut buffer = [0; 2048];
+    for _ in 0..1000 {
+        while endpoint.poll_transmit(pair.now, &mut buffer, 1).is_some() {}
+        let Some(next) = endpoint.poll_timeout() else { break };
+        pair.now = pair.now.max(next);
+        endpoint.handle_timeout(pair.now);
+    }
+    assert_eq!(endpoint.poll_timeout(), None);
+    assert_eq!(pair.state(CLIENT, client), "CLOSED");
+}
+
+/// Data and everything else before the set-up is through: nothing may come of it.
+#[test]
+fn no_chunk_before_its_time_moves_the_set_up() {
+    let others = [kind::ABORT, kind::COOKIE_ECHO, kind::INIT_ACK];
+    for number in (0..=15).filter(|number| !others.contains(number)) {
+        for value in [&[][..], &[0; 4], &[1; 16], &[0, 3, 0, 8, 0, 0, 0, 1]] {
+            let mut pair = Pair::new();
+            let client = pair.connect();
+            pair.send(CLIENT, client, 0, b"waits");
+            let tag = client_tag(&mut pair);
+            let chunk = AnyChunk { kind: number, flags: 0, value };
+            let sent = pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&chunk)));
+            pair.deliver(&sent);
+            assert_eq!(pair.state(CLIENT, client), "COOKIE-WAIT", "{number} {value:?}");
+            pair.wire.clear();
+            // The set-up goes on.
+            pair.pass(Duration::from_secs(3));
+            assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "{number} {value:?}");
+            let server = pair.accepted();
+            assert_eq!(pair.recv(SERVER, server).unwrap().data, "waits");
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! A thousand worlds, and the seeds that once found something.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod named;
+
+use strandline_sim::{Replay, run};
+
+/// Runs seeds; every failure is shown with the command that replays it.
+fn all_pass(seeds: impl Iterator<Item = u64>) {
+    let failures: Vec<String> =
+        seeds.filter_map(|seed| run(seed).err()).map(|failure| failure.to_string()).collect();
+    assert!(failures.is_empty(), "{} seeds failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+// Two halves, so that they run beside one another.
+
+#[test]
+fn even_seeds_of_the_first_thousand() {
+    all_pass((0..1000).step_by(2));
+}
+
+#[test]
+fn odd_seeds_of_the_first_thousand() {
+    all_pass((1..1000).step_by(2));
+}
+
+#[test]
+fn seeds_that_found_something() {
+    all_pass(named::SEEDS.iter().map(|(seed, _)| *seed));
+}
+
+#[test]
+fn a_seed_repeats_its_run_exactly() {
+    for seed in 0..40 {
+        let (one, two) = (run(seed).expect("passes"), run(seed).expect("passes"));
+        assert_eq!(one, two, "seed {seed}");
+        // Keeping a record changes nothing.
+        assert_eq!(Replay::new(seed, 100).outcome.expect("passes"), one, "seed {seed}");
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    assert_ne!(run(1).expect("passes").hash, run(2).expect("passes").hash);
+}
+
+#[test]
+fn a_replay_can_be_read_and_captured() {
+    let replay = Replay::new(0, usize::MAX);
+    assert!(replay.lines().iter().any(|line| line.contains("COOKIE ECHO")));
+    let mut capture = Vec::new();
+    replay.write_pcapng(&mut capture).expect("memory takes it");
+    let packets = replay.outcome.expect("passes").packets as usize;
+    assert!(capture.len() > packets * 50, "{} bytes for {packets} packets", capture.len());
+}
