@@ -8,7 +8,7 @@ use super::*;
 fn outbound_is_small_and_idle_without_heap() {
     assert!(size_of::<Outbound>() <= 64, "{}", size_of::<Outbound>());
     assert!(size_of::<outstanding::Record>() <= 24);
-    assert!(size_of::<Message>() <= 48);
+    assert!(size_of::<crate::outbound::message::Message>() <= 48);
     let mut fixture = Fixture::new();
     assert_eq!(fixture.out.heap(), OutboundHeap::default());
     fixture.push(1);
@@ -67,7 +67,7 @@ impl Rig {
         for round in 0..rounds {
             for len in [5000, 64, 1000] {
                 let info = SendInfo { stream: StreamId((round % 10) as u16), ..SendInfo::default() };
-                self.out.push(info, self.message.slice(..len), &self.config).unwrap();
+                self.out.push(info, &mut self.message.slice(..len), &self.config).unwrap();
             }
             self.send();
             acknowledge(self, round);
