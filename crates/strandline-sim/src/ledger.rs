@@ -272,6 +272,8 @@ impl Ledger {
             incoming.restarts -= 1;
             incoming.from = Some(from);
             incoming.places.clear();
+            // What had been handed over in part before the restart never gets its rest.
+            incoming.parts.clear();
         }
         if !message.unordered {
             let next = incoming.places.entry(message.stream.0).or_default();

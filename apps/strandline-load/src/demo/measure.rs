@@ -144,7 +144,7 @@ impl Plan {
             server,
             message_bytes: self.message_bytes,
             rate: self.rate,
-            count: (self.rate * SHORT_S) as u64,
+            count: ((self.rate * SHORT_S) as u64).clamp(1, self.associations),
             offset_s: 0.0,
             persistent: 0,
             hold: false,

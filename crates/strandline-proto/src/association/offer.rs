@@ -39,6 +39,8 @@ pub(crate) struct Offer<'a> {
 pub(crate) enum Refusal {
     /// Without an answer.
     Silently,
+    /// With an ABORT that carries this cause, but nothing changes: a window that is too small (sections 3.3.2, 3.3.3).
+    Window { causes: Vec<u8>, tag: VerificationTag },
     /// With an ABORT that carries these causes. `reflected`: the Initiate Tag was 0, so the answer reflects the
     /// packet's own tag.
     Abort { causes: Vec<u8>, tag: VerificationTag, reflected: bool },
@@ -60,8 +62,11 @@ pub(crate) fn read<'a>(
             Refusal::Silently
         });
     }
-    if init.a_rwnd < A_RWND_MIN || init.outbound_streams == 0 || init.inbound_streams == 0 {
+    if init.outbound_streams == 0 || init.inbound_streams == 0 {
         return Err(refuse(&Cause::InvalidMandatoryParameter, tag, false));
+    }
+    if init.a_rwnd < A_RWND_MIN {
+        return Err(Refusal::Window { causes: encode_cause(&Cause::InvalidMandatoryParameter), tag });
     }
     let mut offer = Offer {
         tag,

@@ -174,7 +174,8 @@ impl Association {
 
     /// What a whole packet causes: acknowledgement, report, shutdown progress, messages for the application.
     fn after_packet(&mut self, cx: &mut Shared, now: Time, from: Option<PathIndex>, seen: &Seen) {
-        if !seen.report.is_empty() && !matches!(self.state, State::CookieWait(_)) {
+        // Until the COOKIE ACK nothing but COOKIE ECHO may be sent (section 5.1 C).
+        if !seen.report.is_empty() && !self.state.in_setup() {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }

@@ -167,8 +167,15 @@ impl Association {
         let offer = match read(init, true, source.ip(), |a| any || a.is_ipv4() == family) {
             Ok(offer) => offer,
             Err(Refusal::Silently) => return,
+            Err(Refusal::Window { causes, tag }) => {
+                // T1-init runs on, and the set-up fails by itself if the peer does not learn.
+                return self.abort_init_ack(cx, source, &causes, tag, false);
+            }
             Err(Refusal::Abort { causes, tag, reflected }) => {
-                return self.refuse_init_ack(cx, now, source, &causes, tag, reflected);
+                let tag = if reflected { self.local_tag } else { tag };
+                self.abort_init_ack(cx, source, &causes, tag, reflected);
+                let reason = CloseReason::ProtocolViolation("INIT ACK that cannot be accepted");
+                return self.end(cx, now, reason);
             }
         };
         self.peer_tag = offer.tag;
@@ -192,21 +199,16 @@ impl Association {
         self.flags.cookie_echo_due = true;
     }
 
-    fn refuse_init_ack(
-        &mut self,
+    fn abort_init_ack(
+        &self,
         cx: &mut Shared,
-        now: Time,
         source: SocketAddr,
         causes: &[u8],
         tag: VerificationTag,
         reflected: bool,
     ) {
-        // An a_rwnd below 1,500 must leave the association as it is (section 3.3.3); T1-init runs on and the
-        // set-up fails by itself if the peer does not learn. Everything else destroys the TCB.
-        let tag = if reflected { self.local_tag } else { tag };
         let route = Route { destination: source, source: self.paths.get(self.control_path).local };
         abort_packet(&mut cx.control, route, Ports { tag, ..self.ports() }, causes, reflected);
-        self.end(cx, now, CloseReason::ProtocolViolation("INIT ACK that cannot be accepted"));
     }
 
     /// Takes over the peer's addresses from its INIT ACK (section 5.1.2). Those that the application gave stay

@@ -66,6 +66,10 @@ impl Endpoint {
         match offer {
             Ok(offer) => self.answer_init(now, &offer, existing, packet, datagram),
             Err(Refusal::Silently) => self.shared.stats.malformed += 1,
+            Err(Refusal::Window { causes, tag }) => {
+                let ports = answer_ports(packet, tag);
+                abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+            }
             Err(Refusal::Abort { causes, tag, reflected }) => {
                 let ports = answer_ports(packet, tag);
                 abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, reflected);
@@ -88,7 +92,7 @@ impl Endpoint {
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
     ) {
-        let route = Self::route_back(datagram);
+        let mut route = Self::route_back(datagram);
         let ports = answer_ports(packet, offer.tag);
         let Some(slot) = existing else {
             let answer = self.fresh_answer();
@@ -105,10 +109,13 @@ impl Endpoint {
                 return self.settle(now, slot);
             }
             // Section 5.2.1: our own parameters again, our own tag. In COOKIE-WAIT the answer may go only to an
-            // address that the application named.
+            // address that the application named and the INIT reports; best the one that it came from.
             State::CookieWait(_) => {
                 if association.paths.by_address(datagram.source.ip()).is_none() {
-                    return;
+                    let reported = offer.addresses.iter();
+                    let known = reported.filter_map(|ip| association.paths.by_address(*ip)).next();
+                    let Some(known) = known else { return };
+                    route = association.route(known);
                 }
                 answer_of(association, association.local_tag, (0, 0))
             }

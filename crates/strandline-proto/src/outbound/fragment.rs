@@ -34,7 +34,7 @@ pub(super) const fn is_divided(rest: Rest, packet_space: usize) -> bool {
 
 /// Bytes of user data of the next chunk. None: send it in the next packet.
 pub(super) const fn payload_len(rest: Rest, space: usize, packet_space: usize) -> Option<usize> {
-    let room = payload_room(space);
+    let room = payload_room(if space < packet_space { space } else { packet_space });
     if rest.len <= room {
         return Some(rest.len);
     }

@@ -307,6 +307,14 @@ impl Path {
         let rtt = sack.rtt_sent_at.and_then(|sent_at| self.on_rtt(now, sent_at, config));
         let flight_before = self.flight;
         self.flight = self.flight.saturating_sub(sack.flight_drop);
+        if self.flight == 0 {
+            self.stop_rtx();
+        } else if sack.lowest_acked {
+            self.restart_rtx(now);
+        }
+        if sack.acked_bytes == 0 {
+            return None; // Acknowledged before, taken back, and acknowledged again: that is no news.
+        }
         self.note_sack(now, flight_before, sack.acked_bytes);
         self.congestion.on_ack(&Ack {
             now,
@@ -320,11 +328,6 @@ impl Path {
         });
         self.timed_out = false;
         self.pmtu.on_acked(sack.acked_bytes);
-        if self.flight == 0 {
-            self.stop_rtx();
-        } else if sack.lowest_acked {
-            self.restart_rtx(now);
-        }
         self.on_answer()
     }
 

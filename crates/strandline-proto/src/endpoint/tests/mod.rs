@@ -1,5 +1,7 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
+mod conformance_3;
+mod conformance_5;
 mod data;
 mod hostile;
 mod limits;
@@ -126,8 +128,27 @@ impl Pair {
         found.expect("the server accepted an association")
     }
 
+    /// Each path's account of what is in flight on it equals what the sending half says, chunk by chunk.
+    fn assert_balanced(&self) {
+        for association in
+            self.hosts.iter().flat_map(|host| (0..4).filter_map(|slot| host.endpoint.table.at(slot)))
+        {
+            for (index, path) in association.paths.iter() {
+                assert_eq!(path.flight, association.outbound.flight_of(index.0), "flight of {index:?}");
+                let timed =
+                    path.flight == 0 || path.rtx_deadline != Time::MAX || association.state.in_setup();
+                assert!(timed, "T3-rtx does not run");
+            }
+        }
+    }
+
     /// Takes what both sides want to send; nothing is delivered.
     pub(super) fn collect(&mut self) {
+        self.take_packets();
+        self.assert_balanced();
+    }
+
+    fn take_packets(&mut self) {
         let mut buffer = vec![0; 65_536];
         for host in &mut self.hosts {
             while let Some(event) = host.endpoint.poll_event() {

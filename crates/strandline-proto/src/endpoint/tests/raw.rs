@@ -115,6 +115,15 @@ pub(super) fn sacks(packets: &[Sent]) -> Vec<Told> {
     packets.iter().flat_map(|sent| chunks(sent).into_iter().filter_map(told).collect::<Vec<_>>()).collect()
 }
 
+/// TSNs of the DATA in these packets, packet by packet.
+pub(super) fn tsns(packets: &[Sent]) -> Vec<Vec<Tsn>> {
+    let of = |sent: &Sent| -> Vec<Tsn> {
+        let data = |chunk: Chunk<'_>| if let Chunk::Data(data) = chunk { Some(data.tsn) } else { None };
+        chunks(sent).into_iter().filter_map(data).collect()
+    };
+    packets.iter().map(of).filter(|tsns| !tsns.is_empty()).collect()
+}
+
 /// The INIT ACK in a packet: tag, initial TSN and cookie.
 pub(super) fn init_ack(sent: &Sent) -> (VerificationTag, Tsn, Vec<u8>) {
     let chunks = chunks(sent);
