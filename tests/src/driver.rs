@@ -97,7 +97,7 @@ impl Driver {
         self.loss_per_mille = per_mille;
     }
 
-    /// Loses everything on the path that has these addresses, whichever of them a packet names, until `heal`.
+    /// Loses everything that goes to one of these addresses, this side's or the peer's, until `heal`.
     pub fn cut(&mut self, addresses: &[IpAddr]) {
         self.cut.extend(addresses);
     }
@@ -213,8 +213,9 @@ impl Driver {
             return false;
         }
         for (received, packet) in self.batch.packets() {
-            let cut = self.cut.contains(&received.source.ip())
-                || received.destination.is_some_and(|to| self.cut.contains(&to));
+            // The wire is the one of the address that a packet goes to, whatever its source says.
+            let wire = received.destination.unwrap_or(received.source.ip());
+            let cut = self.cut.contains(&wire);
             let lost = cut || self.random.per_mille(self.loss_per_mille);
             note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {

@@ -186,7 +186,7 @@ fn the_kernel_restarts() {
     driver.echo(id, 20);
     driver.while_waiting(|| first.expect("ECHOED 20"));
     // Its crash must not be told: what the kernel sends for a process that ends is lost.
-    driver.cut(&THERE.map(ip));
+    driver.cut(&HERE.map(ip));
     driver.while_waiting(|| drop(first));
     driver.heal();
     let arguments =
