@@ -130,6 +130,10 @@ impl PeerProcess {
 
 impl Drop for PeerProcess {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.seen.extend(self.lines.try_iter());
+            eprintln!("{} printed {:?}", self.name, self.seen);
+        }
         // Without input it ends by itself, and so does a script around it.
         drop(self.input.take());
         for _ in 0..200 {
