@@ -111,12 +111,7 @@ impl Endpoint {
     ///
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
-    pub async fn send_to(
-        &self,
-        to: AssociationId,
-        mut data: Bytes,
-        info: SendInfo,
-    ) -> Result<(), SendError> {
+    pub async fn send_to(&self, to: AssociationId, mut data: Bytes, info: SendInfo) -> Result<(), SendError> {
         let id = to.id;
         let socket = self.socket;
         let attempt = |state: &mut State, now| {
