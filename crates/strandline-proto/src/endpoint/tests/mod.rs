@@ -3,6 +3,8 @@
 mod check;
 mod conformance_3;
 mod conformance_5;
+mod conformance_6_1;
+mod conformance_6_2;
 mod data;
 mod hostile;
 mod limits;
