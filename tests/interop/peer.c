@@ -84,10 +84,12 @@ static long echoed, received;
 static void say(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
+    flockfile(stdout); /* lines of two threads stay apart */
     vprintf(format, arguments);
-    va_end(arguments);
     putchar('\n');
     fflush(stdout);
+    funlockfile(stdout);
+    va_end(arguments);
 }
 
 static void die(const char *what) {
@@ -236,6 +238,8 @@ static handle new_socket(int family) {
 static void set_buffers(void) {
     int size = 8 << 20;
 #ifdef KERNEL_SCTP
+    struct linger abort_on_close = { .l_onoff = 1, .l_linger = 0 }; /* frees the port at once when it is killed */
+    setsockopt(sock, SOL_SOCKET, SO_LINGER, &abort_on_close, sizeof abort_on_close);
     setsockopt(sock, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size);
     setsockopt(sock, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size);
 #else
@@ -246,7 +250,7 @@ static void set_buffers(void) {
 
 static void set_timing(unsigned ms, int family) {
     struct sctp_rtoinfo rto = { .srto_initial = ms, .srto_min = ms, .srto_max = ms * 4 };
-    struct sctp_assocparams limits = { .sasoc_asocmaxrxt = 8 };
+    struct sctp_assocparams limits = { .sasoc_asocmaxrxt = 30 };
     struct sctp_paddrparams path = { .spp_hbinterval = ms, .spp_pathmaxrxt = 2, .spp_flags = SPP_HB_ENABLE };
     path.spp_address.ss_family = family;
     SET(SCTP_RTOINFO, rto);

@@ -13,6 +13,7 @@ use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{
     AssociationId, CloseReason, Datagram, Event, IcmpError, IcmpKind, Message, SendInfo,
 };
+use strandline_proto::stats::Reachability;
 use strandline_proto::time::Time;
 
 use crate::random::Random;
@@ -22,6 +23,8 @@ use crate::traffic::{Expected, Planned};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Packets of one burst.
 const SEGMENTS_MAX: usize = 16;
+/// Packets remembered for a failing test.
+const LOG_MAX: usize = 60;
 
 /// An endpoint and its carrier.
 #[derive(Debug)]
@@ -36,6 +39,18 @@ pub struct Driver {
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,
+    log: VecDeque<String>,
+    /// Messages that were reported as not delivered.
+    pub failed: usize,
+}
+
+/// A test that fails shows the last packets, the way tcpdump would.
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.log.iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
 }
 
 impl Driver {
@@ -72,6 +87,8 @@ impl Driver {
             loss_per_mille: 0,
             random: Random::new(u64::from(seed)),
             cut: Vec::new(),
+            log: VecDeque::new(),
+            failed: 0,
         }
     }
 
@@ -80,9 +97,9 @@ impl Driver {
         self.loss_per_mille = per_mille;
     }
 
-    /// Loses everything to and from this address of the peer, until `heal`.
-    pub fn cut(&mut self, address: IpAddr) {
-        self.cut.push(address);
+    /// Loses everything that goes to one of these addresses, this side's or the peer's, until `heal`.
+    pub fn cut(&mut self, addresses: &[IpAddr]) {
+        self.cut.extend(addresses);
     }
 
     /// Ends what `cut` began.
@@ -154,8 +171,13 @@ impl Driver {
             if self.endpoint.poll_timeout().is_some_and(|at| at <= now) {
                 self.endpoint.handle_timeout(now);
             }
-            while let Some(event) = self.endpoint.poll_event() {
-                self.events.push_back(event);
+            while let Some((id, event)) = self.endpoint.poll_event() {
+                match event {
+                    // Whoever waits looks for messages and room at each turn anyway.
+                    Event::Readable | Event::Writable => {}
+                    Event::SendFailed(failed) => self.failed += usize::from(!failed.data.is_empty()),
+                    other => self.events.push_back((id, other)),
+                }
             }
             self.transmit(now);
             self.take_errors(now);
@@ -171,14 +193,12 @@ impl Driver {
             if self.cut.contains(&transmit.destination.ip()) {
                 continue;
             }
-            let bytes = &self.buffer[..transmit.len];
-            let mut packets = Vec::new();
-            for packet in bytes.chunks(transmit.segment_size) {
-                if !self.random.per_mille(self.loss_per_mille) {
-                    packets.push(packet);
+            for packet in self.buffer[..transmit.len].chunks(transmit.segment_size) {
+                let lost = self.random.per_mille(self.loss_per_mille);
+                note(&mut self.log, now, ">", transmit.destination, lost, packet);
+                if lost {
+                    continue;
                 }
-            }
-            for packet in packets {
                 let mut outgoing = Outgoing::packet(transmit.destination, packet);
                 outgoing.source = transmit.source;
                 outgoing.fragment = transmit.fragment;
@@ -193,7 +213,11 @@ impl Driver {
             return false;
         }
         for (received, packet) in self.batch.packets() {
-            let lost = self.cut.contains(&received.source.ip()) || self.random.per_mille(self.loss_per_mille);
+            // The wire is the one of the address that a packet goes to, whatever its source says.
+            let wire = received.destination.unwrap_or(received.source.ip());
+            let cut = self.cut.contains(&wire);
+            let lost = cut || self.random.per_mille(self.loss_per_mille);
+            note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {
                 let datagram =
                     Datagram { source: received.source, destination: received.destination, bytes: packet };
@@ -222,6 +246,18 @@ impl Driver {
         let mut fds = [PollFd::from_borrowed_fd(self.carrier.as_fd(), PollFlags::IN)];
         let _ = poll(&mut fds, Some(&timeout));
     }
+}
+
+fn note(log: &mut VecDeque<String>, now: Time, way: &str, other: SocketAddr, lost: bool, packet: &[u8]) {
+    let shown = strandline_wire::print::line(packet).to_string();
+    if shown.contains(": HEARTBEAT ") {
+        return;
+    }
+    if log.len() == LOG_MAX {
+        log.pop_front();
+    }
+    let lost = if lost { " LOST" } else { "" };
+    log.push_back(format!("{now:?} {way} {other}{lost} {shown}"));
 }
 
 /// What tests do with associations.
@@ -257,6 +293,14 @@ impl Driver {
         self.events.iter().any(|(_, event)| wanted(event))
     }
 
+    /// Waits until the path to this address of the peer is as wanted.
+    pub fn path_is(&mut self, id: AssociationId, address: IpAddr, wanted: Reachability) {
+        self.until(&format!("{address} {wanted:?}"), |driver| {
+            let paths = driver.endpoint.paths(id)?;
+            paths.iter().any(|path| path.address.ip() == address && path.state == wanted).then_some(())
+        });
+    }
+
     /// Waits for the end of the association.
     pub fn closed(&mut self, id: AssociationId) -> CloseReason {
         self.event("Closed", |of, event| match event {
@@ -280,7 +324,7 @@ impl Driver {
             match driver.endpoint.send(driver.now(), id, info, data.clone()) {
                 Ok(()) => Some(()),
                 Err(strandline_proto::error::SendError::WouldBlock) => None,
-                Err(error) => panic!("{error}"),
+                Err(error) => panic!("{error}; events: {:?}", driver.events),
             }
         });
     }
@@ -325,7 +369,7 @@ impl Driver {
                 match driver.endpoint.send(driver.now(), id, next.info(), next.data()) {
                     Ok(()) => unsent.pop_front(),
                     Err(strandline_proto::error::SendError::WouldBlock) => break,
-                    Err(error) => panic!("{error}"),
+                    Err(error) => panic!("{error}; events: {:?}", driver.events),
                 };
             }
             while let Some(message) = driver.recv(id, &mut parts) {

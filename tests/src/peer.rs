@@ -28,6 +28,17 @@ impl PeerProcess {
         Self::start(&built("usrsctp-peer", "make test-deps"), arguments)
     }
 
+    /// The peer on usrsctp, on the host that tests/interop/run-all made for it: `10.132.1.2` and `10.132.2.2`.
+    ///
+    /// # Panics
+    /// If it is not there: `make interop` makes it.
+    #[must_use]
+    pub fn usrsctp_on_a_host_of_its_own(arguments: &str) -> Self {
+        let program = built("usrsctp-peer", "make test-deps");
+        let host = std::env::var("PEER_NS").expect("run `make interop`: it makes the peer's host");
+        Self::start(&PathBuf::from("ip"), &format!("netns exec {host} {} {arguments}", program.display()))
+    }
+
     /// The peer on pion/sctp.
     ///
     /// # Panics
@@ -44,6 +55,9 @@ impl PeerProcess {
     #[must_use]
     pub fn lksctp(arguments: &str) -> Self {
         built("lksctp/bin/peer", "make interop");
+        // What an earlier test that failed may have left.
+        lksctp_control("heal 1");
+        lksctp_control("heal 2");
         Self::start(&lksctp_script(), &format!("run A peer {arguments}"))
     }
 
@@ -116,6 +130,10 @@ impl PeerProcess {
 
 impl Drop for PeerProcess {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.seen.extend(self.lines.try_iter());
+            eprintln!("{} printed {:?}", self.name, self.seen);
+        }
         // Without input it ends by itself, and so does a script around it.
         drop(self.input.take());
         for _ in 0..200 {

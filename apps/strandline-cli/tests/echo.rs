@@ -158,3 +158,20 @@ fn help_and_completions_are_there() {
         assert!(String::from_utf8(output(&["completions", shell])).unwrap().contains("strandline"));
     }
 }
+
+#[test]
+fn the_demo_measures_every_case() {
+    let arguments = ["demo", "--json", "--associations", "60", "--rate", "300"];
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let cases = results["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), if results["raw_left_out"].is_null() { 8 } else { 6 }, "{results}");
+    for case in cases {
+        assert_eq!((&case["completed"], &case["failed"]), (&Value::from(60), &Value::from(0)), "{case}");
+    }
+    let held = cases.iter().filter(|case| !case["memory"].is_null());
+    assert_eq!(held.map(|case| case["held"].as_u64().unwrap()).collect::<Vec<_>>(), [60, 60, 60]);
+    let steps = results["steps_ms"].as_array().unwrap();
+    assert!(steps.iter().any(|step| step[0] == "piggyback" && step[1] == "r:COOKIE-ACK"), "{steps:?}");
+}

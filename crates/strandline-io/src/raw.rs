@@ -58,7 +58,9 @@ impl Default for RawOptions {
 /// knows, and must not answer it with ABORT. That a port is used by one process only is seen to by
 /// [`PortLock`](crate::PortLock).
 ///
-/// While any raw socket of the protocol is open, the kernel sends no ICMP protocol unreachable for it.
+/// While a raw socket of the protocol is open, the kernel sends no ICMP protocol unreachable for it, unless the socket's
+/// receive buffer is full (seen with Linux 6.18): and that message is an ABORT for the peer (RFC 9260 section 10, ICMP8).
+/// So each carrier has a second socket, whose filter takes nothing: its buffer is never full.
 ///
 /// # Destinations
 ///
@@ -71,6 +73,8 @@ pub struct RawCarrier {
     start: Start,
     sender: Sender,
     errors: Errors,
+    /// Keeps the kernel from answering packets that find the socket's buffer full.
+    _guard: Socket,
 }
 
 impl RawCarrier {
@@ -91,15 +95,20 @@ impl RawCarrier {
         let protocol = Protocol::from(i32::from(PROTOCOL));
         let socket = Socket::new(domain, Type::RAW.nonblocking(), Some(protocol))
             .map_err(|error| OpenError::of_socket(error, true))?;
+        let guard = Socket::new(domain, Type::RAW.nonblocking(), Some(protocol))
+            .map_err(|error| OpenError::of_socket(error, true))?;
+        filter::attach_ports(guard.as_fd(), start, &[]).map_err(OpenError::of_option)?;
         let fd = socket.as_fd();
         // First of all, for packets arrive from the moment when the socket exists.
         filter::attach_ports(fd, start, &options.ports).map_err(OpenError::of_option)?;
         set_up(fd, is_v6).map_err(OpenError::of_option)?;
         option::enlarge_buffers(fd, options.receive_buffer_bytes, options.send_buffer_bytes);
         let local_addr = SocketAddr::new(address, 0);
-        socket.bind(&local_addr.into()).map_err(|error| OpenError::of_bind(error, local_addr))?;
+        for socket in [&socket, &guard] {
+            socket.bind(&local_addr.into()).map_err(|error| OpenError::of_bind(error, local_addr))?;
+        }
         let sender = Sender::new(is_v6, false, false);
-        Ok(Self { socket, local_addr, start, sender, errors: Errors::new(false) })
+        Ok(Self { socket, local_addr, start, sender, errors: Errors::new(false), _guard: guard })
     }
 
     /// Receives only packets to these SCTP ports from now on (what was queued before stays). No range: none at all;

@@ -226,6 +226,23 @@ fn icmp_from_routers_and_hosts_is_reported() {
 }
 
 #[test]
+fn a_full_receive_buffer_is_no_unreachable_protocol() {
+    let (left, right) = Namespace::pair();
+    for (here, there) in [("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2")] {
+        let one = left.enter(|| open(here));
+        let slow = RawOptions { receive_buffer_bytes: 4096, ..RawOptions::default() };
+        let _other = right.enter(|| RawCarrier::open(there.parse().unwrap(), &slow).unwrap());
+        for _ in 0..400 {
+            one.send(&mut Outgoing::packet(to(there), &packet(5_060, 1000))).unwrap();
+        }
+        assert_silent(&one);
+        let mut reports = Vec::new();
+        one.poll_errors(&mut |report| reports.push(report.kind));
+        assert!(!reports.contains(&IcmpKind::ProtocolUnreachable), "{reports:?}");
+    }
+}
+
+#[test]
 fn other_families_and_encapsulation_ports_are_unreachable() {
     let namespace = Namespace::new();
     for (here, other) in [("127.0.0.1", "::1"), ("::1", "127.0.0.1")] {

@@ -7,7 +7,29 @@
 //!   message is accounted for, every association's numbers are watched, and when the faults stop everything must
 //!   finish. A seed repeats its run exactly.
 //!
-//! The binary of the same name searches for seeds that break a rule, and replays them.
+//! What must hold in a world, whatever its seed:
+//!
+//! - What is delivered was sent, to this host, on this stream, and every byte is right; at most once; ordered messages
+//!   of a stream in their order, none left out.
+//! - Every message that `send` took is delivered or reported failed, unless a host crashed that alone could tell. What
+//!   is reported as never sent does not arrive; what is reported as sent may have. A graceful shutdown fails nothing.
+//! - No new data goes beyond cwnd (by more than a packet less one byte) or beyond the peer's window; buffers and memory
+//!   stay within their limits.
+//! - An honest peer is never accused of breaking the protocol.
+//! - Timers and transmissions come to rest; once the faults are over, nothing times out for them any more, every
+//!   association ends by shutdown within a bounded time, and the endpoints hold nothing.
+//!
+//! Between two hosts where an attacker alters packets under the right verification tags, nothing is expected of
+//! messages; the rest holds there too.
+//!
+//! The binary of the same name searches for seeds that break a rule, and replays them:
+//!
+//! ```text
+//! strandline-sim --seeds 0..100000           search
+//! strandline-sim --minutes 30                search as long as that
+//! strandline-sim --seed 42 --lines 200       the end of what happened, packet by packet
+//! strandline-sim --seed 42 --pcapng 42.pcapng --plan
+//! ```
 #![forbid(unsafe_code)]
 // Harnesses for tests: what must not happen ends the run with its reason.
 #![allow(clippy::expect_used, clippy::panic)]

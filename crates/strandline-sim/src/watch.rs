@@ -8,6 +8,7 @@ use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::AssociationId;
 use strandline_proto::stats::{PathStatus, Status};
+use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, Tsn};
 
 use crate::network::Carried;
@@ -28,6 +29,8 @@ struct Before {
     new_chunks: u32,
     /// The largest packet: larger than a path's MTU if its chunk was made for another path.
     packet_max: u32,
+    /// A packet beyond the path MTU had more than the one chunk that made it so large.
+    overfull: bool,
 }
 
 /// What is remembered of an association between steps.
@@ -50,7 +53,15 @@ impl Watch {
         self.before.clear();
         self.before.extend(ids.filter_map(|id| {
             let (status, paths) = (endpoint.status(id)?, endpoint.paths(id)?);
-            Some(Before { id, status, paths, new_bytes: BTreeMap::new(), new_chunks: 0, packet_max: 0 })
+            Some(Before {
+                id,
+                status,
+                paths,
+                new_bytes: BTreeMap::new(),
+                new_chunks: 0,
+                packet_max: 0,
+                overfull: false,
+            })
         }));
     }
 
@@ -64,6 +75,8 @@ impl Watch {
         let Some(before) = self.before.iter_mut().find(mine) else { return };
         before.packet_max = before.packet_max.max(datagram.bytes.len() as u32);
         let memory = self.memory.entry(before.id).or_default();
+        let chunks = packet.chunks().flatten().filter(|chunk| chunk.kind == kind::DATA).count();
+        before.overfull |= datagram.fragment && chunks > 1;
         for chunk in packet.chunks().flatten() {
             let Ok(Chunk::Data(data)) = chunk.parse() else { continue };
             let highest = memory.highest.filter(|(of, _)| *of == tag.0).map(|(_, tsn)| tsn);
@@ -81,6 +94,9 @@ impl Watch {
             let (Some(status), Some(paths)) = (endpoint.status(before.id), endpoint.paths(before.id)) else {
                 continue;
             };
+            demand(!before.overfull, || {
+                format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
+            })?;
             congestion(before, &paths)?;
             flow(before)?;
             sums(&status, &paths)?;

@@ -46,7 +46,7 @@ use crate::stream::{RecvStream, SendStream, Stream};
 ///
 /// # Closing
 ///
-/// Dropping the last handle (clones and streams included) begins a graceful shutdown in the background, as dropping a
+/// Dropping the last handle (clones, streams and [`Events`] included) begins a graceful shutdown in the background, as dropping a
 /// TCP socket does: what was sent is delivered, what the peer still sends is thrown away. To know that all was
 /// delivered, await [`shutdown`](Self::shutdown). To end at once, call [`abort`](Self::abort).
 ///

@@ -21,6 +21,9 @@ pub(crate) enum Carrier {
     Memory(memory::Socket),
     Udp(Registered<UdpCarrier>),
     Raw(Registered<RawCarrier>),
+    /// A memory network that takes only so many packets.
+    #[cfg(test)]
+    Narrow(std::sync::Arc<narrow::Narrow>),
 }
 
 /// A socket whose readiness the runtime watches.
@@ -50,6 +53,8 @@ impl Carrier {
         match self {
             Self::Memory(_) => Batch::Memory(Vec::new()),
             Self::Udp(_) | Self::Raw(_) => Batch::Socket(RecvBatch::new(RECV_BUFFERS)),
+            #[cfg(test)]
+            Self::Narrow(_) => Batch::Memory(Vec::new()),
         }
     }
 
@@ -59,6 +64,8 @@ impl Carrier {
             (Self::Memory(socket), Batch::Memory(arrivals)) => socket.poll_recv(cx, arrivals),
             (Self::Udp(socket), Batch::Socket(batch)) => socket.poll_recv(cx, batch),
             (Self::Raw(socket), Batch::Socket(batch)) => socket.poll_recv(cx, batch),
+            #[cfg(test)]
+            (Self::Narrow(narrow), Batch::Memory(arrivals)) => narrow.socket.poll_recv(cx, arrivals),
             // Batches come from this carrier.
             _ => Poll::Pending,
         }
@@ -76,6 +83,8 @@ impl Carrier {
             }
             Self::Udp(socket) => socket.try_send(transmit, bytes),
             Self::Raw(socket) => socket.try_send(transmit, bytes),
+            #[cfg(test)]
+            Self::Narrow(narrow) => Ok(narrow.send(transmit, bytes)),
         }
     }
 
@@ -90,6 +99,8 @@ impl Carrier {
             Self::Memory(_) => Poll::Ready(self.try_send(transmit, bytes)),
             Self::Udp(socket) => socket.poll_send(cx, transmit, bytes),
             Self::Raw(socket) => socket.poll_send(cx, transmit, bytes),
+            #[cfg(test)]
+            Self::Narrow(narrow) => narrow.poll_send(cx, transmit, bytes),
         }
     }
 
@@ -99,6 +110,8 @@ impl Carrier {
             Self::Memory(_) => std::future::pending().await,
             Self::Udp(socket) => socket.errors().await,
             Self::Raw(socket) => socket.errors().await,
+            #[cfg(test)]
+            Self::Narrow(_) => std::future::pending().await,
         }
     }
 
@@ -116,6 +129,8 @@ impl Carrier {
             Self::Memory(_) => 0,
             Self::Udp(socket) => socket.carrier().poll_errors(&mut report),
             Self::Raw(socket) => socket.carrier().poll_errors(&mut report),
+            #[cfg(test)]
+            Self::Narrow(_) => 0,
         };
     }
 
@@ -125,6 +140,8 @@ impl Carrier {
             Self::Memory(_) => false,
             Self::Udp(socket) => socket.carrier().errors_pending(),
             Self::Raw(socket) => socket.carrier().errors_pending(),
+            #[cfg(test)]
+            Self::Narrow(_) => false,
         }
     }
 
@@ -134,6 +151,8 @@ impl Carrier {
             Self::Memory(_) => 16,
             Self::Udp(socket) => socket.carrier().segments_max(),
             Self::Raw(socket) => socket.carrier().segments_max(),
+            #[cfg(test)]
+            Self::Narrow(_) => 16,
         }
     }
 
@@ -143,6 +162,8 @@ impl Carrier {
             Self::Memory(socket) => socket.local_address(),
             Self::Udp(socket) => Some(socket.carrier().local_addr()),
             Self::Raw(socket) => Some(socket.carrier().local_addr()),
+            #[cfg(test)]
+            Self::Narrow(narrow) => narrow.socket.local_address(),
         }
     }
 
@@ -224,6 +245,67 @@ impl Batch {
                 for (meta, bytes) in batch.packets() {
                     each(Datagram { source: meta.source, destination: meta.destination, bytes });
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod narrow {
+    //! A carrier whose buffer is full whenever a test wants it.
+
+    use std::io;
+    use std::sync::Mutex;
+    use std::task::{Context, Poll, Waker};
+
+    use strandline_proto::event::Transmit;
+
+    use crate::memory;
+
+    #[derive(Debug)]
+    pub(crate) struct Narrow {
+        pub(crate) socket: memory::Socket,
+        state: Mutex<(usize, Option<Waker>)>,
+    }
+
+    impl Narrow {
+        pub(crate) fn new(socket: memory::Socket, room: usize) -> Self {
+            Self { socket, state: Mutex::new((room, None)) }
+        }
+
+        /// Room for so many packets from now on.
+        pub(crate) fn set_room(&self, packets: usize) {
+            let mut state = self.state.lock().unwrap();
+            state.0 = packets;
+            if let Some(waker) = state.1.take() {
+                waker.wake();
+            }
+        }
+
+        /// Bytes that were taken.
+        pub(crate) fn send(&self, transmit: &Transmit, bytes: &[u8]) -> usize {
+            let mut state = self.state.lock().unwrap();
+            let mut taken = 0;
+            for packet in bytes.chunks(transmit.segment_size.max(1)).take(state.0) {
+                self.socket.send(transmit.destination, transmit.source, packet);
+                taken += packet.len();
+                state.0 -= 1;
+            }
+            taken
+        }
+
+        pub(crate) fn poll_send(
+            &self,
+            cx: &mut Context<'_>,
+            transmit: &Transmit,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            match self.send(transmit, bytes) {
+                0 => {
+                    self.state.lock().unwrap().1 = Some(cx.waker().clone());
+                    Poll::Pending
+                }
+                taken => Poll::Ready(Ok(taken)),
             }
         }
     }

@@ -12,7 +12,7 @@ use super::context::Shared;
 use super::{Association, State};
 use crate::congestion::Controller;
 use crate::event::Transmit;
-use crate::path::PathIndex;
+use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
 /// The DATA that went into a packet.
@@ -66,7 +66,10 @@ impl Association {
             return self.transmit_cookie_echo(now, buffer);
         }
         let data_path = self.choose_data_path();
-        let sack_path = if self.is_confirmed(self.sack_path) { self.sack_path } else { data_path };
+        // Back to where the data came from (section 6.4), unless nothing is known to arrive there: hosts with several
+        // addresses often send from another one than the path they use belongs to.
+        let answers = self.paths.get(self.sack_path).state == PathState::Active;
+        let sack_path = if answers { self.sack_path } else { data_path };
         let sack_due = self.state.receives_data() && self.inbound.sack_due(now);
         let path = match () {
             () if self.flags.cookie_ack_due => self.control_path,

@@ -112,6 +112,8 @@ impl State {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
             }
+            // The peer has forgotten that it was shutting down, if it was.
+            Event::Restarted => cell.peer_done = false,
             Event::PeerShutdown => {
                 cell.peer_done = true;
                 cell.wake_readers(to_wake);

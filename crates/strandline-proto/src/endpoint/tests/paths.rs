@@ -71,6 +71,27 @@ fn a_dead_primary_fails_over_and_returns() {
 }
 
 #[test]
+fn acknowledgements_avoid_an_address_that_is_dead() {
+    let (mut pair, client, _) = two_paths(|config| {
+        config.path_retrans_max = 2;
+        config.heartbeat_interval = Some(Duration::from_millis(200));
+    });
+    pair.pass(Duration::from_secs(2));
+    pair.pass_dropping(Duration::from_secs(5), on_path(0));
+    pair.log.clear();
+    pair.send(CLIENT, client, 0, b"from the other address");
+    pair.collect();
+    while let Some(mut sent) = pair.wire.pop_front() {
+        sent.source = address(CLIENT, 0);
+        pair.deliver(&sent);
+    }
+    pair.pass_dropping(Duration::from_millis(300), on_path(0));
+    let sacks: Vec<bool> =
+        pair.log.iter().filter(|sent| has(kind::SACK)(sent)).map(|sent| on_path(1)(sent)).collect();
+    assert!(!sacks.is_empty() && sacks.iter().all(|avoids| *avoids), "{sacks:?}");
+}
+
+#[test]
 fn what_timed_out_is_sent_again_on_the_other_path() {
     let (mut pair, client, server) = two_paths(|_| {});
     pair.pass(Duration::from_secs(2));

@@ -1,0 +1,140 @@
+//! With dcsctp, the SCTP of WebRTC in Chrome, in the same process and in virtual time.
+
+// What must not happen ends the test with its reason.
+#![allow(clippy::expect_used, clippy::panic)]
+
+use dcsctp::api::{ErrorKind, SocketEvent, SocketState};
+use strandline_proto::endpoint::Connect;
+use strandline_proto::event::{AssociationId, CloseReason, Event};
+use strandline_tests::dcsctp::{DCSCTP, SCTP_PORT, World};
+use strandline_tests::traffic::{Planned, plan};
+
+/// Small and large messages both ways, on many streams, with and without order.
+fn exchange(world: &mut World, id: AssociationId) {
+    let unordered: Vec<Planned> = plan(100, 1500, 7).into_iter().map(Planned::unordered).collect();
+    for plan in [plan(1000, 64, 500), plan(2, 1 << 20, 2), unordered] {
+        world.send_to_dcsctp(id, &plan);
+        world.send_to_engine(id, &plan);
+    }
+}
+
+#[test]
+fn the_engine_connects() {
+    let mut world = World::new(1);
+    let id = world.connect();
+    exchange(&mut world, id);
+}
+
+#[test]
+fn dcsctp_connects() {
+    let mut world = World::new(2);
+    let id = world.accept();
+    exchange(&mut world, id);
+}
+
+#[test]
+fn both_connect_at_once() {
+    let mut world = World::new(3);
+    world.dcsctp.connect();
+    let id = world.connect();
+    exchange(&mut world, id);
+}
+
+#[test]
+fn losses_of_many_rates() {
+    for (seed, per_mille) in [(10, 5), (11, 20), (12, 50), (13, 100), (14, 200)] {
+        let mut world = World::new(seed);
+        world.lose(per_mille);
+        let id = if seed % 2 == 0 { world.connect() } else { world.accept() };
+        let plan: Vec<Planned> = plan(60, 4000, 5);
+        world.send_to_dcsctp(id, &plan);
+        world.send_to_engine(id, &plan);
+        world.endpoint.shutdown(world.now(), id).expect("the association lives");
+        assert_eq!(world.closed(id), CloseReason::Shutdown);
+    }
+}
+
+#[test]
+fn the_engine_shuts_down_after_what_is_queued() {
+    let mut world = World::new(4);
+    let id = world.connect();
+    for planned in plan(50, 3000, 1) {
+        world.endpoint.send(world.now(), id, planned.info(), planned.data()).expect("there is room");
+    }
+    world.endpoint.shutdown(world.now(), id).expect("the association lives");
+    // dcsctp forgets what was not read when it closes.
+    let mut arrived = 0;
+    world.until("50 messages", |world| {
+        while world.dcsctp.get_next_message().is_some() {
+            arrived += 1;
+        }
+        (arrived == 50).then_some(())
+    });
+    assert_eq!(world.closed(id), CloseReason::Shutdown);
+    world.dcsctp_event("OnClosed", |event| matches!(event, SocketEvent::OnClosed()));
+}
+
+#[test]
+fn dcsctp_shuts_down() {
+    let mut world = World::new(5);
+    let id = world.accept();
+    world.send_to_engine(id, &plan(20, 500, 2));
+    world.dcsctp.shutdown();
+    assert_eq!(world.closed(id), CloseReason::Shutdown);
+    world.dcsctp_event("OnClosed", |event| matches!(event, SocketEvent::OnClosed()));
+}
+
+#[test]
+fn both_shut_down_at_once() {
+    let mut world = World::new(6);
+    let id = world.connect();
+    world.dcsctp.shutdown();
+    world.endpoint.shutdown(world.now(), id).expect("the association lives");
+    assert_eq!(world.closed(id), CloseReason::Shutdown);
+    world.until("Closed at dcsctp", |world| (world.dcsctp.state() == SocketState::Closed).then_some(()));
+}
+
+#[test]
+fn the_engine_aborts() {
+    let mut world = World::new(7);
+    let id = world.connect();
+    world.endpoint.abort(world.now(), id, "enough".into()).expect("the association lives");
+    assert_eq!(world.closed(id), CloseReason::Aborted);
+    world.dcsctp_event("OnAborted", |event| {
+        matches!(event, SocketEvent::OnAborted(ErrorKind::PeerReported, reason) if reason.contains("enough"))
+    });
+}
+
+#[test]
+fn dcsctp_aborts() {
+    let mut world = World::new(8);
+    let id = world.connect();
+    world.dcsctp.close();
+    let reason = world.closed(id);
+    assert!(matches!(reason, CloseReason::PeerAborted { .. }), "{reason:?}");
+}
+
+#[test]
+fn dcsctp_restarts() {
+    let mut world = World::new(9);
+    let id = world.connect();
+    exchange(&mut world, id);
+    world.restart_dcsctp();
+    world.dcsctp.connect();
+    world.event("Restarted", |of, event| (of == id && *event == Event::Restarted).then_some(()));
+    world.dcsctp_event("OnConnected", |event| matches!(event, SocketEvent::OnConnected()));
+    exchange(&mut world, id);
+}
+
+#[test]
+fn the_engine_restarts() {
+    let mut world = World::new(20);
+    let id = world.connect();
+    exchange(&mut world, id);
+    world.restart_endpoint();
+    let request = Connect { local_port: SCTP_PORT, ..Connect::to(DCSCTP, SCTP_PORT) };
+    let id = world.endpoint.connect(world.now(), request).expect("the request is valid");
+    world
+        .dcsctp_event("OnConnectionRestarted", |event| matches!(event, SocketEvent::OnConnectionRestarted()));
+    exchange(&mut world, id);
+}
