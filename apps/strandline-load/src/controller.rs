@@ -78,6 +78,17 @@ impl Fleet {
         Ok(total)
     }
 
+    /// Ends the processes at once, whatever they hold, and waits until they are gone.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        for worker in &mut self.workers {
+            worker.child.start_kill()?;
+        }
+        for worker in &mut self.workers {
+            worker.child.wait().await?;
+        }
+        Ok(())
+    }
+
     /// Lets go of everything, and waits for the processes' end.
     pub(crate) async fn release(mut self) -> Result<()> {
         for worker in &mut self.workers {

@@ -50,8 +50,8 @@ pub struct AssociationConfig {
     /// Longest message that `send` takes, in bytes. Default 16 MiB, at most `send_buffer` is taken at a time, except
     /// that one message is always taken into an empty buffer.
     pub message_size_max: u32,
-    /// A partly reassembled message of at least this many bytes is handed over in parts (RFC 9260 section 6.9) when
-    /// the receive buffer would be filled by it. Default 512 KiB.
+    /// A message of which this many bytes have come, and whose turn it is, is handed over in parts from then on (RFC
+    /// 9260 section 6.9), so that it need not fit the receive buffer. Default 512 KiB.
     pub partial_delivery_point: u32,
     /// Messages queued and not sent yet, at most. Default 65,536.
     pub send_messages_max: u32,

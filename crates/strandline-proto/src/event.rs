@@ -119,6 +119,7 @@ pub struct Message {
     /// `data` starts the message. False only for the later parts of a partial delivery.
     pub begins: bool,
     /// `data` ends the message. False only in a partial delivery; the rest follows in later parts of this stream.
+    /// Whole unordered messages of the stream may come in between; they have both `begins` and `ends`.
     pub ends: bool,
     /// The bytes.
     pub data: Bytes,

@@ -202,13 +202,18 @@ impl Ledger {
         if self.is_tampered(to.host, from_host) {
             return Ok(message.ends.then_some(message.data.len()));
         }
+        let (records, first) = (&self.records, self.first);
+        let origin = |ppid: Ppid| {
+            records.get(ppid.0.wrapping_sub(first) as usize).map(|record| (record.route.from, record.epoch))
+        };
         let incoming = self.incoming.entry(to).or_default();
         let part = (message.stream.0, message.unordered);
         // A whole message may come between the parts of an unordered one.
         let before = if message.begins && message.ends { None } else { incoming.parts.remove(&part) };
         let offset = match (message.begins, before) {
             (true, None) => 0,
-            (true, Some(_)) if incoming.restarts > 0 => 0,
+            // What had been handed over in part before a restart never gets its rest.
+            (true, Some((ppid, _))) if origin(ppid) != origin(message.ppid) => 0,
             (true, Some((ppid, _))) => {
                 return violation(format!("{ppid} broke off in the middle when {} began", message.ppid));
             }
@@ -272,8 +277,6 @@ impl Ledger {
             incoming.restarts -= 1;
             incoming.from = Some(from);
             incoming.places.clear();
-            // What had been handed over in part before the restart never gets its rest.
-            incoming.parts.clear();
         }
         if !message.unordered {
             let next = incoming.places.entry(message.stream.0).or_default();

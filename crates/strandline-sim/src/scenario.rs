@@ -196,9 +196,10 @@ impl Scenario {
         let faults = faults::faults(&features, &hosts, &links, calm_at, &mut random);
         let attacks = faults::attacks(&features, calm_at, &mut random);
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
-        // Two hosts whose ports both changed never find each other again. And where no router tells the MTU, each of
-        // several paths costs some time-outs until it is found, together perhaps more than an association stands.
-        let lost = features.rebinding || (features.small_mtu && features.multihomed && !features.icmp);
+        // Two hosts whose ports both changed never find each other again. And until the MTU is found there are some
+        // time-outs: on several paths that no router tells of, or with few retransmissions allowed, too many.
+        let patient = !features.odd_timers && (!features.multihomed || features.icmp);
+        let lost = features.rebinding || (features.small_mtu && !patient);
         Self {
             last_expiry: if lost { Duration::MAX } else { rto_max + Duration::from_secs(1) },
             clients,

@@ -107,7 +107,6 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
     let cases = &mut results.cases;
     cases.push(plan.sctp(Transport::Sctp, Style::Regular, true).await?);
     cases.push(plan.sctp(Transport::SctpMany, Style::Piggyback, true).await?);
-    cases.push(plan.tcp().await?);
     cases.push(plan.sctp(Transport::SctpMany, Style::Regular, false).await?);
     cases.push(plan.sctp(Transport::Sctp, Style::Piggyback, false).await?);
     cases.push(plan.udp().await?);
@@ -118,6 +117,8 @@ pub(crate) async fn run(plan: &Plan) -> Result<Results> {
     results.regular_steps = plan.trace(Transport::Sctp, Style::Regular).await?;
     results.piggyback_steps = plan.trace(Transport::Sctp, Style::Piggyback).await?;
     results.tcp_steps = plan.trace(Transport::Tcp, Style::Regular).await?;
+    // Last: the kernel goes on for a while with connections whose processes are gone.
+    results.cases.push(plan.tcp().await?);
     for (name, steps) in [
         ("regular", &results.regular_steps),
         ("piggyback", &results.piggyback_steps),
@@ -187,11 +188,13 @@ impl Plan {
         let memory = if hold {
             tokio::time::sleep(SETTLE).await;
             let process = server.memory()?.saturating_sub(before);
+            fleet.end().await?;
             Some(Memory { process_bytes: each(process, outcome.held), kernel_bytes: 0.0 })
         } else {
             fleet.release().await?;
             None
         };
+        server.end().await?;
         self.case(&jobs, &outcome, memory)
     }
 
@@ -234,6 +237,10 @@ impl Plan {
             // Both ends of each connection are in this kernel.
             kernel_bytes: each(kernel, outcome.held * 2),
         };
+        fleet.end().await?;
+        for server in servers {
+            server.end().await?;
+        }
         self.case(&jobs, &outcome, Some(memory))
     }
 
@@ -241,7 +248,9 @@ impl Plan {
         let server = Server::udp().await?;
         let address = server.listening.udp.context("the echo server has no UDP port")?;
         let job = self.job(Transport::Udp, Style::Regular, address, Encapsulation::Raw);
-        self.simple(job).await
+        let case = self.simple(job).await?;
+        server.end().await?;
+        Ok(case)
     }
 
     async fn simple(&self, job: Job) -> Result<Case> {
@@ -267,6 +276,7 @@ impl Plan {
             let job = self.sctp_job(&server, transport, style)?;
             cases.push(self.simple(Job { encapsulation: Encapsulation::Raw, ..job }).await?);
         }
+        server.end().await?;
         Ok(cases)
     }
 
@@ -284,6 +294,7 @@ impl Plan {
         let mut fleet = Fleet::start(&jobs).await?;
         let outcome = fleet.run(&title).await?;
         fleet.release().await?;
+        server.end().await?;
         Ok(outcome.steps)
     }
 }

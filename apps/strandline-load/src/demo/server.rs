@@ -10,7 +10,7 @@ use tokio::process::{Child, Command};
 use super::memory;
 use crate::echo_server::Listening;
 
-/// Ends with this value.
+/// Ends with this value, sooner or later.
 #[derive(Debug)]
 pub(crate) struct Server {
     child: Child,
@@ -51,6 +51,11 @@ impl Server {
             arguments.extend(["--raw", address]);
         }
         Self::start(&arguments).await
+    }
+
+    /// Ends it and waits until it is gone, so that the next measurement has the machine for itself.
+    pub(crate) async fn end(mut self) -> Result<()> {
+        self.child.kill().await.context("ending an echo server")
     }
 
     /// Bytes of the process's own memory.

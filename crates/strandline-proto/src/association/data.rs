@@ -24,7 +24,14 @@ impl Association {
             return Err(SendError::Closed);
         }
         let config = Arc::clone(&self.config);
+        let idle = self.outbound.is_empty();
         self.outbound.push(info, data, &config)?;
+        if idle {
+            // Acknowledgements of what was sent before the pause clock nothing that comes after it (section 6.1 rule D).
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).forget_acked();
+            }
+        }
         self.flags.burst_open = true;
         self.touch_idle(now);
         Ok(())

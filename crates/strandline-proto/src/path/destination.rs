@@ -194,6 +194,11 @@ impl Path {
         };
     }
 
+    /// What was acknowledged was not replaced: the application had nothing to send.
+    pub(crate) fn forget_acked(&mut self) {
+        self.acked_packets = 0;
+    }
+
     /// The opportunity to send is over: nothing more can be sent at present.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;

@@ -1,0 +1,47 @@
+//! What must hold in every test: of every packet that an endpoint sends, and of an association after every step.
+
+use strandline_wire::chunk::Chunk;
+
+use super::*;
+
+/// RFC 9260 sections 3.2 (lengths), 5.1 (COOKIE chunks first, INIT and INIT ACK alone), 6.1 and 6.10 (control chunks
+/// before DATA, TSNs that rise, SHUTDOWN COMPLETE alone), 6.2 (one SACK), 6.8 (checksum), 8.5.1 A (tag 0), 9.1 (no
+/// DATA with ABORT).
+pub(super) fn assert_well_formed(sent: &Sent) {
+    let packet = Packet::parse(&sent.bytes).unwrap();
+    assert!(packet.verify_checksum());
+    assert!(sent.bytes.len().is_multiple_of(4));
+    let kinds = sent.kinds();
+    assert!(!kinds.is_empty());
+    for alone in [kind::INIT, kind::INIT_ACK, kind::SHUTDOWN_COMPLETE] {
+        assert!(!kinds.contains(&alone) || kinds.len() == 1, "bundled: {kinds:?}");
+    }
+    for first in [kind::COOKIE_ECHO, kind::COOKIE_ACK] {
+        assert!(!kinds[1..].contains(&first), "not first: {kinds:?}");
+    }
+    let data = kinds.iter().position(|kind| *kind == kind::DATA).unwrap_or(kinds.len());
+    assert!(kinds[data..].iter().all(|kind| *kind == kind::DATA), "control after DATA: {kinds:?}");
+    assert!(!kinds.contains(&kind::ABORT) || data == kinds.len(), "DATA with ABORT");
+    assert!(kinds.iter().filter(|kind| **kind == kind::SACK).count() <= 1, "two SACKs");
+    assert_eq!(packet.verification_tag().0 == 0, kinds == [kind::INIT], "tag 0 is for INIT");
+    let mut last = None;
+    // (What a HEARTBEAT held goes back as it was, right or wrong, so that not every chunk can be parsed.)
+    for raw in packet.chunks().flatten().filter(|raw| raw.kind == kind::DATA) {
+        let Ok(Chunk::Data(data)) = raw.parse() else { panic!("DATA that cannot be parsed") };
+        assert!(!data.payload.is_empty());
+        assert!(last.is_none_or(|last| data.tsn.is_after(last)), "TSNs do not rise");
+        last = Some(data.tsn);
+    }
+}
+
+/// Each path's account of what is in flight on it equals what the sending half says, chunk by chunk; and its T3-rtx
+/// runs while anything is (section 6.3.2).
+pub(super) fn assert_balanced(endpoint: &Endpoint) {
+    for association in (0..4).filter_map(|slot| endpoint.table.at(slot)) {
+        for (index, path) in association.paths.iter() {
+            assert_eq!(path.flight, association.outbound.flight_of(index.0), "flight of {index:?}");
+            let timed = path.flight == 0 || path.rtx_deadline != Time::MAX || association.state.in_setup();
+            assert!(timed, "T3-rtx does not run");
+        }
+    }
+}

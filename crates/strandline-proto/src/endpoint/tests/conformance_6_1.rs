@@ -1,0 +1,406 @@
+//! RFC 9260 sections 6.1 and 6.3: what may be sent when, and the retransmission timer, packet by packet. The server
+//! sends, a peer made by hand acknowledges.
+
+use strandline_wire::chunk::{Chunk, Init};
+use strandline_wire::number::Tsn;
+
+use super::raw::*;
+use super::*;
+use crate::stats::{PathStatus, Status};
+
+/// Path MTU 1,280 of IPv4 and UDP: the largest DATA chunk (PMDCS) and its payload.
+const PMDCS: u32 = 1240;
+const FULL: usize = 1224;
+
+fn steady(change: impl Fn(&mut AssociationConfig)) -> Raw {
+    Raw::configured(|config| {
+        config.path_mtu_max = config.path_mtu_initial;
+        config.heartbeat_interval = None;
+        change(config);
+    })
+}
+
+fn path(raw: &Raw) -> PathStatus {
+    raw.server().paths(raw.server).unwrap()[0].clone()
+}
+
+fn status(raw: &Raw) -> Status {
+    raw.server().status(raw.server).unwrap()
+}
+
+/// Gives the server so many full messages; returns the number of packets that go at once.
+fn offer(raw: &mut Raw, messages: usize) -> usize {
+    for _ in 0..messages {
+        raw.pair.send(SERVER, raw.server, 0, &[0; FULL]);
+    }
+    tsns(&raw.heard()).len()
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn rule_a_no_new_data_beyond_the_peers_window() {
+    let pair = Pair::configured(|config| config.heartbeat_interval = None);
+    let mut raw = Raw::open(pair, Init { a_rwnd: 3000, ..init(Tsn(1)) });
+    for _ in 0..10 {
+        raw.pair.send(SERVER, raw.server, 0, &[0; 1000]);
+    }
+    assert_eq!(tsns(&raw.heard()).concat().len(), 3);
+    assert_eq!(status(&raw).peer_rwnd, 0);
+    // 1 acknowledged, room for 2,000 in all, 2,000 outstanding: none.
+    assert!(raw.say_sack(1, 2000, &[]).is_empty());
+    assert_eq!(tsns(&raw.say_sack(2, 2500, &[])).concat().len(), 1);
+    assert!(raw.say_sack(3, 1999, &[]).is_empty(), "999 is less than the next chunk");
+}
+
+/// One chunk after one RTO, then ever later; answered probes are no errors, however many there are; an open window
+/// ends it.
+#[test]
+fn rule_a_a_closed_window_is_probed_with_one_chunk_ever_more_rarely() {
+    let mut raw = steady(|config| config.association_retrans_max = 3);
+    let tsn = raw.server_tsn;
+    assert_eq!(tsns(&raw.server_sends(100)), [[tsn]]);
+    raw.say_sack(1, 0, &[]);
+    for _ in 0..5 {
+        raw.pair.send(SERVER, raw.server, 0, &[7; 100]);
+    }
+    assert!(raw.heard().is_empty());
+    let mut probes = Vec::new();
+    let begin = raw.pair.now;
+    for _ in 0..4000 {
+        for sent in raw.wait(ms(100)) {
+            assert_eq!(tsns(&[sent]), [[tsn + 1]], "one chunk");
+            probes.push(raw.pair.now.since(begin).as_secs());
+            raw.say_sack(1, 0, &[]);
+        }
+    }
+    assert_eq!(probes[..8], [1, 2, 4, 8, 16, 32, 64, 124].map(|at: u64| probes[0] * at), "{probes:?}");
+    assert_eq!(probes[0], 1);
+    assert_eq!((raw.state(), status(&raw).error_count, path(&raw).error_count), ("ESTABLISHED", 0, 0));
+    assert_eq!(path(&raw).ssthresh, u32::MAX, "no sign of congestion either");
+    let sent = raw.say_sack(2, 10_000, &[]);
+    assert_eq!(tsns(&sent).concat(), [tsn + 2, tsn + 3, tsn + 4, tsn + 5]);
+}
+
+/// Probes that nobody answers are errors as any other.
+#[test]
+fn rule_a_probes_without_an_answer_end_the_association() {
+    let mut raw = steady(|config| config.association_retrans_max = 3);
+    raw.server_sends(100);
+    raw.say_sack(1, 0, &[]);
+    raw.server_sends(100);
+    raw.wait(Duration::from_secs(600));
+    assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+}
+
+/// A window update that was lost is found out by the probe.
+#[test]
+fn rule_a_a_lost_window_update_does_not_stall() {
+    let (mut pair, client, server) = Pair::configured(|config| {
+        config.receive_buffer = 10_000;
+        config.partial_delivery_point = 10_000;
+        config.heartbeat_interval = None;
+    })
+    .establish();
+    for number in 0..50u8 {
+        pair.send(CLIENT, client, 0, &[number; 1000]);
+    }
+    pair.pass(Duration::from_secs(10));
+    // The application reads everything; what the server has to say about it is lost.
+    let mut read = core::iter::from_fn(|| pair.recv(SERVER, server)).count();
+    pair.wire.clear();
+    pair.pass(Duration::from_secs(70));
+    read += core::iter::from_fn(|| pair.recv(SERVER, server)).count();
+    for _ in 0..20 {
+        pair.pass(Duration::from_secs(2));
+        read += core::iter::from_fn(|| pair.recv(SERVER, server)).count();
+    }
+    assert_eq!(read, 50);
+}
+
+#[test]
+fn rule_b_cwnd_may_be_exceeded_by_less_than_one_packet() {
+    let mut raw = steady(|config| config.burst_max = 0);
+    assert_eq!(path(&raw).cwnd, 4404);
+    assert_eq!(offer(&mut raw, 10), 4);
+    // 3,720 is below 4,404, so a fourth full packet begins; 4,960 is not.
+    assert_eq!(path(&raw).flight, 4 * PMDCS);
+    assert!(path(&raw).flight <= 4404 + PMDCS - 1);
+}
+
+/// Header and padding count: with 1 byte of user data each it is 220 chunks, not thousands.
+#[test]
+fn rule_b_counts_headers_and_padding() {
+    let mut raw = steady(|config| config.burst_max = 0);
+    for _ in 0..1000 {
+        raw.pair.send(SERVER, raw.server, 0, b"x");
+    }
+    let counts: Vec<_> = tsns(&raw.heard()).iter().map(Vec::len).collect();
+    assert_eq!(counts, [62; 4], "packets of 1,240 bytes of chunks");
+    assert_eq!(path(&raw).flight, 4 * 62 * 20);
+}
+
+#[test]
+fn rule_c_what_was_lost_goes_before_new_data() {
+    let mut raw = steady(|_| ());
+    let tsn = raw.server_tsn;
+    offer(&mut raw, 3);
+    raw.pair.send(SERVER, raw.server, 1, &[9; FULL]);
+    raw.pair.send(SERVER, raw.server, 1, &[9; FULL]);
+    raw.heard();
+    let again = raw.wait(ms(1100));
+    assert_eq!(tsns(&again), [[tsn]], "one packet of the earliest");
+    // cwnd is one packet now: the others, and new data, wait for the acknowledgement.
+    assert_eq!((path(&raw).cwnd, path(&raw).ssthresh), (PMDCS, 4 * PMDCS));
+    let next = raw.say_sack(1, 65_536, &[]);
+    assert_eq!(tsns(&next)[0], [tsn + 1]);
+    let sent: Vec<_> = tsns(&next).concat();
+    assert!(!sent.contains(&(tsn + 4)), "not before what is marked");
+}
+
+/// Max.Burst of 4: a large window that is idle does not go out at once; each SACK clocks out what it acknowledged and
+/// a burst.
+#[test]
+fn rule_d_a_burst_is_limited() {
+    for (burst_max, expected) in [(4, 4), (2, 2), (0, 0)] {
+        let mut raw = steady(|config| config.burst_max = 0);
+        let mut next = 0;
+        while path(&raw).cwnd < 17 * PMDCS {
+            raw.pair.now += ms(10);
+            if status(&raw).send_buffered < 40 * FULL {
+                next += offer(&mut raw, 20) as u32;
+            }
+            next += tsns(&raw.say_sack(next, 1 << 20, &[])).len() as u32;
+        }
+        while status(&raw).send_buffered > 0 {
+            next += tsns(&raw.say_sack(next, 1 << 20, &[])).len() as u32;
+        }
+        let window = path(&raw).cwnd.div_ceil(PMDCS) as usize;
+        assert!(window >= 17, "{window}");
+        let config = AssociationConfig {
+            burst_max,
+            path_mtu_max: 1280,
+            heartbeat_interval: None,
+            ..Default::default()
+        };
+        let server = raw.server;
+        raw.pair.hosts[SERVER].endpoint.configure(raw.pair.now, server, Arc::new(config)).unwrap();
+        // One message, so that there is one opportunity to send.
+        raw.pair.send(SERVER, raw.server, 0, &vec![0; 60 * FULL]);
+        let sent = tsns(&raw.heard()).len();
+        assert_eq!(sent, if burst_max == 0 { window } else { expected });
+        if burst_max == 0 {
+            continue;
+        }
+        let more = tsns(&raw.say_sack(next + 2, 1 << 20, &[])).len();
+        assert_eq!(more, 2 + expected, "what was acknowledged, and a burst");
+    }
+}
+
+/// A SACK that waits is bundled with DATA, in front of it.
+#[test]
+fn a_sack_that_waits_goes_with_data() {
+    let mut raw = steady(|_| ());
+    raw.say_data(&whole(raw.tsn, 0, b"acknowledged at once"));
+    assert!(raw.say_data(&whole(raw.tsn + 1, 1, b"delayed")).is_empty());
+    let sent = raw.server_sends(10);
+    assert_eq!(sent[0].kinds(), [kind::SACK, kind::DATA]);
+    assert_eq!(sacks(&sent)[0].cumulative, raw.tsn + 1);
+    // Nothing is owed any more.
+    assert!(raw.server_sends(10)[0].kinds() == [kind::DATA]);
+    assert!(raw.wait(ms(500)).is_empty());
+}
+
+/// A full window takes messages and sends nothing until some are acknowledged.
+#[test]
+fn a_full_window_takes_messages_and_sends_none() {
+    let mut raw = steady(|_| ());
+    assert_eq!(offer(&mut raw, 4), 4);
+    for _ in 0..20 {
+        assert_eq!(offer(&mut raw, 1), 0);
+    }
+    assert!(!tsns(&raw.say_sack(1, 1 << 20, &[])).is_empty());
+}
+
+/// I bit: asked for by the application, on the last chunk only; while SHUTDOWN-PENDING; where the window is filled.
+#[test]
+fn the_i_bit_is_set_where_an_acknowledgement_helps() {
+    let bits = |sent: &[Sent]| -> Vec<bool> {
+        let of = |sent: &Sent| -> Vec<bool> {
+            let bit =
+                |chunk: Chunk<'_>| if let Chunk::Data(data) = chunk { Some(data.immediate) } else { None };
+            chunks(sent).into_iter().filter_map(bit).collect()
+        };
+        sent.iter().flat_map(of).collect()
+    };
+    let mut raw = steady(|_| ());
+    let info = SendInfo { immediate: true, ..SendInfo::default() };
+    let server = raw.server;
+    let now = raw.pair.now;
+    raw.pair.hosts[SERVER].endpoint.send(now, server, info, vec![0; FULL + 100].into()).unwrap();
+    assert_eq!(bits(&raw.heard()), [false, true]);
+    assert_eq!(bits(&raw.server_sends(10)), [false]);
+    // The packet that fills the congestion window.
+    raw.say_sack(3, 1 << 20, &[]);
+    raw.pair.send(SERVER, raw.server, 0, &vec![0; 10 * FULL]);
+    let sent = bits(&raw.heard());
+    assert!(!sent[0] && sent[sent.len() - 1], "{sent:?}");
+    // SHUTDOWN-PENDING.
+    let mut raw = steady(|_| ());
+    raw.pair.send(SERVER, raw.server, 0, b"last words");
+    raw.pair.hosts[SERVER].endpoint.shutdown(raw.pair.now, raw.server).unwrap();
+    assert_eq!(bits(&raw.heard()), [true]);
+}
+
+/// Rules C1 to C3, C6: RTO.Initial, the first measurement, further ones; in milliseconds.
+#[test]
+fn section_6_3_1_the_rto_in_numbers() {
+    let mut raw = steady(|config| {
+        config.rto_min = ms(1);
+        config.sack_delay = ms(0);
+    });
+    assert_eq!((path(&raw).srtt, path(&raw).rto), (None, ms(1000)));
+    let mut measure = |next, rtt| {
+        raw.server_sends(10);
+        raw.pair.now += ms(rtt);
+        raw.say_sack(next, 1 << 20, &[]);
+        (path(&raw).srtt.unwrap().as_micros(), path(&raw).rto.as_micros())
+    };
+    assert_eq!(measure(1, 100), (100_000, 300_000)); // 100 + 4 * 50
+    assert_eq!(measure(2, 200), (112_500, 362_500)); // var 3/4 * 50 + 1/4 * 100 = 62.5
+    assert_eq!(measure(3, 112), (112_437, 300_437)); // var 3/4 * 62.5 + 1/4 * 0.5 = 47
+}
+
+/// C4: one measurement in a round trip. C5: none from what was sent again, nor from what was outstanding then.
+#[test]
+fn section_6_3_1_c4_and_c5() {
+    let mut raw = steady(|config| config.rto_min = ms(1));
+    raw.server_sends(10);
+    raw.pair.now += ms(50);
+    raw.server_sends(10);
+    raw.pair.now += ms(50);
+    raw.say_sack(1, 1 << 20, &[]);
+    assert_eq!(path(&raw).srtt, Some(ms(100)));
+    raw.pair.now += ms(400);
+    raw.say_sack(2, 1 << 20, &[]);
+    assert_eq!(path(&raw).srtt, Some(ms(100)), "it was sent before the last measurement: same round trip");
+    // Sent again: its late acknowledgement measures nothing, and the RTO stays backed off.
+    raw.server_sends(10);
+    raw.server_sends(10);
+    let again = raw.wait(ms(350));
+    assert_eq!(tsns(&again)[0][0], raw.server_tsn + 2);
+    let rto = path(&raw).rto;
+    assert_eq!(rto, ms(600));
+    raw.say_sack(4, 1 << 20, &[]);
+    assert_eq!((path(&raw).srtt, path(&raw).rto), (Some(ms(100)), rto));
+    // New data measures again, and the back-off is over.
+    raw.server_sends(10);
+    raw.pair.now += ms(100);
+    raw.say_sack(5, 1 << 20, &[]);
+    assert!(path(&raw).rto < ms(400), "{:?}", path(&raw).rto);
+}
+
+/// R1: started by the first, not restarted by later ones. R2: stopped when all is acknowledged. R3: restarted when the
+/// earliest is acknowledged, and not when a later one is.
+#[test]
+fn section_6_3_2_when_t3_rtx_starts_restarts_and_stops() {
+    let fires = |raw: &mut Raw| {
+        let begin = raw.pair.now;
+        for _ in 0..400 {
+            if !raw.wait(ms(10)).is_empty() {
+                return Some(raw.pair.now.since(begin).as_millis());
+            }
+        }
+        None
+    };
+    let two = || {
+        let mut raw = steady(|_| ());
+        raw.server_sends(100);
+        raw.wait(ms(400));
+        raw.server_sends(100);
+        raw.wait(ms(200));
+        raw
+    };
+    // R1: one second after the first.
+    assert_eq!(fires(&mut two()), Some(410));
+    // R3: the earliest is acknowledged; the timer starts anew.
+    let mut raw = two();
+    raw.say_sack(1, 1 << 20, &[]);
+    let after = fires(&mut raw).unwrap();
+    assert!((1000..=1900).contains(&after), "{after}");
+    // Only a later one: it runs on.
+    let mut raw = two();
+    raw.say_sack(0, 1 << 20, &[(2, 2)]);
+    assert_eq!(fires(&mut raw), Some(410));
+    // R2.
+    let mut raw = two();
+    raw.say_sack(2, 1 << 20, &[]);
+    assert_eq!(fires(&mut raw), None);
+}
+
+/// R4: an acknowledgement taken back starts the timer, if it does not run.
+#[test]
+fn section_6_3_2_r4_an_acknowledgement_taken_back_starts_the_timer() {
+    let mut raw = steady(|_| ());
+    raw.server_sends(100);
+    raw.server_sends(100);
+    // The first is acknowledged by name of the second: nothing is in flight, the timer has stopped.
+    raw.say_sack(0, 1 << 20, &[(1, 2)]);
+    assert_eq!(path(&raw).flight, 0);
+    raw.wait(ms(5000));
+    raw.say_sack(0, 1 << 20, &[(1, 1)]);
+    let again = raw.wait(ms(1100));
+    assert_eq!(tsns(&again), [[raw.server_tsn + 1]]);
+}
+
+/// E1 to E3: cwnd and ssthresh, RTO doubled, as many of the earliest chunks as fit one packet.
+#[test]
+fn section_6_3_3_a_time_out_sends_one_packet() {
+    let mut raw = steady(|_| ());
+    let tsn = raw.server_tsn;
+    for _ in 0..6 {
+        assert_eq!(tsns(&raw.server_sends(500)).len(), 1);
+    }
+    let again = raw.wait(ms(1100));
+    // 1,252 bytes of a packet less 12 hold two chunks of 516.
+    assert_eq!(tsns(&again), [[tsn, tsn + 1]]);
+    let after = path(&raw);
+    assert_eq!((after.cwnd, after.ssthresh, after.rto), (PMDCS, 4 * PMDCS, ms(2000)));
+    assert_eq!(after.error_count, 1);
+    // The others go as soon as cwnd allows: when the first are acknowledged.
+    let next = raw.say_sack(2, 1 << 20, &[]);
+    assert_eq!(tsns(&next)[0], [tsn + 2, tsn + 3]);
+    assert_eq!(status(&raw).stats.retransmissions as usize, 2 + tsns(&next).concat().len());
+}
+
+/// Stream sequence numbers start from 0 on every stream, rise by one with each ordered message, and are left alone by
+/// unordered ones.
+#[test]
+fn section_6_5_stream_numbers_count_ordered_messages() {
+    let mut raw = steady(|config| config.burst_max = 0);
+    let mut seen = Vec::new();
+    for (stream, unordered) in
+        [(0, false), (5, false), (0, true), (0, false), (5, true), (5, false), (99, false)]
+    {
+        let info = SendInfo { stream: StreamId(stream), unordered, ..SendInfo::default() };
+        let (now, server) = (raw.pair.now, raw.server);
+        raw.pair.hosts[SERVER].endpoint.send(now, server, info, vec![0; 10].into()).unwrap();
+        for sent in raw.heard() {
+            for chunk in chunks(&sent) {
+                if let Chunk::Data(data) = chunk {
+                    assert_eq!(data.unordered, unordered);
+                    seen.push((data.stream.0, data.unordered, data.ssn.0));
+                }
+            }
+        }
+    }
+    let ordered: Vec<_> =
+        seen.iter().filter(|(_, unordered, _)| !unordered).map(|(s, _, n)| (*s, *n)).collect();
+    assert_eq!(ordered, [(0, 0), (5, 0), (0, 1), (5, 1), (99, 0)]);
+    // Beyond the streams agreed on: refused (section 5.1.1).
+    let info = SendInfo { stream: StreamId(100), ..SendInfo::default() };
+    let refused = raw.pair.hosts[SERVER].endpoint.send(raw.pair.now, raw.server, info, "x".into());
+    assert!(refused.is_err());
+}
