@@ -203,8 +203,10 @@ static void *receive(void *unused) {
         ssize_t n = peer_recvv(sock, buffer + have, MESSAGE_MAX - have, NULL, &from_length, &info, &info_length, &kind, &flags);
         if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ECONNRESET || errno == ETIMEDOUT))
             continue;
-        if (n <= 0)
+        if (n <= 0) {
+            say("BAD cannot receive: %s", n ? strerror(errno) : "end of file");
             return NULL;
+        }
         if (flags & MSG_NOTIFICATION) {
             note((union sctp_notification *)(buffer + have));
             continue;
@@ -361,13 +363,13 @@ int main(int argc, char **argv) {
     open_socket();
     if ((o.mode == ECHO || o.mode == SINK) && peer_listen(sock, 16) < 0)
         die("listen");
-    pthread_create(&thread, NULL, receive, NULL);
     say("READY");
-    if (o.mode == SEND || o.mode == CALL) {
-        if (peer_connectx(sock, (void *)o.peer.packed, o.peer.count, &latest) < 0)
-            die("connect");
+    int is_client = o.mode == SEND || o.mode == CALL;
+    if (is_client && peer_connectx(sock, (void *)o.peer.packed, o.peer.count, &latest) < 0)
+        die("connect");
+    pthread_create(&thread, NULL, receive, NULL); /* the kernel's socket has nothing to receive from before */
+    if (is_client)
         pthread_create(&thread, NULL, send_all, NULL);
-    }
     while (fgets(line, sizeof line, stdin))
         command(line);
     _exit(0); /* the test that started it has ended */

@@ -384,7 +384,8 @@ impl Driver {
         let (mut parts, mut waiting, mut echoed) = (Vec::new(), VecDeque::new(), 0);
         let what = format!("{count} messages to echo");
         self.until(&what, |driver| {
-            while let Some(message) = driver.recv(id, &mut parts) {
+            while echoed + waiting.len() < count {
+                let Some(message) = driver.recv(id, &mut parts) else { break };
                 waiting.push_back(message);
             }
             while let Some(message) = waiting.front() {

@@ -185,9 +185,13 @@ fn the_kernel_restarts() {
     let (mut driver, mut first, id) = accepted(Carrier::Raw, 10, "call -B 6001 -n 20 -l 500");
     driver.echo(id, 20);
     driver.while_waiting(|| first.expect("ECHOED 20"));
-    // Its crash must not be told: what the kernel sends for a process that ends is lost.
+    // Its crash must not be told: neither what the kernel sends for a process that ends, nor its answer to a heartbeat.
+    let silent = AssociationConfig { heartbeat_interval: None, ..quick() };
+    driver.endpoint.configure(driver.now(), id, Arc::new(silent)).expect("the association lives");
+    driver.run_for(Duration::from_secs(1));
     driver.cut(&HERE.map(ip));
     driver.while_waiting(|| drop(first));
+    driver.run_for(Duration::from_millis(200));
     driver.heal();
     let arguments =
         format!("call -B 6001 -n 20 -l 500 -c {} -b {} -b {}", HERE.join(","), THERE[0], THERE[1]);

@@ -341,10 +341,9 @@ impl Outbound {
         };
         let steps = match busy.sent.classify(tsn) {
             Cumulative::Steps(steps) => steps,
-            Cumulative::Impossible => {
-                return SackOutcome::Violation("SHUTDOWN acknowledges a TSN that was never sent");
-            }
-            Cumulative::Stale => return SackOutcome::Ignored,
+            // pion puts a TSN of its own here: half of its SHUTDOWNs acknowledge what was never sent. The SHUTDOWN
+            // counts all the same; what is outstanding stays so until a SACK says otherwise.
+            Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
         let (newly_acked, delivered) = busy.sent.advance(steps, paths);
         let in_fast_recovery = busy.sent.recovery.is_active();

@@ -59,6 +59,19 @@ fn acknowledging_what_was_never_sent_ends_the_association() {
     }
 }
 
+/// A SHUTDOWN that does so counts as a SHUTDOWN, and acknowledges nothing.
+#[test]
+fn a_shutdown_acknowledges_nothing_that_was_never_sent() {
+    let mut raw = outstanding(3);
+    let cumulative_tsn = raw.server_tsn + 3;
+    let answer = raw.say(|packet| assert!(packet.push(&Shutdown { cumulative_tsn })));
+    assert!(!answer.iter().flat_map(Sent::kinds).any(|kind| kind == kind::ABORT));
+    assert_eq!(raw.state(), "SHUTDOWN-RECEIVED");
+    assert_eq!(status(&raw).in_flight, 3 * 1200);
+    let answer = raw.say_sack(3, 65_536, &[]);
+    assert_eq!(answer.iter().flat_map(Sent::kinds).collect::<Vec<_>>(), [kind::SHUTDOWN_ACK]);
+}
+
 /// A SACK that was overtaken by a later one is dropped, silently.
 #[test]
 fn an_older_sack_is_dropped_without_harm() {
