@@ -142,21 +142,26 @@ pub(crate) struct PacketQueue {
     packets: VecDeque<(Route, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
     limit: usize,
+    /// Bytes of `packets`.
+    bytes: usize,
     /// Packets that found the queue full.
     pub(crate) dropped: u64,
 }
+
+/// Bytes that wait in one queue, at most: answers to HEARTBEATs may be as long as these.
+const QUEUE_BYTES_MAX: usize = 16 << 20;
 
 /// Spare buffers kept; each may have the size of a path MTU probe.
 const SPARES_MAX: usize = 64;
 
 impl PacketQueue {
     pub(crate) fn new(limit: usize) -> Self {
-        Self { packets: VecDeque::new(), spare: Vec::new(), limit, dropped: 0 }
+        Self { packets: VecDeque::new(), spare: Vec::new(), limit, bytes: 0, dropped: 0 }
     }
 
     /// Lets `build` write a packet of at most `size` bytes; it returns the packet's length, 0 for none.
     pub(crate) fn push(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
-        if self.packets.len() >= self.limit {
+        if self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX {
             self.dropped += 1;
             return;
         }
@@ -168,6 +173,7 @@ impl PacketQueue {
         if len == 0 {
             self.recycle(buffer);
         } else {
+            self.bytes += len;
             self.packets.push_back((route, buffer));
         }
     }
@@ -181,6 +187,7 @@ impl PacketQueue {
         loop {
             let (route, buffer) = self.packets.pop_front()?;
             let len = buffer.len();
+            self.bytes = self.bytes.saturating_sub(len);
             let fits = out.get_mut(..len).map(|place| place.copy_from_slice(&buffer)).is_some();
             self.recycle(buffer);
             if fits {

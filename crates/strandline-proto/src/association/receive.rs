@@ -22,6 +22,8 @@ const HEARTBEATS_MAX: u8 = 4;
 /// What a packet did, gathered over its chunks.
 #[derive(Default)]
 struct Seen {
+    /// How many chunks came so far.
+    chunks: u32,
     data: bool,
     immediate: bool,
     heartbeats: u8,
@@ -78,6 +80,7 @@ impl Association {
         from: PathIndex,
         seen: &mut Seen,
     ) -> bool {
+        seen.chunks += 1;
         if raw.kind == kind::HEARTBEAT {
             // Whatever its content is, it goes back unchanged.
             if seen.heartbeats < HEARTBEATS_MAX {
@@ -97,6 +100,9 @@ impl Association {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
             Chunk::Sack(sack) => self.on_sack_chunk(cx, now, &sack),
             Chunk::InitAck(init) => {
+                if seen.chunks > 1 {
+                    return false;
+                }
                 self.on_init_ack(cx, now, &init, source);
                 return false; // must be alone in its packet (section 5.1)
             }

@@ -216,18 +216,32 @@ impl Association {
     fn adopt_addresses(&mut self, cx: &Shared, now: Time, offer: &Offer<'_>, source: SocketAddr) {
         let overhead = cx.config.encapsulation_overhead;
         let config = Arc::clone(&self.config);
+        let named = |ip: IpAddr| ip == source.ip() || offer.addresses.contains(&ip);
+        // Addresses that the application gave and the peer does not name belong to somebody else, or lead nowhere.
+        let mut kept: Vec<Path> = Vec::new();
+        kept.extend(
+            self.paths.iter().filter(|(_, path)| named(path.remote.ip())).map(|(_, path)| path.clone()),
+        );
         for ip in core::iter::once(source.ip()).chain(offer.addresses.iter().copied()) {
-            if self.paths.by_address(ip).is_none() {
-                let remote = SocketAddr::new(ip, source.port());
-                let _ = self.paths.add(Path::new(remote, None, &config, overhead, now));
+            if !kept.iter().any(|path| path.remote.ip() == ip) {
+                kept.push(Path::new(SocketAddr::new(ip, source.port()), None, &config, overhead, now));
             }
         }
-        // The path that answered carries the COOKIE ECHO, if the application named its address.
-        if let Some(index) = self.paths.by_address(source.ip())
-            && self.paths.get(index).state == PathState::Active
-        {
-            self.control_path = index;
+        // None of the application's is left: the source is, because it answered with the tag that only we knew.
+        if let Some(first) = kept.first_mut() {
+            let _ = first.confirm();
         }
+        let mut kept = kept.into_iter();
+        let Some(first) = kept.next() else { return };
+        self.paths = PathSet::new(first);
+        for path in kept {
+            let _ = self.paths.add(path);
+        }
+        // The path that answered carries the COOKIE ECHO, if the application named its address.
+        let answered = self.paths.by_address(source.ip());
+        let confirmed = answered.filter(|index| self.paths.get(*index).state == PathState::Active);
+        self.control_path = confirmed.unwrap_or(PathIndex(0));
+        self.sack_path = self.control_path;
     }
 
     fn adopt_numbers(&mut self, cx: &mut Shared, offer: &Offer<'_>) {

@@ -64,7 +64,7 @@ impl Association {
     /// T2-shutdown (section 9.2).
     fn on_t2(&mut self, cx: &mut Shared, now: Time) {
         self.shutdown_count += 1;
-        self.error_count += 1;
+        self.error_count = self.error_count.saturating_add(1);
         if self.shutdown_count > self.config.association_retrans_max {
             return self.end(cx, now, CloseReason::TimedOut);
         }

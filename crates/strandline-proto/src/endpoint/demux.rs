@@ -36,9 +36,10 @@ impl Demux {
         Self { tags: HashTable::new(), peers: HashTable::new(), keys }
     }
 
-    /// Our tags are random already: mixing them is enough.
+    /// Our tags are random already: mixing them is enough. The low bits of a tag may be the shard's number and the same
+    /// in all: the table takes its low bits from the product's high half.
     fn hash_tag(tag: u32) -> u64 {
-        u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
     }
 
     fn hash_peer(keys: (u64, u64), key: &PeerKey) -> u64 {

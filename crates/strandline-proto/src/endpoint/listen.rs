@@ -241,7 +241,16 @@ impl Endpoint {
     }
 
     fn existing_for_cookie(&self, cookie: &Cookie) -> Option<u32> {
-        let by_tag = self.demux.by_tag(cookie.local_tag);
+        // Tags that are out in cookies are not kept, so another association may have got the same one since.
+        let is_its = |slot: &u32| {
+            self.table.at(*slot).is_some_and(|association| {
+                let named = |ip: &IpAddr| association.paths.by_address(*ip).is_some();
+                association.local_port == cookie.local_port
+                    && association.peer_port == cookie.peer_port
+                    && (named(&cookie.source.ip()) || cookie.addresses.iter().any(named))
+            })
+        };
+        let by_tag = self.demux.by_tag(cookie.local_tag).filter(is_its);
         by_tag.or_else(|| {
             let keys = core::iter::once(cookie.source.ip()).chain(cookie.addresses.iter().copied());
             let (peer_port, local_port) = (cookie.peer_port, cookie.local_port);
@@ -289,6 +298,12 @@ impl Endpoint {
         if self.spent.contains(cookie.local_tag) {
             // A peer that still waits for our COOKIE ACK learns that the association has ended; any other drops this.
             self.shared.stats.cookies_spent += 1;
+            let ports = answer_ports(packet, cookie.peer_tag);
+            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
+        }
+        if self.demux.by_tag(cookie.local_tag).is_some() {
+            // The tag has gone to somebody else meanwhile; the peer's next INIT gets another.
+            self.shared.stats.refused += 1;
             let ports = answer_ports(packet, cookie.peer_tag);
             return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
         }

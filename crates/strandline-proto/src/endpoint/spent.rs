@@ -22,7 +22,7 @@ pub(super) struct SpentCookies {
 
 /// Our tags are random: mixing them is enough.
 fn hash(tag: u32) -> u64 {
-    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    u64::from(tag).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
 }
 
 impl SpentCookies {

@@ -13,13 +13,14 @@ const COPY_MAX: usize = BLOCK_SIZE / 4;
 /// Messages under assembly longer than this move to an allocation of their own, which doubles as they grow.
 const ASSEMBLY_MAX: usize = BLOCK_SIZE / 2;
 
-/// Used-up blocks kept for another turn.
-const RETIRED_MAX: usize = 16;
+/// Used-up blocks kept for another turn: what several full receive buffers need at a time. An idle endpoint gives them
+/// back.
+const RETIRED_MAX: usize = 256;
 
 /// Carves the buffers of messages out of large blocks, so that a message costs no allocation; one for each endpoint.
 ///
 /// A block is shared by the messages in it and comes free when the last of them is dropped. Used-up blocks are kept,
-/// up to 16 (1 MiB), and used again once they are free: an application that keeps up with its reading costs no
+/// up to 256 (16 MiB), and used again once they are free: an application that keeps up with its reading costs no
 /// allocation at all. What an application never reads pins its block; data held out of order therefore never lives
 /// here.
 #[derive(Debug, Default)]

@@ -193,3 +193,21 @@ fn a_network_with_a_smaller_mtu_is_found_and_kept_to() {
     let status = pair.hosts[CLIENT].endpoint.status(client).unwrap();
     assert_eq!((status.stats.timeouts, status.stats.retransmissions), (0, 0), "a lost probe costs no data");
 }
+
+#[test]
+fn an_address_that_the_peer_does_not_name_is_given_up() {
+    let mut pair = Pair::new();
+    let nobody: SocketAddr = "203.0.113.9:9899".parse().unwrap();
+    let remotes = vec![nobody, address(SERVER, 0)];
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.send(CLIENT, client, 0, b"to the right one");
+    pair.pass(Duration::from_secs(5));
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    let paths = pair.hosts[CLIENT].endpoint.paths(client).unwrap();
+    assert_eq!(paths.iter().map(|path| path.address).collect::<Vec<_>>(), [address(SERVER, 0)]);
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "to the right one");
+    let data = |sent: &&Sent| has(kind::DATA)(sent) && sent.destination.ip() == nobody.ip();
+    assert_eq!(pair.log.iter().filter(data).count(), 0);
+}

@@ -58,6 +58,34 @@ fn both_sides_shut_down_at_once() {
 }
 
 #[test]
+fn a_shutdown_that_acknowledges_what_was_never_sent_acknowledges_nothing() {
+    let (mut pair, client, server) = Pair::established();
+    let status = pair.hosts[CLIENT].endpoint.status(client).unwrap();
+    pair.send(CLIENT, client, 0, b"in flight");
+    pair.collect();
+    let data = pair.wire.pop_front().unwrap();
+    let ports = (status.peer_port, status.local_port);
+    let shutdown =
+        strandline_wire::Shutdown { cumulative_tsn: strandline_wire::Tsn(status_tsn(&data).0 + 1000) };
+    let forged = pair.forge(SERVER, ports, status.local_tag, |packet| assert!(packet.push(&shutdown)));
+    pair.deliver(&forged);
+    assert_eq!(pair.state(CLIENT, client), "SHUTDOWN-RECEIVED");
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 9);
+    pair.deliver(&data);
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "in flight");
+}
+
+/// TSN of the first DATA chunk.
+fn status_tsn(sent: &Sent) -> strandline_wire::Tsn {
+    let packet = Packet::parse(&sent.bytes).unwrap();
+    let data = packet.chunks().find_map(|raw| match raw.unwrap().parse() {
+        Ok(strandline_wire::Chunk::Data(data)) => Some(data.tsn),
+        _ => None,
+    });
+    data.expect("DATA")
+}
+
+#[test]
 fn a_shutdown_without_answer_is_given_up() {
     let (mut pair, client, _) = Pair::established();
     pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();

@@ -255,3 +255,41 @@ fn no_chunk_before_its_time_moves_the_set_up() {
         }
     }
 }
+
+/// Cookies are stateless, so a tag that is out in one may be given to another association meanwhile.
+#[test]
+fn a_cookie_with_the_tag_of_another_association_touches_nobody() {
+    use crate::association::cookie::Cookie;
+    let (mut pair, client, server) = Pair::established();
+    let status = pair.hosts[SERVER].endpoint.status(server).unwrap();
+    let other: core::net::SocketAddr = "198.51.100.7:9899".parse().unwrap();
+    let sealed = pair.hosts[SERVER].endpoint.shared.cookies.seal(&Cookie {
+        created: pair.now,
+        lifetime_ms: 60_000,
+        local_tag: status.local_tag,
+        peer_tag: VerificationTag(99),
+        local_tie_tag: 0,
+        peer_tie_tag: 0,
+        local_port: PORT,
+        peer_port: RAW_PORT,
+        local_initial_tsn: Tsn(1),
+        peer_initial_tsn: Tsn(1),
+        peer_rwnd: 65_536,
+        outbound_streams: 1,
+        inbound_streams: 1,
+        source: other,
+        destination: None,
+        addresses: Vec::new(),
+    });
+    let mut sent = pair.forge(CLIENT, (RAW_PORT, PORT), status.local_tag, |packet| {
+        assert!(packet.push(&CookieEcho { cookie: &sealed }));
+    });
+    sent.source = other;
+    pair.deliver(&sent);
+    assert_eq!(pair.wire.drain(..).map(|sent| sent.kinds()).collect::<Vec<_>>(), [[kind::ABORT]]);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+    assert_eq!(pair.hosts[SERVER].endpoint.status(server).unwrap().peer_tag, status.peer_tag);
+    pair.send(SERVER, server, 0, b"still there");
+    pair.run();
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "still there");
+}

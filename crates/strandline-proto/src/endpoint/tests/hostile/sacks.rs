@@ -1,6 +1,6 @@
 //! SACKs that lie: about what was sent, about what is missing, about the window.
 
-use strandline_wire::chunk::{GapBlock, Shutdown, sack};
+use strandline_wire::chunk::{GapBlock, sack};
 use strandline_wire::number::Tsn;
 
 use super::super::raw::*;
