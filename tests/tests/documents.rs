@@ -18,7 +18,10 @@ fn every_parameter_is_in_the_configuration_document() {
         let fields = fields(source, name);
         assert!(fields.len() >= 10, "{name} has {fields:?}");
         for field in fields {
-            assert!(document.contains(&format!("| `{field}` |")), "docs/configuration.md lacks {name}::{field}");
+            assert!(
+                document.contains(&format!("| `{field}` |")),
+                "docs/configuration.md lacks {name}::{field}"
+            );
         }
     }
 }
