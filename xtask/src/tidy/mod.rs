@@ -2,6 +2,7 @@
 
 mod code;
 mod links;
+mod names;
 mod text;
 
 use crate::imports;
@@ -23,6 +24,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
             found.extend(links::check(tree, name, content));
         }
     }
+    found.extend(names::check(tree));
     for package in tree.packages() {
         found.extend(check_package(tree, package));
     }

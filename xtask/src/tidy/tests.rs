@@ -131,3 +131,13 @@ fn dead_links_are_told() {
     assert_eq!(found.len(), 2, "{found:?}");
     assert!(found[0].starts_with("docs/a.md:2: the link to `../README.md` leads nowhere"));
 }
+
+#[test]
+fn tests_that_documents_name_and_nobody_wrote_are_told() {
+    let found = found(&[
+        ("crates/c/Cargo.toml", "[package]\n"),
+        ("crates/c/src/lib.rs", "fn a_test_that_is_there() {}\n"),
+        ("docs/conformance.md", "| rule | `a_test_that_is_there`, `a_test_that_is_not`, `no_test` |\n"),
+    ]);
+    assert_eq!(found, ["docs/conformance.md:1: there is no test `a_test_that_is_not`: name one that exists"]);
+}
