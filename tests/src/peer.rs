@@ -120,6 +120,13 @@ impl PeerProcess {
         &self.seen
     }
 
+    /// True if the last that it said about its path to this address is not that it failed.
+    pub fn reaches(&mut self, address: &str) -> bool {
+        let start = format!("PATH {address} ");
+        let last = self.seen().iter().rev().find(|line| line.starts_with(&start));
+        last.is_none_or(|line| !line.ends_with("state=2"))
+    }
+
     /// Ends it at once; its peer learns nothing.
     pub fn vanish(mut self) {
         self.tell("quit");

@@ -105,7 +105,7 @@ fn two_endpoints_share_the_host() {
 }
 
 /// The first path fails in the middle of a transfer, which goes on over the second; then the first one comes back.
-fn fails_over_and_returns(mut driver: Driver, peer: PeerProcess, id: AssociationId) {
+fn fails_over_and_returns(mut driver: Driver, mut peer: PeerProcess, id: AssociationId) {
     driver.path_is(id, ip(THERE[1]), Reachability::Active);
     driver.exchange(id, &plan(100, 1000, 1));
     driver.cut(&[ip(THERE[0]), ip(HERE[0])]);
@@ -114,6 +114,7 @@ fn fails_over_and_returns(mut driver: Driver, peer: PeerProcess, id: Association
     driver.exchange(id, &plan(200, 5000, 4));
     driver.heal();
     driver.path_is(id, ip(THERE[0]), Reachability::Active);
+    driver.until("usrsctp to find the way back", |_| peer.reaches(HERE[0]).then_some(()));
     driver.cut(&[ip(THERE[1]), ip(HERE[1])]);
     driver.exchange(id, &plan(200, 5000, 4));
     driver.heal();

@@ -141,7 +141,10 @@ fn assert_none(what: &str, associations: u16, there: &[usize], back: &[usize]) {
     let mut streamed = (0, 0);
     let info = measure(|| streamed = world.stream(&there, &back, PACKETS));
     let (packets, bytes) = streamed;
-    println!("{what}: {} allocations over {packets} packets with {bytes} bytes of messages", info.count_total);
+    println!(
+        "{what}: {} allocations over {packets} packets with {bytes} bytes of messages",
+        info.count_total
+    );
     assert!(packets >= PACKETS && bytes > 100_000);
     assert_eq!(info.count_total, 0, "{what}: {info:?}");
     let lost: u32 = world

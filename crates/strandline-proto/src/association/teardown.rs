@@ -11,7 +11,7 @@ use super::offer::encode_cause;
 use super::{Association, State};
 use crate::config::PATHS_MAX;
 use crate::event::{CloseReason, Event};
-use crate::outbound::{PathAck, SackOutcome};
+use crate::outbound::PathAck;
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -158,11 +158,7 @@ impl Association {
             State::Established | State::ShutdownPending | State::ShutdownReceived => {
                 let mut acks = [PathAck::default(); PATHS_MAX];
                 let outcome = self.outbound.on_cumulative(now, shutdown.cumulative_tsn, &mut acks);
-                // pion/sctp up to 1.8 fills in a TSN of its own here. Nothing is acknowledged by one that we never
-                // sent, and the peer's wish to end is clear all the same.
-                if !matches!(outcome, SackOutcome::Violation(_)) {
-                    self.apply_outcome(cx, now, outcome, &acks);
-                }
+                self.apply_outcome(cx, now, outcome, &acks);
                 if self.state.is_closed() {
                     return;
                 }
