@@ -42,7 +42,7 @@ bench-throughput: ## throughput beside usrsctp and the kernel's TCP over a veth 
 	bench/throughput
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
-	cargo run --release --locked --package strandline-sim -- --seeds $(SEEDS)
+	cargo run --release --locked --package strandline-sim -- --seeds 0..$(SEEDS)
 
 check: ## what CI asks for besides the tests: format, lints, docs, style, layers
 	cargo fmt --all --check
