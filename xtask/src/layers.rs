@@ -12,9 +12,9 @@ use crate::imports::{imports, siblings};
 use crate::modules::Crate;
 use crate::tree::{Tree, Violation};
 
-/// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches may use
-/// only `strandline`; tests and xtask may use all, and nothing may use them.
-const CRATES: [(&str, &[&str]); 9] = [
+/// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
+/// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and nothing may use them.
+const CRATES: [(&str, &[&str]); 10] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -23,6 +23,7 @@ const CRATES: [(&str, &[&str]); 9] = [
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
+    ("strandline-lab", &["strandline", "strandline-netem", "strandline-sim"]),
     ("xtask", &[]),
 ];
 const APPS_MAY_USE: [&str; 1] = ["strandline"];

@@ -17,6 +17,7 @@ Examples:
   strandline demo                      measure SCTP beside TCP and UDP here, in about two minutes
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
+  strandline netem exec --help         run programs on an emulated network
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug"
 )]
@@ -35,6 +36,9 @@ enum Command {
     /// Load generators
     #[command(subcommand)]
     Load(strandline_load::Load),
+    /// Emulate a network between two programs: delay, rate, queue, loss, several paths
+    #[command(subcommand)]
+    Netem(strandline_lab::netem::Netem),
     /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
@@ -60,6 +64,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(args) => strandline_load::echo_server::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Load(load) => load.run(),
+        Command::Netem(netem) => netem.run(),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "strandline", &mut std::io::stdout());

@@ -100,6 +100,11 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
 
     /// The next packet that has arrived by `now_ns`.
     pub fn poll(&mut self, now_ns: u64) -> Option<P> {
+        self.poll_with_arrival(now_ns).map(|(_, packet)| packet)
+    }
+
+    /// The next packet that has arrived by `now_ns`, and when it arrived.
+    pub fn poll_with_arrival(&mut self, now_ns: u64) -> Option<(u64, P)> {
         let in_order = self.in_order.front().map(OnItsWay::key);
         let out_of_order = self.out_of_order.peek().map(|held| held.0.key());
         let from_heap = match (in_order, out_of_order) {
@@ -112,7 +117,7 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
             return None;
         }
         let held = if from_heap { self.out_of_order.pop()?.0 } else { self.in_order.pop_front()? };
-        Some(held.packet)
+        Some((held.arrival_ns, held.packet))
     }
 
     /// When to call [`poll`](Self::poll) next; `None` if nothing is on its way.

@@ -157,6 +157,8 @@ impl Link {
         self.sent_fraction = fraction;
         self.waiting.push_back((self.sent_ns, len));
         self.waiting_bytes += len;
+        self.stats.queue_bytes_max = self.stats.queue_bytes_max.max(self.waiting_bytes as u64);
+        self.stats.queue_packets_max = self.stats.queue_packets_max.max(self.waiting.len() as u64);
         self.sent_ns
     }
 

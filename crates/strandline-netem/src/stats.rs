@@ -26,6 +26,10 @@ pub struct LinkStats {
     pub corrupted: u64,
     /// Packets that a later one overtook.
     pub reordered: u64,
+    /// Most bytes that were in the queue at once, the packet being sent included.
+    pub queue_bytes_max: u64,
+    /// Most packets that were in the queue at once, the one being sent included.
+    pub queue_packets_max: u64,
 }
 
 impl LinkStats {

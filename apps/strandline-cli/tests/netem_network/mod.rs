@@ -1,0 +1,184 @@
+//! A network that `strandline netem up` made, for tests.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use rustix::process::{Pid, Signal, kill_process};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use serde_json::Value;
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
+
+/// How long anything may take before a test fails.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub fn require_root() {
+    let root = rustix::process::geteuid().is_root();
+    assert!(root, "this test makes network namespaces and TUN devices: run it as root (see README.md)");
+}
+
+#[allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
+pub fn now() -> Instant {
+    Instant::now()
+}
+
+#[derive(Debug, Clone, Copy)]
+pub enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    pub const BOTH: [Self; 2] = [Self::Left, Self::Right];
+}
+
+/// A network that exists as long as this value.
+pub struct Network {
+    name: String,
+    child: Child,
+}
+
+impl Network {
+    pub fn up(arguments: &[&str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        require_root();
+        let name = format!("test-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let mut child = Command::new(PROGRAM)
+            .args(["netem", "up", "--name", &name, "--late-limit", "1min"])
+            .args(arguments)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains("is up"), "{line}");
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { name, child }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn namespace(&self, side: Side) -> String {
+        format!("strandline-{}-{}", self.name, format!("{side:?}").to_lowercase())
+    }
+
+    /// A UDP socket on each side of a path, connected to each other.
+    pub fn sockets(&self, path: u8) -> (UdpSocket, UdpSocket) {
+        let socket = |side, host| {
+            let file = File::open(format!("/run/netns/{}", self.namespace(side))).unwrap();
+            let inside = move || {
+                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).unwrap();
+                UdpSocket::bind(format!("10.0.{path}.{host}:9000")).unwrap()
+            };
+            std::thread::spawn(inside).join().unwrap()
+        };
+        let (left, right) = (socket(Side::Left, 1), socket(Side::Right, 2));
+        for socket in [&left, &right] {
+            // The kernel counts some kilobytes for a datagram of a hundred bytes.
+            setsockopt(socket, sockopt::RcvBufForce, &4_000_000).unwrap();
+        }
+        left.connect(right.local_addr().unwrap()).unwrap();
+        right.connect(left.local_addr().unwrap()).unwrap();
+        (left, right)
+    }
+
+    /// Sends datagrams of `len` bytes that begin with the numbers.
+    pub fn send(&self, from: &UdpSocket, numbers: Vec<u32>, len: usize) {
+        for number in numbers {
+            let mut datagram = vec![0; len];
+            datagram[..4].copy_from_slice(&number.to_be_bytes());
+            from.send(&datagram).unwrap();
+        }
+    }
+
+    /// The output of a command for this network.
+    pub fn command(&self, words: &[&str]) -> Value {
+        let (command, rest) = words.split_first().unwrap();
+        let output = Command::new(PROGRAM)
+            .args(["netem", command, "--json", "--name", &self.name])
+            .args(rest)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The report, once it is as wished.
+    pub fn wait_for(&self, wished: impl Fn(&Value) -> bool) -> Value {
+        let begin = now();
+        loop {
+            let report = self.command(&["status"])[&self.name].take();
+            if wished(&report) {
+                return report;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{report}");
+        }
+    }
+
+    pub fn down(mut self) -> Value {
+        let report = self.command(&["down"]);
+        assert!(self.child.wait().unwrap().success());
+        report
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    pub fn stop(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    pub fn kill(mut self) {
+        self.signal(Signal::KILL);
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            self.signal(Signal::TERM);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The numbers of so many datagrams, in the order of arrival.
+pub fn receive_all(socket: &UdpSocket, count: usize) -> Vec<u32> {
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let receive = |_| {
+        let mut buffer = [0; 2048];
+        let len = socket.recv(&mut buffer).unwrap();
+        assert!(len >= 4);
+        u32::from_be_bytes(buffer[..4].try_into().unwrap())
+    };
+    (0..count).map(receive).collect()
+}
+
+/// Waits until a network answers.
+pub fn wait_until_up(name: &str) {
+    let begin = now();
+    let status =
+        || Command::new(PROGRAM).args(["netem", "status", "--json", "--name", name]).output().unwrap();
+    while !status().status.success() {
+        assert!(begin.elapsed() < PATIENCE, "the network never came up");
+    }
+}
+
+pub fn signal_and_wait(mut child: Child, signal: Signal) -> ExitStatus {
+    kill_process(Pid::from_child(&child), signal).unwrap();
+    child.wait().unwrap()
+}

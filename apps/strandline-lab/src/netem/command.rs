@@ -1,0 +1,99 @@
+//! Running the tools of the system.
+
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+
+/// Programs that people run on a network, with the Debian package of each.
+const PACKAGES: [(&str, &str); 31] = [
+    ("ab", "apache2-utils"),
+    ("chrt", "util-linux"),
+    ("curl", "curl"),
+    ("dig", "bind9-dnsutils"),
+    ("ethtool", "ethtool"),
+    ("h2load", "nghttp2-client"),
+    ("ip", "iproute2"),
+    ("iperf", "iperf"),
+    ("iperf3", "iperf3"),
+    ("iptables", "iptables"),
+    ("mtr", "mtr-tiny"),
+    ("nc", "netcat-openbsd"),
+    ("netserver", "netperf"),
+    ("netperf", "netperf"),
+    ("nginx", "nginx-light"),
+    ("nuttcp", "nuttcp"),
+    ("ping", "iputils-ping"),
+    ("python3", "python3"),
+    ("sctp_darn", "lksctp-tools"),
+    ("sctp_test", "lksctp-tools"),
+    ("setpriv", "util-linux"),
+    ("socat", "socat"),
+    ("setsid", "util-linux"),
+    ("ss", "iproute2"),
+    ("ssh", "openssh-client"),
+    ("tc", "iproute2"),
+    ("tcpdump", "tcpdump"),
+    ("tracepath", "iputils-tracepath"),
+    ("traceroute", "traceroute"),
+    ("tshark", "tshark"),
+    ("wget", "wget"),
+];
+
+/// Says that a program is missing and how to get it.
+#[must_use]
+pub fn missing(program: &str) -> String {
+    let name = program.rsplit('/').next().unwrap_or(program);
+    match PACKAGES.iter().find(|(known, _)| *known == name) {
+        Some((_, package)) => format!("{program} is not installed: apt-get install {package}"),
+        None => format!("there is no program '{program}'"),
+    }
+}
+
+/// Runs a program with arguments, and `input` on its standard input.
+///
+/// # Errors
+/// What it said if it failed, or how to install it.
+pub fn run(program: &str, arguments: &[&str], input: &str) -> Result<Output> {
+    let told = || format!("{program} {}", arguments.join(" "));
+    let mut child = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow!(missing(program)),
+            _ => anyhow!(error).context(told()),
+        })?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A program that ends early says why itself.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.wait_with_output().with_context(told)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}", told(), said.trim());
+    }
+    Ok(output)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_named_with_its_package() {
+        assert!(missing("/usr/bin/iperf3").contains("apt-get install iperf3"));
+        assert!(missing("ping").contains("iputils-ping"));
+        let error = run("no-such-program", &[], "").unwrap_err();
+        assert!(error.to_string().contains("no program 'no-such-program'"));
+        let error = run("sh", &["-c", "echo wrong >&2; exit 3"], "").unwrap_err();
+        assert!(error.to_string().contains("wrong"), "{error}");
+    }
+
+    #[test]
+    fn what_goes_in_comes_out() {
+        assert_eq!(run("cat", &[], "text").unwrap().stdout, b"text");
+    }
+}

@@ -1,0 +1,130 @@
+//! Talking to a network that runs: a Unix socket, a request and an answer in JSON for each connection.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
+
+use super::namespace::{Namespaces, control_socket, networks};
+use super::network::Network;
+use super::schedule::TargetedChange;
+
+/// Longest request.
+const REQUEST_MAX: u64 = 65_536;
+
+/// What can be asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// The report so far.
+    Status,
+    /// A change, as text: `path=1 to-right loss=1%`.
+    Change(String),
+    /// The end; answered with the report so far.
+    Down,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Done(serde_json::Value),
+    Failed(String),
+}
+
+/// The owner's end.
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+}
+
+impl Control {
+    /// Listens for requests to a network.
+    ///
+    /// # Errors
+    /// The socket can't be made.
+    pub fn listen(namespaces: &Namespaces) -> Result<Self> {
+        let path = control_socket(namespaces.name());
+        let listener =
+            UnixListener::bind(&path).with_context(|| format!("listening at {}", path.display()))?;
+        Ok(Self { listener })
+    }
+
+    /// Carries out requests until one is to end the network.
+    pub async fn serve(&self, network: &Network) {
+        loop {
+            // Somebody who goes away while asking doesn't matter to the network.
+            if let Ok(true) = self.serve_one(network).await {
+                return;
+            }
+        }
+    }
+
+    async fn serve_one(&self, network: &Network) -> Result<bool> {
+        let (mut stream, _) = self.listener.accept().await?;
+        let mut text = Vec::new();
+        (&mut stream).take(REQUEST_MAX).read_to_end(&mut text).await?;
+        let request: Result<Request, _> = serde_json::from_slice(&text);
+        let down = matches!(request, Ok(Request::Down));
+        let answer = match request {
+            Ok(request) => carry_out(network, &request),
+            Err(error) => Err(anyhow!("a request that can't be read: {error}")),
+        };
+        let answer = answer.map_or_else(|error| Answer::Failed(format!("{error:#}")), Answer::Done);
+        stream.write_all(&serde_json::to_vec(&answer)?).await?;
+        Ok(down)
+    }
+}
+
+fn carry_out(network: &Network, request: &Request) -> Result<serde_json::Value> {
+    if let Request::Change(text) = request {
+        let change: TargetedChange = text.parse().map_err(|error: String| anyhow!(error))?;
+        let paths = network.topology().paths.len();
+        if let Some(path) = change.target.path.filter(|&path| path > paths) {
+            bail!("there is no path {path}: this network has {paths}");
+        }
+        network.change(change);
+    }
+    Ok(serde_json::to_value(network.report()?)?)
+}
+
+/// Asks the owner of a network; gives the report.
+///
+/// # Errors
+/// There is no such network, or what the owner said.
+pub fn ask(name: &str, request: &Request) -> Result<serde_json::Value> {
+    let mut stream = UnixStream::connect(control_socket(name)).map_err(|error| match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            anyhow!("no network '{name}' is up (strandline netem up --name {name})")
+        }
+        _ => anyhow!(error).context(format!("asking the network '{name}'")),
+    })?;
+    stream.write_all(&serde_json::to_vec(request)?)?;
+    stream.shutdown(Shutdown::Write)?;
+    let mut text = Vec::new();
+    stream.read_to_end(&mut text)?;
+    match serde_json::from_slice(&text).with_context(|| format!("the answer of the network '{name}'"))? {
+        Answer::Done(report) => Ok(report),
+        Answer::Failed(error) => bail!(error),
+    }
+}
+
+/// The network that is meant: the one named, or the only one that is up.
+///
+/// # Errors
+/// None is up, or several are and none is named.
+pub fn choose(name: Option<&str>) -> Result<String> {
+    if let Some(name) = name {
+        return Ok(name.to_owned());
+    }
+    let up: Vec<String> = networks()?.into_iter().filter(|(_, lives)| *lives).map(|(name, _)| name).collect();
+    match up.as_slice() {
+        [] => bail!("no network is up: make one with 'strandline netem up'"),
+        [only] => Ok(only.clone()),
+        several => bail!("several networks are up: choose one with --name ({})", several.join(", ")),
+    }
+}

@@ -1,0 +1,96 @@
+//! How late packets were delivered.
+
+use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
+
+/// Longest lateness that is told apart: a minute.
+const MAX_NS: u64 = 60_000_000_000;
+
+/// How late each packet was.
+#[derive(Debug, Clone)]
+pub struct Lateness {
+    /// `None` only if the library refuses constants that it documents as good.
+    histogram: Option<Histogram<u64>>,
+}
+
+/// A summary, in microseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatenessSummary {
+    /// Packets delivered.
+    pub count: u64,
+    /// Median.
+    pub p50_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// 99.9th percentile.
+    pub p999_us: f64,
+    /// The largest.
+    pub max_us: f64,
+}
+
+impl Lateness {
+    /// Nothing recorded.
+    #[must_use]
+    pub fn new() -> Self {
+        // Two digits: a percentile is exact to 1 %.
+        Self { histogram: Histogram::new_with_max(MAX_NS, 2).ok() }
+    }
+
+    /// Records a packet.
+    pub fn record(&mut self, late_ns: u64) {
+        if let Some(histogram) = &mut self.histogram {
+            histogram.saturating_record(late_ns);
+        }
+    }
+
+    /// Adds what another one recorded.
+    pub fn add(&mut self, other: &Self) {
+        if let (Some(histogram), Some(other)) = (&mut self.histogram, &other.histogram) {
+            // Both have the same range.
+            let _ = histogram.add(other);
+        }
+    }
+
+    /// The summary.
+    #[must_use]
+    pub fn summary(&self) -> LatenessSummary {
+        let Some(histogram) = &self.histogram else { return LatenessSummary::default() };
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        LatenessSummary {
+            count: histogram.len(),
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+            max_us: histogram.max() as f64 / 1e3,
+        }
+    }
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_those_of_what_was_recorded() {
+        let (mut one, mut two) = (Lateness::new(), Lateness::new());
+        for late_us in 1..=990 {
+            one.record(late_us * 1000);
+        }
+        for _ in 0..10 {
+            two.record(5_000_000);
+        }
+        one.add(&two);
+        let summary = one.summary();
+        assert_eq!(summary.count, 1000);
+        assert!((495.0..=510.0).contains(&summary.p50_us), "{summary:?}");
+        assert!((985.0..=1000.0).contains(&summary.p99_us), "{summary:?}");
+        assert!((4990.0..=5060.0).contains(&summary.p999_us), "{summary:?}");
+        assert!((4990.0..=5060.0).contains(&summary.max_us), "{summary:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! A network emulator: two network namespaces with TUN devices, and between them a model of a network's links.
+//!
+//! Programs in the left namespace reach those in the right one, and the other way round, over one or several paths.
+//! Each direction of a path is a [`strandline_netem::Link`].
+
+mod command;
+mod control;
+mod device;
+mod emulator;
+mod exec;
+mod lateness;
+mod namespace;
+mod network;
+mod options;
+mod program;
+mod report;
+mod schedule;
+mod settings;
+mod standing;
+mod topology;
+mod units;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+/// Exit code if the network could not be made.
+const FAILED: u8 = 125;
+
+/// `strandline netem ...`
+#[derive(Debug, Subcommand)]
+pub enum Netem {
+    /// Run two programs with a network between them
+    Exec(Box<exec::ExecArgs>),
+    /// Make a network that stays, to play with
+    Up(Box<standing::UpArgs>),
+    /// Run a program, or a shell, on a side of a network
+    Enter(standing::EnterArgs),
+    /// Show the networks that are up and what they did
+    Status(standing::NameArgs),
+    /// Change links of a network while it runs
+    Set(standing::SetArgs),
+    /// Cut links: nothing passes any more
+    Cut(standing::CutArgs),
+    /// Heal links that were cut
+    Heal(standing::CutArgs),
+    /// End a network
+    Down(standing::NameArgs),
+}
+
+impl Netem {
+    /// Runs it. What goes wrong is printed, and gives an exit code that the programs hardly use themselves.
+    ///
+    /// # Errors
+    /// None so far.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let result = match self {
+            Self::Exec(args) => exec::run(&args),
+            Self::Up(args) => standing::up(&args),
+            Self::Enter(args) => standing::enter(&args),
+            Self::Status(args) => standing::status(&args),
+            Self::Set(args) => standing::set(&args),
+            Self::Cut(args) => standing::cut_or_heal(&args, "cut"),
+            Self::Heal(args) => standing::cut_or_heal(&args, "heal"),
+            Self::Down(args) => standing::down(&args),
+        };
+        Ok(result.unwrap_or_else(|error| {
+            eprintln!("strandline netem: {error:#}");
+            ExitCode::from(FAILED)
+        }))
+    }
+}

@@ -1,0 +1,148 @@
+//! An emulated network: namespaces, devices and the emulator between them, as one thing.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use super::command::run;
+use super::device::{self, KernelCounters};
+use super::emulator::{Counters, Emulator, Waiting};
+use super::namespace::Namespaces;
+use super::report::{Measured, Report};
+use super::schedule::TargetedChange;
+use super::topology::{Side, Topology};
+use super::units;
+
+/// Priority of the emulator's thread among real-time threads: above none but ordinary programs.
+const PRIORITY: &str = "1";
+
+/// How the emulator works.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Emulator")]
+pub struct EmulatorArgs {
+    /// A run is invalid if more than 1 % of its packets were delivered later than this
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "1ms")]
+    late_limit: Duration,
+    /// How long before a packet is due the emulator stops sleeping and spins; more is more exact and takes more of a
+    /// processor
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
+    spin: Duration,
+    /// Don't run the emulator before ordinary programs (SCHED_FIFO)
+    #[arg(long)]
+    no_realtime: bool,
+}
+
+/// A network that runs. It goes when this value is dropped.
+#[derive(Debug)]
+pub struct Network {
+    // Dropped in this order: the emulator stops before its namespaces go.
+    emulator: Option<Emulator>,
+    namespaces: Namespaces,
+    topology: Topology,
+    kernel_before: Vec<[KernelCounters; 2]>,
+    lateness_limit: Duration,
+    realtime: bool,
+}
+
+impl Network {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// What is missing, with what to do about it.
+    pub fn start(name: &str, topology: Topology, args: &EmulatorArgs) -> Result<Self> {
+        let namespaces = Namespaces::create(name)?;
+        let devices = device::create(&namespaces, &topology)?;
+        let kernel_before = kernel_counters(&namespaces)?;
+        let emulator = Emulator::start(devices, &topology, Waiting { spin: args.spin })?;
+        let realtime = !args.no_realtime && make_realtime(emulator.thread_id());
+        Ok(Self {
+            emulator: Some(emulator),
+            namespaces,
+            topology,
+            kernel_before,
+            lateness_limit: args.late_limit,
+            realtime,
+        })
+    }
+
+    /// What it was made from.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The two namespaces.
+    #[must_use]
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Starts the clock of the schedule.
+    pub fn begin(&self) {
+        if let Some(emulator) = &self.emulator {
+            emulator.begin(self.topology.schedule.clone());
+        }
+    }
+
+    /// Makes a change now.
+    pub fn change(&self, change: TargetedChange) {
+        if let Some(emulator) = &self.emulator {
+            emulator.change(change);
+        }
+    }
+
+    /// What happened so far.
+    ///
+    /// # Errors
+    /// The emulator has stopped, and why.
+    pub fn report(&self) -> Result<Report> {
+        let emulator = self.emulator.as_ref().context("the emulator has stopped")?;
+        self.judge(emulator.count()?)
+    }
+
+    /// Stops it and tells what happened.
+    ///
+    /// # Errors
+    /// The emulator had stopped, and why.
+    pub fn finish(mut self) -> Result<Report> {
+        let emulator = self.emulator.take().context("the emulator has stopped")?;
+        // The devices go with the emulator, so the kernel's counters come first.
+        let kernel = self.kernel_since_start()?;
+        let counters = emulator.stop()?;
+        Ok(self.report_of(counters, kernel))
+    }
+
+    fn judge(&self, counters: Counters) -> Result<Report> {
+        let kernel = self.kernel_since_start()?;
+        Ok(self.report_of(counters, kernel))
+    }
+
+    fn report_of(&self, counters: Counters, kernel: Vec<[KernelCounters; 2]>) -> Report {
+        let (lateness_limit, realtime) = (self.lateness_limit, self.realtime);
+        Report::new(&self.topology, &Measured { counters, kernel, lateness_limit, realtime })
+    }
+
+    fn kernel_since_start(&self) -> Result<Vec<[KernelCounters; 2]>> {
+        let now = kernel_counters(&self.namespaces)?;
+        let pairs = now.into_iter().zip(&self.kernel_before);
+        Ok(pairs
+            .map(|([left, right], [left_before, right_before])| {
+                [left.since(left_before), right.since(right_before)]
+            })
+            .collect())
+    }
+}
+
+fn kernel_counters(namespaces: &Namespaces) -> Result<Vec<[KernelCounters; 2]>> {
+    let left = KernelCounters::read(namespaces, Side::Left)?;
+    let right = KernelCounters::read(namespaces, Side::Right)?;
+    Ok(left.into_iter().zip(right).map(|(left, right)| [left, right]).collect())
+}
+
+/// Lets a thread run before all ordinary programs. Returns whether that was allowed.
+fn make_realtime(thread_id: i32) -> bool {
+    // With one processor, the programs that the network is for would wait for the emulator.
+    let several = std::thread::available_parallelism().is_ok_and(|count| count.get() > 1);
+    several && run("chrt", &["--fifo", "--pid", PRIORITY, &thread_id.to_string()], "").is_ok()
+}

@@ -1,0 +1,220 @@
+//! The network's options on the command line.
+
+use core::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::Args;
+use strandline_netem::{Link, LinkConfig, Loss, Reordering};
+
+use super::schedule::{self, Entry};
+use super::settings::{self, Queue, Settings};
+use super::topology::{PATHS_MAX, Topology};
+use super::units;
+
+/// Packets of full size that a queue holds where no limit is given.
+const QUEUE_PACKETS_DEFAULT: usize = 1000;
+
+/// What is between the two networks. Everything holds for both directions of every path unless a direction or a path
+/// says otherwise.
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Network")]
+pub struct NetworkArgs {
+    /// One-way delay, such as 30ms
+    #[arg(long, value_name = "TIME", value_parser = units::time, conflicts_with = "rtt")]
+    delay: Option<Duration>,
+    /// Delay there and back together: half of it each way
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    rtt: Option<Duration>,
+    /// Random addition to the delay, from zero to this; packets stay in order
+    #[arg(long, value_name = "TIME", value_parser = units::time)]
+    jitter: Option<Duration>,
+    /// Rate, such as 100mbit or 1gbit: IP packets, without any link header
+    #[arg(long, value_name = "RATE", value_parser = units::rate)]
+    rate: Option<u64>,
+    /// Bytes that may wait for their turn (256k), or that many as the rate sends in a time (50ms); 1,000 packets of
+    /// full size if not given
+    #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
+    queue: Option<Queue>,
+    /// Loss at random, each packet on its own, such as 1%
+    #[arg(long, value_name = "SHARE", value_parser = settings::random_loss, group = "losses")]
+    loss: Option<Loss>,
+    /// Loss of every N-th packet
+    #[arg(long, value_name = "N", value_parser = settings::regular_loss, group = "losses")]
+    loss_every: Option<Loss>,
+    /// Loss in bursts: the share lost and the mean length of a burst in packets, such as 1%/4
+    #[arg(long, value_name = "SHARE/PACKETS", value_parser = settings::burst_loss, group = "losses")]
+    burst_loss: Option<Loss>,
+    /// Loss by Gilbert and Elliott's model: probabilities, for each packet, of going bad, of going good, of loss while
+    /// bad (100%) and of loss while good (0%)
+    #[arg(long, value_name = "P/R[/H[/K]]", value_parser = settings::gilbert_elliott, group = "losses")]
+    gilbert: Option<Loss>,
+    /// Reordering: the share held back and by how much at most, such as 1%/5ms
+    #[arg(long, value_name = "SHARE/TIME", value_parser = settings::reordering)]
+    reorder: Option<Reordering>,
+    /// Share of packets that arrive twice
+    #[arg(long, value_name = "SHARE", value_parser = units::probability)]
+    duplicate: Option<f64>,
+    /// Share of packets that arrive with flipped bits
+    #[arg(long, value_name = "SHARE", value_parser = units::probability)]
+    corrupt: Option<f64>,
+    /// Settings for the direction from left to right, such as delay=50ms,loss=1%
+    #[arg(long, value_name = "SETTINGS")]
+    to_right: Option<Settings>,
+    /// Settings for the direction from right to left
+    #[arg(long, value_name = "SETTINGS")]
+    to_left: Option<Settings>,
+    /// A path with settings of its own; each --path adds one
+    #[arg(long = "path", value_name = "SETTINGS", value_parser = path_settings)]
+    paths: Vec<Settings>,
+    /// Changes while it runs: 'TIME [path=N] [to-right|to-left] SETTINGS; ...' or @FILE with one on each line
+    #[arg(long, value_name = "CHANGES")]
+    schedule: Option<String>,
+    /// Seed of everything random: the same seed loses the same packets
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// MTU of the paths
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(576..=65_535))]
+    mtu: u16,
+    /// Give both sides IPv6 addresses, too (the kernel then sends packets of its own now and then)
+    #[arg(long)]
+    ipv6: bool,
+    /// Congestion control of the kernel's TCP on both sides
+    #[arg(long, value_name = "NAME", default_value = "cubic")]
+    tcp: String,
+}
+
+/// The settings of a path; may be empty.
+fn path_settings(text: &str) -> Result<Settings, String> {
+    if text.trim().is_empty() { Ok(Settings::default()) } else { text.parse() }
+}
+
+impl NetworkArgs {
+    /// The network they describe.
+    ///
+    /// # Errors
+    /// What doesn't fit together, or a schedule that can't be read.
+    pub fn topology(&self) -> Result<Topology> {
+        let base = Settings {
+            delay: self.delay.or(self.rtt.map(|rtt| rtt / 2)),
+            jitter: self.jitter,
+            rate_bps: self.rate,
+            queue: self.queue,
+            loss: self.loss.or(self.loss_every).or(self.burst_loss).or(self.gilbert),
+            reordering: self.reorder,
+            duplication: self.duplicate,
+            corruption: self.corrupt,
+            size_max: None,
+            cut: None,
+        };
+        let one = [Settings::default()];
+        let given = if self.paths.is_empty() { one.as_slice() } else { &self.paths };
+        if given.len() > PATHS_MAX {
+            bail!("--path: at most {PATHS_MAX} paths");
+        }
+        let mut paths = Vec::new();
+        for path in given {
+            let both = base.clone().with(path);
+            let link = |direction: &Option<Settings>| {
+                let settings = both.clone().with(&direction.clone().unwrap_or_default());
+                self.config(&settings)
+            };
+            paths.push([link(&self.to_right)?, link(&self.to_left)?]);
+        }
+        let schedule = self.schedule(paths.len())?;
+        let (mtu, ipv6, seed) = (self.mtu, self.ipv6, self.seed);
+        if ipv6 && mtu < 1280 {
+            bail!("--ipv6 needs an --mtu of at least 1280");
+        }
+        Ok(Topology { paths, mtu, ipv6, tcp: self.tcp.clone(), schedule, seed })
+    }
+
+    fn config(&self, settings: &Settings) -> Result<LinkConfig> {
+        if settings.cut.is_some() {
+            bail!("a network doesn't start cut: use --schedule '0s cut'");
+        }
+        let rate_bps = settings.rate_bps.unwrap_or_default();
+        if rate_bps == 0 && matches!(settings.queue, Some(Queue::Time(_))) {
+            bail!("--queue as a time needs a --rate: write it in bytes (256k), or add a rate (100mbit)");
+        }
+        let queue_bytes_max = QUEUE_PACKETS_DEFAULT * usize::from(self.mtu);
+        let start = LinkConfig { queue_bytes_max, ..LinkConfig::default() };
+        let mut link = Link::new(start.clone(), 0);
+        for change in settings.changes(&start) {
+            link.change(change);
+        }
+        Ok(link.config().clone())
+    }
+
+    fn schedule(&self, paths: usize) -> Result<Vec<Entry>> {
+        let Some(text) = &self.schedule else { return Ok(Vec::new()) };
+        let text = match text.strip_prefix('@') {
+            Some(file) => std::fs::read_to_string(file).with_context(|| format!("--schedule @{file}"))?,
+            None => text.clone(),
+        };
+        let entries = schedule::parse(&text).map_err(|error| anyhow!("--schedule: {error}"))?;
+        let missing = entries.iter().filter_map(|entry| entry.change.target.path).find(|&path| path > paths);
+        if let Some(path) = missing {
+            bail!("--schedule: there is no path {path}: add a --path for each");
+        }
+        Ok(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        network: NetworkArgs,
+    }
+
+    fn read(arguments: &str) -> Result<Topology, String> {
+        let words = std::iter::once("x").chain(arguments.split_whitespace());
+        let line = Line::try_parse_from(words).map_err(|error| error.to_string())?;
+        line.network.topology().map_err(|error| format!("{error:#}"))
+    }
+
+    #[test]
+    fn options_become_links() {
+        let text = "--rtt 60ms --rate 100mbit --loss-every 10 --to-left loss=none,delay=5ms --path queue=9k --path rate=1mbit";
+        let topology = read(text).unwrap();
+        let [first, second] = topology.paths.as_slice() else { panic!("{topology:?}") };
+        assert_eq!((first[0].delay, first[1].delay), (Duration::from_millis(30), Duration::from_millis(5)));
+        assert_eq!((first[0].loss, first[1].loss), (Loss::EveryNth(10), Loss::None));
+        assert_eq!((first[0].queue_bytes_max, second[0].queue_bytes_max), (9000, 1_500_000));
+        assert_eq!((first[0].rate_bps, second[1].rate_bps), (100_000_000, 1_000_000));
+    }
+
+    #[test]
+    fn a_perfect_link_is_the_default() {
+        let topology = read("").unwrap();
+        let perfect = LinkConfig { queue_bytes_max: 1_500_000, ..LinkConfig::default() };
+        assert_eq!(topology.paths, [[perfect.clone(), perfect]]);
+    }
+
+    #[test]
+    fn mistakes_say_what_is_right() {
+        for (arguments, hint) in [
+            ("--rate 100", "100mbit"),
+            ("--delay 30", "30ms"),
+            ("--delay 1ms --rtt 1ms", "cannot be used with"),
+            ("--loss 1% --loss-every 3", "cannot be used with"),
+            ("--queue 50ms", "--rate"),
+            ("--to-left cut", "--schedule '0s cut'"),
+            ("--mtu 100", "576"),
+            ("--schedule @/does/not/exist", "/does/not/exist"),
+            ("--schedule 1s", "'5s cut'"),
+            ("--ipv6 --mtu 600", "1280"),
+        ] {
+            let message = read(arguments).unwrap_err();
+            assert!(message.contains(hint), "{arguments}: {message}");
+        }
+        let line = ["x", "--schedule", "1s path=2 cut"];
+        let message = format!("{:#}", Line::parse_from(line).network.topology().unwrap_err());
+        assert!(message.contains("no path 2"), "{message}");
+    }
+}

@@ -1,0 +1,209 @@
+//! The programs on the two sides.
+
+use std::process::{ExitStatus, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::task::JoinHandle;
+
+use super::command;
+use super::network::Network;
+use super::topology::Side;
+
+/// What is to be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Invocation {
+    /// By the shell.
+    Shell(String),
+    /// Directly: a program and its arguments.
+    Direct(Vec<String>),
+}
+
+impl Invocation {
+    /// As people write it.
+    #[must_use]
+    pub fn shown(&self) -> String {
+        match self {
+            Self::Shell(text) => text.clone(),
+            Self::Direct(words) => words.join(" "),
+        }
+    }
+
+    /// The program that is run first, if that can be told without a shell.
+    fn program(&self) -> Option<&str> {
+        let word = match self {
+            Self::Shell(text) => text.split_whitespace().next()?,
+            Self::Direct(words) => words.first()?,
+        };
+        let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "_./+-".contains(c));
+        (plain || matches!(self, Self::Direct(_))).then_some(word)
+    }
+
+    /// # Errors
+    /// The program isn't installed; names its package.
+    pub fn check(&self) -> Result<()> {
+        let Some(program) = self.program() else { return Ok(()) };
+        match command::run("sh", &["-c", "command -v -- \"$1\" >/dev/null", "sh", program], "") {
+            Ok(_) => Ok(()),
+            Err(_) => bail!(command::missing(program)),
+        }
+    }
+}
+
+/// Where a program's output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Output {
+    /// To ours, as it is; its input is ours, too.
+    Inherited,
+    /// Line by line with the side before each, to ours.
+    Labelled,
+    /// The same, all of it to standard error.
+    LabelledToStderr,
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub struct Program {
+    child: Child,
+    /// Its process group, if it has one of its own.
+    group: Option<Pid>,
+    printers: Vec<JoinHandle<()>>,
+    ended: Option<ExitStatus>,
+}
+
+impl Program {
+    /// Starts it on a side of the network.
+    ///
+    /// # Errors
+    /// It can't be started.
+    pub fn start(network: &Network, side: Side, what: &Invocation, output: Output) -> Result<Self> {
+        let namespace = network.namespaces().namespace(side);
+        // If this process is killed, the kernel ends the program.
+        let mut words: Vec<String> =
+            ["setpriv", "--pdeathsig", "KILL", "ip", "netns", "exec", &namespace].map(str::to_owned).to_vec();
+        match what {
+            Invocation::Shell(text) => {
+                words.extend(["sh".to_owned(), "-c".to_owned(), network.topology().substitute(text)]);
+            }
+            Invocation::Direct(arguments) => {
+                words.extend(arguments.iter().map(|word| network.topology().substitute(word)));
+            }
+        }
+        let (program, arguments) = words.split_first().context("no program")?;
+        let mut command = Command::new(program);
+        command.args(arguments).env("SIDE", side.name()).kill_on_drop(true);
+        for (_, variable, address) in network.topology().substitutions() {
+            command.env(variable, address);
+        }
+        if output != Output::Inherited {
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        }
+        let mut child = command.spawn().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow!(command::missing(program)),
+            _ => anyhow!(error).context(format!("starting {}", what.shown())),
+        })?;
+        let group = match output {
+            Output::Inherited => None,
+            _ => child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)),
+        };
+        let mut printers = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            printers.push(tokio::spawn(print(stdout, side, output == Output::LabelledToStderr)));
+        }
+        if let Some(stderr) = child.stderr.take() {
+            printers.push(tokio::spawn(print(stderr, side, true)));
+        }
+        Ok(Self { child, group, printers, ended: None })
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// The system can't tell.
+    pub async fn wait(&mut self) -> Result<u8> {
+        let status = self.child.wait().await?;
+        self.ended = Some(status);
+        Ok(exit_code(status))
+    }
+
+    /// Whether it has ended by itself, as far as is known.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Ends it.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        let _ = self.child.start_kill();
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        if let Some(group) = self.group {
+            let _ = kill_process_group(group, signal);
+        } else if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
+            let _ = rustix::process::kill_process(pid, signal);
+        }
+    }
+
+    /// Waits until all that it wrote has been printed.
+    pub async fn printed(self) {
+        for printer in self.printers {
+            let _ = printer.await;
+        }
+    }
+}
+
+/// 128 and the signal's number if it was ended by a signal, as shells do.
+fn exit_code(status: ExitStatus) -> u8 {
+    use std::os::unix::process::ExitStatusExt;
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+async fn print(from: impl AsyncRead + Unpin, side: Side, to_stderr: bool) {
+    let mut lines = BufReader::new(from).split(b'\n');
+    let label = format!("{:5} | ", side.name());
+    // What can't be read or written any more is nothing to print.
+    while let Ok(Some(line)) = lines.next_segment().await {
+        let mut text = label.clone().into_bytes();
+        text.extend_from_slice(&line);
+        text.push(b'\n');
+        let written = if to_stderr {
+            tokio::io::stderr().write_all(&text).await
+        } else {
+            let mut stdout = tokio::io::stdout();
+            match stdout.write_all(&text).await {
+                Ok(()) => stdout.flush().await,
+                Err(error) => Err(error),
+            }
+        };
+        if written.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_program_is_found_before_anything_is_made() {
+        let shell = |text: &str| Invocation::Shell(text.to_owned()).check();
+        shell("sleep 1").unwrap();
+        shell("cd / && ls").unwrap();
+        shell("X=1 no-such-program").unwrap();
+        assert!(shell("no-such-program -x").unwrap_err().to_string().contains("no-such-program"));
+        let direct = Invocation::Direct(vec!["no-such-program".to_owned(), "x".to_owned()]);
+        assert!(direct.check().is_err());
+        assert_eq!(direct.shown(), "no-such-program x");
+    }
+}

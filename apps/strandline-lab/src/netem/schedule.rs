@@ -1,0 +1,158 @@
+//! Which link a change is for, and when it happens: `5s path=2 to-right loss=10%; 8s heal`.
+
+use core::time::Duration;
+use std::str::FromStr;
+
+use super::settings::Settings;
+use super::units;
+
+/// One direction of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Direction {
+    /// From the left network to the right one.
+    ToRight,
+    /// From the right network to the left one.
+    ToLeft,
+}
+
+impl Direction {
+    /// Both, in the order in which everything is shown.
+    pub const BOTH: [Self; 2] = [Self::ToRight, Self::ToLeft];
+
+    /// As written in the text form.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ToRight => "to-right",
+            Self::ToLeft => "to-left",
+        }
+    }
+}
+
+/// The links that a change is for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Target {
+    /// From 1; `None`: every path.
+    pub path: Option<usize>,
+    /// `None`: both directions.
+    pub direction: Option<Direction>,
+}
+
+impl Target {
+    /// Whether it means this link; `path` from 1.
+    #[must_use]
+    pub fn includes(&self, path: usize, direction: Direction) -> bool {
+        self.path.is_none_or(|only| only == path) && self.direction.is_none_or(|only| only == direction)
+    }
+
+    /// Reads a word such as `path=2` or `to-right`; false if it is another one.
+    fn read(&mut self, word: &str) -> Result<bool, String> {
+        match word.split_once('=') {
+            Some(("path", number)) => match number.parse() {
+                Ok(number) if number > 0 => self.path = Some(number),
+                _ => return Err(format!("'{word}': paths are counted from 1")),
+            },
+            None if word == "to-right" => self.direction = Some(Direction::ToRight),
+            None if word == "to-left" => self.direction = Some(Direction::ToLeft),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// A change and the links it is for.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TargetedChange {
+    /// The links.
+    pub target: Target,
+    /// What they are told to be.
+    pub settings: Settings,
+}
+
+impl FromStr for TargetedChange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut target = Target::default();
+        let mut settings = Settings::default();
+        let mut given = false;
+        for word in text.split_whitespace() {
+            if !target.read(word)? {
+                settings = settings.with(&word.parse()?);
+                given = true;
+            }
+        }
+        if !given {
+            // Says which settings there are.
+            settings = "".parse()?;
+        }
+        Ok(Self { target, settings })
+    }
+}
+
+/// A change at a time since the start.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// Time since the start.
+    pub at: Duration,
+    /// What changes.
+    pub change: TargetedChange,
+    /// As it was written.
+    pub text: String,
+}
+
+/// Reads entries separated by semicolons or line ends; what follows a # is a comment.
+///
+/// # Errors
+/// Names the entry that is wrong and says what is right.
+pub fn parse(text: &str) -> Result<Vec<Entry>, String> {
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+    let entries = lines.flat_map(|line| line.split(';')).map(str::trim).filter(|entry| !entry.is_empty());
+    let mut parsed: Vec<Entry> = entries
+        .map(|entry| parse_entry(entry).map_err(|error| format!("in '{entry}': {error}")))
+        .collect::<Result<_, _>>()?;
+    parsed.sort_by_key(|entry| entry.at);
+    Ok(parsed)
+}
+
+fn parse_entry(entry: &str) -> Result<Entry, String> {
+    let (at, change) = entry.split_once(char::is_whitespace).ok_or_else(|| {
+        "write a time and a change, such as '5s cut' or '8s path=2 to-right loss=1%'".to_owned()
+    })?;
+    Ok(Entry { at: units::time(at)?, change: change.parse()?, text: entry.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schedule_is_read() {
+        let text = "8s heal # works again\n5s path=2 to-right cut; 10s delay=60ms,loss=1% rate=1mbit";
+        let entries = parse(text).unwrap();
+        let at: Vec<u64> = entries.iter().map(|entry| entry.at.as_secs()).collect();
+        assert_eq!(at, [5, 8, 10]);
+        let target = Target { path: Some(2), direction: Some(Direction::ToRight) };
+        assert_eq!(entries[0].change.target, target);
+        assert_eq!(entries[0].change.settings.cut, Some(true));
+        assert_eq!(entries[1].change.target, Target::default());
+        assert_eq!(entries[2].change.settings, "delay=60ms,loss=1%,rate=1mbit".parse().unwrap());
+        assert!(target.includes(2, Direction::ToRight));
+        assert!(!target.includes(2, Direction::ToLeft) && !target.includes(1, Direction::ToRight));
+    }
+
+    #[test]
+    fn mistakes_name_the_entry() {
+        for (text, hint) in [
+            ("5s cut; 7 heal", "in '7 heal': '7' is not a time"),
+            ("5s", "'5s cut'"),
+            ("5s path=0 cut", "counted from 1"),
+            ("5s path=1", "no setting"),
+            ("5s sideways", "'sideways' is no setting"),
+        ] {
+            let message = parse(text).unwrap_err();
+            assert!(message.contains(hint), "{message}");
+        }
+    }
+}

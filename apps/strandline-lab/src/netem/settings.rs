@@ -1,0 +1,301 @@
+//! What a link is told to be, as text: `delay=30ms,rate=100mbit,loss=1%`.
+
+use core::time::Duration;
+use std::str::FromStr;
+
+use strandline_netem::{Change, LinkConfig, Loss, Reordering};
+
+use super::units;
+
+/// What the queue holds at most.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Queue {
+    /// Bytes.
+    Bytes(usize),
+    /// As much as the rate sends in this time.
+    Time(Duration),
+}
+
+/// Parameters of a link, only those that are given. Later ones take the place of earlier ones.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Settings {
+    /// One-way delay.
+    pub delay: Option<Duration>,
+    /// Added to the delay at random, from zero to this, in order.
+    pub jitter: Option<Duration>,
+    /// Bits a second; 0 means no limit.
+    pub rate_bps: Option<u64>,
+    /// Limit of the queue.
+    pub queue: Option<Queue>,
+    /// Which packets are lost.
+    pub loss: Option<Loss>,
+    /// Which packets are held back.
+    pub reordering: Option<Reordering>,
+    /// Probability of a second copy.
+    pub duplication: Option<f64>,
+    /// Probability of flipped bits.
+    pub corruption: Option<f64>,
+    /// Longest packet.
+    pub size_max: Option<usize>,
+    /// Whether nothing passes.
+    pub cut: Option<bool>,
+}
+
+/// Every key of the text form, for messages and for the help.
+pub const KEYS: &str = "delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k (or queue=50ms), loss=1%, \
+loss-every=10, burst-loss=1%/4, gilbert=1%/25%/100%/0%, reorder=1%/5ms, duplicate=0.1%, corrupt=0.1%, size-max=1400, \
+cut, heal";
+
+impl FromStr for Settings {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut settings = Self::default();
+        let mut empty = true;
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            settings.read(part)?;
+            empty = false;
+        }
+        if empty {
+            return Err(format!("no setting: write some of {KEYS}"));
+        }
+        Ok(settings)
+    }
+}
+
+impl Settings {
+    fn read(&mut self, part: &str) -> Result<(), String> {
+        let (key, value) = match part.split_once('=') {
+            Some((key, value)) => (key.trim(), Some(value.trim())),
+            None => (part, None),
+        };
+        match (key, value) {
+            ("cut", None) => self.cut = Some(true),
+            ("heal", None) => self.cut = Some(false),
+            ("cut" | "heal", Some(_)) => return Err(format!("'{key}' takes no value")),
+            (_, None) => return Err(format!("'{part}' is no setting: write some of {KEYS}")),
+            ("delay", Some(value)) => self.delay = Some(units::time(value)?),
+            ("rtt", Some(value)) => self.delay = Some(units::time(value)? / 2),
+            ("jitter", Some(value)) => self.jitter = Some(units::time(value)?),
+            ("rate", Some(value)) => self.rate_bps = Some(units::rate(value)?),
+            ("queue", Some(value)) => self.queue = Some(queue(value)?),
+            ("loss", Some(value)) => self.loss = Some(random_loss(value)?),
+            ("loss-every", Some(value)) => self.loss = Some(regular_loss(value)?),
+            ("burst-loss", Some(value)) => self.loss = Some(burst_loss(value)?),
+            ("gilbert", Some(value)) => self.loss = Some(gilbert_elliott(value)?),
+            ("reorder", Some(value)) => self.reordering = Some(reordering(value)?),
+            ("duplicate", Some(value)) => self.duplication = Some(units::probability(value)?),
+            ("corrupt", Some(value)) => self.corruption = Some(units::probability(value)?),
+            ("size-max", Some(value)) => self.size_max = Some(units::size(value)?),
+            (_, Some(_)) => return Err(format!("'{key}' is no setting: write some of {KEYS}")),
+        }
+        Ok(())
+    }
+
+    /// These, and on top of them those of `other`.
+    #[must_use]
+    pub fn with(self, other: &Self) -> Self {
+        Self {
+            delay: other.delay.or(self.delay),
+            jitter: other.jitter.or(self.jitter),
+            rate_bps: other.rate_bps.or(self.rate_bps),
+            queue: other.queue.or(self.queue),
+            loss: other.loss.or(self.loss),
+            reordering: other.reordering.or(self.reordering),
+            duplication: other.duplication.or(self.duplication),
+            corruption: other.corruption.or(self.corruption),
+            size_max: other.size_max.or(self.size_max),
+            cut: other.cut.or(self.cut),
+        }
+    }
+
+    /// The changes that make these of a link that is `config` now.
+    #[must_use]
+    pub fn changes(&self, config: &LinkConfig) -> Vec<Change> {
+        let rate_bps = self.rate_bps.unwrap_or(config.rate_bps);
+        let queue = self.queue.map(|queue| match queue {
+            Queue::Bytes(bytes) => bytes,
+            Queue::Time(_) if rate_bps == 0 => usize::MAX,
+            Queue::Time(time) => (time.as_secs_f64() * rate_bps as f64 / 8.0).round() as usize,
+        });
+        let cut = self.cut.map(|cut| if cut { Change::Cut } else { Change::Heal });
+        let all = [
+            self.delay.map(Change::Delay),
+            self.jitter.map(Change::Jitter),
+            self.rate_bps.map(Change::Rate),
+            queue.map(Change::Queue),
+            self.loss.map(Change::Loss),
+            self.reordering.map(Change::Reordering),
+            self.duplication.map(Change::Duplication),
+            self.corruption.map(Change::Corruption),
+            self.size_max.map(Change::SizeMax),
+            cut,
+        ];
+        all.into_iter().flatten().collect()
+    }
+}
+
+/// `256k` in bytes or `50ms` in time.
+///
+/// # Errors
+/// Says what a queue looks like.
+pub fn queue(text: &str) -> Result<Queue, String> {
+    if text == "unlimited" {
+        return Ok(Queue::Bytes(usize::MAX));
+    }
+    if let Ok(bytes) = units::size(text) {
+        return Ok(Queue::Bytes(bytes));
+    }
+    units::time(text).map(Queue::Time).map_err(|_| {
+        format!("'{text}' is no queue limit: write bytes (256k), time at the link's rate (50ms) or unlimited")
+    })
+}
+
+/// `1%`, or `none`.
+///
+/// # Errors
+/// Says what a loss looks like.
+pub fn random_loss(text: &str) -> Result<Loss, String> {
+    if text == "none" {
+        return Ok(Loss::None);
+    }
+    Ok(Loss::Random(units::probability(text)?))
+}
+
+/// Every how many-th packet.
+///
+/// # Errors
+/// Says what is expected.
+pub fn regular_loss(text: &str) -> Result<Loss, String> {
+    match text.parse::<u32>() {
+        Ok(n) if n > 0 => Ok(Loss::EveryNth(n)),
+        _ => Err(format!("'{text}': write every how many-th packet is lost, such as 10")),
+    }
+}
+
+/// `1%/4`: 1 % of all packets, in bursts of 4 on average.
+///
+/// # Errors
+/// Says what is expected.
+pub fn burst_loss(text: &str) -> Result<Loss, String> {
+    let wrong =
+        || format!("'{text}': write the share lost and the mean length of a burst in packets, such as 1%/4");
+    let (share, length) = text.split_once('/').ok_or_else(wrong)?;
+    let (share, bad) = (units::probability(share)?, units::packets(length, 1.0)?);
+    if share <= 0.0 {
+        return Ok(Loss::None);
+    }
+    let good = bad * (1.0 - share) / share;
+    if good < 1.0 {
+        return Err(format!(
+            "'{text}': with bursts of {bad} packets at most {:.0}%",
+            100.0 * bad / (bad + 1.0)
+        ));
+    }
+    Ok(Loss::bursts(good, bad))
+}
+
+/// `P/R/H/K`: the probability of going to the bad state after a packet, of coming back, of loss in the bad and in the
+/// good state.
+///
+/// # Errors
+/// Says what is expected.
+pub fn gilbert_elliott(text: &str) -> Result<Loss, String> {
+    let parts: Vec<f64> = text.split('/').map(units::probability).collect::<Result<_, _>>()?;
+    let (to_bad, to_good, bad_loss, good_loss) = match *parts.as_slice() {
+        [p, r] => (p, r, 1.0, 0.0),
+        [p, r, bad_loss] => (p, r, bad_loss, 0.0),
+        [p, r, bad_loss, good_loss] => (p, r, bad_loss, good_loss),
+        _ => {
+            return Err(format!(
+                "'{text}': write to-bad/to-good[/loss-in-bad[/loss-in-good]], such as 1%/25%"
+            ));
+        }
+    };
+    if to_bad <= 0.0 || to_good <= 0.0 {
+        return Err(format!("'{text}': the first two probabilities must be above 0"));
+    }
+    let (good_packets_mean, bad_packets_mean) = (1.0 / to_bad, 1.0 / to_good);
+    Ok(Loss::Bursts { good_packets_mean, bad_packets_mean, good_loss, bad_loss })
+}
+
+/// `1%/5ms`: this share is held back by up to this time.
+///
+/// # Errors
+/// Says what is expected.
+pub fn reordering(text: &str) -> Result<Reordering, String> {
+    let (share, extra) = text.split_once('/').ok_or_else(|| {
+        format!("'{text}': write the share held back and by how much at most, such as 1%/5ms")
+    })?;
+    Ok(Reordering { probability: units::probability(share)?, extra_delay_max: units::time(extra)? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(text: &str) -> LinkConfig {
+        let settings: Settings = text.parse().unwrap();
+        let mut link = strandline_netem::Link::new(LinkConfig::default(), 0);
+        for change in settings.changes(&LinkConfig::default()) {
+            link.change(change);
+        }
+        link.config().clone()
+    }
+
+    #[test]
+    fn every_setting_is_read() {
+        let read = config("rtt=60ms, rate=100mbit, queue=50ms, jitter=1ms, loss-every=10, reorder=1%/5ms");
+        assert_eq!(read.delay, Duration::from_millis(30));
+        assert_eq!((read.rate_bps, read.queue_bytes_max), (100_000_000, 625_000));
+        assert_eq!(read.jitter, Duration::from_millis(1));
+        assert_eq!(read.loss, Loss::EveryNth(10));
+        assert_eq!(read.reordering.extra_delay_max, Duration::from_millis(5));
+        let read = config("duplicate=1%,corrupt=2%,size-max=1400,queue=256k,loss=3%");
+        assert_eq!((read.duplication, read.corruption, read.size_max), (0.01, 0.02, 1400));
+        assert_eq!((read.queue_bytes_max, read.loss), (256_000, Loss::Random(0.03)));
+        assert_eq!("cut".parse::<Settings>().unwrap().changes(&read), [Change::Cut]);
+        assert_eq!("heal".parse::<Settings>().unwrap().changes(&read), [Change::Heal]);
+    }
+
+    #[test]
+    fn bursts_lose_what_they_say() {
+        for text in ["burst-loss=1%/4", "burst-loss=20%/3"] {
+            let share = units::probability(&text[11..text.len() - 2]).unwrap();
+            assert!((config(text).loss.mean() - share).abs() < 1e-9, "{text}");
+        }
+        let Loss::Bursts { good_packets_mean, bad_packets_mean, good_loss, bad_loss } =
+            config("gilbert=1%/25%/80%/2%").loss
+        else {
+            panic!("not bursts");
+        };
+        assert_eq!((good_packets_mean, bad_packets_mean, good_loss, bad_loss), (100.0, 4.0, 0.02, 0.8));
+    }
+
+    #[test]
+    fn later_settings_take_the_place_of_earlier_ones() {
+        let base: Settings = "delay=1ms,rate=1mbit".parse().unwrap();
+        let merged = base.with(&"delay=2ms,loss=none".parse().unwrap());
+        assert_eq!(merged.delay, Some(Duration::from_millis(2)));
+        assert_eq!((merged.rate_bps, merged.loss), (Some(1_000_000), Some(Loss::None)));
+    }
+
+    #[test]
+    fn mistakes_say_what_is_right() {
+        for (text, hint) in [
+            ("speed=3", "rate=100mbit"),
+            ("", "rate=100mbit"),
+            ("cut=1", "no value"),
+            ("queue=big", "256k"),
+            ("loss-every=0", "every how many-th"),
+            ("burst-loss=90%/1", "at most 50%"),
+            ("burst-loss=3", "1%/4"),
+            ("reorder=1%", "1%/5ms"),
+            ("gilbert=1%", "to-bad/to-good"),
+            ("gilbert=0%/1%", "above 0"),
+        ] {
+            let message = text.parse::<Settings>().unwrap_err();
+            assert!(message.contains(hint), "{text}: {message}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! A network that stays: `strandline netem up`, and what looks at it, changes it and ends it.
+
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::control::{Control, Request, ask, choose};
+use super::namespace::{WaitForEnd, namespace_name, networks, require_root};
+use super::network::{EmulatorArgs, Network};
+use super::options::NetworkArgs;
+use super::report::Report;
+use super::schedule::TargetedChange;
+use super::topology::Side;
+
+/// How long a network may take to come up in the background.
+const UP_MAX: Duration = Duration::from_secs(10);
+
+/// Options of `strandline netem up`.
+#[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  strandline netem up --rtt 60ms --rate 100mbit &
+  strandline netem enter right -- iperf3 -s          (another terminal)
+  strandline netem enter left -- iperf3 -c {right}   (another terminal)
+  strandline netem set to-right loss=1%
+  strandline netem cut; strandline netem heal
+  strandline netem down")]
+pub struct UpArgs {
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    emulator: EmulatorArgs,
+    /// Its name
+    #[arg(long, default_value = "net")]
+    name: String,
+    /// Return when it is up and let it go on in the background
+    #[arg(short, long)]
+    background: bool,
+}
+
+/// Which network.
+#[derive(Debug, Clone, Args)]
+pub struct NameArgs {
+    /// Name of the network; not needed if one is up
+    #[arg(long)]
+    name: Option<String>,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options of `strandline netem cut` and `heal`.
+#[derive(Debug, Clone, Args)]
+pub struct CutArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// Which links: path=N, to-right, to-left; all if not given
+    links: Vec<String>,
+}
+
+/// Options of `strandline netem set`.
+#[derive(Debug, Clone, Args)]
+pub struct SetArgs {
+    #[command(flatten)]
+    name: NameArgs,
+    /// Settings such as delay=50ms,loss=1%; before them path=N, to-right or to-left for some links only
+    #[arg(required = true)]
+    settings: Vec<String>,
+}
+
+/// A side, on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum SideArg {
+    Left,
+    Right,
+}
+
+/// Options of `strandline netem enter`.
+#[derive(Debug, Clone, Args)]
+pub struct EnterArgs {
+    /// The side to enter
+    side: SideArg,
+    /// Name of the network; not needed if one is up
+    #[arg(long)]
+    name: Option<String>,
+    /// Program and arguments, with {left} and {right} for addresses; your shell if not given
+    #[arg(last = true)]
+    program: Vec<String>,
+}
+
+/// Makes a network and keeps it.
+///
+/// # Errors
+/// It can't be made.
+pub fn up(args: &UpArgs) -> Result<ExitCode> {
+    let topology = args.network.topology()?;
+    require_root()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        if args.background {
+            return in_background(&args.name).await;
+        }
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        let network = Network::start(&args.name, topology, &args.emulator)?;
+        let control = Control::listen(network.namespaces())?;
+        network.begin();
+        eprint!("{}", how_to_use(&network));
+        tokio::select! {
+            () = control.serve(&network) => {}
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        eprint!("{}", network.finish()?);
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Starts the same command again without --background, apart from this terminal, and waits until it answers.
+async fn in_background(name: &str) -> Result<ExitCode> {
+    if networks()?.iter().any(|(other, lives)| other == name && *lives) {
+        bail!(
+            "there is a network '{name}' already: choose another --name, or end it with 'strandline netem down'"
+        );
+    }
+    // Not a pipe: nobody reads it any more when this process has gone.
+    let said = std::env::temp_dir().join(format!("strandline-netem-{}", std::process::id()));
+    let mut child = background_command(std::fs::File::create(&said)?)?;
+    let answers = async {
+        while ask(name, &Request::Status).is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let ready = tokio::select! {
+        () = answers => true,
+        _ = child.wait() => false,
+        () = tokio::time::sleep(UP_MAX) => false,
+    };
+    let text = std::fs::read_to_string(&said).unwrap_or_default();
+    let _ = std::fs::remove_file(&said);
+    if ready {
+        eprint!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let _ = child.kill().await;
+    bail!("{}", text.trim().trim_start_matches("strandline netem: "));
+}
+
+fn background_command(output: std::fs::File) -> Result<tokio::process::Child> {
+    let arguments = std::env::args_os().skip(1).filter(|word| word != "--background" && word != "-b");
+    tokio::process::Command::new("setsid")
+        .arg(std::env::current_exe()?)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(output)
+        .spawn()
+        .map_err(|error| anyhow!("{error}: {}", super::command::missing("setsid")))
+}
+
+fn how_to_use(network: &Network) -> String {
+    let list = |side| {
+        let addresses: Vec<String> =
+            network.topology().addresses(side).map(|address| address.to_string()).collect();
+        addresses.join(", ")
+    };
+    let name = network.namespaces().name();
+    format!(
+        "netem: '{name}' is up: left {}, right {}\n\
+         netem: run programs with 'strandline netem enter left -- PROGRAM' or 'ip netns exec {} PROGRAM'\n\
+         netem: 'strandline netem down --name {name}' ends it\n",
+        list(Side::Left),
+        list(Side::Right),
+        namespace_name(name, Side::Left),
+    )
+}
+
+/// What a network did so far; without a name, all of them.
+///
+/// # Errors
+/// It doesn't answer.
+pub fn status(args: &NameArgs) -> Result<ExitCode> {
+    let named = args.name.as_ref().map(|name| vec![(name.clone(), true)]);
+    let all = match named {
+        Some(named) => named,
+        None => networks()?,
+    };
+    if all.is_empty() && !args.json {
+        println!("no network is up");
+    }
+    let mut reports = serde_json::Map::new();
+    for (name, lives) in all {
+        if !lives {
+            if !args.json {
+                println!("{name}: its owner was killed; the next network that is made removes it");
+            }
+            continue;
+        }
+        let report = ask(&name, &Request::Status)?;
+        if !args.json {
+            println!("{name}: left {}, right {}", words(&report["left"]), words(&report["right"]));
+            print!("{}", read(&report)?);
+        }
+        reports.insert(name, report);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&reports)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn words(list: &Value) -> String {
+    let words = list.as_array().into_iter().flatten().filter_map(Value::as_str);
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn read(report: &Value) -> Result<Report> {
+    serde_json::from_value(report.clone()).context("the report (from another version of this program?)")
+}
+
+/// Cuts links, or heals them.
+///
+/// # Errors
+/// No such network or links.
+pub fn cut_or_heal(args: &CutArgs, word: &str) -> Result<ExitCode> {
+    change(&args.name, &args.links, word)
+}
+
+/// Changes links.
+///
+/// # Errors
+/// No such network, links or settings.
+pub fn set(args: &SetArgs) -> Result<ExitCode> {
+    change(&args.name, &args.settings, "")
+}
+
+fn change(name: &NameArgs, words: &[String], more: &str) -> Result<ExitCode> {
+    let text = format!("{} {more}", words.join(" "));
+    text.parse::<TargetedChange>().map_err(|error| anyhow!(error))?;
+    finish(name, &Request::Change(text.trim().to_owned()), false)
+}
+
+/// Ends a network.
+///
+/// # Errors
+/// No such network.
+pub fn down(args: &NameArgs) -> Result<ExitCode> {
+    let name = choose(args.name.as_deref())?;
+    let gone = WaitForEnd::of(&name);
+    let args = NameArgs { name: Some(name), json: args.json };
+    let code = finish(&args, &Request::Down, true)?;
+    gone.wait()?;
+    Ok(code)
+}
+
+fn finish(args: &NameArgs, request: &Request, show: bool) -> Result<ExitCode> {
+    let report = ask(&choose(args.name.as_deref())?, request)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else if show {
+        print!("{}", read(&report)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a program on a side of a network, in the place of this one.
+///
+/// # Errors
+/// No such network or program, or not root.
+pub fn enter(args: &EnterArgs) -> Result<ExitCode> {
+    require_root()?;
+    let name = choose(args.name.as_deref())?;
+    let report = ask(&name, &Request::Status)?;
+    let side = match args.side {
+        SideArg::Left => Side::Left,
+        SideArg::Right => Side::Right,
+    };
+    let replacements: Vec<(String, String, String)> =
+        serde_json::from_value(report["substitutions"].clone()).context("the addresses of the network")?;
+    let mut program = args.program.clone();
+    if program.is_empty() {
+        program.push(std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned()));
+    }
+    let namespace = namespace_name(&name, side);
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec", &namespace]).env("SIDE", side.name());
+    for word in program {
+        let substitute = |word: String, (placeholder, _, address): &(String, String, String)| {
+            word.replace(placeholder.as_str(), address)
+        };
+        command.arg(replacements.iter().fold(word, substitute));
+    }
+    for (_, variable, address) in &replacements {
+        command.env(variable, address);
+    }
+    Err(anyhow!(command.exec()).context(super::command::missing("ip")))
+}

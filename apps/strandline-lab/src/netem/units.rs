@@ -1,0 +1,222 @@
+//! Quantities as people write them: `30ms`, `100mbit`, `256k`, `1%`.
+
+use core::time::Duration;
+
+/// Splits `30ms` into 30 and `ms`.
+fn split(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(end)?;
+    let number: f64 = number.parse().ok()?;
+    Some((number, unit.trim()))
+}
+
+/// A time: `30ms`, `1.5s`, `250us`, `2min`.
+///
+/// # Errors
+/// Says what a time looks like.
+pub fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a time: write it like 30ms, 250us, 1.5s or 2min");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let factor_s = match unit.to_ascii_lowercase().as_str() {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3600.0,
+        "" if number == 0.0 => 1.0,
+        _ => return Err(wrong()),
+    };
+    // Rounded to the nanosecond, so that 0.1 s is not 99,999,999 ns.
+    let ns = (number * factor_s * 1e9).round();
+    if ns > 86_400e9 * 365.0 {
+        return Err(format!("'{text}' is longer than a year"));
+    }
+    Ok(Duration::from_nanos(ns as u64))
+}
+
+/// A rate in bits a second: `100mbit`, `1gbit`, `512kbit`, `9600bit`; `unlimited` is 0.
+///
+/// # Errors
+/// Says what a rate looks like.
+pub fn rate(text: &str) -> Result<u64, String> {
+    if matches!(text, "unlimited" | "none") {
+        return Ok(0);
+    }
+    let wrong = || format!("'{text}' is not a rate: write it like 100mbit, 1gbit, 512kbit or unlimited");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps")).unwrap_or(&unit);
+    let factor = match unit {
+        "bit" | "b" => 1.0,
+        "kbit" | "k" => 1e3,
+        "mbit" | "m" => 1e6,
+        "gbit" | "g" => 1e9,
+        _ => return Err(wrong()),
+    };
+    let bps = (number * factor).round();
+    if !(1.0..=1e12).contains(&bps) {
+        return Err(format!("'{text}': a rate is from 1bit to 1000gbit, or unlimited"));
+    }
+    Ok(bps as u64)
+}
+
+/// A number of bytes: `1500`, `256k` (256,000), `256ki` (262,144), `1m`, `1mi`.
+///
+/// # Errors
+/// Says what a size looks like.
+pub fn size(text: &str) -> Result<usize, String> {
+    let wrong = || format!("'{text}' is not a size: write bytes like 1500, 256k (256,000), 256ki or 1m");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let unit = unit.to_ascii_lowercase();
+    let unit = unit.strip_suffix('b').unwrap_or(&unit);
+    let factor = match unit {
+        "" => 1.0,
+        "k" => 1e3,
+        "ki" => 1024.0,
+        "m" => 1e6,
+        "mi" => 1024.0 * 1024.0,
+        "g" => 1e9,
+        "gi" => 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(wrong()),
+    };
+    let bytes = (number * factor).round();
+    if bytes > 1e12 {
+        return Err(format!("'{text}': at most 1000g"));
+    }
+    Ok(bytes as usize)
+}
+
+/// A probability: `1%`, `0.05%`, or a fraction such as `0.01`.
+///
+/// # Errors
+/// Says what a probability looks like.
+pub fn probability(text: &str) -> Result<f64, String> {
+    let wrong = || format!("'{text}' is not a probability: write it like 1%, 0.05% or 0.01");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let probability = match unit {
+        "%" => number / 100.0,
+        "" => number,
+        _ => return Err(wrong()),
+    };
+    if probability > 1.0 {
+        return Err(format!("'{text}': a probability is from 0% to 100% (from 0 to 1 without the sign)"));
+    }
+    Ok(probability)
+}
+
+/// A number of packets, at least `min`.
+///
+/// # Errors
+/// Says what is expected.
+pub fn packets(text: &str, min: f64) -> Result<f64, String> {
+    let number: f64 = text.trim().parse().map_err(|_| format!("'{text}' is not a number of packets"))?;
+    if !number.is_finite() || number < min {
+        return Err(format!("'{text}': at least {min} packets"));
+    }
+    Ok(number)
+}
+
+/// Nanoseconds in a unit that reads well: `0`, `31 us`, `1.25 ms`, `30 s`.
+#[must_use]
+pub fn show_ns(ns: u64) -> String {
+    match ns {
+        0 => "0".to_owned(),
+        1..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{} us", short(ns as f64 / 1e3)),
+        1_000_000..1_000_000_000 => format!("{} ms", short(ns as f64 / 1e6)),
+        _ => format!("{} s", short(ns as f64 / 1e9)),
+    }
+}
+
+/// Bits a second in a unit that reads well.
+#[must_use]
+pub fn show_rate(bps: f64) -> String {
+    match bps {
+        bps if bps >= 1e9 => format!("{} Gbit/s", short(bps / 1e9)),
+        bps if bps >= 1e6 => format!("{} Mbit/s", short(bps / 1e6)),
+        bps if bps >= 1e3 => format!("{} kbit/s", short(bps / 1e3)),
+        bps => format!("{} bit/s", short(bps)),
+    }
+}
+
+/// Bytes in a unit that reads well.
+#[must_use]
+pub fn show_bytes(bytes: u64) -> String {
+    match bytes as f64 {
+        count if count >= 1e9 => format!("{} GB", short(count / 1e9)),
+        count if count >= 1e6 => format!("{} MB", short(count / 1e6)),
+        count if count >= 1e4 => format!("{} kB", short(count / 1e3)),
+        count => format!("{count} B"),
+    }
+}
+
+/// Three digits, without zeros at the end of a fraction.
+fn short(number: f64) -> String {
+    let decimals = match number {
+        n if n >= 99.95 => 0,
+        n if n >= 9.995 => 1,
+        _ => 2,
+    };
+    let text = format!("{number:.decimals$}");
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_read() {
+        let ms = Duration::from_millis;
+        assert_eq!(time("30ms"), Ok(ms(30)));
+        assert_eq!(time("0.1s"), Ok(ms(100)));
+        assert_eq!(time("250 us"), Ok(Duration::from_micros(250)));
+        assert_eq!(time("2min"), Ok(ms(120_000)));
+        assert_eq!(time("0"), Ok(Duration::ZERO));
+        assert_eq!(rate("100mbit"), Ok(100_000_000));
+        assert_eq!(rate("1.5Gbit/s"), Ok(1_500_000_000));
+        assert_eq!(rate("64kbps"), Ok(64_000));
+        assert_eq!(rate("unlimited"), Ok(0));
+        assert_eq!(size("1500"), Ok(1500));
+        assert_eq!(size("256k"), Ok(256_000));
+        assert_eq!(size("64KiB"), Ok(65_536));
+        assert_eq!(probability("1%"), Ok(0.01));
+        assert_eq!(probability("0.25"), Ok(0.25));
+        assert_eq!(packets("4", 1.0), Ok(4.0));
+    }
+
+    #[test]
+    fn mistakes_say_what_is_right() {
+        for (message, hint) in [
+            (time("30").unwrap_err(), "30ms"),
+            (time("soon").unwrap_err(), "30ms"),
+            (time("1.2.3s").unwrap_err(), "30ms"),
+            (rate("100").unwrap_err(), "100mbit"),
+            (rate("0mbit").unwrap_err(), "1bit to 1000gbit"),
+            (rate("-1mbit").unwrap_err(), "100mbit"),
+            (size("1p").unwrap_err(), "256k"),
+            (probability("150%").unwrap_err(), "0% to 100%"),
+            (probability("1 percent").unwrap_err(), "0.05%"),
+            (packets("0", 1.0).unwrap_err(), "at least 1"),
+            (packets("nan", 1.0).unwrap_err(), "at least 1"),
+        ] {
+            assert!(message.contains(hint), "{message}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_shown() {
+        assert_eq!(show_ns(31_000), "31 us");
+        assert_eq!(show_ns(1_250_000), "1.25 ms");
+        assert_eq!(show_ns(2_000_000_000), "2 s");
+        assert_eq!(show_rate(99.5e6), "99.5 Mbit/s");
+        assert_eq!(show_rate(100e6), "100 Mbit/s");
+        assert_eq!(show_bytes(1_500_000), "1.5 MB");
+        assert_eq!(show_bytes(1500), "1500 B");
+    }
+}
