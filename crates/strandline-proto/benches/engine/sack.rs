@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::event::Datagram;
 use strandline_wire::chunk::{Chunk, sack};
@@ -58,8 +57,7 @@ impl Subject {
         // Until the congestion window holds as much.
         world.run(8_192, 300 << 20);
         let status = world.client.endpoint.status(world.id).unwrap();
-        let message = Bytes::from(vec![7; 64]);
-        let given = world.sender_gives(&message, 64 * outstanding);
+        let given = world.sender_gives(&[7; 64], 64 * outstanding);
         assert_eq!(given, 64 * outstanding);
         let mut buffer = vec![0; 65_536];
         let (mut first, mut count) = (None, 0);

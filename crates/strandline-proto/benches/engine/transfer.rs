@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, SendInfo};
@@ -92,13 +91,12 @@ impl World {
         while client.endpoint.poll_event().is_some() {}
     }
 
-    /// As many messages as the send buffer takes.
-    pub(crate) fn sender_gives(&mut self, message: &Bytes, bytes_max: usize) -> usize {
+    /// As many messages as the send buffer takes, each copied out of the application's buffer.
+    pub(crate) fn sender_gives(&mut self, message: &[u8], bytes_max: usize) -> usize {
         let start = Instant::now();
         let mut given = 0;
-        while given < bytes_max
-            && self.client.endpoint.send(self.now, self.id, SendInfo::default(), message.clone()).is_ok()
-        {
+        let info = SendInfo::default();
+        while given < bytes_max && self.client.endpoint.send_slice(self.now, self.id, info, message).is_ok() {
             given += message.len();
         }
         self.client.spent += start.elapsed();
@@ -119,7 +117,7 @@ impl World {
     }
 
     pub(crate) fn run(&mut self, size: usize, total: usize) -> Measured {
-        let message = Bytes::from(vec![7; size]);
+        let message = vec![7; size];
         (self.client.spent, self.server.spent) = (Duration::ZERO, Duration::ZERO);
         (self.bursts, self.packets) = (0, 0);
         let (mut sent, mut received, mut messages) = (0, 0, 0);
