@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
-use strandline_proto::event::{AssociationId, Datagram, SendInfo};
+use strandline_proto::event::{AssociationId, Datagram, Message, SendInfo};
 use strandline_proto::time::Time;
 
 /// Packets of a burst, as the kernel's GSO takes them.
 const SEGMENTS: usize = 44;
+/// Messages read in one call.
+const BATCH: usize = 256;
 
 /// An endpoint, and the time spent in it.
 pub(crate) struct Side {
@@ -51,6 +53,7 @@ pub(crate) struct World {
     accepted: AssociationId,
     pub(crate) now: Time,
     buffer: Vec<u8>,
+    taken: Vec<Message>,
     bursts: u64,
     packets: u64,
 }
@@ -68,7 +71,8 @@ impl World {
         let id = client.endpoint.connect(Time::ZERO, Connect::to(server.address, 7)).unwrap();
         let buffer = vec![0; 65_536];
         let now = Time::ZERO;
-        let mut world = Self { client, server, id, accepted: id, now, buffer, bursts: 0, packets: 0 };
+        let taken = Vec::new();
+        let mut world = Self { client, server, id, accepted: id, now, buffer, taken, bursts: 0, packets: 0 };
         for _ in 0..3 {
             world.exchange();
         }
@@ -107,9 +111,11 @@ impl World {
     pub(crate) fn receiver_takes(&mut self) -> (usize, u64) {
         let start = Instant::now();
         let (mut bytes, mut messages) = (0, 0);
-        while let Some(message) = self.server.endpoint.recv(self.now, self.accepted) {
-            bytes += message.data.len();
-            messages += 1;
+        while self.server.endpoint.recv_many(self.now, self.accepted, &mut self.taken, BATCH) > 0 {
+            for message in self.taken.drain(..) {
+                bytes += message.data.len();
+                messages += 1;
+            }
         }
         while self.server.endpoint.poll_event().is_some() {}
         self.server.spent += start.elapsed();
