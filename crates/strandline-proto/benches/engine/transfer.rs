@@ -2,12 +2,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Message, SendInfo};
 use strandline_proto::time::Time;
+
+use super::processor_time;
 
 /// Packets of a burst, as the kernel's GSO takes them.
 const SEGMENTS: usize = 44;
@@ -30,18 +32,18 @@ impl Side {
 
     /// Packets of both sides, one burst.
     fn transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, usize)> {
-        let start = Instant::now();
+        let start = processor_time();
         let transmit = self.endpoint.poll_transmit(now, buffer, SEGMENTS);
-        self.spent += start.elapsed();
+        self.spent += processor_time() - start;
         transmit.map(|transmit| (transmit.len, transmit.segment_size))
     }
 
     fn handle(&mut self, now: Time, source: SocketAddr, burst: &[u8], segment: usize) {
-        let start = Instant::now();
+        let start = processor_time();
         for bytes in burst.chunks(segment) {
             self.endpoint.handle_datagram(now, Datagram { source, destination: None, bytes });
         }
-        self.spent += start.elapsed();
+        self.spent += processor_time() - start;
     }
 }
 
@@ -97,19 +99,19 @@ impl World {
 
     /// As many messages as the send buffer takes, each copied out of the application's buffer.
     pub(crate) fn sender_gives(&mut self, message: &[u8], bytes_max: usize) -> usize {
-        let start = Instant::now();
+        let start = processor_time();
         let mut given = 0;
         let info = SendInfo::default();
         while given < bytes_max && self.client.endpoint.send_slice(self.now, self.id, info, message).is_ok() {
             given += message.len();
         }
-        self.client.spent += start.elapsed();
+        self.client.spent += processor_time() - start;
         given
     }
 
     /// Reads what there is.
     pub(crate) fn receiver_takes(&mut self) -> (usize, u64) {
-        let start = Instant::now();
+        let start = processor_time();
         let (mut bytes, mut messages) = (0, 0);
         while self.server.endpoint.recv_many(self.now, self.accepted, &mut self.taken, BATCH) > 0 {
             for message in self.taken.drain(..) {
@@ -118,7 +120,7 @@ impl World {
             }
         }
         while self.server.endpoint.poll_event().is_some() {}
-        self.server.spent += start.elapsed();
+        self.server.spent += processor_time() - start;
         (bytes, messages)
     }
 
