@@ -17,6 +17,8 @@ use super::tally::{Count, Tally, now};
 const END: Ppid = Ppid(0x5345_4e44);
 /// Bytes of that message: two numbers, the high byte first.
 const END_BYTES: usize = 16;
+/// Messages that a receiver takes at once, as far as they have come.
+const BATCH: usize = 256;
 /// A sender that waits for its next moment looks this often whether it is to stop.
 const NAP: Duration = Duration::from_millis(50);
 
@@ -61,17 +63,20 @@ pub(crate) async fn send(
 pub(crate) async fn receive(association: Association, tally: Arc<Tally>) -> anyhow::Result<()> {
     let mut count = Count::default();
     let mut expected = None;
+    let mut messages = Vec::with_capacity(BATCH);
     while expected.is_none_or(|expected: Count| count.bytes < expected.bytes) {
-        let Some(message) = association.recv().await? else {
+        if association.recv_many(&mut messages, BATCH).await? == 0 {
             bail!("the other side ended the association before its messages were all there");
-        };
-        if message.ppid == END {
-            expected = Some(parse_end(&message.data).context("the last message makes no sense")?);
-        } else {
-            count.bytes += message.data.len() as u64;
-            count.messages += u64::from(message.ends);
-            tally.set(count.bytes, count.messages);
         }
+        for message in messages.drain(..) {
+            if message.ppid == END {
+                expected = Some(parse_end(&message.data).context("the last message makes no sense")?);
+            } else {
+                count.bytes += message.data.len() as u64;
+                count.messages += u64::from(message.ends);
+            }
+        }
+        tally.set(count.bytes, count.messages);
     }
     if expected != Some(count) {
         bail!("{count:?} came, but the other side sent {expected:?}");
