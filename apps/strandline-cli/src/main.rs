@@ -18,6 +18,7 @@ Examples:
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
   strandline netem exec --help         run programs on an emulated network
+  strandline perf server               measures throughput with `strandline perf client ADDR` on another host
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug"
 )]
@@ -33,6 +34,8 @@ struct Cli {
 enum Command {
     /// Echo server on TCP, UDP and SCTP, any set of them at once
     Echo(strandline_load::echo_server::Args),
+    /// How fast messages go between two hosts, over SCTP or TCP, and what that costs
+    Perf(strandline_load::perf::Args),
     /// Load generators
     #[command(subcommand)]
     Load(strandline_load::Load),
@@ -63,6 +66,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(args) => strandline_load::echo_server::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Perf(args) => strandline_load::perf::run(&args),
         Command::Load(load) => load.run(),
         Command::Netem(netem) => netem.run(),
         Command::Demo(args) => strandline_load::demo::run(&args),

@@ -12,6 +12,7 @@ use super::context::Shared;
 use super::{Association, State};
 use crate::congestion::Controller;
 use crate::event::Transmit;
+use crate::outbound::Urgency;
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
@@ -225,7 +226,7 @@ impl Association {
         let mut filled = Filled::default();
         let exempt = self.outbound.fast_retransmit_pending();
         if exempt || self.paths.get(index).may_retransmit() {
-            self.fill_retransmissions(now, index, packet, &mut filled);
+            self.fill_retransmissions(index, packet, &mut filled);
         }
         if exempt && filled.bytes > 0 {
             self.outbound.fast_retransmit_sent();
@@ -238,12 +239,11 @@ impl Association {
 
     fn fill_retransmissions(
         &mut self,
-        now: Time,
         index: PathIndex,
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+        while let Some(data) = self.outbound.next_retransmission(index.0, packet.remaining()) {
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -267,18 +267,28 @@ impl Association {
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
-        let hurry = matches!(self.state, State::ShutdownPending);
         let path = self.paths.get(index);
-        let room = path.congestion.window().saturating_sub(path.flight);
-        while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
+        // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
+        let mut urgency = Urgency {
+            always: matches!(self.state, State::ShutdownPending),
+            from_bytes: path.congestion.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
+        };
+        loop {
+            let bundled = self.outbound.bundle(now, index.0, empty_space, urgency, packet);
+            filled.new |= bundled.chunks > 0;
+            filled.bytes += bundled.bytes;
+            self.stats.data_sent += u64::from(bundled.chunks);
+            urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
+            let next = self.outbound.next_new(now, index.0, packet.remaining(), empty_space);
+            let Some(mut data) = next else { break };
             let size = chunk_len(&data);
-            // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
-            data.immediate |= hurry || filled.bytes + size >= room;
+            data.immediate |= urgency.at(size);
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_new keeps to the space it is given");
             filled.bytes += size;
             filled.new = true;
             self.stats.data_sent += 1;
+            urgency.from_bytes = urgency.from_bytes.saturating_sub(size);
         }
     }
 
