@@ -285,6 +285,12 @@ impl Link {
         self.waiting_bytes
     }
 
+    /// When the last packet that was taken has left the queue: a packet offered before that waits until then.
+    #[must_use]
+    pub fn free_at_ns(&self) -> u64 {
+        self.sent_ns
+    }
+
     /// What the link has done so far.
     #[must_use]
     pub fn stats(&self) -> &LinkStats {

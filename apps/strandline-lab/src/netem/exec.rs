@@ -49,8 +49,8 @@ Examples:
   strandline netem exec --rtt 60ms --rate 100mbit --right 'iperf3 -s -1' --left 'iperf3 -c {right}'
   strandline netem exec --delay 20ms --loss 1% --seed 7 --right 'python3 -m http.server' -- curl -sO http://{right}:8000/x
   strandline netem exec --rtt 30ms --to-left rate=1mbit,queue=50ms -- ping -c 5 {right}
-  strandline netem exec --path delay=10ms --path delay=40ms --schedule '5s path=1 cut; 15s heal' \\
-      --right 'strandline echo' --left 'strandline load echo --server {right}'
+  strandline netem exec --rtt 60ms --rate 100mbit --schedule '3s cut; 5s heal' \\
+      --right 'strandline perf server' --left 'strandline perf client {right}'
 
 Exit code: that of the left program if it failed, else that of the right one; 120 if both were fine but the run is not
 valid; 124 after --timeout; 125 if the network could not be made."

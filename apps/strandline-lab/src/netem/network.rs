@@ -14,8 +14,8 @@ use super::schedule::TargetedChange;
 use super::topology::{Side, Topology};
 use super::units;
 
-/// Priority of the emulator's thread among real-time threads: above none but ordinary programs.
-const PRIORITY: &str = "1";
+/// Priority of the emulator's thread among real-time threads: above programs that are given a low one themselves.
+const PRIORITY: &str = "20";
 
 /// How the emulator works.
 #[derive(Debug, Clone, Args)]
@@ -28,6 +28,10 @@ pub struct EmulatorArgs {
     /// processor
     #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
     spin: Duration,
+    /// How long packets may gather where there are many (above some 30,000 a second), so that the emulator doesn't take a
+    /// whole processor
+    #[arg(long, value_name = "TIME", value_parser = units::time, default_value = "30us")]
+    gather: Duration,
     /// Don't run the emulator before ordinary programs (SCHED_FIFO)
     #[arg(long)]
     no_realtime: bool,
@@ -54,7 +58,7 @@ impl Network {
         let namespaces = Namespaces::create(name)?;
         let devices = device::create(&namespaces, &topology)?;
         let kernel_before = kernel_counters(&namespaces)?;
-        let emulator = Emulator::start(devices, &topology, Waiting { spin: args.spin })?;
+        let emulator = Emulator::start(devices, &topology, Waiting { spin: args.spin, gather: args.gather })?;
         let realtime = !args.no_realtime && make_realtime(emulator.thread_id());
         Ok(Self {
             emulator: Some(emulator),

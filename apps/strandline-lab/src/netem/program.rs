@@ -4,7 +4,7 @@ use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinHandle;
 
@@ -45,7 +45,8 @@ impl Invocation {
     /// The program isn't installed; names its package.
     pub fn check(&self) -> Result<()> {
         let Some(program) = self.program() else { return Ok(()) };
-        match command::run("sh", &["-c", "command -v -- \"$1\" >/dev/null", "sh", program], "") {
+        let script = "PATH=$2; command -v -- \"$1\" >/dev/null";
+        match command::run("sh", &["-c", script, "sh", program, &search_path()], "") {
             Ok(_) => Ok(()),
             Err(_) => bail!(command::missing(program)),
         }
@@ -93,7 +94,7 @@ impl Program {
         }
         let (program, arguments) = words.split_first().context("no program")?;
         let mut command = Command::new(program);
-        command.args(arguments).env("SIDE", side.name()).kill_on_drop(true);
+        command.args(arguments).env("SIDE", side.name()).env("PATH", search_path()).kill_on_drop(true);
         for (_, variable, address) in network.topology().substitutions() {
             command.env(variable, address);
         }
@@ -161,6 +162,15 @@ impl Program {
     }
 }
 
+/// Where programs are looked for: as always, and then beside this one, so that `strandline` is found.
+pub fn search_path() -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    match std::env::current_exe() {
+        Ok(here) => here.parent().map_or(path.clone(), |folder| format!("{path}:{}", folder.display())),
+        Err(_) => path,
+    }
+}
+
 /// 128 and the signal's number if it was ended by a signal, as shells do.
 fn exit_code(status: ExitStatus) -> u8 {
     use std::os::unix::process::ExitStatusExt;
@@ -171,21 +181,15 @@ fn exit_code(status: ExitStatus) -> u8 {
 async fn print(from: impl AsyncRead + Unpin, side: Side, to_stderr: bool) {
     let mut lines = BufReader::new(from).split(b'\n');
     let label = format!("{:5} | ", side.name());
+    let (mut stdout, mut stderr) = (tokio::io::stdout(), tokio::io::stderr());
+    let to: &mut (dyn AsyncWrite + Send + Unpin) = if to_stderr { &mut stderr } else { &mut stdout };
     // What can't be read or written any more is nothing to print.
     while let Ok(Some(line)) = lines.next_segment().await {
         let mut text = label.clone().into_bytes();
         text.extend_from_slice(&line);
         text.push(b'\n');
-        let written = if to_stderr {
-            tokio::io::stderr().write_all(&text).await
-        } else {
-            let mut stdout = tokio::io::stdout();
-            match stdout.write_all(&text).await {
-                Ok(()) => stdout.flush().await,
-                Err(error) => Err(error),
-            }
-        };
-        if written.is_err() {
+        // Flushed, so that a line is out before the next one, whoever prints that.
+        if to.write_all(&text).await.is_err() || to.flush().await.is_err() {
             return;
         }
     }
@@ -200,6 +204,8 @@ mod tests {
         let shell = |text: &str| Invocation::Shell(text.to_owned()).check();
         shell("sleep 1").unwrap();
         shell("cd / && ls").unwrap();
+        let beside = std::env::current_exe().unwrap();
+        shell(beside.file_name().unwrap().to_str().unwrap()).unwrap();
         shell("X=1 no-such-program").unwrap();
         assert!(shell("no-such-program -x").unwrap_err().to_string().contains("no-such-program"));
         let direct = Invocation::Direct(vec!["no-such-program".to_owned(), "x".to_owned()]);

@@ -121,7 +121,7 @@ pub struct LinkSettings {
     pub rate_bps: Option<u64>,
     /// Bytes that may wait, if limited.
     pub queue_bytes: Option<usize>,
-    /// The loss model: `none`, `every 10th`, `random 0.01`, ...
+    /// The loss model: `none`, `every 10`, `random 0.01`, ...
     pub loss: String,
     /// Share held back.
     pub reorder: f64,
@@ -267,7 +267,7 @@ impl LinkSettings {
         let limited = config.rate_bps > 0;
         let loss = match config.loss {
             Loss::None => "none".to_owned(),
-            Loss::EveryNth(n) => format!("every {n}th"),
+            Loss::EveryNth(n) => format!("every {n}"),
             Loss::Random(probability) => format!("random {probability}"),
             Loss::Bursts { good_packets_mean, bad_packets_mean, good_loss, bad_loss } => format!(
                 "bursts good {good_packets_mean:.1} bad {bad_packets_mean:.1} packets, losing {good_loss} and {bad_loss}"

@@ -290,7 +290,10 @@ pub fn enter(args: &EnterArgs) -> Result<ExitCode> {
     }
     let namespace = namespace_name(&name, side);
     let mut command = Command::new("ip");
-    command.args(["netns", "exec", &namespace]).env("SIDE", side.name());
+    command
+        .args(["netns", "exec", &namespace])
+        .env("SIDE", side.name())
+        .env("PATH", super::program::search_path());
     for word in program {
         let substitute = |word: String, (placeholder, _, address): &(String, String, String)| {
             word.replace(placeholder.as_str(), address)

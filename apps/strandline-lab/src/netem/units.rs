@@ -47,7 +47,7 @@ pub fn rate(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is not a rate: write it like 100mbit, 1gbit, 512kbit or unlimited");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let unit = unit.to_ascii_lowercase();
-    let unit = unit.strip_suffix("/s").or_else(|| unit.strip_suffix("ps")).unwrap_or(&unit);
+    let unit = unit.strip_suffix("/s").unwrap_or(&unit);
     let factor = match unit {
         "bit" | "b" => 1.0,
         "kbit" | "k" => 1e3,
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(time("0"), Ok(Duration::ZERO));
         assert_eq!(rate("100mbit"), Ok(100_000_000));
         assert_eq!(rate("1.5Gbit/s"), Ok(1_500_000_000));
-        assert_eq!(rate("64kbps"), Ok(64_000));
+        assert_eq!(rate("64k"), Ok(64_000));
         assert_eq!(rate("unlimited"), Ok(0));
         assert_eq!(size("1500"), Ok(1500));
         assert_eq!(size("256k"), Ok(256_000));
@@ -197,6 +197,8 @@ mod tests {
             (time("soon").unwrap_err(), "30ms"),
             (time("1.2.3s").unwrap_err(), "30ms"),
             (rate("100").unwrap_err(), "100mbit"),
+            // Bits for some, bytes for others.
+            (rate("64kbps").unwrap_err(), "512kbit"),
             (rate("0mbit").unwrap_err(), "1bit to 1000gbit"),
             (rate("-1mbit").unwrap_err(), "100mbit"),
             (size("1p").unwrap_err(), "256k"),

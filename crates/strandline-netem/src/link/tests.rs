@@ -200,6 +200,18 @@ fn run(link: &mut Link, packets: &[(u64, usize)]) -> Vec<Verdict> {
     packets.iter().map(&mut offer).collect()
 }
 
+#[test]
+fn the_link_tells_how_long_it_is_busy_and_how_full_it_was() {
+    // 1 ms for each 1,000 bytes.
+    let mut link =
+        Link::new(LinkConfig { rate_bps: 8_000_000, ..LinkConfig::with_delay(Duration::from_millis(10)) }, 0);
+    assert_eq!(link.free_at_ns(), 0);
+    run(&mut link, &[(5 * MS, 1000), (0, 500), (0, 500)]);
+    assert_eq!(link.free_at_ns(), 7 * MS);
+    run(&mut link, &[(20 * MS, 700)]);
+    assert_eq!((link.stats().queue_bytes_max, link.stats().queue_packets_max), (2000, 3));
+}
+
 proptest! {
     #[test]
     fn a_busy_link_sends_exactly_at_its_rate(rate in 1_000u64..10_000_000_000, lens in proptest::collection::vec(1usize..9000, 1..200)) {

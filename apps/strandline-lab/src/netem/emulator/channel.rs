@@ -10,7 +10,7 @@ use super::clock::Clock;
 use crate::netem::lateness::Lateness;
 
 /// Packets taken from a device or given to it before the others have their turn.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
 /// Buffers kept for packets to come.
 const SPARE_MAX: usize = 4096;
 
@@ -19,8 +19,8 @@ const SPARE_MAX: usize = 4096;
 pub(super) struct Packet {
     buffer: Vec<u8>,
     len: usize,
-    /// How long it may have waited before it was taken from the device.
-    waited_ns: u64,
+    /// By how much earlier the link might have sent it, had it been taken from the device at once.
+    sent_late_ns: u64,
 }
 
 impl AsMut<[u8]> for Packet {
@@ -54,6 +54,8 @@ pub(super) struct Channel {
     /// A packet that comes out of the device now was not in it at this time.
     not_there_ns: u64,
     spare: Vec<Vec<u8>>,
+    /// Packets taken or delivered.
+    pub(super) handled: u64,
     written: u64,
     written_bytes: u64,
     write_errors: u64,
@@ -67,6 +69,7 @@ impl Channel {
             packet_size_max: usize::from(mtu),
             not_there_ns: now_ns,
             spare: Vec::new(),
+            handled: 0,
             written: 0,
             written_bytes: 0,
             write_errors: 0,
@@ -81,10 +84,9 @@ impl Channel {
             let mut buffer = self.spare.pop().unwrap_or_else(|| vec![0; self.packet_size_max]);
             match rustix::io::read(&device, &mut buffer) {
                 Ok(len) => {
+                    self.handled += 1;
                     let now_ns = clock.now_ns();
-                    let waited_ns = now_ns.saturating_sub(self.not_there_ns);
-                    // A drop is counted by the link.
-                    let _ = self.link.push(now_ns, Packet { buffer, len, waited_ns });
+                    self.offer(now_ns, buffer, len);
                     empty_at_ns = now_ns;
                 }
                 Err(Errno::AGAIN) => {
@@ -99,17 +101,29 @@ impl Channel {
         Ok(true)
     }
 
-    /// Gives the device what has arrived. Returns whether there was anything.
+    /// Hands a packet to the link. It may have come any time since the device was seen empty. While the link was busy with
+    /// the packets before it, that makes no difference; so bursts don't count as late for the time it takes to read them.
+    fn offer(&mut self, now_ns: u64, buffer: Vec<u8>, len: usize) {
+        let earliest_ns = self.not_there_ns.max(self.link.link().free_at_ns());
+        let sent_late_ns = now_ns.saturating_sub(earliest_ns);
+        // A drop is counted by the link.
+        let _ = self.link.push(now_ns, Packet { buffer, len, sent_late_ns });
+    }
+
+    /// Gives the device what had arrived when it was called. Returns whether there may be more of that.
     pub(super) fn deliver(&mut self, device: impl AsFd, clock: &Clock) -> bool {
-        for done in 0..BATCH {
+        // Not what arrives meanwhile: while that goes on, packets would wait in the devices.
+        let called_ns = clock.now_ns();
+        for _ in 0..BATCH {
+            let Some((arrival_ns, mut packet)) = self.link.poll_with_arrival(called_ns) else { return false };
             let now_ns = clock.now_ns();
-            let Some((arrival_ns, mut packet)) = self.link.poll_with_arrival(now_ns) else { return done > 0 };
+            self.handled += 1;
             let bytes = packet.as_mut();
             match rustix::io::write(&device, bytes) {
                 Ok(len) => {
                     self.written += 1;
                     self.written_bytes += len as u64;
-                    self.lateness.record(now_ns.saturating_sub(arrival_ns) + packet.waited_ns);
+                    self.lateness.record(now_ns.saturating_sub(arrival_ns) + packet.sent_late_ns);
                 }
                 Err(_) => self.write_errors += 1,
             }

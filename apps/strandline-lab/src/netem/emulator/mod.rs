@@ -1,10 +1,12 @@
 //! The emulator: a thread of its own between the devices.
 //!
 //! It sleeps until a packet comes or the next one is due. A wake-up takes the kernel some 20 microseconds, so it wakes
-//! that much early and spins for the rest.
+//! that much early and spins for the rest. Where packets are dense it would always spin: there it sleeps for a fixed
+//! short time and handles what has gathered, so that it leaves some of the processor to the programs.
 
 mod channel;
 mod clock;
+mod pace;
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,18 +22,21 @@ use rustix::time::{ClockId, clock_gettime};
 use self::channel::Channel;
 pub use self::channel::ChannelCounters;
 use self::clock::{Clock, RunDelay};
+use self::pace::Pace;
 use super::device::Devices;
 use super::schedule::{Direction, Entry, TargetedChange};
 use super::topology::Topology;
 
 /// Sleeps longer than this are worth asking the kernel how long the thread waited for a processor.
-const LONG_SLEEP_NS: u64 = 100_000;
+const LONG_SLEEP_NS: u64 = 40_000;
 
 /// How it waits.
 #[derive(Debug, Clone, Copy)]
 pub struct Waiting {
     /// How long before a packet is due it stops sleeping.
     pub spin: Duration,
+    /// How long it sleeps where packets are dense, whether one comes or is due or not.
+    pub gather: Duration,
 }
 
 /// What the emulator did.
@@ -164,6 +169,7 @@ impl Work {
         // Sleeps end when they are to end, not up to 50 microseconds later.
         rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1))?;
         let mut run_delay = RunDelay::of_this_thread();
+        let mut pace = Pace::default();
         loop {
             let mut busy = false;
             for path in &mut self.paths {
@@ -176,10 +182,24 @@ impl Work {
             if !self.obey() {
                 return Ok(());
             }
-            if !busy {
+            if busy {
+                continue;
+            }
+            let handled =
+                self.paths.iter().flat_map(|path| &path.channels).map(|channel| channel.handled).sum();
+            if pace.is_dense(self.clock.now_ns(), handled) {
+                self.gather()?;
+            } else {
                 self.sleep(&mut run_delay)?;
             }
         }
+    }
+
+    /// Sleeps for a moment, whatever comes but commands.
+    fn gather(&mut self) -> io::Result<()> {
+        let time = timespec(u64::try_from(self.waiting.gather.as_nanos()).unwrap_or(u64::MAX));
+        self.wait(&mut [PollFd::new(&*Arc::clone(&self.wake), PollFlags::IN)], Some(&time))?;
+        Ok(())
     }
 
     /// Sleeps until a packet comes, shortly before one is due, or a command comes.
@@ -192,26 +212,15 @@ impl Work {
         if until_ns.is_some_and(|until_ns| until_ns <= from_ns) {
             return Ok(());
         }
-        let timeout = until_ns.map(|until_ns| {
-            let wait_ns = until_ns - from_ns;
-            Timespec { tv_sec: (wait_ns / 1_000_000_000) as i64, tv_nsec: (wait_ns % 1_000_000_000) as i64 }
-        });
-        let mut waiting_for = vec![PollFd::new(&self.wake, PollFlags::IN)];
+        let timeout = until_ns.map(|until_ns| timespec(until_ns - from_ns));
+        let wake = Arc::clone(&self.wake);
+        let mut waiting_for = vec![PollFd::new(&*wake, PollFlags::IN)];
         for path in &self.paths {
             for device in [&path.devices.left, &path.devices.right] {
                 waiting_for.push(PollFd::from_borrowed_fd(device.as_fd(), PollFlags::IN));
             }
         }
-        let ready = match poll(&mut waiting_for, timeout.as_ref()) {
-            Ok(ready) => ready,
-            Err(rustix::io::Errno::INTR) => 1,
-            Err(error) => return Err(error.into()),
-        };
-        let commanded = waiting_for.first().is_some_and(|wake| !wake.revents().is_empty());
-        if commanded {
-            // Commands are taken from the channel after this, so none is slept through.
-            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
-        }
+        let ready = self.wait(&mut waiting_for, timeout.as_ref())?;
         let to_ns = self.clock.now_ns();
         let woken_late_ns = match until_ns {
             Some(until_ns) if ready == 0 => to_ns.saturating_sub(until_ns),
@@ -222,6 +231,20 @@ impl Work {
             channel.slept(from_ns, to_ns, woken_late_ns);
         }
         Ok(())
+    }
+
+    /// Waits for one of some descriptors, the first of which is that of commands. Returns how many are ready.
+    fn wait(&self, waiting_for: &mut [PollFd<'_>], timeout: Option<&Timespec>) -> io::Result<usize> {
+        let ready = match poll(waiting_for, timeout) {
+            Ok(ready) => ready,
+            Err(rustix::io::Errno::INTR) => 1,
+            Err(error) => return Err(error.into()),
+        };
+        if waiting_for.first().is_some_and(|wake| !wake.revents().is_empty()) {
+            // Commands are taken from the channel after this, so none is slept through.
+            let _ = rustix::io::read(&*self.wake, &mut [0; 8]);
+        }
+        Ok(ready)
     }
 
     /// Carries out what was asked for. False if that was to stop.
@@ -290,4 +313,8 @@ impl Work {
             ),
         }
     }
+}
+
+fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }

@@ -1,0 +1,45 @@
+//! How dense the packets are.
+
+/// How long packets are counted before it is decided.
+const WINDOW_NS: u64 = 1_000_000;
+/// Packets taken or delivered in a window that are many: a wake-up for each would take most of a processor.
+const DENSE: u64 = 48;
+
+/// Decides whether packets come so close to each other that they are better handled some at a time.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    window_start_ns: u64,
+    handled_before: u64,
+    dense: bool,
+}
+
+impl Pace {
+    /// Whether they do; `handled` counts all packets since the start.
+    pub(super) fn is_dense(&mut self, now_ns: u64, handled: u64) -> bool {
+        let elapsed_ns = now_ns.saturating_sub(self.window_start_ns);
+        if elapsed_ns >= WINDOW_NS {
+            let count = handled - self.handled_before;
+            self.dense =
+                u128::from(count) * u128::from(WINDOW_NS) >= u128::from(DENSE) * u128::from(elapsed_ns);
+            self.window_start_ns = now_ns;
+            self.handled_before = handled;
+        }
+        self.dense
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dense_is_what_many_packets_in_a_millisecond_are() {
+        let mut pace = Pace::default();
+        assert!(!pace.is_dense(500_000, 1000), "not known yet");
+        assert!(pace.is_dense(1_000_000, 1000));
+        assert!(pace.is_dense(1_900_000, 1000), "until the next window ends");
+        assert!(!pace.is_dense(2_000_000, 1010));
+        assert!(!pace.is_dense(12_000_000, 1010 + 479));
+        assert!(pace.is_dense(13_000_000, 1010 + 479 + 48));
+    }
+}
