@@ -2,14 +2,15 @@
 //! upper bound for what a carrier can reach, and the place to see what a change of the engine costs.
 //!
 //! `cargo bench -p strandline-proto` prints MB/s of user data and nanoseconds for each message, both sides together,
-//! as medians of five runs.
+//! as medians of five runs; with checksums, and without (RFC 9653) for what they cost. `SIZE BYTES zero|crc` as arguments
+//! runs one case once, for a profiler.
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, SendInfo};
 use strandline_proto::time::Time;
@@ -26,10 +27,13 @@ struct World {
 const SEGMENTS: usize = 44;
 
 impl World {
-    fn new() -> Self {
+    fn new(zero_checksum: bool) -> Self {
         let now = Time::ZERO;
-        let mut client = Endpoint::new(EndpointConfig::default(), [1; 32], now).unwrap();
-        let mut server = Endpoint::new(EndpointConfig::default(), [2; 32], now).unwrap();
+        let method = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
+        let association = AssociationConfig { zero_checksum: method, ..AssociationConfig::default() };
+        let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+        let mut client = Endpoint::new(config.clone(), [1; 32], now).unwrap();
+        let mut server = Endpoint::new(config, [2; 32], now).unwrap();
         server.listen(7).unwrap();
         let id = client.connect(now, Connect::to("192.0.2.2:9899".parse().unwrap(), 7)).unwrap();
         let buffer = vec![0; 65_536];
@@ -85,11 +89,28 @@ fn carry(from: &mut Endpoint, to: &mut Endpoint, source: &str, now: Time, buffer
 }
 
 fn main() {
-    println!("{:>10} {:>12} {:>14}", "message", "MB/s", "ns/message");
-    for (size, total) in [(64, 20 << 20), (1_024, 200 << 20), (8_192, 500 << 20), (65_536, 500 << 20)] {
-        let mut runs: Vec<(f64, f64)> = (0..5).map(|_| World::new().run(size, total)).collect();
-        runs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (rate, each) = runs[2];
-        println!("{size:>10} {rate:>12.0} {each:>14.0}");
+    let args: Vec<String> = std::env::args().skip(1).filter(|arg| arg != "--bench").collect();
+    if let [size, total, checksum] = &args[..] {
+        let (rate, each) = World::new(checksum == "zero").run(size.parse().unwrap(), total.parse().unwrap());
+        return println!("{rate:.0} MB/s, {each:.0} ns/message");
     }
+    println!(
+        "{:>10} {:>12} {:>14} {:>22} {:>14}",
+        "message", "MB/s", "ns/message", "no checksum: MB/s", "ns/message"
+    );
+    for (size, total) in [(64, 20 << 20), (1_024, 200 << 20), (8_192, 500 << 20), (65_536, 500 << 20)] {
+        // By turns, so that what else the machine does hits both alike.
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            with.push(World::new(false).run(size, total));
+            without.push(World::new(true).run(size, total));
+        }
+        let [with, without] = [with, without].map(median);
+        println!("{size:>10} {:>12.0} {:>14.0} {:>22.0} {:>14.0}", with.0, with.1, without.0, without.1);
+    }
+}
+
+fn median(mut runs: Vec<(f64, f64)>) -> (f64, f64) {
+    runs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    runs[runs.len() / 2]
 }
