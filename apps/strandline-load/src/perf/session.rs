@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::channel::Channel;
 use super::flow::{Ended, Flow, Link, Load};
@@ -22,6 +22,9 @@ const STALL_MAX: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(30);
 /// The same after Ctrl-C: somebody is waiting.
 const HURRY: Duration = Duration::from_secs(3);
+
+/// How long the reason may come behind the end of a flow.
+const REASON: Duration = Duration::from_millis(500);
 
 /// What a test needs.
 pub(crate) struct Session {
@@ -83,7 +86,7 @@ pub(crate) async fn run(session: Session, channel: &mut Channel) -> Result<Outco
         failure = Some(format!("{error:#}"));
         // The other side learns why, if it still listens.
         let reason = Message::Refused { reason: format!("the other side gave up: {error:#}") };
-        let _ = tokio::time::timeout(HURRY, channel.send(&reason)).await;
+        let _ = timeout(HURRY, channel.send(&reason)).await;
         for flow in &running.flows {
             flow.link.abort();
         }
@@ -146,7 +149,9 @@ impl Running {
             }
             tokio::select! {
                 Some(ended) = self.workers.join_next() => {
-                    self.on_ended(ended.context("the task of a flow failed")?)?;
+                    if let Err(error) = self.on_ended(ended.context("the task of a flow failed")?) {
+                        return Err(told_reason(channel).await.unwrap_or(error));
+                    }
                 }
                 message = channel.recv() => self.on_message(message?)?,
                 () = until(timers.omit_end) => {
@@ -264,6 +269,14 @@ impl Timers {
         if let Some(emit) = &mut self.emit {
             emit.reset();
         }
+    }
+}
+
+/// The other side's reason for ending a test, if it gives one: it may come behind the end of the flows.
+async fn told_reason(channel: &mut Channel) -> Option<anyhow::Error> {
+    match timeout(REASON, channel.recv()).await {
+        Ok(Ok(Message::Refused { reason })) => Some(anyhow!(reason)),
+        _ => None,
     }
 }
 
