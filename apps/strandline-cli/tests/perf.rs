@@ -289,6 +289,7 @@ fn missing(path: &str, one: &Value, other: &Value) -> Vec<String> {
             (Some(_), None) => vec![path.to_owned()],
             _ => Vec::new(),
         },
+        (Value::Null, _) => Vec::new(),
         _ if std::mem::discriminant(one) == std::mem::discriminant(other) => Vec::new(),
         _ => vec![path.to_owned()],
     }
@@ -423,8 +424,12 @@ fn mistakes_are_explained() {
     assert!(nobody.contains("perf server -p 5001 --encapsulation-port"), "{nobody}");
     assert!(nobody.contains("nothing speaks SCTP there"), "{nobody}");
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let nobody = fails(&["client", "127.0.0.1", "--transport", "tcp", "-p", &free]);
-    assert!(nobody.contains("perf server") && nobody.contains("refused"), "{nobody}");
+    let nobody = ["perf", "client", "127.0.0.1", "--transport", "tcp", "-p", &free];
+    let refused = fails(&nobody[1..]);
+    assert!(refused.contains("perf server") && refused.contains("refused"), "{refused}");
+    let output = Command::new(PROGRAM).args(nobody).arg("--json").output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(refused.contains(report["error"].as_str().unwrap()), "{report}");
     assert!(fails(&["client", "no-such-host.invalid"]).contains("looking up no-such-host.invalid"));
     assert!(fails(&["client", "::1", "-l", "0"]).contains("1 byte to 16M"));
     assert!(fails(&["client", "::1", "-t", "1", "-n", "1K"]).contains("cannot be used with"));
