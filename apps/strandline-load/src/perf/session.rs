@@ -72,6 +72,8 @@ struct Running {
 struct Timers {
     omit_end: Option<Instant>,
     send_end: Option<Instant>,
+    /// How long to send after the warm-up, however late that was seen to end.
+    sending: Option<Duration>,
     look: Ticks,
     emit: Option<Ticks>,
     passed: Instant,
@@ -251,13 +253,14 @@ impl Timers {
     fn new(parameters: &Parameters, every: Duration) -> Result<Self> {
         let begin = now();
         let omit = Duration::try_from_secs_f64(parameters.omit_seconds)?;
-        let send_end = match parameters.length {
-            Length::Seconds(seconds) => Some(begin + omit + Duration::try_from_secs_f64(seconds)?),
+        let sending = match parameters.length {
+            Length::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds)?),
             Length::Bytes(_) => None,
         };
         Ok(Self {
             omit_end: (!omit.is_zero()).then(|| begin + omit),
-            send_end,
+            send_end: sending.filter(|_| omit.is_zero()).map(|sending| begin + sending),
+            sending,
             look: ticks(LOOK),
             emit: (!every.is_zero()).then(|| ticks(every)),
             passed: begin,
@@ -266,6 +269,7 @@ impl Timers {
 
     fn end_warm_up(&mut self) {
         self.omit_end = None;
+        self.send_end = self.sending.map(|sending| now() + sending);
         if let Some(emit) = &mut self.emit {
             emit.reset();
         }
