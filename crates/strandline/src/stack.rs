@@ -262,6 +262,7 @@ impl Stack {
     #[must_use]
     pub fn shard_stats(&self) -> Vec<ShardStats> {
         let stats = |shard: &Arc<Shard>| {
+            let lock_waits = shard.lock_waits();
             let (engine, associations) = {
                 let state = shard.lock();
                 (state.engine.stats(), state.engine.association_count())
@@ -275,7 +276,7 @@ impl Stack {
                 handed_over: traffic.sent,
                 taken_over: traffic.received,
                 handed_over_lost: traffic.lost,
-                lock_waits: shard.lock_waits(),
+                lock_waits,
             }
         };
         self.inner.shards.iter().map(stats).collect()
