@@ -1,4 +1,5 @@
 //! Stacks of several shards on the in-memory network, in virtual time.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Stacks of several shards on real sockets, in real time.
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod common;
 
