@@ -14,8 +14,9 @@ use crate::handle::Handle;
 use crate::id::AssociationId;
 use crate::notification::Notification;
 use crate::peer::Peer;
-use crate::shard::any::AnyAttempt;
+use crate::shard::any::{AnyAttempt, At};
 use crate::shard::attempt::Attempt;
+use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::socket::Kind;
 use crate::shard::state::State;
@@ -182,7 +183,7 @@ impl Endpoint {
     /// # Cancel safety
     /// No message is lost if the future is dropped.
     pub async fn recv_from(&self) -> Result<(AssociationId, Message), RecvError> {
-        let attempt = |state: &mut State, now, socket| state.poll_recv_many(now, socket);
+        let attempt = |state: &mut State, now, at: At| state.poll_recv_many(now, at.socket);
         let received = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await;
         let (shard, (id, message)) = received?;
         Ok((AssociationId { shard, id }, message))
@@ -201,6 +202,29 @@ impl Endpoint {
         let attempt = |state: &mut State, now| state.poll_recv_many(now, socket);
         let (id, message) = Attempt::new(shard, Place::ReadMany(socket), attempt).await?;
         Ok((AssociationId { shard: index, id }, message))
+    }
+
+    /// The next messages of any associations, up to `limit` of them (and 1,024) as far as they have arrived, at the end
+    /// of `messages`: cheaper than one by one if they are small. Waits for the first, and returns how many there are.
+    ///
+    /// # Errors
+    /// If the stack is gone.
+    ///
+    /// # Cancel safety
+    /// No message is lost if the future is dropped.
+    pub async fn recv_many_from(
+        &self,
+        messages: &mut Vec<(AssociationId, Message)>,
+        limit: usize,
+    ) -> Result<usize, RecvError> {
+        let limit = limit.min(RECV_MANY_MAX);
+        let attempt = |state: &mut State, now, At { shard, socket }| {
+            state.poll_recv_many_batch(now, socket, limit, |id, message| {
+                messages.push((AssociationId { shard, id }, message));
+            })
+        };
+        let (_, count) = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await?;
+        Ok(count)
     }
 
     /// Notifications of all associations, from now on. All values that this returns share one queue.
@@ -271,7 +295,7 @@ impl Notifications<'_> {
     /// No notification is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<(Option<AssociationId>, Notification)> {
         let attempt =
-            |state: &mut State, _, socket| state.poll_notification_many(socket).map(|item| item.ok_or(()));
+            |state: &mut State, _, at: At| state.poll_notification_many(at.socket).map(|item| item.ok_or(()));
         let socket = self.endpoint.bound.everywhere();
         let (shard, item) = AnyAttempt::new(socket, Place::NotificationMany, attempt).await.ok()?;
         Some(match item {

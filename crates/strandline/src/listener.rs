@@ -8,7 +8,7 @@ use crate::association::Association;
 use crate::bound::Bound;
 use crate::error::{AcceptError, BindError};
 use crate::handle::Handle;
-use crate::shard::any::AnyAttempt;
+use crate::shard::any::{AnyAttempt, At};
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::place::Place;
@@ -74,7 +74,7 @@ impl Listener {
     /// # Cancel safety
     /// No association is lost if the future is dropped.
     pub async fn accept(&self) -> Result<Association, AcceptError> {
-        let attempt = |state: &mut State, _, socket| state.poll_accept(socket);
+        let attempt = |state: &mut State, _, at: At| state.poll_accept(at.socket);
         let (shard, id) = AnyAttempt::new(self.bound.everywhere(), Place::Accept, attempt).await?;
         Ok(self.accepted(shard, id))
     }

@@ -24,6 +24,13 @@ pub(crate) struct Everywhere<'a> {
     pub(crate) turn: &'a AtomicUsize,
 }
 
+/// A socket on one of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) shard: u16,
+    pub(crate) socket: u32,
+}
+
 /// Tries on each shard in turn until one succeeds, which is told. Nothing happens unless it succeeds, so it can be
 /// dropped at any time. An error of a shard counts once no other has anything.
 #[must_use = "futures do nothing unless awaited"]
@@ -37,10 +44,10 @@ pub(crate) struct AnyAttempt<'a, F> {
 }
 
 impl<'a, F> AnyAttempt<'a, F> {
-    /// `run` gets the state of a shard, and the socket's index there.
+    /// `run` gets the state of a shard, and which it is.
     pub(crate) fn new<T, E>(socket: Everywhere<'a>, place: fn(u32) -> Place, run: F) -> Self
     where
-        F: FnMut(&mut State, Time, u32) -> Poll<Result<T, E>> + Unpin,
+        F: FnMut(&mut State, Time, At) -> Poll<Result<T, E>> + Unpin,
     {
         Self { socket, place, waiting: Vec::new(), run }
     }
@@ -64,7 +71,7 @@ impl<'a, F> AnyAttempt<'a, F> {
 
 impl<T, E, F> Future for AnyAttempt<'_, F>
 where
-    F: FnMut(&mut State, Time, u32) -> Poll<Result<T, E>> + Unpin,
+    F: FnMut(&mut State, Time, At) -> Poll<Result<T, E>> + Unpin,
 {
     type Output = Result<(u16, T), E>;
 
@@ -76,7 +83,8 @@ where
             let index = first.wrapping_add(step) % shards.len();
             let (Some(shard), Some(socket)) = (shards.get(index), sockets.get(index)) else { continue };
             let mut token = this.take_token(index);
-            let run = |state: &mut State, now| (this.run)(state, now, *socket);
+            let at = At { shard: index as u16, socket: *socket };
+            let run = |state: &mut State, now| (this.run)(state, now, at);
             let tried = attempt::poll(shard, (this.place)(*socket), &mut token, cx, run);
             if token.is_some() {
                 this.waiting.push((index, token));
@@ -85,7 +93,7 @@ where
                 Poll::Ready(Ok(value)) => {
                     turn.store(index + 1, Ordering::Relaxed);
                     this.forget_all();
-                    return Poll::Ready(Ok((index as u16, value)));
+                    return Poll::Ready(Ok((at.shard, value)));
                 }
                 Poll::Ready(Err(error)) => failed = Some(error),
                 Poll::Pending => {}
