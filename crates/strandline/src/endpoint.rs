@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
 
 use crate::association::Association;
@@ -144,8 +145,13 @@ impl Endpoint {
         let request = self.request(peer);
         let (home, others) = self.bound.stack.homes(&request);
         for (index, shard, socket) in self.bound.each().filter(|(index, ..)| others && *index != home) {
-            if let Some(id) = self.find(&shard.lock(), socket, peer) {
+            let state = shard.lock();
+            if let Some(id) = self.find(&state, socket, peer) {
                 return Ok(AssociationId { shard: index, id });
+            }
+            if self.known(&state, peer).next().is_some() {
+                // Peeled off.
+                return Err(Refusal::AlreadyExists.into());
             }
         }
         let socket = self.bound.socket(home).ok_or(SendError::ShuttingDown)?;
@@ -165,10 +171,13 @@ impl Endpoint {
     }
 
     fn find(&self, state: &State, socket: u32, peer: &Peer) -> Option<EngineId> {
-        peer.addresses().iter().find_map(|address| {
-            let id = state.engine.find(self.bound.port, *address, peer.port())?;
-            belongs(state, socket, id).then_some(id)
-        })
+        self.known(state, peer).find(|id| belongs(state, socket, *id))
+    }
+
+    /// Associations from this port with the peer, whoever has them.
+    fn known(&self, state: &State, peer: &Peer) -> impl Iterator<Item = EngineId> {
+        let addresses = peer.addresses().iter();
+        addresses.filter_map(|address| state.engine.find(self.bound.port, *address, peer.port()))
     }
 
     fn request(&self, peer: &Peer) -> strandline_proto::endpoint::Connect {

@@ -114,7 +114,9 @@ impl Shard {
     /// Gives the engine the ICMP messages that came.
     pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
         let State { engine, to_wake, .. } = state;
-        self.carrier.take_errors(|error| match &self.steer {
+        // On raw IP every socket gets all messages.
+        let steer = self.steer.as_deref().filter(|_| self.carrier.raw().is_none());
+        self.carrier.take_errors(|error| match steer {
             None => engine.handle_icmp(now, error),
             Some(steer) => steer.handle_icmp(engine, now, error, to_wake),
         });
