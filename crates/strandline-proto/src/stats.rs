@@ -53,6 +53,51 @@ pub struct EndpointStats {
     pub icmp: u64,
 }
 
+impl core::ops::AddAssign for EndpointStats {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            packets_received,
+            packets_sent,
+            malformed,
+            checksum_errors,
+            out_of_the_blue,
+            wrong_tag,
+            unknown_address,
+            inits,
+            cookies_forged,
+            cookies_stale,
+            cookies_spent,
+            refused,
+            established,
+            aborted,
+            shut_down,
+            timed_out,
+            restarts,
+            replies_dropped,
+            icmp,
+        } = other;
+        self.packets_received += packets_received;
+        self.packets_sent += packets_sent;
+        self.malformed += malformed;
+        self.checksum_errors += checksum_errors;
+        self.out_of_the_blue += out_of_the_blue;
+        self.wrong_tag += wrong_tag;
+        self.unknown_address += unknown_address;
+        self.inits += inits;
+        self.cookies_forged += cookies_forged;
+        self.cookies_stale += cookies_stale;
+        self.cookies_spent += cookies_spent;
+        self.refused += refused;
+        self.established += established;
+        self.aborted += aborted;
+        self.shut_down += shut_down;
+        self.timed_out += timed_out;
+        self.restarts += restarts;
+        self.replies_dropped += replies_dropped;
+        self.icmp += icmp;
+    }
+}
+
 /// Counters of one association.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -89,6 +89,8 @@ pub struct Endpoint {
     wheel: TimerWheel,
     /// Associations that may have something to send.
     ready: VecDeque<u32>,
+    /// Associations in the look-up tables with more than one address.
+    multihomed: u32,
     shared: Shared,
 }
 
@@ -114,6 +116,7 @@ impl Endpoint {
             spent: SpentCookies::default(),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
+            multihomed: 0,
             shared: Shared {
                 config,
                 rng,
@@ -286,6 +289,7 @@ impl Endpoint {
         let tag = association.local_tag;
         let (local_port, count) = (association.local_port, association.addresses().count());
         self.shared.associations += 1;
+        self.multihomed += u32::from(count > 1);
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for address in 0..count as u8 {
@@ -315,7 +319,9 @@ impl Endpoint {
         self.shared.associations -= 1;
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
-        for address in 0..association.addresses().count() as u8 {
+        let count = association.addresses().count();
+        self.multihomed = self.multihomed.saturating_sub(u32::from(count > 1));
+        for address in 0..count as u8 {
             if let Some(key) = Self::key_of(association, address) {
                 self.demux.remove_peer(&key, entry_of(slot, address));
             }
