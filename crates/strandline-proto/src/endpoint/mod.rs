@@ -88,6 +88,10 @@ pub struct Endpoint {
     wheel: TimerWheel,
     /// Associations that may have something to send.
     ready: VecDeque<u32>,
+    /// Datagrams that arrived together are being handled.
+    in_train: bool,
+    /// The association that the latest of them was for; what follows from them has not been looked at.
+    unsettled: Option<u32>,
     shared: Shared,
 }
 
@@ -113,6 +117,8 @@ impl Endpoint {
             spent: SpentCookies::default(),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
+            in_train: false,
+            unsettled: None,
             shared: Shared {
                 config,
                 rng,
