@@ -14,11 +14,15 @@ use strandline_proto::time::Time;
 use super::routes::Routes;
 use super::state::State;
 use super::table::Owner;
+use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
 use crate::notification::{Notification, NotificationQueue};
 
 /// Bytes that wait for the readers of streams, at least, before nothing more is taken from the engine.
 const ROUTED_BYTES_MIN: usize = 64 << 10;
+
+/// Messages taken in one call, while a lock is held.
+pub(crate) const RECV_MANY_MAX: usize = 1024;
 
 /// Notifications that wait for one association's holder.
 const NOTIFICATIONS_MAX: usize = 1024;
@@ -55,11 +59,31 @@ impl State {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Poll<Result<(), SendError>> {
+        let len = data.len();
+        self.poll_give(id, len, |engine| engine.send_from(now, id, info, data))
+    }
+
+    /// Gives a copy of a message to the engine, or says that there is no room.
+    pub(crate) fn poll_send_slice(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &[u8],
+    ) -> Poll<Result<(), SendError>> {
+        self.poll_give(id, data.len(), |engine| engine.send_slice(now, id, info, data))
+    }
+
+    fn poll_give(
+        &mut self,
+        id: AssociationId,
+        len: usize,
+        give: impl FnOnce(&mut Engine) -> Result<(), EngineSendError>,
+    ) -> Poll<Result<(), SendError>> {
         if self.gone {
             return Poll::Ready(Err(Ended::StackClosed.into()));
         }
-        let len = data.len();
-        match self.engine.send_from(now, id, info, data) {
+        match give(&mut self.engine) {
             Ok(()) => {
                 self.out.queued_bytes += len;
                 Poll::Ready(Ok(()))
@@ -112,6 +136,26 @@ impl State {
             None if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),
             None => Poll::Pending,
         }
+    }
+
+    /// As many messages as have arrived, up to a limit; 0 once nothing more will come.
+    pub(crate) fn poll_recv_batch(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        messages: &mut Vec<Message>,
+        limit: usize,
+    ) -> Poll<Result<usize, RecvError>> {
+        for count in 0..limit {
+            match self.poll_recv(now, id, None) {
+                Poll::Ready(Ok(Some(message))) => messages.push(message),
+                Poll::Pending if count == 0 => return Poll::Pending,
+                Poll::Ready(Err(error)) if count == 0 => return Poll::Ready(Err(error)),
+                // The end is told next time.
+                _ => return Poll::Ready(Ok(count)),
+            }
+        }
+        Poll::Ready(Ok(limit))
     }
 
     /// Whether the association has ended, and how.
