@@ -43,13 +43,13 @@ fuzz-smoke: ## each fuzz target for a few seconds
 bench: ## throughput, CPU, latency beside usrsctp, dcsctp, pion, quinn and the kernel (root; 20 minutes; ROW=8k BENCH="--list")
 	cargo run --quiet --locked --package strandline-bench -- $(ROW) $(BENCH)
 
-bench-micro: ## the codec and the engine alone, without sockets
-	cargo bench --locked --package strandline-wire --package strandline-proto
+bench-micro: ## the engine alone, without sockets: transfer, SACKs, timing wheel, codec
+	cargo bench --locked --package strandline-proto
 
-bench-instructions: ## instructions of the engine for each packet, message, SACK and set-up, against bench/instructions.toml
+bench-instructions: test-deps ## instructions of the engine for each packet, message, SACK and set-up, against bench/instructions.toml
 	cargo xtask instructions
 
-bench-instructions-update: ## take what they are now as the figures to hold
+bench-instructions-update: test-deps ## take what they are now as the figures to hold
 	cargo xtask instructions --update
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
