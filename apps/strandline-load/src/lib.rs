@@ -3,7 +3,7 @@
 //! - [`echo_server`]: answers on TCP, UDP and SCTP, any set of them at once;
 //! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
 //! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
-//! - [`stream`]: how fast messages go over one or several associations, or over TCP.
+//! - [`perf`]: how fast messages go over one or several associations, or over TCP, and what that costs.
 //!
 //! Each has its `Args` for the command line and a `run`.
 #![forbid(unsafe_code)]
@@ -17,8 +17,8 @@ mod histogram;
 mod job;
 mod limits;
 mod pace;
+pub mod perf;
 mod report;
-pub mod stream;
 mod trace;
 mod worker;
 
@@ -31,8 +31,6 @@ use clap::Subcommand;
 pub enum Load {
     /// Set up associations or connections at a given rate, send a message on each and wait for its echo.
     Echo(echo_load::Args),
-    /// Throughput: as many messages as go, over SCTP or TCP, from a sender to a receiver.
-    Stream(stream::Args),
     /// One client process; a controller starts it and talks to it over its standard input and output.
     #[command(hide = true)]
     Worker,
@@ -46,7 +44,6 @@ impl Load {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Echo(args) => echo_load::run(&args),
-            Self::Stream(args) => stream::run(&args),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }
     }

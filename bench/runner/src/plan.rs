@@ -35,13 +35,28 @@ pub(crate) struct Subject {
     pub(crate) report: ReportKind,
     /// For reports of the kind "pointers": where in the sender's JSON a metric stands.
     #[serde(default)]
-    pub(crate) metrics: BTreeMap<String, String>,
+    pub(crate) metrics: BTreeMap<Metric, Pointer>,
     pub(crate) link: Option<Link>,
     pub(crate) cores: Option<[String; 2]>,
 }
 
 fn yes() -> bool {
     true
+}
+
+/// Where a metric stands in JSON.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pointer {
+    /// JSON pointers (RFC 6901) to numbers that add up to it.
+    pub(crate) at: Vec<String>,
+    /// What makes the metric's unit of theirs.
+    #[serde(default = "one")]
+    pub(crate) times: f64,
+}
+
+fn one() -> f64 {
+    1.0
 }
 
 /// How the JSON of a subject is read.
@@ -164,10 +179,6 @@ impl Metric {
             Self::Memory => "bytes",
         }
     }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|metric| serde_json::to_value(metric).is_ok_and(|value| value == name))
-    }
 }
 
 impl Plan {
@@ -193,12 +204,11 @@ impl Plan {
                     self::fill(command, &row.values, &[("to", ""), ("seconds", ""), ("whole-seconds", "")])
                         .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
                 }
-                for metric in subject.metrics.keys() {
-                    ensure!(
-                        Metric::named(metric).is_some(),
-                        "subject {name:?}: no metric is called {metric:?}"
-                    );
-                }
+                let points = subject.report == ReportKind::Pointers;
+                ensure!(
+                    points != subject.metrics.is_empty(),
+                    "subject {name:?}: metrics go with \"pointers\""
+                );
             }
             for check in &row.checks {
                 for name in check.of.iter().chain(&check.against) {
@@ -226,17 +236,17 @@ pub(crate) fn fill(
     values: &BTreeMap<String, Value>,
     more: &[(&str, &str)],
 ) -> Result<Vec<String>> {
-    let fill_word = |word: &str| -> Result<String> {
-        let Some(name) = word.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
-            return Ok(word.to_owned());
-        };
-        if let Some((_, value)) = more.iter().find(|(known, _)| *known == name) {
-            return Ok((*value).to_owned());
-        }
-        let value = values.get(name).with_context(|| format!("{word} has no value in {command:?}"))?;
-        Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
-    };
-    command.split_whitespace().map(fill_word).collect()
+    command.split_whitespace().map(|word| fill_word(word, values, more)).collect()
+}
+
+fn fill_word(word: &str, values: &BTreeMap<String, Value>, more: &[(&str, &str)]) -> Result<String> {
+    let Some((before, rest)) = word.split_once('{') else { return Ok(word.to_owned()) };
+    let (name, after) = rest.split_once('}').with_context(|| format!("{word:?} has no end"))?;
+    let known = more.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    let own =
+        || values.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let value = known.or_else(own).with_context(|| format!("{{{name}}} has no value"))?;
+    Ok(format!("{before}{value}{}", fill_word(after, values, more)?))
 }
 
 #[cfg(test)]
@@ -281,5 +291,9 @@ mod tests {
         let values = BTreeMap::from([("size".to_owned(), Value::from(64))]);
         let words = fill("x --size {size} --to {to}", &values, &[("to", "192.0.2.1")]).unwrap();
         assert_eq!(words, ["x", "--size", "64", "--to", "192.0.2.1"]);
+        let words = fill("{to}:{size}", &values, &[("to", "192.0.2.1")]).unwrap();
+        assert_eq!(words, ["192.0.2.1:64"]);
+        assert!(fill("{other}", &values, &[]).is_err());
+        assert!(fill("{size", &values, &[]).is_err());
     }
 }

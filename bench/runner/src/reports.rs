@@ -45,9 +45,9 @@ pub(crate) fn read(
             ]))
         }
         ReportKind::Pointers => {
-            let metrics = subject.metrics.iter().map(|(name, pointer)| {
-                let metric = Metric::named(name).with_context(|| format!("no metric is called {name}"))?;
-                Ok((metric, number(sender, pointer)?))
+            let metrics = subject.metrics.iter().map(|(metric, pointer)| {
+                let parts: Result<Vec<f64>> = pointer.at.iter().map(|at| number(sender, at)).collect();
+                Ok((*metric, parts?.into_iter().sum::<f64>() * pointer.times))
             });
             metrics.collect()
         }
@@ -111,6 +111,7 @@ fn transfer(sender: Side, receiver: Side, message_bytes: Option<f64>) -> Metrics
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::plan::Pointer;
     use serde_json::json;
 
     fn subject(report: &str) -> Subject {
@@ -153,9 +154,13 @@ mod tests {
     #[test]
     fn pointers_name_metrics() {
         let mut subject = subject("pointers");
-        subject.metrics.insert("memory".to_owned(), "/server/bytes".to_owned());
-        let metrics = read(&subject, &json!({ "server": { "bytes": 800 } }), None, None).unwrap();
-        assert_eq!(metrics[&Metric::Memory], 800.0);
+        let pointer =
+            |at: &[&str], times| Pointer { at: at.iter().map(|at| (*at).to_owned()).collect(), times };
+        subject.metrics.insert(Metric::Memory, pointer(&["/server/process", "/server/kernel"], 1.0));
+        subject.metrics.insert(Metric::Setup, pointer(&["/steps/0/ms"], 1000.0));
+        let report = json!({ "server": { "process": 700, "kernel": 50 }, "steps": [{ "ms": 0.25 }] });
+        let metrics = read(&subject, &report, None, None).unwrap();
+        assert_eq!(metrics, Metrics::from([(Metric::Memory, 750.0), (Metric::Setup, 250.0)]));
         assert!(read(&subject, &json!({ "server": {} }), None, None).is_err());
     }
 }
