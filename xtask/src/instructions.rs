@@ -55,7 +55,7 @@ const MEASUREMENTS: [Measurement; 7] = [
     Measurement {
         arguments: SMALL,
         functions: "*measured_sack*",
-        figures: &[("sacks", "SACK taken, 64 B messages")],
+        figures: &[("messages", "64 B message acknowledged")],
     },
     Measurement {
         arguments: &["set-up", "300"],
