@@ -3,11 +3,13 @@
 //! - [`echo_server`]: answers on TCP, UDP and SCTP, any set of them at once;
 //! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
 //! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
+//! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
 //! - [`stream`]: how fast messages go over one or several associations, or over TCP.
 //!
 //! Each has its `Args` for the command line and a `run`.
 #![forbid(unsafe_code)]
 
+pub mod associations;
 mod client;
 mod controller;
 pub mod demo;
@@ -16,6 +18,7 @@ pub mod echo_server;
 mod histogram;
 mod job;
 mod limits;
+mod memory;
 mod pace;
 mod report;
 pub mod stream;
@@ -33,6 +36,11 @@ pub enum Load {
     Echo(echo_load::Args),
     /// Throughput: as many messages as go, over SCTP or TCP, from a sender to a receiver.
     Stream(stream::Args),
+    /// Set up, hold and use more and more associations, up to a million and more, and TCP connections beside them.
+    Associations(associations::Args),
+    /// One process of `associations`; it is started by it.
+    #[command(hide = true)]
+    Part,
     /// One client process; a controller starts it and talks to it over its standard input and output.
     #[command(hide = true)]
     Worker,
@@ -47,6 +55,8 @@ impl Load {
         match self {
             Self::Echo(args) => echo_load::run(&args),
             Self::Stream(args) => stream::run(&args),
+            Self::Associations(args) => associations::run(&args),
+            Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }
     }
