@@ -15,6 +15,7 @@ use crate::handle::Handle;
 use crate::id::AssociationId;
 use crate::peer::Peer;
 use crate::shard::attempt::Attempt;
+use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::shard::table::Owner;
@@ -152,8 +153,12 @@ impl Association {
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
     pub async fn send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), SendError> {
+        let len = data.len();
         let id = self.handle.id();
-        let attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
+        let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
+        if let Some(result) = self.handle.shard().with_message(len, &mut attempt) {
+            return result;
+        }
         Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
     }
 
@@ -180,6 +185,21 @@ impl Association {
     pub async fn recv(&self) -> Result<Option<Message>, RecvError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_recv(now, id, None);
+        Attempt::new(self.handle.shard(), Place::Read(id), attempt).await
+    }
+
+    /// The next messages, up to `limit` of them (and 1,024) as far as they have arrived, at the end of `messages`: cheaper than one
+    /// by one if they are small. Waits for the first, and returns how many there are: 0 once the peer has shut down and
+    /// all was read (or if `limit` is 0).
+    ///
+    /// # Errors
+    /// As [`recv`](Self::recv), once all that had arrived was read.
+    ///
+    /// # Cancel safety
+    /// No message is lost if the future is dropped.
+    pub async fn recv_many(&self, messages: &mut Vec<Message>, limit: usize) -> Result<usize, RecvError> {
+        let (id, limit) = (self.handle.id(), limit.min(RECV_MANY_MAX));
+        let attempt = |state: &mut State, now| state.poll_recv_batch(now, id, messages, limit);
         Attempt::new(self.handle.shard(), Place::Read(id), attempt).await
     }
 

@@ -16,6 +16,7 @@ use crate::notification::Notification;
 use crate::peer::Peer;
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
+use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::state::State;
 use crate::shard::table::Owner;
@@ -176,6 +177,28 @@ impl Endpoint {
         let attempt = |state: &mut State, now| state.poll_recv_many(now, socket);
         let (id, message) = Attempt::new(self.shard(), Place::ReadMany(socket), attempt).await?;
         Ok((AssociationId { shard: 0, id }, message))
+    }
+
+    /// The next messages of any associations, up to `limit` of them (and 1,024) as far as they have arrived, at the end
+    /// of `messages`: cheaper than one by one if they are small. Waits for the first, and returns how many there are.
+    ///
+    /// # Errors
+    /// If the stack is gone.
+    ///
+    /// # Cancel safety
+    /// No message is lost if the future is dropped.
+    pub async fn recv_many_from(
+        &self,
+        messages: &mut Vec<(AssociationId, Message)>,
+        limit: usize,
+    ) -> Result<usize, RecvError> {
+        let (socket, limit) = (self.socket, limit.min(RECV_MANY_MAX));
+        let attempt = |state: &mut State, now| {
+            state.poll_recv_many_batch(now, socket, limit, |id, message| {
+                messages.push((AssociationId { shard: 0, id }, message));
+            })
+        };
+        Attempt::new(self.shard(), Place::ReadMany(socket), attempt).await
     }
 
     /// Notifications of all associations, from now on. All values that this returns share one queue.

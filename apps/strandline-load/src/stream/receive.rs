@@ -61,10 +61,15 @@ pub(crate) async fn run(args: &ReceiveArgs) -> anyhow::Result<Report> {
 
 /// Reads an association to its end.
 async fn drain(association: Association, meter: Arc<Meter>) -> Option<AssociationReport> {
+    let mut messages = Vec::new();
     loop {
-        match association.recv().await {
-            Ok(Some(message)) => meter.count(message.data.len()),
-            Ok(None) => return AssociationReport::of(&association),
+        match association.recv_many(&mut messages, 256).await {
+            Ok(0) => return AssociationReport::of(&association),
+            Ok(_) => {
+                for message in messages.drain(..) {
+                    meter.count(message.data.len());
+                }
+            }
             Err(error) => {
                 eprintln!("an association ended: {error}");
                 return AssociationReport::of(&association);

@@ -1,7 +1,7 @@
 //! The shard itself: what the driver and all handles share.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use strandline_proto::time::Time;
 
@@ -15,6 +15,11 @@ use crate::observe::PacketObserver;
 /// the network busy. Below that the driver does it, as soon as the sender pauses: small messages then share packets.
 /// With the headers it is somewhat more than a full burst, and only one burst goes: a second one would be short.
 const INLINE_BYTES: usize = 64 << 10;
+
+/// Bytes of small messages that take the short way in a row, and what each counts for beyond its own: after that the
+/// clock is read and tokio asked whether another task should run.
+const ROW_BYTES: usize = 2048;
+const MESSAGE_BYTES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Shard {
@@ -39,6 +44,7 @@ impl Shard {
     pub(crate) fn with<T>(&self, run: impl FnOnce(&mut State, Time) -> T) -> T {
         let mut state = self.lock();
         let now = self.clock.now();
+        state.now = now;
         let result = run(&mut state, now);
         state.dispatch(now);
         if !state.gone {
@@ -56,6 +62,28 @@ impl Shard {
         drop(state);
         wake(woken);
         result
+    }
+
+    /// The short way for a small message, if nothing but the message needs to be dealt with: the driver is awake
+    /// already and does the rest, and only a moment has passed since the clock was read. `None` if that doesn't hold,
+    /// or if it is somebody else's turn; `run` says whether it could be done.
+    pub(crate) fn with_message<T>(
+        &self,
+        bytes: usize,
+        run: impl FnOnce(&mut State, Time) -> Poll<T>,
+    ) -> Option<T> {
+        let mut state = self.lock();
+        let row = state.row_bytes + bytes + MESSAGE_BYTES;
+        if state.driver.is_some() || row > ROW_BYTES || state.out.queued_bytes + bytes >= INLINE_BYTES {
+            state.row_bytes = 0;
+            return None;
+        }
+        state.row_bytes = row;
+        let now = state.now;
+        match run(&mut state, now) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
     }
 
     /// The state, for looking only or for the driver, which does the rest itself.

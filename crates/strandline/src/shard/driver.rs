@@ -61,6 +61,7 @@ impl Driver {
         let shard = Arc::clone(&self.shard);
         let mut state = shard.lock();
         let now = shard.clock.now();
+        state.now = now;
         if received {
             self.feed(&mut state, now);
         }

@@ -20,6 +20,9 @@ use crate::notification::{Notification, NotificationQueue};
 /// Bytes that wait for the readers of streams, at least, before nothing more is taken from the engine.
 const ROUTED_BYTES_MIN: usize = 64 << 10;
 
+/// Messages taken in one call, while a lock is held.
+pub(crate) const RECV_MANY_MAX: usize = 1024;
+
 /// Notifications that wait for one association's holder.
 const NOTIFICATIONS_MAX: usize = 1024;
 
@@ -112,6 +115,26 @@ impl State {
             None if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),
             None => Poll::Pending,
         }
+    }
+
+    /// As many messages as have arrived, up to a limit; 0 once nothing more will come.
+    pub(crate) fn poll_recv_batch(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        messages: &mut Vec<Message>,
+        limit: usize,
+    ) -> Poll<Result<usize, RecvError>> {
+        for count in 0..limit {
+            match self.poll_recv(now, id, None) {
+                Poll::Ready(Ok(Some(message))) => messages.push(message),
+                Poll::Pending if count == 0 => return Poll::Pending,
+                Poll::Ready(Err(error)) if count == 0 => return Poll::Ready(Err(error)),
+                // The end is told next time.
+                _ => return Poll::Ready(Ok(count)),
+            }
+        }
+        Poll::Ready(Ok(limit))
     }
 
     /// Whether the association has ended, and how.

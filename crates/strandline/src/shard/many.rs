@@ -110,6 +110,25 @@ impl State {
         if self.gone { Poll::Ready(Err(Ended::StackClosed.into())) } else { Poll::Pending }
     }
 
+    /// As many messages as have arrived, up to a limit.
+    pub(crate) fn poll_recv_many_batch(
+        &mut self,
+        now: Time,
+        socket: u32,
+        limit: usize,
+        mut take: impl FnMut(AssociationId, Message),
+    ) -> Poll<Result<usize, RecvError>> {
+        for count in 0..limit {
+            match self.poll_recv_many(now, socket) {
+                Poll::Ready(Ok((id, message))) => take(id, message),
+                Poll::Pending if count == 0 => return Poll::Pending,
+                Poll::Ready(Err(error)) if count == 0 => return Poll::Ready(Err(error)),
+                _ => return Poll::Ready(Ok(count)),
+            }
+        }
+        Poll::Ready(Ok(limit))
+    }
+
     pub(crate) fn subscribe_many(&mut self, socket: u32) {
         if let Some(many) = self.sockets.many(socket) {
             many.notifications.get_or_insert_with(|| NotificationQueue::new(NOTIFICATIONS_MAX));

@@ -33,6 +33,10 @@ pub(crate) struct State {
     pub(crate) driver: Option<Waker>,
     /// When the driver's timer goes off.
     pub(crate) armed: Time,
+    /// When the clock was last read.
+    pub(crate) now: Time,
+    /// What small messages have taken the short way since then.
+    pub(crate) row_bytes: usize,
     /// To be woken when the lock is let go.
     pub(crate) to_wake: Vec<Waker>,
     /// Nobody holds the stack any more: the driver ends with the last association.
@@ -56,6 +60,8 @@ impl State {
             out: Outbox::default(),
             driver: None,
             armed: Time::MAX,
+            now: Time::ZERO,
+            row_bytes: 0,
             to_wake: Vec::new(),
             orphaned: false,
             gone: false,
