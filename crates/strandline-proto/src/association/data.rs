@@ -18,14 +18,35 @@ use crate::path::PathSack;
 use crate::time::Time;
 
 impl Association {
-    /// SEND (section 11.1.5).
+    /// SEND (section 11.1.5): takes the message out of `data`.
+    #[inline]
     pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
+        let idle = self.begin_send()?;
+        self.outbound.push(info, data, &self.config)?;
+        self.end_send(now, idle);
+        Ok(())
+    }
+
+    /// SEND: copies the message.
+    #[inline]
+    pub(crate) fn send_slice(&mut self, now: Time, info: SendInfo, data: &[u8]) -> Result<(), SendError> {
+        let idle = self.begin_send()?;
+        self.outbound.push_slice(info, data, &self.config)?;
+        self.end_send(now, idle);
+        Ok(())
+    }
+
+    /// Whether nothing waits and nothing is outstanding; an error if no messages are taken now.
+    #[inline]
+    fn begin_send(&self) -> Result<bool, SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
         }
-        let config = Arc::clone(&self.config);
-        let idle = self.outbound.is_empty();
-        self.outbound.push(info, data, &config)?;
+        Ok(self.outbound.is_empty())
+    }
+
+    #[inline]
+    fn end_send(&mut self, now: Time, idle: bool) {
         if idle {
             // Acknowledgements of what was sent before the pause clock nothing that comes after it (section 6.1 rule D).
             for index in self.paths.indices() {
@@ -34,7 +55,6 @@ impl Association {
         }
         self.flags.burst_open = true;
         self.touch_idle(now);
-        Ok(())
     }
 
     /// RECEIVE (section 11.1.7).

@@ -116,6 +116,12 @@ impl Association {
             .min(paths)
     }
 
+    /// When buffers that grew are given back; `Time::MAX` if that is done.
+    #[inline]
+    pub(crate) fn idle_deadline(&self) -> Time {
+        self.idle_deadline
+    }
+
     /// The peer's addresses, for the endpoint's look-up table.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         self.paths.iter().map(|(_, path)| path.remote)

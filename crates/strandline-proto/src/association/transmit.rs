@@ -225,7 +225,7 @@ impl Association {
         let mut filled = Filled::default();
         let exempt = self.outbound.fast_retransmit_pending();
         if exempt || self.paths.get(index).may_retransmit() {
-            self.fill_retransmissions(now, index, packet, &mut filled);
+            self.fill_retransmissions(index, packet, &mut filled);
         }
         if exempt && filled.bytes > 0 {
             self.outbound.fast_retransmit_sent();
@@ -238,12 +238,11 @@ impl Association {
 
     fn fill_retransmissions(
         &mut self,
-        now: Time,
         index: PathIndex,
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+        while let Some(data) = self.outbound.next_retransmission(index.0, packet.remaining()) {
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);

@@ -117,7 +117,7 @@ impl Endpoint {
         }
     }
 
-    /// SEND: takes a message, without copying it.
+    /// SEND: takes a message. A small one is copied, a larger one kept as it is until it is acknowledged.
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] if the send buffer is full; `Event::Writable` follows. Others say what is wrong.
@@ -143,12 +143,41 @@ impl Endpoint {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Result<(), SendError> {
+        self.send_with(now, id, |association| association.send(now, info, data))
+    }
+
+    /// [`send`](Self::send) for bytes that lie in the application's buffer: copies them. That costs no allocation for
+    /// messages of up to 8 KiB, and less than sharing for small ones.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_slice(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.send_with(now, id, |association| association.send_slice(now, info, data))
+    }
+
+    #[inline]
+    fn send_with(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        give: impl FnOnce(&mut Association) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
-        association.send(now, info, data)?;
-        if association.wants_transmit(now) {
+        let timed = association.idle_deadline() != Time::MAX;
+        give(association)?;
+        if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
-        self.reschedule(id.slot);
+        // Nothing is due earlier by it, unless no time to give buffers back was set.
+        if !timed {
+            self.reschedule(id.slot);
+        }
         Ok(())
     }
 
@@ -156,10 +185,14 @@ impl Endpoint {
     /// association has ended until all that had arrived was read.
     pub fn recv(&mut self, now: Time, id: AssociationId) -> Option<Message> {
         let association = self.table.by_id_mut(id)?;
+        let timed = association.idle_deadline() != Time::MAX;
         let message = association.recv(&mut self.shared, now)?;
         // Reading may have reopened the window.
-        if association.wants_transmit(now) {
+        if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
+        }
+        if !timed {
+            self.reschedule(id.slot);
         }
         Some(message)
     }

@@ -19,11 +19,16 @@ use crate::observe::{Direction, ObservedPacket, PacketObserver};
 /// Rounds before other tasks of the runtime get a turn.
 const ROUNDS_MAX: usize = 16;
 
+/// Bytes received together, at most, that look like a question.
+const ANSWER_BYTES: usize = 4096;
+
 /// What follows a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
     /// There is more to do.
     Again,
+    /// There is more to do, after the tasks that were just woken have had their turn.
+    Yield,
     /// Nothing to do until somebody wakes the driver.
     Wait,
     /// Nothing to do ever again.
@@ -38,6 +43,8 @@ pub(crate) struct Driver {
     /// The task beside this one.
     errors: AbortHandle,
     sleep: Pin<Box<Sleep>>,
+    /// Tasks were woken by what arrived, and nothing has been sent since.
+    yielded: bool,
 }
 
 impl Driver {
@@ -46,17 +53,17 @@ impl Driver {
         let sleep = Box::pin(tokio::time::sleep_until(shard.clock.instant(Time::MAX)));
         let batch = shard.carrier.batch();
         let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
-        Self { shard, batch, errors, sleep }
+        Self { shard, batch, errors, sleep, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
-        let received = match self.shard.carrier.poll_recv(cx, &mut self.batch) {
-            Poll::Ready(Ok(())) => true,
-            Poll::Ready(Err(error)) => {
+        let answering = std::mem::take(&mut self.yielded);
+        let received = match self.receive(cx, answering) {
+            Ok(received) => received,
+            Err(error) => {
                 tracing::error!(%error, "the carrier failed: the stack ends");
                 return Round::End;
             }
-            Poll::Pending => false,
         };
         let shard = Arc::clone(&self.shard);
         let mut state = shard.lock();
@@ -64,8 +71,21 @@ impl Driver {
         state.now = now;
         if received {
             self.feed(&mut state, now);
+            state.dispatch(now);
+            if std::mem::take(&mut state.readable)
+                && !state.to_wake.is_empty()
+                && self.batch.bytes() <= ANSWER_BYTES
+            {
+                // Whoever waited for this may have an answer, which then goes along with the acknowledgement. A peer
+                // that sends a lot is better served by an acknowledgement at once.
+                self.yielded = true;
+                let woken = std::mem::take(&mut state.to_wake);
+                drop(state);
+                wake(woken);
+                return Round::Yield;
+            }
         }
-        let more = Self::work(&shard, &mut state, now) || received;
+        let more = Self::work(&shard, &mut state, now) || received || answering;
         if !more {
             state.driver = Some(cx.waker().clone());
         }
@@ -88,6 +108,17 @@ impl Driver {
         // The timer needs to know whom to wake, but only once for each time it is set.
         let due = rearm && next != Time::MAX && self.sleep.as_mut().poll(cx).is_ready();
         if more || due || unblocked { Round::Again } else { Round::Wait }
+    }
+
+    /// Receives what has arrived; not before what arrived last was answered.
+    fn receive(&mut self, cx: &mut Context<'_>, answering: bool) -> std::io::Result<bool> {
+        if answering {
+            return Ok(false);
+        }
+        match self.shard.carrier.poll_recv(cx, &mut self.batch) {
+            Poll::Ready(result) => result.map(|()| true),
+            Poll::Pending => Ok(false),
+        }
     }
 
     /// Time passes, events are handed out, packets are sent. True if there is more to do at once.
@@ -126,6 +157,7 @@ impl Future for Driver {
         for _ in 0..ROUNDS_MAX {
             match self.round(cx) {
                 Round::Again => {}
+                Round::Yield => break,
                 Round::Wait => return Poll::Pending,
                 Round::End => return Poll::Ready(()),
             }

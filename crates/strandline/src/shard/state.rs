@@ -37,6 +37,8 @@ pub(crate) struct State {
     pub(crate) now: Time,
     /// What small messages have taken the short way since then.
     pub(crate) row_bytes: usize,
+    /// Messages have come for somebody since the driver last looked.
+    pub(crate) readable: bool,
     /// To be woken when the lock is let go.
     pub(crate) to_wake: Vec<Waker>,
     /// Nobody holds the stack any more: the driver ends with the last association.
@@ -62,6 +64,7 @@ impl State {
             armed: Time::MAX,
             now: Time::ZERO,
             row_bytes: 0,
+            readable: false,
             to_wake: Vec::new(),
             orphaned: false,
             gone: false,
