@@ -4,6 +4,7 @@
 //! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
 //! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
 //! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
+//! - [`flood`]: INITs at a high rate, and plain UDP as the yardstick beside them;
 //! - [`stream`]: how fast messages go over one or several associations, or over TCP.
 //!
 //! Each has its `Args` for the command line and a `run`.
@@ -15,6 +16,7 @@ mod controller;
 pub mod demo;
 pub mod echo_load;
 pub mod echo_server;
+pub mod flood;
 mod histogram;
 mod job;
 mod limits;
@@ -38,6 +40,8 @@ pub enum Load {
     Stream(stream::Args),
     /// Set up, hold and use more and more associations, up to a million and more, and TCP connections beside them.
     Associations(associations::Args),
+    /// Flood a server of your own with INITs, or with plain UDP to compare.
+    Flood(flood::Args),
     /// One process of `associations`; it is started by it.
     #[command(hide = true)]
     Part,
@@ -56,6 +60,7 @@ impl Load {
             Self::Echo(args) => echo_load::run(&args),
             Self::Stream(args) => stream::run(&args),
             Self::Associations(args) => associations::run(&args),
+            Self::Flood(args) => flood::run(&args),
             Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
 use super::process::{Process, progress_bar, together};
-use super::report::{Hold, Ladder, Memory, Step};
+use super::report::{Cost, Hold, Ladder, Memory, Step};
 use super::{Args, Transport};
 use crate::memory;
 use crate::pace::now;
@@ -44,6 +44,14 @@ struct Levels {
     client: Measured,
     kernel: u64,
     caches: Vec<(String, u64)>,
+}
+
+impl Levels {
+    /// Packets that both sides sent and received.
+    fn packets(&self) -> (u64, u64) {
+        let (server, client) = (&self.server, &self.client);
+        (server.packets_sent + client.packets_sent, server.packets_received + client.packets_received)
+    }
 }
 
 /// Measures one transport.
@@ -110,9 +118,11 @@ impl<'a> Stage<'a> {
         let memory = self.memory(held).await?;
         let probes = self.args.probes;
         let title = format!("set-ups one by one, {held} held");
-        let set_up = self.one_by_one(Order::SetUp { count: probes }, &title, probes).await?;
+        let (set_up, setup_cpu) = self.one_by_one(Order::SetUp { count: probes }, &title, probes).await?;
         let title = format!("transactions one by one, {held} held");
-        let transacted = self.one_by_one(Order::Transact { count: probes }, &title, probes).await?;
+        let (transacted, transaction_cpu) =
+            self.one_by_one(Order::Transact { count: probes }, &title, probes).await?;
+        let (sent, received) = self.levels().await?.packets();
         Ok(Step {
             held: grown.held,
             grown: (grown.completed > 0).then(|| grown.rate()),
@@ -122,6 +132,9 @@ impl<'a> Stage<'a> {
             sweep_times: swept.transaction.summary(),
             setup: set_up.setup.summary().context("no set-up was measured")?,
             transaction: transacted.transaction.summary().context("no transaction was measured")?,
+            setup_cpu,
+            transaction_cpu,
+            packets_lost: sent.saturating_sub(received),
             memory,
         })
     }
@@ -144,13 +157,24 @@ impl<'a> Stage<'a> {
         succeeded(done, title)
     }
 
-    /// The first client only: one operation at a time on the whole machine.
-    async fn one_by_one(&mut self, order: Order, title: &str, operations: u64) -> Result<Done> {
+    /// The first client only: one operation at a time on the whole machine. Also what it cost.
+    async fn one_by_one(&mut self, order: Order, title: &str, operations: u64) -> Result<(Done, Cost)> {
         let bar = progress_bar(format!("{}: {title}", self.transport), operations);
+        let before = self.cpu_s().await?;
         let first = self.clients.get_mut(..1).context("no client")?;
         let done = together(first, |_| order, &bar).await?;
         bar.finish_and_clear();
-        succeeded(done, title)
+        let after = self.cpu_s().await?;
+        let each_us = |after: f64, before: f64| (after - before) * 1e6 / operations as f64;
+        let cost = Cost { server_us: each_us(after.0, before.0), client_us: each_us(after.1, before.1) };
+        Ok((succeeded(done, title)?, cost))
+    }
+
+    /// Processor time of the first server and of the first client.
+    async fn cpu_s(&mut self) -> Result<(f64, f64)> {
+        let server = self.servers.first_mut().context("no server")?.measure().await?;
+        let client = self.clients.first_mut().context("no client")?.measure().await?;
+        Ok((server.cpu_s(), client.cpu_s()))
     }
 
     async fn levels(&mut self) -> Result<Levels> {
@@ -206,9 +230,8 @@ impl<'a> Stage<'a> {
         let after = self.levels().await?;
         let elapsed = begin.elapsed().as_secs_f64();
         let swept = self.sweep(held).await?;
-        let sent = |levels: &Levels| levels.server.packets_sent + levels.client.packets_sent;
-        let received = |levels: &Levels| levels.server.packets_received + levels.client.packets_received;
-        let (sent, received) = (sent(&after) - sent(&before), received(&after) - received(&before));
+        let ((sent_before, received_before), (sent, received)) = (before.packets(), after.packets());
+        let (sent, received) = (sent - sent_before, received - received_before);
         Ok(Hold {
             seconds: elapsed,
             heartbeat_s: (self.transport == Transport::Sctp && self.args.heartbeat > 0.0)

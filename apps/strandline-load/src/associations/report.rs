@@ -37,7 +37,19 @@ pub(super) struct Step {
     pub(super) setup: Summary,
     /// One at a time, each on one chosen at random.
     pub(super) transaction: Summary,
+    /// Of a set-up, a transaction on it and its end.
+    pub(super) setup_cpu: Cost,
+    pub(super) transaction_cpu: Cost,
+    /// Of all SCTP packets that either side sent from the beginning, those that the other never got.
+    pub(super) packets_lost: u64,
     pub(super) memory: Memory,
+}
+
+/// Processor time of one operation, one at a time: what the two processes used, waking up included.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Cost {
+    pub(super) server_us: f64,
+    pub(super) client_us: f64,
 }
 
 /// Bytes for each of those held.

@@ -17,6 +17,9 @@ use super::{Transport, stack_builder};
 /// Associations that the memory report is averaged over: the last ones heard of.
 const SAMPLE: usize = 256;
 
+/// Messages taken at once.
+const TURN: usize = 64;
+
 /// How long the echo waits for room in a send buffer before it is given up.
 const PATIENCE: Duration = Duration::from_millis(50);
 
@@ -106,21 +109,25 @@ impl Sctp {
 }
 
 async fn echo(endpoint: Rc<Endpoint>, heard: Rc<RefCell<VecDeque<AssociationId>>>) {
-    while let Ok((from, message)) = endpoint.recv_from().await {
-        {
-            let mut heard = heard.borrow_mut();
-            if heard.len() == SAMPLE {
-                heard.pop_front();
+    let mut messages = Vec::with_capacity(TURN);
+    while endpoint.recv_many_from(&mut messages, TURN).await.is_ok() {
+        for (from, message) in messages.drain(..) {
+            hear(&mut heard.borrow_mut(), from);
+            let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
+            let sending = endpoint.send_to(from, message.data, info);
+            // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
+            if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
+                tracing::debug!(%error, association = %from, "an echo could not be sent");
             }
-            heard.push_back(from);
-        }
-        let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
-        let sending = endpoint.send_to(from, message.data, info);
-        // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
-        if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
-            tracing::debug!(%error, association = %from, "an echo could not be sent");
         }
     }
+}
+
+fn hear(heard: &mut VecDeque<AssociationId>, from: AssociationId) {
+    if heard.len() == SAMPLE {
+        heard.pop_front();
+    }
+    heard.push_back(from);
 }
 
 /// Without a buffer for each connection that waits.

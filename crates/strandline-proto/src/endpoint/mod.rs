@@ -8,6 +8,7 @@ mod listen;
 mod out_of_the_blue;
 mod ports;
 mod spent;
+mod split;
 mod table;
 
 #[cfg(test)]
