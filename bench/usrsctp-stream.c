@@ -1,4 +1,4 @@
-/* The throughput test of `strandline load stream` on usrsctp, for comparison in one run: one association, messages as
+/* The throughput test of `strandline perf` on usrsctp, for comparison in one run: one association, messages as
  * fast as they go, the same report as JSON.
  *
  *   usrsctp-stream receive [options]               wait for one association, read it to its end, report

@@ -15,13 +15,71 @@ struct Command {
     json: PathBuf,
 }
 
-/// A line: what one process reported.
+/// A line: what was reported of a test.
 #[derive(Debug, Deserialize)]
 struct Line {
     subject: String,
     size: u32,
     round: u32,
-    report: Report,
+    report: Reported,
+}
+
+/// Each program has its own form.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Reported {
+    /// Of one process.
+    Side(Report),
+    /// Of both, by `strandline perf client --json`.
+    Perf { end: End },
+}
+
+#[derive(Debug, Deserialize)]
+struct End {
+    sum_sent: Sum,
+    sum_received: Sum,
+    cpu: Cpu,
+}
+
+#[derive(Debug, Deserialize)]
+struct Sum {
+    bytes: u64,
+    bits_per_second: f64,
+    /// None where TCP is read.
+    messages_per_second: Option<f64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cpu {
+    host: CpuSeconds,
+    remote: CpuSeconds,
+}
+
+#[derive(Debug, Deserialize)]
+struct CpuSeconds {
+    user_seconds: f64,
+    system_seconds: f64,
+}
+
+impl Reported {
+    /// One for each process. Of perf, the client is the sender.
+    fn sides(self) -> Vec<Report> {
+        let report = |side: &str, sum: &Sum, cpu: &CpuSeconds| Report {
+            side: side.to_owned(),
+            mbit_per_second: sum.bits_per_second / 1e6,
+            messages_per_second: sum.messages_per_second.unwrap_or_default(),
+            cpu_user_seconds: cpu.user_seconds,
+            cpu_system_seconds: cpu.system_seconds,
+            bytes: sum.bytes,
+        };
+        match self {
+            Self::Side(report) => vec![report],
+            Self::Perf { end } => vec![
+                report("sender", &end.sum_sent, &end.cpu.host),
+                report("receiver", &end.sum_received, &end.cpu.remote),
+            ],
+        }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -68,7 +126,7 @@ fn main() -> anyhow::Result<()> {
             order.push(key.clone());
         }
         let reports = rounds.entry(key).or_default().entry(line.round).or_default();
-        reports.insert(line.report.side.clone(), line.report);
+        reports.extend(line.report.sides().into_iter().map(|report| (report.side.clone(), report)));
     }
     // What the receiver got is what counts.
     let speed = |size: u32, subject: &str| -> BTreeMap<u32, f64> {

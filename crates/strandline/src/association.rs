@@ -142,7 +142,12 @@ impl Association {
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
     pub async fn send(&self, data: &[u8], info: SendInfo) -> Result<(), SendError> {
-        self.send_bytes(Bytes::copy_from_slice(data), info).await
+        let id = self.handle.id();
+        let mut attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
+        if let Some(result) = self.handle.shard().with_message(data.len(), &mut attempt) {
+            return result;
+        }
+        Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
     }
 
     /// Sends a message without copying it. Waits while the send buffer is full.

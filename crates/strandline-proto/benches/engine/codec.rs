@@ -87,7 +87,7 @@ fn row(what: &str, chunks: usize, build: impl Fn(&mut [u8]) -> usize) {
                         Chunk::Sack(sack) => {
                             black_box(sack.gap_blocks().map(|block| u32::from(block.end)).sum::<u32>());
                         }
-                        other => panic!("{other:?}"),
+                        other => unreachable!("{other:?}"),
                     }
                 }
             }

@@ -1,13 +1,12 @@
 //! Taking in SACKs: cumulative ones for many chunks, and gap blocks as a lossy path makes them.
 
-use std::time::Instant;
-
 use strandline_proto::config::AssociationConfig;
 use strandline_proto::event::Datagram;
 use strandline_wire::chunk::{Chunk, sack};
 use strandline_wire::number::{Tsn, VerificationTag};
 use strandline_wire::{GapBlock, Packet, PacketBuilder};
 
+use super::processor_time;
 use super::transfer::World;
 
 /// SACKs of one series.
@@ -89,9 +88,9 @@ impl Subject {
     fn cumulative(mut self) -> f64 {
         let all = Tsn(self.cumulative.0.wrapping_add(self.outstanding as u32));
         let packet = sack_packet(self.tag, self.local_port, all, &[]);
-        let start = Instant::now();
+        let start = processor_time();
         Self::give(&mut self.world, &packet);
-        start.elapsed().as_secs_f64() * 1e9
+        (processor_time() - start).as_secs_f64() * 1e9
     }
 
     /// Every second chunk is missing; the last gap block grows by a chunk with each SACK.
@@ -109,11 +108,11 @@ impl Subject {
         for packet in before {
             Self::give(&mut self.world, packet);
         }
-        let start = Instant::now();
+        let start = processor_time();
         for packet in measured {
             Self::give(&mut self.world, packet);
         }
-        start.elapsed().as_secs_f64() * 1e9 / measured.len() as f64
+        (processor_time() - start).as_secs_f64() * 1e9 / measured.len() as f64
     }
 }
 

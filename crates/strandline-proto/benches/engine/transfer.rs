@@ -2,15 +2,19 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::{Connect, Endpoint};
-use strandline_proto::event::{AssociationId, Datagram, SendInfo};
+use strandline_proto::event::{AssociationId, Datagram, Message, SendInfo};
 use strandline_proto::time::Time;
+
+use super::processor_time;
 
 /// Packets of a burst, as the kernel's GSO takes them.
 const SEGMENTS: usize = 44;
+/// Messages read in one call.
+const BATCH: usize = 256;
 
 /// An endpoint, and the time spent in it.
 pub(crate) struct Side {
@@ -28,18 +32,18 @@ impl Side {
 
     /// Packets of both sides, one burst.
     fn transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, usize)> {
-        let start = Instant::now();
+        let start = processor_time();
         let transmit = self.endpoint.poll_transmit(now, buffer, SEGMENTS);
-        self.spent += start.elapsed();
+        self.spent += processor_time() - start;
         transmit.map(|transmit| (transmit.len, transmit.segment_size))
     }
 
     fn handle(&mut self, now: Time, source: SocketAddr, burst: &[u8], segment: usize) {
-        let start = Instant::now();
+        let start = processor_time();
         for bytes in burst.chunks(segment) {
             self.endpoint.handle_datagram(now, Datagram { source, destination: None, bytes });
         }
-        self.spent += start.elapsed();
+        self.spent += processor_time() - start;
     }
 }
 
@@ -51,6 +55,7 @@ pub(crate) struct World {
     accepted: AssociationId,
     pub(crate) now: Time,
     buffer: Vec<u8>,
+    taken: Vec<Message>,
     bursts: u64,
     packets: u64,
 }
@@ -68,7 +73,8 @@ impl World {
         let id = client.endpoint.connect(Time::ZERO, Connect::to(server.address, 7)).unwrap();
         let buffer = vec![0; 65_536];
         let now = Time::ZERO;
-        let mut world = Self { client, server, id, accepted: id, now, buffer, bursts: 0, packets: 0 };
+        let taken = Vec::new();
+        let mut world = Self { client, server, id, accepted: id, now, buffer, taken, bursts: 0, packets: 0 };
         for _ in 0..3 {
             world.exchange();
         }
@@ -93,26 +99,28 @@ impl World {
 
     /// As many messages as the send buffer takes, each copied out of the application's buffer.
     pub(crate) fn sender_gives(&mut self, message: &[u8], bytes_max: usize) -> usize {
-        let start = Instant::now();
+        let start = processor_time();
         let mut given = 0;
         let info = SendInfo::default();
         while given < bytes_max && self.client.endpoint.send_slice(self.now, self.id, info, message).is_ok() {
             given += message.len();
         }
-        self.client.spent += start.elapsed();
+        self.client.spent += processor_time() - start;
         given
     }
 
     /// Reads what there is.
     pub(crate) fn receiver_takes(&mut self) -> (usize, u64) {
-        let start = Instant::now();
+        let start = processor_time();
         let (mut bytes, mut messages) = (0, 0);
-        while let Some(message) = self.server.endpoint.recv(self.now, self.accepted) {
-            bytes += message.data.len();
-            messages += 1;
+        while self.server.endpoint.recv_many(self.now, self.accepted, &mut self.taken, BATCH) > 0 {
+            for message in self.taken.drain(..) {
+                bytes += message.data.len();
+                messages += 1;
+            }
         }
         while self.server.endpoint.poll_event().is_some() {}
-        self.server.spent += start.elapsed();
+        self.server.spent += processor_time() - start;
         (bytes, messages)
     }
 

@@ -46,10 +46,15 @@ impl Shared {
     /// May an association that holds so many received bytes take more? All together keep to the limit; once it is
     /// reached, those that hold less than their share of half the limit still may: a few that are never read, or never
     /// complete their messages, must not starve the others.
+    #[inline]
     pub(crate) fn has_room(&self, held: u32) -> bool {
-        let limit = self.config.receive_bytes_max;
-        let share = limit / 2 / u64::from(self.associations.max(1));
-        self.received_bytes < limit || u64::from(held) < share
+        self.received_bytes < self.config.receive_bytes_max || self.is_within_share(held)
+    }
+
+    #[cold]
+    fn is_within_share(&self, held: u32) -> bool {
+        let share = self.config.receive_bytes_max / 2 / u64::from(self.associations.max(1));
+        u64::from(held) < share
     }
 
     /// For events that a peer can cause as often as it likes.

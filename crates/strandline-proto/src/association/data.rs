@@ -1,7 +1,6 @@
 //! User data: `send`, `recv`, DATA in, SACK in (RFC 9260 section 6).
 
 use bytes::Bytes;
-use std::sync::Arc;
 
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
@@ -71,7 +70,29 @@ impl Association {
         message
     }
 
+    /// RECEIVE, up to `max` messages at a time.
+    pub(crate) fn recv_many(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        messages: &mut Vec<Message>,
+        max: usize,
+    ) -> usize {
+        let before = self.inbound.buffered_bytes();
+        let count = self.inbound.recv_many(messages, max);
+        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        if count < max {
+            self.flags.readable_given = false;
+        }
+        if count > 0 {
+            self.touch_idle(now);
+        }
+        count
+    }
+
     /// A DATA chunk in a state that accepts it; false ends the packet.
+    #[inline]
     pub(super) fn on_data(
         &mut self,
         cx: &mut Shared,
@@ -89,6 +110,22 @@ impl Association {
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
         cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
+        match outcome {
+            DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
+            other => self.on_refused_data(cx, now, data, other, report),
+        }
+    }
+
+    /// A DATA chunk that gave nothing to read; false ends the packet.
+    #[cold]
+    fn on_refused_data(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        data: &Data<'_>,
+        outcome: DataOutcome,
+        report: &mut Vec<u8>,
+    ) -> bool {
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             DataOutcome::Duplicate => {
@@ -175,7 +212,6 @@ impl Association {
         cumulative_advanced: bool,
         in_fast_recovery: bool,
     ) {
-        let config = Arc::clone(&self.config);
         for index in self.paths.indices() {
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
@@ -197,7 +233,7 @@ impl Association {
                     cumulative_advanced,
                     in_fast_recovery,
                 };
-                change = path.on_sack(now, &sack, &config);
+                change = path.on_sack(now, &sack, &self.config);
             }
             if ack.fast_retransmit_loss {
                 path.on_fast_retransmit(now);

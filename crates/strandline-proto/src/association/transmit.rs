@@ -12,6 +12,7 @@ use super::context::Shared;
 use super::{Association, State};
 use crate::congestion::Controller;
 use crate::event::Transmit;
+use crate::outbound::Urgency;
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
@@ -266,18 +267,28 @@ impl Association {
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
-        let hurry = matches!(self.state, State::ShutdownPending);
         let path = self.paths.get(index);
-        let room = path.congestion.window().saturating_sub(path.flight);
-        while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
+        // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
+        let mut urgency = Urgency {
+            always: matches!(self.state, State::ShutdownPending),
+            from_bytes: path.congestion.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
+        };
+        loop {
+            let bundled = self.outbound.bundle(now, index.0, empty_space, urgency, packet);
+            filled.new |= bundled.chunks > 0;
+            filled.bytes += bundled.bytes;
+            self.stats.data_sent += u64::from(bundled.chunks);
+            urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
+            let next = self.outbound.next_new(now, index.0, packet.remaining(), empty_space);
+            let Some(mut data) = next else { break };
             let size = chunk_len(&data);
-            // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
-            data.immediate |= hurry || filled.bytes + size >= room;
+            data.immediate |= urgency.at(size);
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_new keeps to the space it is given");
             filled.bytes += size;
             filled.new = true;
             self.stats.data_sent += 1;
+            urgency.from_bytes = urgency.from_bytes.saturating_sub(size);
         }
     }
 

@@ -197,6 +197,30 @@ impl Endpoint {
         Some(message)
     }
 
+    /// RECEIVE: appends to `messages` what [`recv`](Self::recv) would give, up to `max` messages, and returns how many
+    /// that were. Costs less than as many calls. `Event::Readable` is given again only after this returned fewer than
+    /// `max`, or `recv` `None`.
+    pub fn recv_many(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        messages: &mut Vec<Message>,
+        max: usize,
+    ) -> usize {
+        let Some(association) = self.table.by_id_mut(id) else { return 0 };
+        let timed = association.idle_deadline() != Time::MAX;
+        let count = association.recv_many(&mut self.shared, now, messages, max);
+        if count > 0 {
+            if !association.flags().queued && association.wants_transmit(now) {
+                self.queue(id.slot);
+            }
+            if !timed {
+                self.reschedule(id.slot);
+            }
+        }
+        count
+    }
+
     /// SHUTDOWN: no new messages are taken; those queued are delivered first, in both directions.
     ///
     /// # Errors

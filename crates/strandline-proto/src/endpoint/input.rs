@@ -133,10 +133,12 @@ impl Endpoint {
     }
 }
 
-/// The T bit of the first ABORT or SHUTDOWN COMPLETE in the packet.
+/// The T bit of the first ABORT or SHUTDOWN COMPLETE before any DATA in the packet. Neither may be bundled with DATA; one
+/// that is counts when its turn comes, so that nobody has to look through packets of DATA twice.
 fn first_setting_t_bit(packet: &Packet<'_>) -> Option<bool> {
     let wanted = |kind: u8| kind == kind::ABORT || kind == kind::SHUTDOWN_COMPLETE;
-    packet.chunks().flatten().find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)
+    let mut control = packet.chunks().flatten().take_while(|raw| raw.kind != kind::DATA);
+    control.find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)
 }
 
 /// True if the packet must not be answered at all.

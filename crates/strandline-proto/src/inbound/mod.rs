@@ -220,6 +220,27 @@ impl Inbound {
         Some(message)
     }
 
+    /// As many calls of [`recv`](Self::recv) as give a message, `max` at most, in one: appends to `messages`, returns how
+    /// many.
+    pub(crate) fn recv_many(&mut self, messages: &mut Vec<Message>, max: usize) -> usize {
+        let before = messages.len();
+        while messages.len() - before < max && !self.ready.is_empty() {
+            let count = self.ready.len().min(max - (messages.len() - before));
+            let mut cost = 0;
+            messages.extend(
+                self.ready.drain(..count).inspect(|message| cost += message_cost(message.data.len())),
+            );
+            self.window.release(cost);
+            if self.ready.is_empty() {
+                self.hand_over_part(usize::MAX);
+            }
+        }
+        if messages.len() > before && self.window.update_due(self.ready.is_empty()) {
+            self.sack.request();
+        }
+        messages.len() - before
+    }
+
     /// Would [`recv`](Self::recv) return something?
     #[inline]
     #[must_use]

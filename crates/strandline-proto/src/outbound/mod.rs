@@ -11,6 +11,7 @@
 //! those allow it, and applies what each acknowledgement did to each path.
 
 mod ack;
+mod bundle;
 mod copies;
 mod fragment;
 mod gaps;
@@ -29,6 +30,7 @@ mod window;
 mod tests;
 
 pub(crate) use ack::{PathAck, SackOutcome};
+pub(crate) use bundle::Urgency;
 pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;
@@ -56,7 +58,8 @@ const SHARED_COPY_MAX: usize = 256;
 /// # Contract
 /// To send a packet on a path, the caller asks [`next_retransmission`](Self::next_retransmission) until it gives
 /// `None`, then [`next_new`](Self::next_new) until it gives `None`, with the space left in the packet each time, and
-/// writes each chunk before it asks again. It adds the length of each chunk, header and padding included, to the path's
+/// writes each chunk before it asks again; before each `next_new` it may let [`bundle`](Self::bundle) do so for all
+/// messages that need no cutting. It adds the length of each chunk, header and padding included, to the path's
 /// flight and starts T3-rtx if it does not run (R1); it *re*starts T3-rtx for a retransmission that
 /// [`is_earliest_outstanding`](Self::is_earliest_outstanding) (section 6.1).
 ///

@@ -192,6 +192,41 @@ impl Outstanding {
         Some(data(tsn, message, start, ending, payload))
     }
 
+    /// Gives a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes afterwards.
+    #[inline]
+    pub(super) fn push_whole(&mut self, ahead: u32, path: u8, len: usize) {
+        self.records.push_back(Record {
+            message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_add(ahead),
+            offset: 0,
+            len: len as u16,
+            state: State::InFlight,
+            path: path % PATHS_MAX as u8,
+            misses: 0,
+            flags: ENDING,
+        });
+    }
+
+    /// Takes the messages, of `user_data` bytes in all, whose chunks `push_whole` gave a TSN.
+    #[inline]
+    pub(super) fn adopt(
+        &mut self,
+        now: Time,
+        messages: impl ExactSizeIterator<Item = Message>,
+        user_data: usize,
+    ) {
+        let first = self.first + (self.records.len() - messages.len()) as u32;
+        self.times.on_sent(first, now);
+        self.messages.extend(messages);
+        self.in_flight_bytes += user_data as u32;
+        self.bytes += user_data as u32;
+    }
+
+    /// Chunks that may still become outstanding.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        CHUNKS_MAX.saturating_sub(self.records.len())
+    }
+
     /// The chunk of a record, as it is sent.
     pub(super) fn chunk<'a>(&'a self, index: usize, copies: &'a Copies) -> Option<Data<'a>> {
         let record = self.records.get(index)?;
@@ -359,6 +394,7 @@ impl Outstanding {
         (index < self.records.len()).then_some(index)
     }
 
+    #[inline]
     pub(super) fn next_tsn(&self) -> Tsn {
         self.first + self.records.len() as u32
     }

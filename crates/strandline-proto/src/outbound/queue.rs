@@ -79,6 +79,18 @@ impl Queue {
         self.scheduler.next().map(|message| message.len())
     }
 
+    /// Messages that are next, one after the other; not all that wait, but one at least if any does.
+    #[inline]
+    pub(super) fn front(&mut self) -> &mut [Message] {
+        self.scheduler.front()
+    }
+
+    /// Takes the first `count` of [`front`](Self::front) to send them.
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
+        self.scheduler.take(count)
+    }
+
     /// Takes the next message to send it.
     pub(super) fn pop(&mut self) -> Option<Message> {
         self.scheduler.pop()

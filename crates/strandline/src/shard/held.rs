@@ -14,6 +14,7 @@ use strandline_proto::time::Time;
 use super::routes::Routes;
 use super::state::State;
 use super::table::Owner;
+use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
 use crate::notification::{Notification, NotificationQueue};
 
@@ -58,11 +59,31 @@ impl State {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Poll<Result<(), SendError>> {
+        let len = data.len();
+        self.poll_give(id, len, |engine| engine.send_from(now, id, info, data))
+    }
+
+    /// Gives a copy of a message to the engine, or says that there is no room.
+    pub(crate) fn poll_send_slice(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &[u8],
+    ) -> Poll<Result<(), SendError>> {
+        self.poll_give(id, data.len(), |engine| engine.send_slice(now, id, info, data))
+    }
+
+    fn poll_give(
+        &mut self,
+        id: AssociationId,
+        len: usize,
+        give: impl FnOnce(&mut Engine) -> Result<(), EngineSendError>,
+    ) -> Poll<Result<(), SendError>> {
         if self.gone {
             return Poll::Ready(Err(Ended::StackClosed.into()));
         }
-        let len = data.len();
-        match self.engine.send_from(now, id, info, data) {
+        match give(&mut self.engine) {
             Ok(()) => {
                 self.out.queued_bytes += len;
                 Poll::Ready(Ok(()))
