@@ -25,7 +25,7 @@ use self::demux::{Demux, PeerKey, address_of, entry_of};
 use self::ports::Ports;
 use self::spent::SpentCookies;
 use self::table::Table;
-use crate::association::context::{PacketQueue, Shared};
+use crate::association::context::{PacketQueue, Route, Shared};
 use crate::association::cookie::CookieKeys;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
@@ -153,16 +153,17 @@ impl Endpoint {
     /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
     /// size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
-        if let Some(transmit) = Self::pop_packet(&mut self.shared.control, buffer) {
-            self.shared.stats.packets_sent += 1;
+        let segments_max = segments_max.max(1);
+        if let Some(transmit) = Self::pop_packets(&mut self.shared.control, buffer, segments_max) {
+            self.shared.stats.packets_sent += packets_in(&transmit);
             return Some(transmit);
         }
         while let Some(slot) = self.ready.pop_front() {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.flags_mut().queued = false;
-            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max.max(1));
+            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max);
             if let Some(transmit) = burst {
-                self.shared.stats.packets_sent += transmit.len.div_ceil(transmit.segment_size.max(1)) as u64;
+                self.shared.stats.packets_sent += packets_in(&transmit);
                 // Others get their turn first; what is left comes after them.
                 self.queue(slot);
                 self.reschedule(slot);
@@ -170,8 +171,8 @@ impl Endpoint {
             }
             self.reschedule(slot);
         }
-        let transmit = Self::pop_packet(&mut self.shared.replies, buffer)?;
-        self.shared.stats.packets_sent += 1;
+        let transmit = Self::pop_packets(&mut self.shared.replies, buffer, segments_max)?;
+        self.shared.stats.packets_sent += packets_in(&transmit);
         Some(transmit)
     }
 
@@ -181,15 +182,10 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
-    fn pop_packet(queue: &mut PacketQueue, buffer: &mut [u8]) -> Option<Transmit> {
-        let (route, len) = queue.pop_into(buffer)?;
-        Some(Transmit {
-            destination: route.destination,
-            source: route.source,
-            len,
-            segment_size: len,
-            fragment: false,
-        })
+    fn pop_packets(queue: &mut PacketQueue, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
+        let (route, len, segment_size) = queue.pop_burst(buffer, segments_max)?;
+        let Route { destination, source } = route;
+        Some(Transmit { destination, source, len, segment_size, fragment: false })
     }
 
     /// Counters since the start.
@@ -344,4 +340,9 @@ impl Endpoint {
         };
         self.demux.by_peer(key, matches).map(demux::slot_of)
     }
+}
+
+/// Packets of a burst.
+fn packets_in(transmit: &Transmit) -> u64 {
+    transmit.len.div_ceil(transmit.segment_size.max(1)) as u64
 }
