@@ -17,6 +17,10 @@ pub struct EndpointStats {
     pub malformed: u64,
     /// Packets dropped for a wrong checksum.
     pub checksum_errors: u64,
+    /// Packets accepted with zero in place of a checksum (RFC 9653).
+    pub zero_checksums_received: u64,
+    /// Packets sent with zero in place of a checksum.
+    pub zero_checksums_sent: u64,
     /// Packets that belong to no association (section 8.4).
     pub out_of_the_blue: u64,
     /// Packets dropped for a wrong verification tag (section 8.5).
@@ -109,6 +113,10 @@ pub struct Status {
     pub in_fast_recovery: bool,
     /// Bytes received and not read yet.
     pub receive_buffered: u32,
+    /// Packets of the peer may have zero for their checksum (RFC 9653): we said so at set-up.
+    pub accepts_zero_checksum: bool,
+    /// Ours to the peer have: it said so, and named the method that we use.
+    pub sends_zero_checksum: bool,
     /// Consecutive errors (section 8.1).
     pub error_count: u16,
     /// Counters.

@@ -143,8 +143,8 @@ impl Association {
     /// If the future is dropped before it returned, the message was not sent.
     pub async fn send(&self, data: &[u8], info: SendInfo) -> Result<(), SendError> {
         let id = self.handle.id();
-        let mut attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
-        if let Some(result) = self.handle.shard().with_message(data.len(), &mut attempt) {
+        let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
+        if let Some(result) = self.handle.shard().with_message(data.len(), attempt) {
             return result;
         }
         Attempt::new(self.handle.shard(), Place::Write(id), attempt).await

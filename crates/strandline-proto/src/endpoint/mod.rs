@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
 pub use self::commands::Connect;
@@ -154,16 +155,19 @@ impl Endpoint {
     /// size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
         let segments_max = segments_max.max(1);
-        if let Some(transmit) = Self::pop_packets(&mut self.shared.control, buffer, segments_max) {
-            self.shared.stats.packets_sent += packets_in(&transmit);
+        let Shared { control, stats, .. } = &mut self.shared;
+        if let Some(transmit) = Self::pop_packets(control, stats, buffer, segments_max) {
             return Some(transmit);
         }
         while let Some(slot) = self.ready.pop_front() {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.flags_mut().queued = false;
+            let zero_checksum = association.sends_zero_checksum();
             let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max);
             if let Some(transmit) = burst {
-                self.shared.stats.packets_sent += packets_in(&transmit);
+                let packets = packets_in(&transmit);
+                self.shared.stats.packets_sent += packets;
+                self.shared.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
                 // Others get their turn first; what is left comes after them.
                 self.queue(slot);
                 self.reschedule(slot);
@@ -171,9 +175,8 @@ impl Endpoint {
             }
             self.reschedule(slot);
         }
-        let transmit = Self::pop_packets(&mut self.shared.replies, buffer, segments_max)?;
-        self.shared.stats.packets_sent += packets_in(&transmit);
-        Some(transmit)
+        let Shared { replies, stats, .. } = &mut self.shared;
+        Self::pop_packets(replies, stats, buffer, segments_max)
     }
 
     /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
@@ -182,10 +185,20 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
-    fn pop_packets(queue: &mut PacketQueue, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
+    fn pop_packets(
+        queue: &mut PacketQueue,
+        stats: &mut EndpointStats,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
         let (route, len, segment_size) = queue.pop_burst(buffer, segments_max)?;
         let Route { destination, source } = route;
-        Some(Transmit { destination, source, len, segment_size, fragment: false })
+        let transmit = Transmit { destination, source, len, segment_size, fragment: false };
+        stats.packets_sent += packets_in(&transmit);
+        let packets = buffer.get(..len).unwrap_or_default().chunks(segment_size.max(1));
+        let unchecked = |bytes: &[u8]| Packet::parse(bytes).is_ok_and(|packet| packet.checksum() == 0);
+        stats.zero_checksums_sent += packets.filter(|bytes| unchecked(bytes)).count() as u64;
+        Some(transmit)
     }
 
     /// Counters since the start.
