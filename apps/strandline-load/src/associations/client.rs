@@ -8,8 +8,8 @@ use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use tokio::task::JoinSet;
 
+use super::line::{Line, add_stack, measure_process};
 use super::order::{Answer, ClientPart, Done, Measured, Order};
-use super::part::{Line, add_stack, measure_process};
 use super::session::{Host, Session};
 use crate::pace::{Schedule, now};
 

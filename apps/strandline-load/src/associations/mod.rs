@@ -3,6 +3,7 @@
 
 mod client;
 mod ladder;
+mod line;
 mod order;
 mod part;
 mod process;

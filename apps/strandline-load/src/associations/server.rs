@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use strandline::{AssociationId, Endpoint, SendInfo};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::line::{add_stack, measure_process};
 use super::order::{Measured, ServerPart};
-use super::part::{add_stack, measure_process};
 use super::{Transport, stack_builder};
 
 /// Associations that the memory report is averaged over: the last ones heard of.
