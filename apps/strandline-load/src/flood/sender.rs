@@ -51,6 +51,7 @@ pub(super) struct Sent {
 }
 
 /// Sends until the time is over.
+#[allow(clippy::disallowed_methods, reason = "a thread of its own that has nothing but a rate to wait for")]
 pub(super) fn flood(plan: &Plan, packets: &mut Packets) -> Result<Sent> {
     let sockets = (0..plan.sockets).map(|_| open(plan)).collect::<Result<Vec<_>>>()?;
     let mut sent = Sent::default();
