@@ -59,11 +59,24 @@ pub(crate) enum CookieError {
     Stale(Box<Cookie>, Duration),
 }
 
+/// A key that has gone through the hash already: signing starts from there.
+type Key = Hmac<Sha256>;
+
+/// Prepares a key.
+fn prepare(key: [u8; 32]) -> Key {
+    // A key shorter than a block of the hash is filled up with zeros (RFC 2104 section 2).
+    let mut block = hmac::digest::Key::<Key>::default();
+    for (place, byte) in block.iter_mut().zip(key) {
+        *place = byte;
+    }
+    Key::new(&block)
+}
+
 /// The keys that cookies are signed with: the current and the previous one.
 #[derive(Debug)]
 pub(crate) struct CookieKeys {
-    current: [u8; 32],
-    previous: Option<[u8; 32]>,
+    current: Key,
+    previous: Option<Key>,
     generation: u8,
     rotate_at: Time,
     lifetime: Duration,
@@ -71,7 +84,7 @@ pub(crate) struct CookieKeys {
 
 impl CookieKeys {
     pub(crate) fn new(key: [u8; 32], lifetime: Duration, now: Time) -> Self {
-        Self { current: key, previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
+        Self { current: prepare(key), previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
     }
 
     /// True if the next key is due: the caller brings one, because randomness is an input.
@@ -82,15 +95,14 @@ impl CookieKeys {
     pub(crate) fn rotate(&mut self, key: [u8; 32], now: Time) {
         // A key that has slept through two lifetimes must not verify anything any more.
         let stale = now.since(self.rotate_at) >= self.lifetime;
-        self.previous = if stale { None } else { Some(self.current) };
-        self.current = key;
+        self.previous = (!stale).then(|| self.current.clone());
+        self.current = prepare(key);
         self.generation = self.generation.wrapping_add(1);
         self.rotate_at = now + self.lifetime;
     }
 
-    fn mac(key: &[u8; 32], body: &[u8]) -> [u8; MAC_LEN] {
-        // HMAC takes keys of any length, so this cannot fail; an all-zero MAC would still need the key to forge.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; MAC_LEN] };
+    fn mac(key: &Key, body: &[u8]) -> [u8; MAC_LEN] {
+        let mut mac = key.clone();
         mac.update(body);
         mac.finalize().into_bytes().into()
     }

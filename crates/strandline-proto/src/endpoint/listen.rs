@@ -61,6 +61,11 @@ impl Endpoint {
             }
             return;
         }
+        if existing.is_none() && self.shared.replies.is_full() {
+            // A flood: what can't be answered isn't worth a cookie.
+            self.shared.replies.dropped += 1;
+            return;
+        }
         match offer {
             Ok(offer) => self.answer_init(now, &offer, existing, packet, datagram),
             Err(Refusal::Silently) => self.shared.stats.malformed += 1,

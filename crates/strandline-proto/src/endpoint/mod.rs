@@ -8,6 +8,7 @@ mod listen;
 mod out_of_the_blue;
 mod ports;
 mod spent;
+mod split;
 mod table;
 
 #[cfg(test)]
@@ -25,7 +26,7 @@ use self::demux::{Demux, PeerKey, address_of, entry_of};
 use self::ports::Ports;
 use self::spent::SpentCookies;
 use self::table::Table;
-use crate::association::context::{PacketQueue, Shared};
+use crate::association::context::{PacketQueue, Route, Shared};
 use crate::association::cookie::CookieKeys;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
@@ -162,16 +163,18 @@ impl Endpoint {
     /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
     /// size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
-        if let Some(transmit) = Self::pop_packet(&mut self.shared.control, &mut self.shared.stats, buffer) {
+        let segments_max = segments_max.max(1);
+        let Shared { control, stats, .. } = &mut self.shared;
+        if let Some(transmit) = Self::pop_packets(control, stats, buffer, segments_max) {
             return Some(transmit);
         }
         while let Some(slot) = self.ready.pop_front() {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.flags_mut().queued = false;
             let zero_checksum = association.sends_zero_checksum();
-            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max.max(1));
+            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max);
             if let Some(transmit) = burst {
-                let packets = transmit.len.div_ceil(transmit.segment_size.max(1)) as u64;
+                let packets = packets_in(&transmit);
                 self.shared.stats.packets_sent += packets;
                 self.shared.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
                 // Others get their turn first; what is left comes after them.
@@ -181,7 +184,8 @@ impl Endpoint {
             }
             self.reschedule(slot);
         }
-        Self::pop_packet(&mut self.shared.replies, &mut self.shared.stats, buffer)
+        let Shared { replies, stats, .. } = &mut self.shared;
+        Self::pop_packets(replies, stats, buffer, segments_max)
     }
 
     /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
@@ -190,18 +194,20 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
-    fn pop_packet(queue: &mut PacketQueue, stats: &mut EndpointStats, buffer: &mut [u8]) -> Option<Transmit> {
-        let (route, len) = queue.pop_into(buffer)?;
-        stats.packets_sent += 1;
-        let unchecked = buffer.get(..len).and_then(|bytes| Packet::parse(bytes).ok());
-        stats.zero_checksums_sent += u64::from(unchecked.is_some_and(|packet| packet.checksum() == 0));
-        Some(Transmit {
-            destination: route.destination,
-            source: route.source,
-            len,
-            segment_size: len,
-            fragment: false,
-        })
+    fn pop_packets(
+        queue: &mut PacketQueue,
+        stats: &mut EndpointStats,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        let (route, len, segment_size) = queue.pop_burst(buffer, segments_max)?;
+        let Route { destination, source } = route;
+        let transmit = Transmit { destination, source, len, segment_size, fragment: false };
+        stats.packets_sent += packets_in(&transmit);
+        let packets = buffer.get(..len).unwrap_or_default().chunks(segment_size.max(1));
+        let unchecked = |bytes: &[u8]| Packet::parse(bytes).is_ok_and(|packet| packet.checksum() == 0);
+        stats.zero_checksums_sent += packets.filter(|bytes| unchecked(bytes)).count() as u64;
+        Some(transmit)
     }
 
     /// Counters since the start.
@@ -359,4 +365,9 @@ impl Endpoint {
         };
         self.demux.by_peer(key, matches).map(demux::slot_of)
     }
+}
+
+/// Packets of a burst.
+fn packets_in(transmit: &Transmit) -> u64 {
+    transmit.len.div_ceil(transmit.segment_size.max(1)) as u64
 }
