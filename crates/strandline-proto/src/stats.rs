@@ -17,6 +17,10 @@ pub struct EndpointStats {
     pub malformed: u64,
     /// Packets dropped for a wrong checksum.
     pub checksum_errors: u64,
+    /// Packets accepted with zero in place of a checksum (RFC 9653).
+    pub zero_checksums_received: u64,
+    /// Packets sent with zero in place of a checksum.
+    pub zero_checksums_sent: u64,
     /// Packets that belong to no association (section 8.4).
     pub out_of_the_blue: u64,
     /// Packets dropped for a wrong verification tag (section 8.5).
@@ -71,6 +75,8 @@ impl core::ops::AddAssign for EndpointStats {
             restarts,
             replies_dropped,
             icmp,
+            zero_checksums_received,
+            zero_checksums_sent,
         } = other;
         self.packets_received += packets_received;
         self.packets_sent += packets_sent;
@@ -91,6 +97,8 @@ impl core::ops::AddAssign for EndpointStats {
         self.restarts += restarts;
         self.replies_dropped += replies_dropped;
         self.icmp += icmp;
+        self.zero_checksums_received += zero_checksums_received;
+        self.zero_checksums_sent += zero_checksums_sent;
     }
 }
 
@@ -154,6 +162,10 @@ pub struct Status {
     pub in_fast_recovery: bool,
     /// Bytes received and not read yet.
     pub receive_buffered: u32,
+    /// Packets of the peer may have zero for their checksum (RFC 9653): we said so at set-up.
+    pub accepts_zero_checksum: bool,
+    /// Ours to the peer have: it said so, and named the method that we use.
+    pub sends_zero_checksum: bool,
     /// Consecutive errors (section 8.1).
     pub error_count: u16,
     /// Counters.

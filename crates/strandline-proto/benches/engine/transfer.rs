@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Message, SendInfo};
 use strandline_proto::time::Time;
@@ -186,7 +186,38 @@ pub(crate) fn table() {
 }
 
 /// One run, for profilers.
-pub(crate) fn once(size: usize, total: usize) {
-    let Measured { sender, receiver, .. } = World::new().run(size, total);
+pub(crate) fn once(size: usize, total: usize, zero_checksum: bool) {
+    let Measured { sender, receiver, .. } = checksums(zero_checksum).run(size, total);
     println!("{size} bytes, {} messages: {sender:.1} + {receiver:.1} ns", total / size);
+}
+
+/// With checksums, or without (RFC 9653).
+fn checksums(zero: bool) -> World {
+    let zero_checksum = zero.then_some(ErrorDetectionMethod::SctpOverDtls);
+    World::with(AssociationConfig { zero_checksum, ..AssociationConfig::default() })
+}
+
+/// What the checksum costs: runs with and without it by turns.
+pub(crate) fn checksum_table() {
+    println!(
+        "{:>10} {:>12} {:>14} {:>22} {:>14}",
+        "message", "sender ns", "receiver ns", "no checksum: sender", "receiver"
+    );
+    for (size, total) in [(64, 20 << 20), (1_280, 200 << 20), (8_192, 500 << 20)] {
+        let mut runs = [Vec::new(), Vec::new()];
+        for _ in 0..super::RUNS {
+            for (zero, runs) in [false, true].into_iter().zip(&mut runs) {
+                runs.push(checksums(zero).run(size, total));
+            }
+        }
+        let [with, without] = runs.map(|mut runs| {
+            runs.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            runs[super::RUNS / 2]
+        });
+        println!(
+            "{size:>10} {:>12.1} {:>14.1} {:>22.1} {:>14.1}",
+            with.sender, with.receiver, without.sender, without.receiver
+        );
+    }
+    println!();
 }

@@ -16,6 +16,7 @@ use sha2::Sha256;
 use strandline_wire::number::{Tsn, VerificationTag};
 use subtle::ConstantTimeEq;
 
+use super::zero_checksum::ZeroChecksum;
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -39,6 +40,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
+    /// What the INIT and our INIT ACK declared.
+    pub(crate) zero_checksum: ZeroChecksum,
     /// Where the INIT came from and the INIT ACK went to.
     pub(crate) source: SocketAddr,
     /// The local address that the INIT came to.
@@ -118,6 +121,7 @@ impl CookieKeys {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
+        out.push(cookie.zero_checksum.to_byte());
         put_address(&mut out, Some(cookie.source.ip()));
         let scope = if let SocketAddr::V6(v6) = cookie.source { v6.scope_id() } else { 0 };
         out.extend_from_slice(&scope.to_be_bytes());
@@ -211,6 +215,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let (local_port, peer_port) = (r.u16()?, r.u16()?);
     let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
     let port = r.u16()?;
+    let [zero_checksum] = r.take::<1>()?;
     let ip = r.address()??;
     let scope = r.u32()?;
     let source = match ip {
@@ -236,6 +241,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         peer_rwnd,
         outbound_streams,
         inbound_streams,
+        zero_checksum: ZeroChecksum::from_byte(zero_checksum),
         source,
         destination,
         addresses,
@@ -245,6 +251,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ErrorDetectionMethod;
 
     fn cookie() -> Cookie {
         Cookie {
@@ -261,6 +268,7 @@ mod tests {
             peer_rwnd: 9,
             outbound_streams: 10,
             inbound_streams: 11,
+            zero_checksum: ZeroChecksum { declared: Some(ErrorDetectionMethod::SctpOverDtls), by_peer: true },
             source: "[fe80::1%0]:9899".parse().unwrap(),
             destination: Some("10.0.0.1".parse().unwrap()),
             addresses: vec!["10.0.0.2".parse().unwrap(), "::2".parse().unwrap()],

@@ -6,7 +6,10 @@ use core::net::IpAddr;
 
 use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
+use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
+
+use crate::event::Datagram;
 
 /// What identifies an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,6 +17,17 @@ pub(super) struct PeerKey {
     pub(super) address: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
+}
+
+impl PeerKey {
+    /// What a packet that came in says.
+    pub(super) fn of(packet: &Packet<'_>, datagram: &Datagram<'_>) -> Self {
+        Self {
+            address: datagram.source.ip(),
+            peer_port: packet.source_port(),
+            local_port: packet.destination_port(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
 pub use self::commands::Connect;
@@ -155,16 +156,18 @@ impl Endpoint {
     /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
     /// size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
-        if let Some(transmit) = Self::pop_packet(&mut self.shared.control, buffer) {
-            self.shared.stats.packets_sent += 1;
+        if let Some(transmit) = Self::pop_packet(&mut self.shared.control, &mut self.shared.stats, buffer) {
             return Some(transmit);
         }
         while let Some(slot) = self.ready.pop_front() {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.flags_mut().queued = false;
+            let zero_checksum = association.sends_zero_checksum();
             let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max.max(1));
             if let Some(transmit) = burst {
-                self.shared.stats.packets_sent += transmit.len.div_ceil(transmit.segment_size.max(1)) as u64;
+                let packets = transmit.len.div_ceil(transmit.segment_size.max(1)) as u64;
+                self.shared.stats.packets_sent += packets;
+                self.shared.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
                 // Others get their turn first; what is left comes after them.
                 self.queue(slot);
                 self.reschedule(slot);
@@ -172,9 +175,7 @@ impl Endpoint {
             }
             self.reschedule(slot);
         }
-        let transmit = Self::pop_packet(&mut self.shared.replies, buffer)?;
-        self.shared.stats.packets_sent += 1;
-        Some(transmit)
+        Self::pop_packet(&mut self.shared.replies, &mut self.shared.stats, buffer)
     }
 
     /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
@@ -183,8 +184,11 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
-    fn pop_packet(queue: &mut PacketQueue, buffer: &mut [u8]) -> Option<Transmit> {
+    fn pop_packet(queue: &mut PacketQueue, stats: &mut EndpointStats, buffer: &mut [u8]) -> Option<Transmit> {
         let (route, len) = queue.pop_into(buffer)?;
+        stats.packets_sent += 1;
+        let unchecked = buffer.get(..len).and_then(|bytes| Packet::parse(bytes).ok());
+        stats.zero_checksums_sent += u64::from(unchecked.is_some_and(|packet| packet.checksum() == 0));
         Some(Transmit {
             destination: route.destination,
             source: route.source,
