@@ -42,6 +42,33 @@ impl Endpoint {
         self.dispatch(now, owner, &packet, &datagram);
     }
 
+    /// Takes datagrams of one sender that arrived together, as the kernel's GRO gives them: `segment_size` bytes each,
+    /// the last one possibly less. Does what [`handle_datagram`](Self::handle_datagram) does for each, and looks only once
+    /// at what follows from all of them: timers, and whether there is something to send.
+    pub fn handle_datagrams(&mut self, now: Time, train: Datagram<'_>, segment_size: usize) {
+        self.in_train = true;
+        for bytes in train.bytes.chunks(segment_size.max(1)) {
+            self.handle_datagram(now, Datagram { bytes, ..train });
+        }
+        self.in_train = false;
+        if let Some(slot) = self.unsettled.take() {
+            self.settle(now, slot);
+        }
+    }
+
+    /// What follows from a packet is looked at now, or at the end of its train.
+    fn settle_later(&mut self, now: Time, slot: u32) {
+        let closed = self.table.at(slot).is_none_or(|association| association.state.is_closed());
+        if !self.in_train || closed {
+            return self.settle(now, slot);
+        }
+        if let Some(other) = self.unsettled.replace(slot)
+            && other != slot
+        {
+            self.settle(now, other);
+        }
+    }
+
     /// The association whose tag and ports the packet has.
     fn owner_of(&self, packet: &Packet<'_>) -> Option<u32> {
         self.demux.by_tag(packet.verification_tag()).filter(|slot| self.ports_match(*slot, packet))
@@ -114,7 +141,7 @@ impl Endpoint {
             return;
         }
         association.handle_packet(&mut self.shared, now, packet, datagram.source);
-        self.settle(now, slot);
+        self.settle_later(now, slot);
     }
 
     /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN

@@ -91,6 +91,10 @@ pub struct Endpoint {
     ready: VecDeque<u32>,
     /// Associations in the look-up tables with more than one address.
     multihomed: u32,
+    /// Datagrams that arrived together are being handled.
+    in_train: bool,
+    /// The association that the latest of them was for; what follows from them has not been looked at.
+    unsettled: Option<u32>,
     shared: Shared,
 }
 
@@ -117,6 +121,8 @@ impl Endpoint {
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
             multihomed: 0,
+            in_train: false,
+            unsettled: None,
             shared: Shared {
                 config,
                 rng,
