@@ -75,6 +75,8 @@ impl core::ops::AddAssign for EndpointStats {
             restarts,
             replies_dropped,
             icmp,
+            zero_checksums_received,
+            zero_checksums_sent,
         } = other;
         self.packets_received += packets_received;
         self.packets_sent += packets_sent;
@@ -95,6 +97,8 @@ impl core::ops::AddAssign for EndpointStats {
         self.restarts += restarts;
         self.replies_dropped += replies_dropped;
         self.icmp += icmp;
+        self.zero_checksums_received += zero_checksums_received;
+        self.zero_checksums_sent += zero_checksums_sent;
     }
 }
 

@@ -82,6 +82,12 @@ impl StackBuilder {
     }
 
     /// Parameters of associations that don't bring their own.
+    ///
+    /// `zero_checksum` among them is not for UDP encapsulation or raw IP by themselves: SCTP's checksum is then the only
+    /// one that covers the packet well, and middleboxes may look at it. Set it where something below vouches for the
+    /// packets, such as a network in memory, or a tunnel with authentication on all paths; see [`ErrorDetectionMethod`].
+    ///
+    /// [`ErrorDetectionMethod`]: crate::ErrorDetectionMethod
     #[must_use]
     pub fn association(mut self, config: AssociationConfig) -> Self {
         self.config.association = Arc::new(config);

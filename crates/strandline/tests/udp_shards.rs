@@ -76,7 +76,7 @@ async fn the_kernel_brings_every_packet_to_its_shard() {
             there.wait_idle().await;
             assert_nothing_handed_over(&there);
             let all = there.shard_stats();
-            assert!(all.iter().all(|shard| shard.packets_received > 40), "{bound}: {all:?}");
+            assert!(all.iter().all(|shard| shard.packets_received > 20), "{bound}: {all:?}");
             assert_eq!(there.stats().out_of_the_blue, 0);
         }
     }
@@ -220,6 +220,6 @@ async fn shards_on_raw_ip_get_their_own_packets() {
     assert!(accepted.iter().all(|count| *count > 0), "{accepted:?}");
     for stack in [&here, &there] {
         assert_nothing_handed_over(stack);
-        assert!(stack.shard_stats().iter().all(|shard| shard.packets_received > 100));
+        assert!(stack.shard_stats().iter().all(|shard| shard.packets_received > 20));
     }
 }
