@@ -13,8 +13,9 @@ use crate::modules::Crate;
 use crate::tree::{Tree, Violation};
 
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
-/// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and nothing may use them.
-const CRATES: [(&str, &[&str]); 10] = [
+/// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and
+/// nothing may use them.
+const CRATES: [(&str, &[&str]); 12] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -25,6 +26,8 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-lab", &["strandline", "strandline-netem", "strandline-sim"]),
     ("xtask", &[]),
+    ("strandline-bench", &[]),
+    ("strandline-instructions", &["strandline-proto"]),
 ];
 const APPS_MAY_USE: [&str; 1] = ["strandline"];
 const DISPATCHER: &str = "strandline-cli";

@@ -1,5 +1,6 @@
 //! The client: agrees on a test with a server, runs it, and prints what both found.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 use strandline::{Association, Peer, Stack};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::args::{ClientArgs, Transport};
@@ -29,12 +31,27 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 /// The exit code of a program that Ctrl-C ended.
 const INTERRUPTED: u8 = 130;
 
-pub(crate) async fn run(args: &ClientArgs, mut interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+/// A test from the arguments to what is printed.
+pub(crate) async fn run(args: &ClientArgs, interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+    let result = test(args, interrupt).await;
+    // Programs that read the report find out there, too.
+    if let Err(error) = &result {
+        let error = format!("{error:#}");
+        if args.common.json {
+            println!("{}", json!({ "start": {}, "intervals": [], "end": {}, "error": error }));
+        } else if args.json_stream {
+            print_event("error", json!(error));
+        }
+    }
+    result
+}
+
+async fn test(args: &ClientArgs, mut interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
     let parameters = args.parameters()?;
     let server = resolve(args).await?;
     let dialler = Dialler::new(args, server)?;
     let prepared = tokio::select! {
-        prepared = prepare(args, &parameters, &dialler) => prepared,
+        prepared = prepare(&parameters, &dialler) => prepared,
         () = interrupted(&mut interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
     };
     let (mut channel, links, token) = prepared?;
@@ -134,14 +151,15 @@ async fn resolve(args: &ClientArgs) -> Result<SocketAddr> {
 }
 
 /// Sets up associations or connections with the server.
-struct Dialler<'a> {
-    args: &'a ClientArgs,
+#[derive(Debug, Clone)]
+struct Dialler {
+    args: ClientArgs,
     server: SocketAddr,
     stack: Option<Stack>,
 }
 
-impl<'a> Dialler<'a> {
-    fn new(args: &'a ClientArgs, server: SocketAddr) -> Result<Self> {
+impl Dialler {
+    fn new(args: &ClientArgs, server: SocketAddr) -> Result<Self> {
         let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let common = &args.common;
         let stack = match args.transport {
@@ -152,7 +170,7 @@ impl<'a> Dialler<'a> {
                 Some(open::udp(common, address, common.encapsulation_port, !args.nagle)?)
             }
         };
-        Ok(Self { args, server, stack })
+        Ok(Self { args: args.clone(), server, stack })
     }
 
     async fn dial(&self) -> Result<Channel> {
@@ -172,6 +190,17 @@ impl<'a> Dialler<'a> {
             Err(_) => Err(anyhow!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
         };
         Ok(Channel::new(carrier.with_context(|| self.hint())?))
+    }
+
+    /// An association or connection that carries a flow of the test.
+    async fn join(self, token: String, flow: u16) -> Result<(u16, Link)> {
+        let mut joining = self.dial().await?;
+        joining.send(&Message::Join { token, flow }).await?;
+        let link = match joining.carrier {
+            Carrier::Sctp(association) => Link::Sctp(association, Handle::current()),
+            Carrier::Tcp(stream) => Link::Tcp(Connection::new(stream, !self.args.nagle)?),
+        };
+        Ok((flow, link))
     }
 
     fn hint(&self) -> String {
@@ -196,28 +225,25 @@ impl<'a> Dialler<'a> {
 }
 
 /// Up to where the server says that the test begins.
-async fn prepare(
-    args: &ClientArgs,
-    parameters: &Parameters,
-    dialler: &Dialler<'_>,
-) -> Result<(Channel, Vec<Link>, String)> {
+async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel, Vec<Link>, String)> {
     let mut channel = dialler.dial().await?;
     channel.send(&Message::Test(parameters.clone())).await?;
     let token = match answer(&mut channel).await? {
         Message::Accepted { token } => token,
         _ => bail!("the server's answer makes no sense"),
     };
-    let mut links = Vec::new();
+    // All at once: one after another they could take longer than the server waits.
+    let mut joining = JoinSet::new();
     for flow in 0..parameters.flows {
-        let mut joining = dialler.dial().await?;
-        joining.send(&Message::Join { token: token.clone(), flow }).await?;
-        links.push(match joining.carrier {
-            Carrier::Sctp(association) => Link::Sctp(association, Handle::current()),
-            Carrier::Tcp(stream) => Link::Tcp(Connection::new(stream, !args.nagle)?),
-        });
+        joining.spawn(dialler.clone().join(token.clone(), flow));
+    }
+    let mut links = BTreeMap::new();
+    while let Some(joined) = joining.join_next().await {
+        let (flow, link) = joined.context("the task of a flow failed")??;
+        links.insert(flow, link);
     }
     match answer(&mut channel).await? {
-        Message::Begin {} => Ok((channel, links, token)),
+        Message::Begin {} => Ok((channel, links.into_values().collect(), token)),
         _ => bail!("the server's answer makes no sense"),
     }
 }

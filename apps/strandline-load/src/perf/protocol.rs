@@ -25,6 +25,8 @@ pub(crate) const CONTROL_BYTES_MAX: usize = 256 << 10;
 pub(crate) const FLOWS_MAX: u16 = 256;
 /// Bytes of a message of the test at most.
 pub(crate) const SIZE_MAX: u32 = 16 << 20;
+/// MiB that the messages of one turn of all flows have at most: each may wait whole in a send buffer.
+pub(crate) const TURN_MIB_MAX: u32 = 1024;
 /// Seconds that a test takes at most.
 pub(crate) const SECONDS_MAX: f64 = 86_400.0;
 /// Seconds between two messages of a paced flow at most: less than what counts as a stalled test.
@@ -104,9 +106,17 @@ impl Parameters {
         check((1..=SIZE_MAX).contains(&self.message_bytes), "messages must have 1 byte to 16 MiB")?;
         check(self.streams >= 1, "there must be at least one stream")?;
         check((1..=FLOWS_MAX).contains(&self.flows), "there must be 1 to 256 associations")?;
+        let turn =
+            "the messages of all associations must have at most 1 GiB together: make them fewer or smaller";
+        check(self.turn_mib() <= TURN_MIB_MAX, turn)?;
         let gap =
             self.message_bits() * f64::from(self.flows) / self.bits_per_second.unwrap_or(u64::MAX) as f64;
         check(gap <= GAP_SECONDS_MAX, "the rate must let every association send once in 10 s")
+    }
+
+    /// MiB that one message of each flow has together, each rounded up.
+    pub(crate) fn turn_mib(&self) -> u32 {
+        u32::from(self.flows).saturating_mul(self.message_bytes.div_ceil(1 << 20))
     }
 
     /// Bits of one message.

@@ -19,7 +19,7 @@ use super::args::{ServerArgs, Transport};
 use super::channel::{Carrier, Channel, ControlError};
 use super::flow::Link;
 use super::open;
-use super::protocol::{FLOWS_MAX, Message, Parameters, Role};
+use super::protocol::{FLOWS_MAX, Message, Parameters, Role, TURN_MIB_MAX};
 use super::report::Test;
 use super::session::{Outcome, Session, interrupted, run as run_session};
 use super::tcp::Connection;
@@ -27,8 +27,6 @@ use super::text::{Live, summary};
 
 /// Tests at the same time.
 const TESTS_MAX: usize = 16;
-/// Flows of all tests together.
-const FLOWS_OF_ALL_MAX: usize = 1024;
 /// Peers that have connected and not said yet what they want.
 const STRANGERS_MAX: usize = 512;
 /// They have so long for it, and a test has so long to get its flows.
@@ -41,7 +39,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 struct Server {
     args: ServerArgs,
     tests: Semaphore,
-    flows: Semaphore,
+    /// MiB of messages that all tests together may have waiting: see [`Parameters::turn_mib`].
+    memory: Semaphore,
     strangers: Arc<Semaphore>,
     /// Tests that wait for their flows, by token.
     waiting: Mutex<HashMap<String, Waiting>>,
@@ -86,18 +85,8 @@ pub(crate) async fn run(args: &ServerArgs, mut interrupt: watch::Receiver<bool>)
     let raw = if args.common.raw { " and over raw IP" } else { "" };
     eprintln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
 
-    let (finished, mut finish) = watch::channel(false);
-    let server = Arc::new(Server {
-        args: args.clone(),
-        tests: Semaphore::new(TESTS_MAX),
-        flows: Semaphore::new(FLOWS_OF_ALL_MAX),
-        strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
-        waiting: Mutex::default(),
-        accepted: AtomicU64::new(0),
-        taken: AtomicBool::new(false),
-        finished,
-        interrupt: interrupt.clone(),
-    });
+    let server = Arc::new(Server::new(args.clone(), interrupt.clone()));
+    let mut finish = server.finished.subscribe();
     let mut accepting = JoinSet::new();
     let (spawn, mut peers) = mpsc::channel(STRANGERS_MAX);
     for listener in listeners {
@@ -155,6 +144,20 @@ async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<
 }
 
 impl Server {
+    fn new(args: ServerArgs, interrupt: watch::Receiver<bool>) -> Self {
+        Self {
+            args,
+            tests: Semaphore::new(TESTS_MAX),
+            memory: Semaphore::new(TURN_MIB_MAX as usize),
+            strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
+            waiting: Mutex::default(),
+            accepted: AtomicU64::new(0),
+            taken: AtomicBool::new(false),
+            finished: watch::Sender::new(false),
+            interrupt,
+        }
+    }
+
     fn waiting(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -237,7 +240,7 @@ impl Server {
         parameters.validate()?;
         let busy = || "the server is busy with other tests: try again later".to_owned();
         let _place = self.tests.try_acquire().map_err(|_| busy())?;
-        let _flows = self.flows.try_acquire_many(parameters.flows.into()).map_err(|_| busy())?;
+        let _memory = self.memory.try_acquire_many(parameters.turn_mib()).map_err(|_| busy())?;
         let once = self.args.once;
         if once && self.taken.swap(true, Ordering::Relaxed) {
             return Err("the server serves one test only (--once), and has it".to_owned());
@@ -357,3 +360,6 @@ fn token() -> Result<String> {
         .context("asking the system for random bytes")?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
+
+#[cfg(test)]
+mod tests;

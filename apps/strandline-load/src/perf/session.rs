@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until};
+use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until, timeout};
 
 use super::channel::Channel;
 use super::flow::{Ended, Flow, Link, Load};
@@ -22,6 +22,9 @@ const STALL_MAX: Duration = Duration::from_secs(60);
 const GRACE: Duration = Duration::from_secs(30);
 /// The same after Ctrl-C: somebody is waiting.
 const HURRY: Duration = Duration::from_secs(3);
+
+/// How long the reason may come behind the end of a flow.
+const REASON: Duration = Duration::from_millis(500);
 
 /// What a test needs.
 pub(crate) struct Session {
@@ -69,6 +72,8 @@ struct Running {
 struct Timers {
     omit_end: Option<Instant>,
     send_end: Option<Instant>,
+    /// How long to send after the warm-up, however late that was seen to end.
+    sending: Option<Duration>,
     look: Ticks,
     emit: Option<Ticks>,
     passed: Instant,
@@ -83,7 +88,7 @@ pub(crate) async fn run(session: Session, channel: &mut Channel) -> Result<Outco
         failure = Some(format!("{error:#}"));
         // The other side learns why, if it still listens.
         let reason = Message::Refused { reason: format!("the other side gave up: {error:#}") };
-        let _ = tokio::time::timeout(HURRY, channel.send(&reason)).await;
+        let _ = timeout(HURRY, channel.send(&reason)).await;
         for flow in &running.flows {
             flow.link.abort();
         }
@@ -146,7 +151,9 @@ impl Running {
             }
             tokio::select! {
                 Some(ended) = self.workers.join_next() => {
-                    self.on_ended(ended.context("the task of a flow failed")?)?;
+                    if let Err(error) = self.on_ended(ended.context("the task of a flow failed")?) {
+                        return Err(told_reason(channel).await.unwrap_or(error));
+                    }
                 }
                 message = channel.recv() => self.on_message(message?)?,
                 () = until(timers.omit_end) => {
@@ -246,13 +253,14 @@ impl Timers {
     fn new(parameters: &Parameters, every: Duration) -> Result<Self> {
         let begin = now();
         let omit = Duration::try_from_secs_f64(parameters.omit_seconds)?;
-        let send_end = match parameters.length {
-            Length::Seconds(seconds) => Some(begin + omit + Duration::try_from_secs_f64(seconds)?),
+        let sending = match parameters.length {
+            Length::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds)?),
             Length::Bytes(_) => None,
         };
         Ok(Self {
             omit_end: (!omit.is_zero()).then(|| begin + omit),
-            send_end,
+            send_end: sending.filter(|_| omit.is_zero()).map(|sending| begin + sending),
+            sending,
             look: ticks(LOOK),
             emit: (!every.is_zero()).then(|| ticks(every)),
             passed: begin,
@@ -261,9 +269,18 @@ impl Timers {
 
     fn end_warm_up(&mut self) {
         self.omit_end = None;
+        self.send_end = self.sending.map(|sending| now() + sending);
         if let Some(emit) = &mut self.emit {
             emit.reset();
         }
+    }
+}
+
+/// The other side's reason for ending a test, if it gives one: it may come behind the end of the flows.
+async fn told_reason(channel: &mut Channel) -> Option<anyhow::Error> {
+    match timeout(REASON, channel.recv()).await {
+        Ok(Ok(Message::Refused { reason })) => Some(anyhow!(reason)),
+        _ => None,
     }
 }
 

@@ -5,9 +5,10 @@
 //! cargo bench -p strandline-proto --bench engine                     # everything
 //! cargo bench -p strandline-proto --bench engine -- transfer sack    # these parts
 //! cargo bench -p strandline-proto --bench engine -- run 64 20        # 20 MiB of 64-byte messages, once
+//! cargo bench -p strandline-proto --bench engine -- run 64 20 zero   # the same without checksums (RFC 9653)
 //! ```
 //!
-//! The last form is for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Sender*measured*'` and for
+//! The last forms are for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Sender*measured*'` and for
 //! `perf record -e cpu-clock`: the functions of either side have "sender" and "receiver" in their names.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
@@ -46,11 +47,15 @@ fn main() {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
     if words.first().is_some_and(|word| word == "run") {
         let number = |at: usize, default: usize| words.get(at).map_or(default, |word| word.parse().unwrap());
-        return transfer::once(number(1, 64), number(2, 20) << 20);
+        let zero_checksum = words.get(3).is_some_and(|word| word == "zero");
+        return transfer::once(number(1, 64), number(2, 20) << 20, zero_checksum);
     }
     let wanted = |part: &str| words.is_empty() || words.iter().any(|word| word == part);
     if wanted("transfer") {
         transfer::table();
+    }
+    if wanted("checksum") {
+        transfer::checksum_table();
     }
     if wanted("sack") {
         sack::table();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Message, SendInfo};
 use strandline_proto::time::Time;
@@ -21,29 +21,44 @@ pub(crate) struct Side {
     pub(crate) endpoint: Endpoint,
     address: SocketAddr,
     pub(crate) spent: Duration,
+    /// What `processor_time` itself takes.
+    asking: Duration,
 }
 
 impl Side {
     fn new(seed: u8, address: &str, association: &Arc<AssociationConfig>) -> Self {
         let config = EndpointConfig { association: Arc::clone(association), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).unwrap();
-        Self { endpoint, address: address.parse().unwrap(), spent: Duration::ZERO }
+        let begin = processor_time();
+        for _ in 0..99 {
+            std::hint::black_box(processor_time());
+        }
+        let end = processor_time();
+        Self {
+            endpoint,
+            address: address.parse().unwrap(),
+            spent: Duration::ZERO,
+            asking: (end - begin) / 100,
+        }
+    }
+
+    /// Adds the time since `start`, but for what asking for it took.
+    fn spend(&mut self, start: Duration) {
+        self.spent += (processor_time() - start).saturating_sub(self.asking);
     }
 
     /// Packets of both sides, one burst.
     fn transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<(usize, usize)> {
         let start = processor_time();
         let transmit = self.endpoint.poll_transmit(now, buffer, SEGMENTS);
-        self.spent += processor_time() - start;
+        self.spend(start);
         transmit.map(|transmit| (transmit.len, transmit.segment_size))
     }
 
     fn handle(&mut self, now: Time, source: SocketAddr, burst: &[u8], segment: usize) {
         let start = processor_time();
-        for bytes in burst.chunks(segment) {
-            self.endpoint.handle_datagram(now, Datagram { source, destination: None, bytes });
-        }
-        self.spent += processor_time() - start;
+        self.endpoint.handle_datagrams(now, Datagram { source, destination: None, bytes: burst }, segment);
+        self.spend(start);
     }
 }
 
@@ -105,7 +120,7 @@ impl World {
         while given < bytes_max && self.client.endpoint.send_slice(self.now, self.id, info, message).is_ok() {
             given += message.len();
         }
-        self.client.spent += processor_time() - start;
+        self.client.spend(start);
         given
     }
 
@@ -120,7 +135,7 @@ impl World {
             }
         }
         while self.server.endpoint.poll_event().is_some() {}
-        self.server.spent += processor_time() - start;
+        self.server.spend(start);
         (bytes, messages)
     }
 
@@ -186,7 +201,38 @@ pub(crate) fn table() {
 }
 
 /// One run, for profilers.
-pub(crate) fn once(size: usize, total: usize) {
-    let Measured { sender, receiver, .. } = World::new().run(size, total);
+pub(crate) fn once(size: usize, total: usize, zero_checksum: bool) {
+    let Measured { sender, receiver, .. } = checksums(zero_checksum).run(size, total);
     println!("{size} bytes, {} messages: {sender:.1} + {receiver:.1} ns", total / size);
+}
+
+/// With checksums, or without (RFC 9653).
+fn checksums(zero: bool) -> World {
+    let zero_checksum = zero.then_some(ErrorDetectionMethod::SctpOverDtls);
+    World::with(AssociationConfig { zero_checksum, ..AssociationConfig::default() })
+}
+
+/// What the checksum costs: runs with and without it by turns.
+pub(crate) fn checksum_table() {
+    println!(
+        "{:>10} {:>12} {:>14} {:>22} {:>14}",
+        "message", "sender ns", "receiver ns", "no checksum: sender", "receiver"
+    );
+    for (size, total) in [(64, 20 << 20), (1_280, 200 << 20), (8_192, 500 << 20)] {
+        let mut runs = [Vec::new(), Vec::new()];
+        for _ in 0..super::RUNS {
+            for (zero, runs) in [false, true].into_iter().zip(&mut runs) {
+                runs.push(checksums(zero).run(size, total));
+            }
+        }
+        let [with, without] = runs.map(|mut runs| {
+            runs.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+            runs[super::RUNS / 2]
+        });
+        println!(
+            "{size:>10} {:>12.1} {:>14.1} {:>22.1} {:>14.1}",
+            with.sender, with.receiver, without.sender, without.receiver
+        );
+    }
+    println!();
 }

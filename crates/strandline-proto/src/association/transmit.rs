@@ -187,7 +187,8 @@ impl Association {
         room: &mut [u8],
         full: usize,
     ) -> usize {
-        let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
+        let ports = self.ports();
+        let mut packet = ports.packet(room);
         if self.flags.cookie_ack_due && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
         }
@@ -204,7 +205,7 @@ impl Association {
         if packet.is_empty() {
             return 0;
         }
-        let len = packet.finish();
+        let len = ports.finish(packet);
         self.account(now, index, len, filled);
         len
     }
@@ -337,6 +338,7 @@ impl Association {
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        // Always with its checksum (RFC 9653 section 5.2): whoever gets it may have no association to look at.
         let len = packet.finish();
         self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);

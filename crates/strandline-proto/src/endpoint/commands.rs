@@ -64,6 +64,20 @@ impl Endpoint {
     /// # Errors
     /// If the request makes no sense, the association exists, or a limit is reached.
     pub fn connect(&mut self, now: Time, request: Connect) -> Result<AssociationId, ConnectError> {
+        self.connect_from(now, request, |_| true)
+    }
+
+    /// [`connect`](Self::connect) that picks only among ephemeral ports that `allowed` accepts: for carriers that are
+    /// shared by several endpoints.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_from(
+        &mut self,
+        now: Time,
+        request: Connect,
+        allowed: impl Fn(u16) -> bool,
+    ) -> Result<AssociationId, ConnectError> {
         let config = request.config.unwrap_or_else(|| Arc::clone(&self.shared.config.association));
         config.validate()?;
         if request.peer_port == 0 {
@@ -89,7 +103,8 @@ impl Endpoint {
             !remotes.iter().any(taken)
         };
         let local_port = if request.local_port == 0 {
-            let port = self.ports.pick(random, |port| !self.ports.listens(port) && free(port));
+            let port =
+                self.ports.pick(random, |port| allowed(port) && !self.ports.listens(port) && free(port));
             port.ok_or(ConnectError::NoPort)?
         } else if free(request.local_port) {
             request.local_port
@@ -330,6 +345,18 @@ impl Endpoint {
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
         let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
         self.table.at(slot).map(|association| association.id)
+    }
+
+    /// True if somebody listens on the port or an association has it.
+    #[must_use]
+    pub fn uses_port(&self, port: u16) -> bool {
+        self.ports.knows(port)
+    }
+
+    /// Associations whose peer has more than one address, as far as is known.
+    #[must_use]
+    pub fn multihomed_count(&self) -> u32 {
+        self.multihomed
     }
 
     /// STATUS; `None` once the association was released.

@@ -72,7 +72,7 @@ impl InboundMemory {
 ///
 /// Whatever was acknowledged, in the cumulative TSN or in a gap block, is kept until it is read: it never reneges.
 ///
-/// What is held is bounded by the receive buffer: a readable message costs its bytes, at least 128; a chunk held out
+/// What is held is bounded by the receive buffer: a readable message costs its bytes, at least 64; a chunk held out
 /// of order its bytes and 256. The window advertised is what that leaves. Data is taken beyond it, up to twice the
 /// buffer, if it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
 ///

@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use super::core::{Shard, wake};
 use super::outbox::Sent;
 use super::state::State;
+use super::steer::Sorter;
 use crate::carrier::Batch;
 use crate::observe::{Direction, ObservedPacket, PacketObserver};
 
@@ -40,6 +41,8 @@ enum Round {
 pub(crate) struct Driver {
     shard: Arc<Shard>,
     batch: Batch,
+    /// Where the stack has other shards.
+    sorter: Option<Sorter>,
     /// The task beside this one.
     errors: AbortHandle,
     sleep: Pin<Box<Sleep>>,
@@ -53,7 +56,8 @@ impl Driver {
         let sleep = Box::pin(tokio::time::sleep_until(shard.clock.instant(Time::MAX)));
         let batch = shard.carrier.batch();
         let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
-        Self { shard, batch, errors, sleep, yielded: false }
+        let sorter = shard.steer.clone().map(Sorter::new);
+        Self { shard, batch, sorter, errors, sleep, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
@@ -65,12 +69,22 @@ impl Driver {
                 return Round::End;
             }
         };
+        let mail = self.sorter.as_mut().is_some_and(|sorter| sorter.fetch(cx.waker()));
         let shard = Arc::clone(&self.shard);
         let mut state = shard.lock();
         let now = shard.clock.now();
         state.now = now;
         if received {
             self.feed(&mut state, now);
+        }
+        if let Some(sorter) = &mut self.sorter {
+            let State { engine, to_wake, .. } = &mut *state;
+            if mail {
+                sorter.read(engine, now);
+            }
+            sorter.send(engine, to_wake);
+        }
+        if received {
             state.dispatch(now);
             if std::mem::take(&mut state.readable)
                 && !state.to_wake.is_empty()
@@ -85,7 +99,7 @@ impl Driver {
                 return Round::Yield;
             }
         }
-        let more = Self::work(&shard, &mut state, now) || received || answering;
+        let more = Self::work(&shard, &mut state, now) || received || mail || answering;
         if !more {
             state.driver = Some(cx.waker().clone());
         }
@@ -137,14 +151,19 @@ impl Driver {
         sweeping || sent == Sent::Some
     }
 
-    /// Gives what arrived to the engine.
-    fn feed(&self, state: &mut State, now: Time) {
+    /// Gives what arrived to the engine, or to the shard that it is for.
+    fn feed(&mut self, state: &mut State, now: Time) {
         let engine = &mut state.engine;
-        match self.shard.observer.as_deref() {
-            None => self.batch.for_each(|datagram| engine.handle_datagram(now, datagram)),
+        let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
+        let mut take = |datagram: Datagram<'_>| match sorter {
+            None => engine.handle_datagram(now, datagram),
+            Some(sorter) => sorter.take(engine, now, datagram),
+        };
+        match observer {
+            None => self.batch.for_each(take),
             Some(observer) => self.batch.for_each(|datagram| {
                 observe(observer, &datagram);
-                engine.handle_datagram(now, datagram);
+                take(datagram);
             }),
         }
     }

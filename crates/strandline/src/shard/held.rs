@@ -29,8 +29,14 @@ const NOTIFICATIONS_MAX: usize = 1024;
 
 impl State {
     /// Starts an association for a holder, or for a one-to-many endpoint.
-    pub(crate) fn connect(&mut self, now: Time, owner: Owner, to: Connect) -> Result<AssociationId, Refusal> {
-        let id = self.engine.connect(now, to)?;
+    pub(crate) fn connect(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        to: Connect,
+        allowed: impl Fn(u16) -> bool,
+    ) -> Result<AssociationId, Refusal> {
+        let id = self.engine.connect_from(now, to, allowed)?;
         self.table.insert(id, owner);
         if owner == Owner::Held
             && let Some(entry) = self.table.get_mut(id)

@@ -10,7 +10,6 @@ use super::place::Place;
 use super::socket::Sockets;
 use super::table::{Owner, Table};
 use crate::engine::Engine;
-use crate::ports::ReservedPorts;
 use crate::wait::{Token, WaitQueue};
 
 /// Associations of a dropped endpoint that are shut down in one turn of the driver.
@@ -47,16 +46,13 @@ pub(crate) struct State {
     pub(crate) gone: bool,
     /// Who waits for the last association to end.
     pub(crate) idle: WaitQueue,
-    /// On raw IP: the ports that are ours.
-    pub(crate) reserved: Option<ReservedPorts>,
     sweeps: Vec<Sweep>,
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine, reserved: Option<ReservedPorts>) -> Self {
+    pub(crate) fn new(engine: Engine) -> Self {
         Self {
             engine,
-            reserved,
             table: Table::default(),
             sockets: Sockets::default(),
             out: Outbox::default(),

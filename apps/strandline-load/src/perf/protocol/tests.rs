@@ -92,6 +92,7 @@ fn parameters_out_of_range_are_refused() {
         Parameters { streams: 0, ..parameters() },
         Parameters { flows: 0, ..parameters() },
         Parameters { flows: FLOWS_MAX + 1, ..parameters() },
+        Parameters { flows: 65, message_bytes: SIZE_MAX, ..parameters() },
         Parameters { bits_per_second: Some(0), ..parameters() },
         Parameters { bits_per_second: Some(799), ..parameters() },
     ];

@@ -19,6 +19,21 @@ pub(crate) fn of_kernel() -> Result<u64> {
     Ok(slab + buffer_pages(&sockets) * 4096)
 }
 
+/// The kernel's slab caches by name, in bytes; none where they may not be read.
+pub(crate) fn slab_caches() -> Vec<(String, u64)> {
+    let text = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
+    text.lines().skip(2).filter_map(slab_cache).collect()
+}
+
+/// One line of slabinfo: the name, and what its slabs take.
+fn slab_cache(line: &str) -> Option<(String, u64)> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?.to_owned();
+    let pages_each: u64 = words.nth(4)?.parse().ok()?;
+    let slabs: u64 = words.skip_while(|word| *word != "slabdata").nth(2)?.parse().ok()?;
+    Some((name, slabs * pages_each * 4096))
+}
+
 /// The number behind a name, in bytes.
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with(name))?;
@@ -44,6 +59,8 @@ mod tests {
             buffer_pages("sockets: used 3\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: mem 9"),
             31
         );
+        let line = "TCP 40 91 2368 13 8 : tunables 0 0 0 : slabdata 7 9 0";
+        assert_eq!(slab_cache(line), Some(("TCP".to_owned(), 9 * 8 * 4096)));
         assert!(of_process(std::process::id()).unwrap() > 0);
         assert!(of_kernel().unwrap() > 0);
     }

@@ -1,5 +1,4 @@
-/* The throughput test of `strandline perf` on usrsctp, for comparison in one run: one association, messages as
- * fast as they go, the same report as JSON.
+/* Throughput of usrsctp, for comparison in one run: one association, messages as fast as they go, a report as JSON.
  *
  *   usrsctp-stream receive [options]               wait for one association, read it to its end, report
  *   usrsctp-stream send -t ADDR [options]          set one up and send
@@ -7,6 +6,7 @@
  *   -p PORT  SCTP port of the receiver (5001)   -u PORT  own UDP port (receiver 9899, sender 9898)
  *   -U PORT  the peer's UDP port (9899)         -l LEN   bytes of each message (8192)   -T SEC   duration (10)
  *   -b BYTES send and receive buffers (4 MB)    -D       SCTP_NODELAY
+ *   -R       raw IP instead of UDP
  *   -c       upcalls: read and write from within the stack's own thread, which is the faster way, instead of calls
  *            that block in a thread of the application, as most programs use it (and usrsctp's own tsctp) */
 #define _GNU_SOURCE
@@ -23,7 +23,7 @@
 #include <usrsctp.h>
 
 static struct options {
-    int sends, upcalls, nodelay, buffer;
+    int sends, upcalls, nodelay, raw, buffer;
     unsigned port, udp_port, peer_udp_port;
     size_t length;
     double seconds;
@@ -145,13 +145,14 @@ static void set_option(struct socket *sock, int level, int name, int value) {
         die("a socket option");
 }
 
-/* usrsctp leaves its UDP sockets with the system's default buffers, which overflow at once when upcalls make it bursty:
+/* usrsctp leaves its UDP and raw sockets with the system's default buffers, which overflow at once when upcalls make it bursty:
  * they get what ours have. Its descriptors are the only sockets of this process. */
-static void enlarge_udp_buffers(void) {
+static void enlarge_buffers(void) {
     for (int fd = 3; fd < 64; fd++) {
         int kind = 0, size = 4 << 20;
         socklen_t length = sizeof kind;
-        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == SOCK_DGRAM) {
+        if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 &&
+            (kind == SOCK_DGRAM || kind == SOCK_RAW)) {
             if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
                 setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
             if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof size) < 0)
@@ -198,7 +199,7 @@ static void send_messages(void) {
     struct sockaddr_in there = { .sin_family = AF_INET, .sin_port = htons(o.port), .sin_addr = o.to };
     struct socket *sock = open_socket();
     struct sctp_udpencaps encaps = { .sue_address.ss_family = AF_INET, .sue_port = htons(o.peer_udp_port) };
-    if (usrsctp_setsockopt(sock, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps) < 0)
+    if (!o.raw && usrsctp_setsockopt(sock, IPPROTO_SCTP, SCTP_REMOTE_UDP_ENCAPS_PORT, &encaps, sizeof encaps) < 0)
         die("the UDP port");
     if (usrsctp_connect(sock, (struct sockaddr *)&there, sizeof there) < 0)
         die("connecting");
@@ -226,7 +227,7 @@ int main(int argc, char **argv) {
     o.sends = argc > 1 && !strcmp(argv[1], "send");
     o.udp_port = o.sends ? 9898 : 9899;
     optind = 2;
-    while (is_known && (option = getopt(argc, argv, "p:u:U:l:T:b:t:Dc")) != -1) {
+    while (is_known && (option = getopt(argc, argv, "p:u:U:l:T:b:t:DcR")) != -1) {
         switch (option) {
         case 'p': o.port = atoi(optarg); break;
         case 'u': o.udp_port = atoi(optarg); break;
@@ -237,15 +238,17 @@ int main(int argc, char **argv) {
         case 't': is_known = inet_pton(AF_INET, optarg, &o.to) == 1; break;
         case 'D': o.nodelay = 1; break;
         case 'c': o.upcalls = 1; break;
+        case 'R': o.raw = 1; break;
         default: is_known = 0;
         }
     }
     if (!is_known || o.length < 1 || o.length > sizeof data || (o.sends && !o.to.s_addr)) {
-        fprintf(stderr, "usage: usrsctp-stream receive|send [options]; they stand at the top of usrsctp-stream.c\n");
+        fprintf(stderr, "usage: usrsctp-stream receive|send [options]; they stand at the top of stream.c\n");
         return 2;
     }
-    usrsctp_init(o.udp_port, NULL, NULL);
-    enlarge_udp_buffers();
+    /* Without a UDP port it opens raw sockets only. */
+    usrsctp_init(o.raw ? 0 : o.udp_port, NULL, NULL);
+    enlarge_buffers();
     usrsctp_sysctl_set_sctp_blackhole(2);
     usrsctp_sysctl_set_sctp_sendspace(o.buffer);
     usrsctp_sysctl_set_sctp_recvspace(o.buffer);
