@@ -35,31 +35,33 @@ const ENDING_MAX: Duration = Duration::from_secs(2);
 /// Options of `strandline netem exec`.
 #[derive(Debug, Clone, Args)]
 #[command(
+    next_help_heading = "Run",
     override_usage = "strandline netem exec [OPTIONS] --right 'SERVER' --left 'CLIENT'\n       \
                       strandline netem exec [OPTIONS] [--right 'SERVER'] -- CLIENT [ARGUMENT]...",
     after_help = "\
-Addresses: {left} and {right} in the programs' arguments, $LEFT and $RIGHT in their environment; {right.2} and $RIGHT_2
-on the second path, {right6} and $RIGHT6 with --ipv6.
+Addresses: {left} and {right} in the programs' arguments, $LEFT and $RIGHT in
+their environment; {right.2} and $RIGHT_2 on the second path, {right6} and
+$RIGHT6 with --ipv6.
 
-Settings (of --path, --to-right, --to-left, --schedule): delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k or
-queue=50ms, loss=1%, loss-every=10, burst-loss=1%/4, gilbert=1%/25%, reorder=1%/5ms, duplicate=0.1%, corrupt=0.1%,
-size-max=1400, cut, heal; several with commas between them.
+Settings (of --path, --to-right, --to-left, --schedule), with commas between:
+delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k or queue=50ms,
+loss=1%, loss-every=10, burst-loss=1%/4, gilbert=1%/25%, reorder=1%/5ms,
+duplicate=0.1%, corrupt=0.1%, size-max=1400, cut, heal.
 
 Examples:
-  strandline netem exec --rtt 60ms --rate 100mbit --right 'iperf3 -s -1' --left 'iperf3 -c {right}'
-  strandline netem exec --delay 20ms --loss 1% --seed 7 --right 'python3 -m http.server' -- curl -sO http://{right}:8000/x
-  strandline netem exec --rtt 30ms --to-left rate=1mbit,queue=50ms -- ping -c 5 {right}
+  strandline netem exec --rtt 60ms --rate 100mbit \\
+      --right 'iperf3 -s -1' --left 'iperf3 -c {right}'
+  strandline netem exec --delay 20ms --loss 1% --seed 7 \\
+      --right 'python3 -m http.server' -- curl -sO http://{right}:8000/x
+  strandline netem exec --rtt 30ms --to-left rate=1mbit,queue=50ms -- ping {right}
   strandline netem exec --rtt 60ms --rate 100mbit --schedule '3s cut; 5s heal' \\
       --right 'strandline perf server' --left 'strandline perf client {right}'
 
-Exit code: that of the left program if it failed, else that of the right one; 120 if both were fine but the run is not
-valid; 124 after --timeout; 125 if the network could not be made."
+Exit code: that of the left program if it failed, else that of the right one;
+120 if both were fine but the run is not valid; 124 after --timeout; 125 if the
+network could not be made."
 )]
 pub struct ExecArgs {
-    #[command(flatten)]
-    network: NetworkArgs,
-    #[command(flatten)]
-    emulator: EmulatorArgs,
     /// Program on the left, for the shell; the run ends when it does
     #[arg(long, value_name = "COMMAND", conflicts_with = "program")]
     left: Option<String>,
@@ -93,6 +95,10 @@ pub struct ExecArgs {
     /// Name of the network, to see or change it while it runs (strandline netem status, set)
     #[arg(long)]
     name: Option<String>,
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    emulator: EmulatorArgs,
 }
 
 /// Runs it.
