@@ -266,18 +266,21 @@ impl Batch {
         }
     }
 
-    /// Calls `each` for every packet, in the order of arrival.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(Datagram<'_>)) {
+    /// Calls `each` for every train of packets, in the order of arrival, with the size of its packets; the last of
+    /// them may be shorter.
+    pub(crate) fn for_each_train(&self, mut each: impl FnMut(Datagram<'_>, usize)) {
         match self {
             Self::Memory(arrivals) => {
                 for arrival in arrivals {
                     let destination = Some(arrival.destination);
-                    each(Datagram { source: arrival.source, destination, bytes: &arrival.bytes });
+                    let bytes = &arrival.bytes;
+                    each(Datagram { source: arrival.source, destination, bytes }, bytes.len());
                 }
             }
             Self::Socket(batch) => {
-                for (meta, bytes) in batch.packets() {
-                    each(Datagram { source: meta.source, destination: meta.destination, bytes });
+                for (meta, bytes) in batch.iter() {
+                    let train = Datagram { source: meta.source, destination: meta.destination, bytes };
+                    each(train, meta.stride);
                 }
             }
         }

@@ -155,17 +155,15 @@ impl Driver {
     fn feed(&mut self, state: &mut State, now: Time) {
         let engine = &mut state.engine;
         let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
-        let mut take = |datagram: Datagram<'_>| match sorter {
-            None => engine.handle_datagram(now, datagram),
-            Some(sorter) => sorter.take(engine, now, datagram),
-        };
-        match observer {
-            None => self.batch.for_each(take),
-            Some(observer) => self.batch.for_each(|datagram| {
-                observe(observer, &datagram);
-                take(datagram);
-            }),
-        }
+        self.batch.for_each_train(|train, segment_size| {
+            if let Some(observer) = observer {
+                observe(observer, &train, segment_size);
+            }
+            match sorter {
+                None => engine.handle_datagrams(now, train, segment_size),
+                Some(sorter) => sorter.take(engine, now, train, segment_size),
+            }
+        });
     }
 }
 
@@ -204,12 +202,10 @@ async fn watch_errors(shard: Arc<Shard>) {
     }
 }
 
-fn observe(observer: &dyn PacketObserver, datagram: &Datagram<'_>) {
-    observer.packet(&ObservedPacket {
-        at: tokio::time::Instant::now(),
-        direction: Direction::Received,
-        peer: datagram.source,
-        local: datagram.destination,
-        bytes: datagram.bytes,
-    });
+fn observe(observer: &dyn PacketObserver, train: &Datagram<'_>, segment_size: usize) {
+    let at = tokio::time::Instant::now();
+    for bytes in train.bytes.chunks(segment_size.max(1)) {
+        let (peer, local) = (train.source, train.destination);
+        observer.packet(&ObservedPacket { at, direction: Direction::Received, peer, local, bytes });
+    }
 }

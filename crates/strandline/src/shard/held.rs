@@ -152,6 +152,12 @@ impl State {
         messages: &mut Vec<Message>,
         limit: usize,
     ) -> Poll<Result<usize, RecvError>> {
+        if self.table.cell_mut(id).is_some_and(|cell| cell.routes.is_none()) {
+            let count = self.engine.recv_many(now, id, messages, limit);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+        }
         for count in 0..limit {
             match self.poll_recv(now, id, None) {
                 Poll::Ready(Ok(Some(message))) => messages.push(message),

@@ -186,11 +186,17 @@ impl Sorter {
         self.steer.post.fetch(self.steer.index, &mut self.inbox)
     }
 
-    /// Takes a packet that arrived: to the engine if it is ours.
-    pub(crate) fn take(&mut self, engine: &mut Engine, now: Time, datagram: Datagram<'_>) {
-        match self.steer.elsewhere(engine, &datagram, 0) {
-            None => engine.handle_datagram(now, datagram),
-            Some((to, asked)) => self.hand_over(to, &datagram, asked),
+    /// Takes packets that arrived together: to the engine what is ours.
+    pub(crate) fn take(&mut self, engine: &mut Engine, now: Time, train: Datagram<'_>, segment_size: usize) {
+        let packets = || train.bytes.chunks(segment_size.max(1)).map(|bytes| Datagram { bytes, ..train });
+        if packets().all(|packet| self.steer.elsewhere(engine, &packet, 0).is_none()) {
+            return engine.handle_datagrams(now, train, segment_size);
+        }
+        for packet in packets() {
+            match self.steer.elsewhere(engine, &packet, 0) {
+                None => engine.handle_datagram(now, packet),
+                Some((to, asked)) => self.hand_over(to, &packet, asked),
+            }
         }
     }
 
