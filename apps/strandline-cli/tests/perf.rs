@@ -400,7 +400,7 @@ async fn nonsense_over_sctp_is_refused_too() {
         (&b"hello"[..], "not `strandline perf`"),
         (br#"{"strandline_perf":99,"test":{}}"#, "version 99"),
         (&large, "at most 262144 bytes"),
-        (br#"{"strandline_perf":1,"join":{"token":"00","flow":7}}"#, "no such test"),
+        (br#"{"strandline_perf":1,"join":{"token":"00","flow":7,"attempt":0}}"#, "no such test"),
     ] {
         let peer = Peer::new("127.0.0.1".parse().unwrap(), port);
         let association = Association::connect(&stack, peer).await.unwrap();
@@ -452,4 +452,17 @@ fn raw_ip_carries_it_too() {
         text(&output.stdout).lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap();
     assert_eq!(report["end"]["sum_received"]["bytes"], 102_400);
     assert_eq!(report["start"]["test_start"]["encapsulation"], "raw");
+}
+
+#[test]
+fn associations_spread_over_shards() {
+    let server = Server::start(&["--shards", "3"]);
+    for direction in [&[][..], &["-R"], &["--bidir"]] {
+        let arguments = ["--shards", "2", "-P", "6", "-n", "3M", "-l", "1000"];
+        let report = server.test(&[&arguments[..], direction].concat());
+        let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
+        assert_eq!(received, 3 << 20, "{direction:?}");
+        assert_eq!(report["end"]["streams"].as_array().unwrap().len() % 6, 0);
+    }
+    assert_eq!(server.interrupt().0, Some(0));
 }

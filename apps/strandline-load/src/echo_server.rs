@@ -12,9 +12,9 @@ use strandline::{
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
+use crate::cores::Cores;
 use crate::limits;
 
 /// Ports unless told otherwise. The registered echo port is 7, which needs privilege.
@@ -99,30 +99,6 @@ pub fn run(args: &Args) -> Result<()> {
             },
         }
     })
-}
-
-/// Runtimes on threads of their own, for the shards beyond the first.
-struct Cores {
-    handles: Vec<Handle>,
-    /// Dropping them ends the threads.
-    ends: Vec<oneshot::Sender<()>>,
-}
-
-impl Cores {
-    /// To be called outside of a runtime; the first shard is driven by the one that comes with [`start`].
-    fn start(shards: u16) -> Result<Self> {
-        let mut cores = Self { handles: Vec::new(), ends: Vec::new() };
-        for _ in 1..shards {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            cores.handles.push(runtime.handle().clone());
-            let (end, ended) = oneshot::channel::<()>();
-            cores.ends.push(end);
-            std::thread::Builder::new().name("shard".to_owned()).spawn(move || {
-                let _ = runtime.block_on(ended);
-            })?;
-        }
-        Ok(cores)
-    }
 }
 
 /// Starts everything that is asked for.

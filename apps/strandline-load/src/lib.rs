@@ -13,6 +13,7 @@
 pub mod associations;
 mod client;
 mod controller;
+mod cores;
 pub mod demo;
 pub mod echo_load;
 pub mod echo_server;

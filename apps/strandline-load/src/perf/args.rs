@@ -76,7 +76,8 @@ pub struct Common {
     /// Bytes of each send buffer (default: 1M with SCTP, the kernel's choice with TCP)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub send_buffer: Option<u32>,
-    /// Threads that share the associations, each with an engine of its own
+    /// Threads that share the associations, each with a socket and an engine of its own; flow n goes to thread n, then to
+    /// the first again
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX))]
     pub shards: u16,
     /// Seconds between the live lines on standard error; 0 switches them off
@@ -90,8 +91,8 @@ pub struct Common {
     pub json: bool,
 }
 
-/// Associations can't be spread over threads yet.
-const SHARDS_MAX: i64 = 1;
+/// As many as a stack can have.
+const SHARDS_MAX: i64 = 64;
 
 /// Arguments of the server.
 #[derive(Debug, Clone, clap::Args)]

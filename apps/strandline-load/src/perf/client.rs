@@ -17,7 +17,7 @@ use super::args::{ClientArgs, Transport};
 use super::channel::{Carrier, Channel, ControlError};
 use super::flow::Link;
 use super::open;
-use super::protocol::{Message, Parameters, Role};
+use super::protocol::{ATTEMPTS_MAX, Message, Parameters, Role};
 use super::report::{Connected, Test};
 use super::session::{Outcome, Session, interrupted, run as run_session};
 use super::tcp::Connection;
@@ -32,8 +32,12 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 const INTERRUPTED: u8 = 130;
 
 /// A test from the arguments to what is printed.
-pub(crate) async fn run(args: &ClientArgs, interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
-    let result = test(args, interrupt).await;
+pub(crate) async fn run(
+    args: &ClientArgs,
+    runtimes: Vec<Handle>,
+    interrupt: watch::Receiver<bool>,
+) -> Result<ExitCode> {
+    let result = test(args, runtimes, interrupt).await;
     // Programs that read the report find out there, too.
     if let Err(error) = &result {
         let error = format!("{error:#}");
@@ -46,10 +50,14 @@ pub(crate) async fn run(args: &ClientArgs, interrupt: watch::Receiver<bool>) -> 
     result
 }
 
-async fn test(args: &ClientArgs, mut interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+async fn test(
+    args: &ClientArgs,
+    runtimes: Vec<Handle>,
+    mut interrupt: watch::Receiver<bool>,
+) -> Result<ExitCode> {
     let parameters = args.parameters()?;
     let server = resolve(args).await?;
-    let dialler = Dialler::new(args, server)?;
+    let dialler = Dialler::new(args, runtimes, server)?;
     let prepared = tokio::select! {
         prepared = prepare(&parameters, &dialler) => prepared,
         () = interrupted(&mut interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
@@ -156,30 +164,33 @@ struct Dialler {
     args: ClientArgs,
     server: SocketAddr,
     stack: Option<Stack>,
+    /// Of each shard.
+    runtimes: Vec<Handle>,
 }
 
 impl Dialler {
-    fn new(args: &ClientArgs, server: SocketAddr) -> Result<Self> {
+    fn new(args: &ClientArgs, runtimes: Vec<Handle>, server: SocketAddr) -> Result<Self> {
         let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let common = &args.common;
         let stack = match args.transport {
             Transport::Tcp => None,
-            Transport::Sctp if common.raw => Some(open::raw(common, any, !args.nagle)?),
+            Transport::Sctp if common.raw => Some(open::raw(common, &runtimes, any, !args.nagle)?),
             Transport::Sctp => {
                 let address = SocketAddr::new(any, 0);
-                Some(open::udp(common, address, common.encapsulation_port, !args.nagle)?)
+                Some(open::udp(common, &runtimes, address, common.encapsulation_port, !args.nagle)?)
             }
         };
-        Ok(Self { args: args.clone(), server, stack })
+        Ok(Self { args: args.clone(), server, stack, runtimes })
     }
 
-    async fn dial(&self) -> Result<Channel> {
+    /// An association on a shard, or a connection.
+    async fn dial(&self, shard: usize) -> Result<Channel> {
         let dial = async {
             Ok::<_, anyhow::Error>(match &self.stack {
                 Some(stack) => {
                     let peer = Peer::new(self.server.ip(), self.server.port());
                     // Its text has its cause already.
-                    let association = Association::connect(stack, peer).await;
+                    let association = Association::connect(&stack.on_shard(shard), peer).await;
                     Carrier::Sctp(association.map_err(|error| anyhow!("{error}"))?)
                 }
                 None => Carrier::Tcp(open::tcp_connect(&self.args.common, self.server).await?),
@@ -194,10 +205,23 @@ impl Dialler {
 
     /// An association or connection that carries a flow of the test.
     async fn join(self, token: String, flow: u16) -> Result<(u16, Link)> {
-        let mut joining = self.dial().await?;
-        joining.send(&Message::Join { token, flow }).await?;
-        let link = match joining.carrier {
-            Carrier::Sctp(association) => Link::Sctp(association, Handle::current()),
+        let joined = async {
+            for attempt in 0..=ATTEMPTS_MAX {
+                let mut joining = self.dial(usize::from(flow)).await?;
+                joining.send(&Message::Join { token: token.clone(), flow, attempt }).await?;
+                match answer(&mut joining).await? {
+                    Message::Joined {} => return Ok(joining),
+                    Message::Elsewhere {} => {}
+                    _ => bail!("the server's answer makes no sense"),
+                }
+            }
+            bail!("the server takes flow {flow} nowhere")
+        };
+        let link = match joined.await?.carrier {
+            Carrier::Sctp(association) => {
+                let runtime = open::runtime_of(&self.runtimes, &association);
+                Link::Sctp(association, runtime)
+            }
             Carrier::Tcp(stream) => Link::Tcp(Connection::new(stream, !self.args.nagle)?),
         };
         Ok((flow, link))
@@ -226,7 +250,7 @@ impl Dialler {
 
 /// Up to where the server says that the test begins.
 async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel, Vec<Link>, String)> {
-    let mut channel = dialler.dial().await?;
+    let mut channel = dialler.dial(0).await?;
     channel.send(&Message::Test(parameters.clone())).await?;
     let token = match answer(&mut channel).await? {
         Message::Accepted { token } => token,

@@ -28,18 +28,25 @@ use std::process::ExitCode;
 use anyhow::Context;
 use tokio::sync::watch;
 
+use crate::cores::Cores;
+
 /// Runs one side.
 ///
 /// # Errors
 /// What stopped it, with a hint.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    // One thread: an association lives on one core.
+    let common = match &args.side {
+        Side::Server(args) => &args.common,
+        Side::Client(args) => &args.common,
+    };
+    // A thread for each shard: an association lives on one core.
+    let cores = Cores::start(common.shards)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.context("starting the tokio runtime")?.block_on(async {
         let interrupt = interrupt();
         match &args.side {
-            Side::Server(args) => server::run(args, interrupt).await,
-            Side::Client(args) => client::run(args, interrupt).await,
+            Side::Server(args) => server::run(args, cores.with_current(), interrupt).await,
+            Side::Client(args) => client::run(args, cores.with_current(), interrupt).await,
         }
     })
 }

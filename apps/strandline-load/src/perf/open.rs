@@ -3,25 +3,42 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result};
-use strandline::Stack;
+use strandline::{Association, Stack, StackBuilder};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::runtime::Handle;
 
 use super::args::Common;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// A stack on raw IP at an address.
-pub(crate) fn raw(common: &Common, address: IpAddr, nodelay: bool) -> Result<Stack> {
+fn builder(common: &Common, runtimes: &[Handle], nodelay: bool) -> StackBuilder {
     let builder = Stack::builder().association(common.association(nodelay));
-    builder.raw(address).context("opening raw IP")
+    builder.shards(runtimes.len()).runtimes(runtimes.iter().cloned())
 }
 
-/// A stack on a UDP socket.
-pub(crate) fn udp(common: &Common, address: SocketAddr, remote_port: u16, nodelay: bool) -> Result<Stack> {
-    let builder =
-        Stack::builder().association(common.association(nodelay)).remote_encapsulation_port(remote_port);
-    builder.udp(address).with_context(|| format!("opening UDP {address}"))
+/// A stack on raw IP at an address, with a shard for each runtime.
+pub(crate) fn raw(common: &Common, runtimes: &[Handle], address: IpAddr, nodelay: bool) -> Result<Stack> {
+    builder(common, runtimes, nodelay).raw(address).context("opening raw IP")
+}
+
+/// A stack on a UDP port, with a shard for each runtime.
+pub(crate) fn udp(
+    common: &Common,
+    runtimes: &[Handle],
+    address: SocketAddr,
+    remote_port: u16,
+    nodelay: bool,
+) -> Result<Stack> {
+    builder(common, runtimes, nodelay)
+        .remote_encapsulation_port(remote_port)
+        .udp(address)
+        .with_context(|| format!("opening UDP {address}"))
+}
+
+/// The runtime that drives an association.
+pub(crate) fn runtime_of(runtimes: &[Handle], association: &Association) -> Handle {
+    runtimes.get(association.id().shard()).cloned().unwrap_or_else(Handle::current)
 }
 
 fn tcp_socket(common: &Common, address: SocketAddr) -> Result<TcpSocket> {

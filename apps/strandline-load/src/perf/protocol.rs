@@ -5,6 +5,7 @@
 //!   | -- control: Test(parameters) ------------> |
 //!   | <------------ Accepted(token) or Refused -- |
 //!   | -- each flow: Join(token, number) -------> |
+//!   | <------------------- Joined or Elsewhere -- |  Elsewhere: on another association, please
 //!   | <------------------------------- Begin ---- |  once every flow has come
 //!   | <========== messages of the test ========> |
 //!   | -- Stop (only after Ctrl-C) -------------> |
@@ -23,6 +24,9 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const CONTROL_BYTES_MAX: usize = 256 << 10;
 /// Associations or TCP connections of a test at most.
 pub(crate) const FLOWS_MAX: u16 = 256;
+/// Attempts of a flow to come to its shard; with the last one it stays where it is. Which shard an association comes to
+/// is a matter of chance.
+pub(crate) const ATTEMPTS_MAX: u8 = 32;
 /// Bytes of a message of the test at most.
 pub(crate) const SIZE_MAX: u32 = 16 << 20;
 /// MiB that the messages of one turn of all flows have at most: each may wait whole in a send buffer.
@@ -154,9 +158,21 @@ impl Parameters {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
     Test(Parameters),
-    Accepted { token: String },
-    Refused { reason: String },
-    Join { token: String, flow: u16 },
+    Accepted {
+        token: String,
+    },
+    Refused {
+        reason: String,
+    },
+    /// `attempt` counts from 0.
+    Join {
+        token: String,
+        flow: u16,
+        attempt: u8,
+    },
+    Joined {},
+    /// The association came to a shard that has another flow to carry.
+    Elsewhere {},
     Begin {},
     Stop {},
     Finished(SideReport),

@@ -19,7 +19,7 @@ use super::args::{ServerArgs, Transport};
 use super::channel::{Carrier, Channel, ControlError};
 use super::flow::Link;
 use super::open;
-use super::protocol::{FLOWS_MAX, Message, Parameters, Role, TURN_MIB_MAX};
+use super::protocol::{ATTEMPTS_MAX, FLOWS_MAX, Message, Parameters, Role, TURN_MIB_MAX};
 use super::report::Test;
 use super::session::{Outcome, Session, interrupted, run as run_session};
 use super::tcp::Connection;
@@ -38,6 +38,8 @@ const END_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 struct Server {
     args: ServerArgs,
+    /// Of each shard.
+    runtimes: Vec<Handle>,
     tests: Semaphore,
     /// MiB of messages that all tests together may have waiting: see [`Parameters::turn_mib`].
     memory: Semaphore,
@@ -70,22 +72,26 @@ impl Drop for Registration<'_> {
     }
 }
 
-pub(crate) async fn run(args: &ServerArgs, mut interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+pub(crate) async fn run(
+    args: &ServerArgs,
+    runtimes: Vec<Handle>,
+    mut interrupt: watch::Receiver<bool>,
+) -> Result<ExitCode> {
     let tcp = open::tcp_listen(&args.common, SocketAddr::new(args.bind, args.common.port))?;
     let tcp_address = tcp.local_addr()?;
     let port = tcp_address.port();
     let udp_address = SocketAddr::new(args.bind, args.common.encapsulation_port);
-    let mut stacks = vec![open::udp(&args.common, udp_address, 0, true)?];
+    let mut stacks = vec![open::udp(&args.common, &runtimes, udp_address, 0, true)?];
     let udp_address = stacks.first().and_then(strandline::Stack::local_addr).unwrap_or(udp_address);
     if args.common.raw {
-        stacks.push(open::raw(&args.common, args.bind, true)?);
+        stacks.push(open::raw(&args.common, &runtimes, args.bind, true)?);
     }
     let bind = |stack| Listener::bind(stack, port).with_context(|| format!("listening on SCTP port {port}"));
     let listeners = stacks.iter().map(bind).collect::<Result<Vec<_>>>()?;
     let raw = if args.common.raw { " and over raw IP" } else { "" };
     eprintln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
 
-    let server = Arc::new(Server::new(args.clone(), interrupt.clone()));
+    let server = Arc::new(Server::new(args.clone(), runtimes, interrupt.clone()));
     let mut finish = server.finished.subscribe();
     let mut accepting = JoinSet::new();
     let (spawn, mut peers) = mpsc::channel(STRANGERS_MAX);
@@ -144,9 +150,10 @@ async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<
 }
 
 impl Server {
-    fn new(args: ServerArgs, interrupt: watch::Receiver<bool>) -> Self {
+    fn new(args: ServerArgs, runtimes: Vec<Handle>, interrupt: watch::Receiver<bool>) -> Self {
         Self {
             args,
+            runtimes,
             tests: Semaphore::new(TESTS_MAX),
             memory: Semaphore::new(TURN_MIB_MAX as usize),
             strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
@@ -177,13 +184,15 @@ impl Server {
             drop(place);
             let refused = match first {
                 Ok(Ok(Message::Test(parameters))) => server.test(&mut channel, parameters, peer).await,
-                Ok(Ok(Message::Join { token, flow })) => match server.join(channel, &token, flow).await {
-                    Ok(()) => return,
-                    Err((back, reason)) => {
-                        channel = back;
-                        Err(reason)
+                Ok(Ok(Message::Join { token, flow, attempt })) => {
+                    match server.join(channel, &token, flow, attempt).await {
+                        Ok(()) => return,
+                        Err((back, reason)) => {
+                            channel = back;
+                            Err(reason)
+                        }
                     }
-                },
+                }
                 Ok(Ok(_)) => Err("the first message must ask for a test or join one".to_owned()),
                 Ok(Err(ControlError::Gone(_))) => return,
                 Ok(Err(ControlError::Bad(why))) => Err(why),
@@ -199,15 +208,28 @@ impl Server {
     }
 
     /// Hands a flow to the test that waits for it.
-    async fn join(&self, channel: Channel, token: &str, flow: u16) -> Result<(), (Channel, String)> {
+    async fn join(
+        &self,
+        mut channel: Channel,
+        token: &str,
+        flow: u16,
+        attempt: u8,
+    ) -> Result<(), (Channel, String)> {
         let (joined, transport, nagle) = match self.waiting().get(token) {
             Some(test) => (test.joined.clone(), test.transport, test.nagle),
             None => return Err((channel, "no such test waits for associations".to_owned())),
         };
+        let answer =
+            if self.is_at_home(&channel, flow, attempt) { Message::Joined {} } else { Message::Elsewhere {} };
+        // If it can't be told, it is gone; the test will notice that it is missing.
+        if channel.send(&answer).await.is_err() || answer == (Message::Elsewhere {}) {
+            return Ok(());
+        }
         let link = match channel.carrier {
             Carrier::Sctp(association) if transport == Transport::Sctp => {
                 self.prepare(&association, nagle);
-                Link::Sctp(association, Handle::current())
+                let runtime = open::runtime_of(&self.runtimes, &association);
+                Link::Sctp(association, runtime)
             }
             Carrier::Tcp(stream) if transport == Transport::Tcp => match Connection::new(stream, !nagle) {
                 Ok(connection) => Link::Tcp(connection),
@@ -221,6 +243,17 @@ impl Server {
         // If the test has given up, the link goes with it.
         let _ = joined.send((flow, link)).await;
         Ok(())
+    }
+
+    /// Whether a flow came to the shard that is to carry it, so that all have the same load.
+    fn is_at_home(&self, channel: &Channel, flow: u16, attempt: u8) -> bool {
+        match &channel.carrier {
+            Carrier::Sctp(association) => {
+                let home = usize::from(flow) % self.runtimes.len().max(1);
+                association.id().shard() == home || attempt >= ATTEMPTS_MAX
+            }
+            Carrier::Tcp(_) => true,
+        }
     }
 
     fn prepare(&self, association: &Association, nagle: bool) {

@@ -22,7 +22,7 @@ fn messages_come_back_as_they_were() {
         Message::Test(Parameters { bits_per_second: Some(1), ..parameters() }),
         Message::Accepted { token: "ab".to_owned() },
         Message::Refused { reason: "because".to_owned() },
-        Message::Join { token: "ab".to_owned(), flow: 3 },
+        Message::Join { token: "ab".to_owned(), flow: 3, attempt: 0 },
         Message::Begin {},
         Message::Stop {},
         Message::Finished(SideReport { flows: vec![FlowReport::default()], ..SideReport::default() }),

@@ -22,7 +22,8 @@ struct Hosted {
 impl Hosted {
     async fn new() -> Self {
         let args = Command::parse_from(["server", "--quiet"]).args;
-        let server = Arc::new(Server::new(args, watch::channel(false).1));
+        let server =
+            Arc::new(Server::new(args, vec![tokio::runtime::Handle::current()], watch::channel(false).1));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self { server, serving: JoinSet::new(), listener }
     }
@@ -76,7 +77,7 @@ async fn a_test_whose_flows_do_not_come_is_let_go() {
     client.send(&Message::Test(Parameters { flows: 2, ..parameters() })).await.unwrap();
     let token = token_of(&mut client).await;
     let mut flow = hosted.client().await;
-    flow.send(&Message::Join { token, flow: 1 }).await.unwrap();
+    flow.send(&Message::Join { token, flow: 1, attempt: 0 }).await.unwrap();
     assert!(refusal(&mut client).await.contains("not all associations"));
     hosted.is_clean().await;
 }
@@ -93,7 +94,7 @@ async fn a_peer_that_goes_on_wrongly_ends_its_own_test_only() {
     let bad_token = token_of(&mut bad).await;
     for flow in [0, 0] {
         let mut twice = hosted.client().await;
-        twice.send(&Message::Join { token: bad_token.clone(), flow }).await.unwrap();
+        twice.send(&Message::Join { token: bad_token.clone(), flow, attempt: 0 }).await.unwrap();
     }
     assert!(refusal(&mut bad).await.contains("not part of the test"));
 
@@ -104,7 +105,8 @@ async fn a_peer_that_goes_on_wrongly_ends_its_own_test_only() {
     assert!(refusal(&mut early).await.contains("before the test began"));
 
     let mut flow = hosted.client().await;
-    flow.send(&Message::Join { token, flow: 0 }).await.unwrap();
+    flow.send(&Message::Join { token, flow: 0, attempt: 0 }).await.unwrap();
+    assert_eq!(flow.recv().await, Ok(Message::Joined {}));
     assert_eq!(good.recv().await, Ok(Message::Begin {}));
     good.send(&Message::Begin {}).await.unwrap();
     assert!(refusal(&mut good).await.contains("not its turn"));
@@ -144,7 +146,7 @@ async fn what_is_no_request_is_answered_with_the_reason() {
     let mut hosted = Hosted::new().await;
     for (message, reason) in [
         (Message::Begin {}, "must ask for a test"),
-        (Message::Join { token: "guessed".to_owned(), flow: 0 }, "no such test"),
+        (Message::Join { token: "guessed".to_owned(), flow: 0, attempt: 0 }, "no such test"),
         (Message::Test(Parameters { flows: 0, ..parameters() }), "1 to 256"),
         (Message::Test(Parameters { message_bytes: u32::MAX, ..parameters() }), "16 MiB"),
     ] {
