@@ -92,9 +92,10 @@ async fn a_peer_that_goes_on_wrongly_ends_its_own_test_only() {
     let mut bad = hosted.client().await;
     bad.send(&Message::Test(Parameters { flows: 2, ..parameters() })).await.unwrap();
     let bad_token = token_of(&mut bad).await;
-    for flow in [0, 0] {
-        let mut twice = hosted.client().await;
-        twice.send(&Message::Join { token: bad_token.clone(), flow, attempt: 0 }).await.unwrap();
+    let mut twice = [hosted.client().await, hosted.client().await];
+    for joining in &mut twice {
+        joining.send(&Message::Join { token: bad_token.clone(), flow: 0, attempt: 0 }).await.unwrap();
+        assert_eq!(joining.recv().await, Ok(Message::Joined {}));
     }
     assert!(refusal(&mut bad).await.contains("not part of the test"));
 
