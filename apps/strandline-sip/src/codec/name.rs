@@ -1,0 +1,209 @@
+//! Names of headers, with their compact forms, found by a perfect hash.
+
+use core::fmt;
+
+macro_rules! names {
+    ($($variant:ident = $name:literal, $compact:literal, $rfc:literal;)*) => {
+        /// The name of a header that this codec knows. What is in no RFC is [`Other`](Self::Other); its name is in
+        /// [`Header::name_bytes`](super::Header::name_bytes).
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        #[non_exhaustive]
+        pub enum HeaderName {
+            $(
+                #[doc = concat!("`", $name, "` (RFC ", $rfc, ")")]
+                $variant,
+            )*
+            /// Any other.
+            Other,
+        }
+
+        /// All names, in the order of their numbers.
+        const NAMES: [(HeaderName, &str, &str); HeaderName::Other as usize] =
+            [$((HeaderName::$variant, $name, $compact),)*];
+    };
+}
+
+names! {
+    Accept = "Accept", "", "3261";
+    AcceptContact = "Accept-Contact", "a", "3841";
+    AcceptEncoding = "Accept-Encoding", "", "3261";
+    AcceptLanguage = "Accept-Language", "", "3261";
+    AcceptResourcePriority = "Accept-Resource-Priority", "", "4412";
+    AlertInfo = "Alert-Info", "", "3261";
+    Allow = "Allow", "", "3261";
+    AllowEvents = "Allow-Events", "u", "6665";
+    AuthenticationInfo = "Authentication-Info", "", "3261";
+    Authorization = "Authorization", "", "3261";
+    CallId = "Call-ID", "i", "3261";
+    CallInfo = "Call-Info", "", "3261";
+    Contact = "Contact", "m", "3261";
+    ContentDisposition = "Content-Disposition", "", "3261";
+    ContentEncoding = "Content-Encoding", "e", "3261";
+    ContentLanguage = "Content-Language", "", "3261";
+    ContentLength = "Content-Length", "l", "3261";
+    ContentType = "Content-Type", "c", "3261";
+    CSeq = "CSeq", "", "3261";
+    Date = "Date", "", "3261";
+    Diversion = "Diversion", "", "5806";
+    ErrorInfo = "Error-Info", "", "3261";
+    Event = "Event", "o", "6665";
+    Expires = "Expires", "", "3261";
+    FeatureCaps = "Feature-Caps", "", "6809";
+    FlowTimer = "Flow-Timer", "", "5626";
+    From = "From", "f", "3261";
+    HistoryInfo = "History-Info", "", "7044";
+    Identity = "Identity", "y", "8224";
+    InReplyTo = "In-Reply-To", "", "3261";
+    MaxBreadth = "Max-Breadth", "", "5393";
+    MaxForwards = "Max-Forwards", "", "3261";
+    MimeVersion = "MIME-Version", "", "3261";
+    MinExpires = "Min-Expires", "", "3261";
+    MinSe = "Min-SE", "", "4028";
+    Organization = "Organization", "", "3261";
+    PAccessNetworkInfo = "P-Access-Network-Info", "", "7315";
+    PAssertedIdentity = "P-Asserted-Identity", "", "3325";
+    PAssociatedUri = "P-Associated-URI", "", "7315";
+    PCalledPartyId = "P-Called-Party-ID", "", "7315";
+    PChargingVector = "P-Charging-Vector", "", "7315";
+    PPreferredIdentity = "P-Preferred-Identity", "", "3325";
+    PVisitedNetworkId = "P-Visited-Network-ID", "", "7315";
+    Path = "Path", "", "3327";
+    Priority = "Priority", "", "3261";
+    Privacy = "Privacy", "", "3323";
+    ProxyAuthenticate = "Proxy-Authenticate", "", "3261";
+    ProxyAuthorization = "Proxy-Authorization", "", "3261";
+    ProxyRequire = "Proxy-Require", "", "3261";
+    RAck = "RAck", "", "3262";
+    Reason = "Reason", "", "3326";
+    RecordRoute = "Record-Route", "", "3261";
+    ReferTo = "Refer-To", "r", "3515";
+    ReferredBy = "Referred-By", "b", "3892";
+    RejectContact = "Reject-Contact", "j", "3841";
+    Replaces = "Replaces", "", "3891";
+    ReplyTo = "Reply-To", "", "3261";
+    RequestDisposition = "Request-Disposition", "d", "3841";
+    Require = "Require", "", "3261";
+    ResourcePriority = "Resource-Priority", "", "4412";
+    RetryAfter = "Retry-After", "", "3261";
+    Route = "Route", "", "3261";
+    RSeq = "RSeq", "", "3262";
+    SecurityClient = "Security-Client", "", "3329";
+    SecurityServer = "Security-Server", "", "3329";
+    SecurityVerify = "Security-Verify", "", "3329";
+    Server = "Server", "", "3261";
+    ServiceRoute = "Service-Route", "", "3608";
+    SessionExpires = "Session-Expires", "x", "4028";
+    SipEtag = "SIP-ETag", "", "3903";
+    SipIfMatch = "SIP-If-Match", "", "3903";
+    Subject = "Subject", "s", "3261";
+    SubscriptionState = "Subscription-State", "", "6665";
+    Supported = "Supported", "k", "3261";
+    Timestamp = "Timestamp", "", "3261";
+    To = "To", "t", "3261";
+    Unsupported = "Unsupported", "", "3261";
+    UserAgent = "User-Agent", "", "3261";
+    Via = "Via", "v", "3261";
+    Warning = "Warning", "", "3261";
+    WwwAuthenticate = "WWW-Authenticate", "", "3261";
+}
+
+/// How many names there are, without [`HeaderName::Other`].
+pub(crate) const NAMES_LEN: usize = NAMES.len();
+
+/// A multiplier for which the names fall into different places, found by trying; [`table`] verifies it at compile time.
+const MULTIPLIER: u32 = 0x4baa_85f7;
+
+/// Places of the names: a number of [`NAMES`], or its length for none.
+static PLACES: [u8; 256] = table();
+
+/// Compact forms by letter.
+static COMPACT: [HeaderName; 32] = compact();
+
+/// Length, first, middle and last byte without their case tell all names apart.
+#[inline(always)]
+const fn place(len: usize, first: u8, middle: u8, last: u8) -> usize {
+    let key = u32::from_le_bytes([len as u8, first | 0x20, last | 0x20, middle | 0x20]);
+    (key.wrapping_mul(MULTIPLIER) >> 24) as usize
+}
+
+const fn table() -> [u8; 256] {
+    let mut places = [NAMES_LEN as u8; 256];
+    let mut number = 0;
+    while number < NAMES_LEN {
+        let name = NAMES[number].1.as_bytes();
+        let place = place(name.len(), name[0], name[name.len() / 2], name[name.len() - 1]);
+        assert!(places[place] == NAMES_LEN as u8, "two names in one place: look for another multiplier");
+        places[place] = number as u8;
+        number += 1;
+    }
+    places
+}
+
+const fn compact() -> [HeaderName; 32] {
+    let mut letters = [HeaderName::Other; 32];
+    let mut number = 0;
+    while number < NAMES_LEN {
+        if let [letter] = NAMES[number].2.as_bytes() {
+            letters[(*letter & 0x1f) as usize] = NAMES[number].0;
+        }
+        number += 1;
+    }
+    letters
+}
+
+impl HeaderName {
+    /// The header with this name, in any case, long or compact (RFC 3261 section 7.3.3).
+    ///
+    /// ```
+    /// use strandline_sip::codec::HeaderName;
+    ///
+    /// assert_eq!(HeaderName::from_bytes(b"call-id"), HeaderName::CallId);
+    /// assert_eq!(HeaderName::from_bytes(b"I"), HeaderName::CallId);
+    /// assert_eq!(HeaderName::from_bytes(b"X-Mine"), HeaderName::Other);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn from_bytes(name: &[u8]) -> Self {
+        let (&[first, ..], &[.., last]) = (name, name) else { return Self::Other };
+        if name.len() == 1 {
+            return if first.is_ascii_alphabetic() {
+                COMPACT[usize::from(first & 0x1f)]
+            } else {
+                Self::Other
+            };
+        }
+        let middle = name.get(name.len() / 2).copied().unwrap_or(0);
+        let number = PLACES[place(name.len(), first, middle, last)];
+        match NAMES.get(usize::from(number)) {
+            Some((header, text, _)) if text.as_bytes().eq_ignore_ascii_case(name) => *header,
+            _ => Self::Other,
+        }
+    }
+
+    /// The name as it is usually written; empty for [`Other`](Self::Other).
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        NAMES.get(self as usize).map_or("", |(_, text, _)| *text)
+    }
+
+    /// The compact form, if there is one.
+    #[must_use]
+    pub fn compact(self) -> Option<&'static str> {
+        NAMES.get(self as usize).map(|(_, _, compact)| *compact).filter(|compact| !compact.is_empty())
+    }
+
+    /// All that there are, without [`Other`](Self::Other).
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|(header, _, _)| *header)
+    }
+}
+
+impl fmt::Display for HeaderName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;
