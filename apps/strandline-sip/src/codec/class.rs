@@ -4,8 +4,6 @@
 pub(crate) const TOKEN: u16 = 1;
 /// `word` and the `@` of Call-ID.
 pub(crate) const WORD: u16 = 1 << 1;
-/// Letters, digits, `-`, `.` of a host name, and `_`, which is not allowed there and found all the same.
-pub(crate) const HOST: u16 = 1 << 2;
 /// `user` of a SIP URI, without escapes.
 pub(crate) const USER: u16 = 1 << 3;
 /// `password`, without escapes.
@@ -22,8 +20,8 @@ pub(crate) const DIGIT: u16 = 1 << 8;
 pub(crate) const HEX: u16 = 1 << 9;
 /// Letters.
 pub(crate) const ALPHA: u16 = 1 << 10;
-/// Inside of a quoted string, without backslash and quote.
-pub(crate) const QUOTED: u16 = 1 << 11;
+/// Letters and digits of a host name, and `_`, which is not allowed there and found all the same.
+pub(crate) const LABEL: u16 = 1 << 11;
 /// The value of a header's parameter if it is not quoted: token or host.
 pub(crate) const VALUE: u16 = 1 << 12;
 /// Space, tab, and the line ends that folding leaves within a value.
@@ -49,7 +47,7 @@ const fn table() -> [u16; 256] {
         let b = byte as u8;
         let mut class = 0;
         if b.is_ascii_alphanumeric() {
-            class |= TOKEN | WORD | HOST | USER | PASSWORD | PARAM | HNV | URI | VALUE | SCHEME;
+            class |= TOKEN | WORD | LABEL | USER | PASSWORD | PARAM | HNV | URI | VALUE | SCHEME;
         }
         if b.is_ascii_digit() {
             class |= DIGIT;
@@ -60,16 +58,12 @@ const fn table() -> [u16; 256] {
         if b.is_ascii_alphabetic() {
             class |= ALPHA;
         }
-        // LWS within a quoted string may be folded; bytes from 0x80 on are UTF-8, which is not verified.
-        if b >= 0x20 && b != 0x7f && b != b'"' && b != b'\\' || b == b'\t' || b == b'\r' || b == b'\n' {
-            class |= QUOTED;
-        }
         table[byte] = class;
         byte += 1;
     }
     let table = with(table, b"-.!%*_+`'~", TOKEN | WORD | VALUE);
     let table = with(table, b"()<>:\\\"/[]?{}@", WORD);
-    let table = with(table, b"-._", HOST);
+    let table = with(table, b"_", LABEL);
     // mark of unreserved
     let table = with(table, b"-_.!~*'()", USER | PASSWORD | PARAM | HNV | URI);
     let table = with(table, b"&=+$,;?/", USER);

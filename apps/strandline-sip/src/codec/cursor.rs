@@ -2,6 +2,7 @@
 
 use super::class::{self, is};
 use super::error::{Error, ErrorKind};
+use super::scan;
 
 /// A place within `bytes`. `bytes` starts where offsets of errors count from and ends where the value ends.
 #[derive(Debug, Clone, Copy)]
@@ -124,7 +125,7 @@ impl<'a> Cursor<'a> {
         let open = self.at;
         self.at += 1;
         loop {
-            self.run(class::QUOTED);
+            self.at = scan::quote(self.bytes, self.at);
             match self.rest() {
                 [b'"', ..] => {
                     let inside = self.since(open + 1);
@@ -132,9 +133,24 @@ impl<'a> Cursor<'a> {
                     return Ok(inside);
                 }
                 [b'\\', next, ..] if *next != b'\r' && *next != b'\n' && next.is_ascii() => self.at += 2,
+                // LWS, perhaps folded.
+                [b'\t' | b'\r' | b'\n', ..] => self.at += 1,
                 _ => return Err(Error::new(ErrorKind::Quoted, open)),
             }
         }
+    }
+
+    /// What is between `<` and `>`. The cursor stands after the `<`, and then after the `>`. Which characters a URI may have
+    /// is left to whoever parses it; blanks it must not (RFC 4475 section 3.1.2.14).
+    #[inline]
+    pub(crate) fn bracketed(&mut self) -> Result<&'a [u8]> {
+        let start = self.at;
+        self.at = scan::bracket(self.bytes, start);
+        let inside = self.since(start);
+        if inside.is_empty() || !self.eat(b'>') {
+            return Err(self.error(ErrorKind::Brackets));
+        }
+        Ok(inside)
     }
 
     /// A comment in parentheses; what comes back is between the outer ones. The cursor stands on the first.

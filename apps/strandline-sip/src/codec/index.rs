@@ -26,14 +26,15 @@ pub(crate) struct Line {
 #[derive(Debug, Clone)]
 pub struct Index {
     lines: Vec<Line>,
-    /// Bit by name: there is one.
-    seen: u128,
+    /// By name: the number of the first one, or [`NONE`].
+    first: [u16; NAMES_LEN + 1],
     /// Bit by name: there is more than one.
     repeated: u128,
-    /// By name: the number of the first one, if its bit is set in `seen`.
-    first: [u16; NAMES_LEN + 1],
     limits: Limits,
 }
+
+/// No line has this number.
+const NONE: u16 = u16::MAX;
 
 /// Room made at the start; few messages have more headers.
 const LINES_USUAL: usize = 48;
@@ -54,10 +55,9 @@ impl Index {
     /// An index with limits of one's own.
     #[must_use]
     pub fn with_limits(limits: Limits) -> Self {
-        let limits =
-            Limits { header_lines_max: limits.header_lines_max.min(usize::from(u16::MAX)), ..limits };
+        let limits = Limits { header_lines_max: limits.header_lines_max.min(usize::from(NONE)), ..limits };
         let lines = Vec::with_capacity(LINES_USUAL.min(limits.header_lines_max));
-        Self { lines, seen: 0, repeated: 0, first: [0; NAMES_LEN + 1], limits }
+        Self { lines, first: [NONE; NAMES_LEN + 1], repeated: 0, limits }
     }
 
     /// The limits it was made with.
@@ -68,7 +68,7 @@ impl Index {
 
     pub(crate) fn clear(&mut self) {
         self.lines.clear();
-        self.seen = 0;
+        self.first = [NONE; NAMES_LEN + 1];
         self.repeated = 0;
     }
 
@@ -85,8 +85,8 @@ impl Index {
     /// The number of the first line with this name.
     #[inline]
     pub(crate) fn first(&self, name: HeaderName) -> Option<usize> {
-        let there = self.seen & (1 << name as u8) != 0;
-        if there { self.first.get(name as usize).map(|number| usize::from(*number)) } else { None }
+        let first = self.first.get(name as usize).copied();
+        first.filter(|first| *first != NONE).map(usize::from)
     }
 
     /// The number of the next line with this name after line `number`.
@@ -101,14 +101,9 @@ impl Index {
 
     #[inline]
     fn add(&mut self, line: Line) {
-        let bit = 1u128 << line.name as u8;
-        if self.seen & bit == 0 {
-            self.seen |= bit;
-            if let Some(first) = self.first.get_mut(line.name as usize) {
-                *first = self.lines.len() as u16;
-            }
-        } else {
-            self.repeated |= bit;
+        match self.first.get_mut(line.name as usize) {
+            Some(first) if *first == NONE => *first = self.lines.len() as u16,
+            _ => self.repeated |= 1u128 << line.name as u8,
         }
         self.lines.push(line);
     }
@@ -164,8 +159,7 @@ pub(crate) struct Fault {
 #[inline]
 pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line, Fault> {
     let mut colon = scan::colon(bytes, start);
-    let name = bytes.get(start..colon).unwrap_or(&[]);
-    let mut header = HeaderName::from_bytes(name);
+    let mut header = HeaderName::at(bytes, start, colon - start);
     if header == HeaderName::Other || bytes.get(colon) != Some(&b':') {
         (header, colon) = unusual_name(bytes, start, colon)?;
     }

@@ -111,45 +111,71 @@ names! {
 /// How many names there are, without [`HeaderName::Other`].
 pub(crate) const NAMES_LEN: usize = NAMES.len();
 
-/// A multiplier for which the names fall into different places, found by trying; [`table`] verifies it at compile time.
-const MULTIPLIER: u32 = 0x4baa_85f7;
+/// The longest name.
+const NAME_BYTES_MAX: usize = 24;
 
-/// Places of the names: a number of [`NAMES`], or its length for none.
-static PLACES: [u8; 256] = table();
+/// A name as three words of eight bytes, in small letters, with zeros after it.
+pub(crate) type Words = [u64; NAME_BYTES_MAX / 8];
 
-/// Compact forms by letter.
-static COMPACT: [HeaderName; 32] = compact();
+/// Sets the bit that tells small letters from capitals. `-` has it too, so that names stay what they are; control characters
+/// would not, and are kept away.
+const SMALL: u64 = 0x2020_2020_2020_2020;
 
-/// Length, first, middle and last byte without their case tell all names apart.
+/// How many names there are together with compact forms.
+const KEYS_LEN: usize = NAMES_LEN + 19;
+
+/// All names and compact forms as words.
+static KEYS: [(Words, HeaderName); KEYS_LEN] = keys();
+
+/// A multiplier for which these fall into different places, found by trying; [`table`] verifies it at compile time.
+const MULTIPLIER: u64 = 0xb77b_6341_f10f_7d3b;
+
+/// By place: the number of the key, or its length for none.
+static PLACES: [u8; 512] = table();
+
 #[inline(always)]
-const fn place(len: usize, first: u8, middle: u8, last: u8) -> usize {
-    let key = u32::from_le_bytes([len as u8, first | 0x20, last | 0x20, middle | 0x20]);
-    (key.wrapping_mul(MULTIPLIER) >> 24) as usize
+const fn place(words: &Words) -> usize {
+    let [a, b, c] = *words;
+    ((a ^ (b >> 3) ^ (c >> 5)).wrapping_mul(MULTIPLIER) >> 55) as usize
 }
 
-const fn table() -> [u8; 256] {
-    let mut places = [NAMES_LEN as u8; 256];
-    let mut number = 0;
+const fn words_of(name: &[u8]) -> Words {
+    let mut words = [0; 3];
+    let mut at = 0;
+    while at < name.len() {
+        words[at / 8] |= ((name[at] | 0x20) as u64) << (8 * (at % 8));
+        at += 1;
+    }
+    words
+}
+
+const fn keys() -> [(Words, HeaderName); KEYS_LEN] {
+    let mut keys = [([0; 3], HeaderName::Other); KEYS_LEN];
+    let (mut number, mut next) = (0, NAMES_LEN);
     while number < NAMES_LEN {
-        let name = NAMES[number].1.as_bytes();
-        let place = place(name.len(), name[0], name[name.len() / 2], name[name.len() - 1]);
-        assert!(places[place] == NAMES_LEN as u8, "two names in one place: look for another multiplier");
+        let (header, name, compact) = NAMES[number];
+        keys[number] = (words_of(name.as_bytes()), header);
+        if !compact.is_empty() {
+            keys[next] = (words_of(compact.as_bytes()), header);
+            next += 1;
+        }
+        number += 1;
+    }
+    assert!(next == KEYS_LEN, "count the compact forms");
+    keys
+}
+
+const fn table() -> [u8; 512] {
+    let mut places = [KEYS_LEN as u8; 512];
+    let keys = keys();
+    let mut number = 0;
+    while number < KEYS_LEN {
+        let place = place(&keys[number].0);
+        assert!(places[place] == KEYS_LEN as u8, "two names in one place: look for another multiplier");
         places[place] = number as u8;
         number += 1;
     }
     places
-}
-
-const fn compact() -> [HeaderName; 32] {
-    let mut letters = [HeaderName::Other; 32];
-    let mut number = 0;
-    while number < NAMES_LEN {
-        if let [letter] = NAMES[number].2.as_bytes() {
-            letters[(*letter & 0x1f) as usize] = NAMES[number].0;
-        }
-        number += 1;
-    }
-    letters
 }
 
 impl HeaderName {
@@ -162,21 +188,36 @@ impl HeaderName {
     /// assert_eq!(HeaderName::from_bytes(b"I"), HeaderName::CallId);
     /// assert_eq!(HeaderName::from_bytes(b"X-Mine"), HeaderName::Other);
     /// ```
-    #[inline]
     #[must_use]
     pub fn from_bytes(name: &[u8]) -> Self {
-        let (&[first, ..], &[.., last]) = (name, name) else { return Self::Other };
-        if name.len() == 1 {
-            return if first.is_ascii_alphabetic() {
-                COMPACT[usize::from(first & 0x1f)]
-            } else {
-                Self::Other
-            };
+        let mut bytes = [0; NAME_BYTES_MAX];
+        match bytes.get_mut(..name.len()) {
+            Some(place) if name.iter().all(|byte| *byte >= 0x20) => place.copy_from_slice(name),
+            _ => return Self::Other,
         }
-        let middle = name.get(name.len() / 2).copied().unwrap_or(0);
-        let number = PLACES[place(name.len(), first, middle, last)];
-        match NAMES.get(usize::from(number)) {
-            Some((header, text, _)) if text.as_bytes().eq_ignore_ascii_case(name) => *header,
+        Self::at(&bytes, 0, name.len())
+    }
+
+    /// The header whose name are the `len` bytes at `start`, among which there is no control character.
+    #[inline]
+    pub(crate) fn at(bytes: &[u8], start: usize, len: usize) -> Self {
+        if len > NAME_BYTES_MAX {
+            return Self::Other;
+        }
+        let Some(window) = bytes.get(start..).and_then(|rest| rest.first_chunk::<NAME_BYTES_MAX>()) else {
+            // So near the end of the message that there are fewer bytes than in the longest name.
+            return Self::from_bytes(bytes.get(start..start + len).unwrap_or(&[]));
+        };
+        let (eights, _) = window.as_chunks::<8>();
+        let mut words = [0; 3];
+        for (number, (word, eight)) in words.iter_mut().zip(eights).enumerate() {
+            let left = len.saturating_sub(8 * number).min(8) as u32;
+            let mask = u64::MAX.checked_shr(64 - 8 * left).unwrap_or(0);
+            *word = (u64::from_le_bytes(*eight) | SMALL) & mask;
+        }
+        let number = PLACES[place(&words)];
+        match KEYS.get(usize::from(number)) {
+            Some((key, header)) if *key == words => *header,
             _ => Self::Other,
         }
     }

@@ -3,44 +3,67 @@
 const ONES: u64 = 0x0101_0101_0101_0101;
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-#[inline(always)]
-fn word(bytes: &[u8], at: usize) -> Option<u64> {
-    let eight: [u8; 8] = bytes.get(at..)?.first_chunk().copied()?;
-    Some(u64::from_le_bytes(eight))
-}
-
 /// The high bit of the lowest byte below `limit` (at most 0x80) is right; those above it may be wrong.
 #[inline(always)]
 const fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * limit as u64) & !word & HIGH
 }
 
-/// The first byte below 0x20 from `at` on, or the end.
-#[inline]
-pub(crate) fn control(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(word) = word(bytes, at) {
-        let found = below(word, 0x20);
+/// The same for bytes that are `byte`.
+#[inline(always)]
+const fn equal(word: u64, byte: u8) -> u64 {
+    below(word ^ (ONES * byte as u64), 1)
+}
+
+/// The first byte from `at` on for which `found` has the high bit, or the end. `single` says the same of one byte.
+#[inline(always)]
+fn find(bytes: &[u8], at: usize, found: impl Fn(u64) -> u64, single: impl Fn(u8) -> bool) -> usize {
+    let (eights, rest) = bytes.get(at..).unwrap_or(&[]).as_chunks::<8>();
+    let mut at = at;
+    for eight in eights {
+        let found = found(u64::from_le_bytes(*eight));
         if found != 0 {
             return at + (found.trailing_zeros() / 8) as usize;
         }
         at += 8;
     }
-    let rest = bytes.get(at..).unwrap_or(&[]);
-    at + rest.iter().position(|byte| *byte < 0x20).unwrap_or(rest.len())
+    at + rest.iter().position(|byte| single(*byte)).unwrap_or(rest.len())
+}
+
+/// The first byte below 0x20 from `at` on, or the end.
+#[inline]
+pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
+    find(bytes, at, |word| below(word, 0x20), |byte| byte < 0x20)
 }
 
 /// The first colon or control character from `at` on, or the end.
 #[inline]
-pub(crate) fn colon(bytes: &[u8], mut at: usize) -> usize {
-    while let Some(word) = word(bytes, at) {
-        let found = below(word ^ (ONES * b':' as u64), 1) | below(word, 0x20);
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = bytes.get(at..).unwrap_or(&[]);
-    at + rest.iter().position(|byte| *byte == b':' || *byte < 0x20).unwrap_or(rest.len())
+pub(crate) fn colon(bytes: &[u8], at: usize) -> usize {
+    find(bytes, at, |word| equal(word, b':') | below(word, 0x20), |byte| byte == b':' || byte < 0x20)
+}
+
+/// The first quote, backslash or control character from `at` on, or the end.
+#[inline]
+pub(crate) fn quote(bytes: &[u8], at: usize) -> usize {
+    find(
+        bytes,
+        at,
+        |word| equal(word, b'"') | equal(word, b'\\') | below(word, 0x20),
+        |byte| matches!(byte, b'"' | b'\\') || byte < 0x20,
+    )
+}
+
+/// The first angle bracket, blank or control character from `at` on, or the end.
+#[inline]
+pub(crate) fn bracket(bytes: &[u8], at: usize) -> usize {
+    // `<` and `>` differ in one bit.
+    let brackets = |word: u64| equal(word & !(ONES * 2), b'<');
+    find(
+        bytes,
+        at,
+        |word| brackets(word) | below(word, 0x21),
+        |byte| matches!(byte, b'<' | b'>') || byte < 0x21,
+    )
 }
 
 #[cfg(test)]

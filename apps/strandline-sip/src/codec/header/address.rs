@@ -177,11 +177,8 @@ impl<'a> Address<'a> {
             return Err(cursor.error(ErrorKind::Uri));
         }
         let uri_at = cursor.at();
-        let uri = cursor.run(class::URI);
-        let text = cursor.since(0);
-        if uri.is_empty() || !cursor.eat(b'>') {
-            return Err(cursor.error(ErrorKind::Brackets));
-        }
+        let uri = cursor.bracketed()?;
+        let text = cursor.since(0).get(..uri_at + uri.len()).unwrap_or(&[]);
         Ok(Self { display, bracketed: true, params, tag, text, uri_at })
     }
 }

@@ -85,7 +85,7 @@ impl<'a> Element<'a> for Date {
         let second = digits(cursor, 2, 60)? as u8;
         expect(cursor, b' ')?;
         word(cursor, &[b"GMT"])?;
-        let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
         let days_max = match month {
             2 if leap => 29,
             2 => 28,

@@ -44,14 +44,12 @@ impl<'a> Host<'a> {
             return reference(cursor);
         }
         let start = cursor.at();
-        let name = cursor.run(class::HOST);
-        let error = Error::new(ErrorKind::Host, start);
-        if name.last().is_some_and(u8::is_ascii_digit)
-            && let Some(address) = ipv4(name)
-        {
-            return Ok(Self::V4(address));
+        let top = labels(cursor)?;
+        let name = cursor.since(start);
+        if top.is_ascii_digit() {
+            return ipv4(name).map(Self::V4).ok_or(Error::new(ErrorKind::Host, start));
         }
-        if is_name(name) { Ok(Self::Name(name)) } else { Err(error) }
+        Ok(Self::Name(name))
     }
 
     /// The address, if it is one.
@@ -116,7 +114,7 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
             number += 1;
             (value, digits) = (0, 0);
         } else {
-            value = value * 10 + u32::from(char::from(*byte).to_digit(10)?);
+            value = value * 10 + char::from(*byte).to_digit(10)?;
             digits += 1;
             if digits > 3 {
                 return None;
@@ -130,24 +128,31 @@ fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     Some(Ipv4Addr::from(octets))
 }
 
-/// Labels that are not empty and don't start or end with `-`, the last of which starts with a letter.
+/// Labels of letters, digits and `-` with dots between them and perhaps at the end; none is empty or starts or ends with
+/// `-`. What comes back is the first character of the last one, which is a digit in an IPv4 address only.
 #[inline]
-fn is_name(name: &[u8]) -> bool {
-    let name = name.strip_suffix(b".").unwrap_or(name);
-    let mut label_first = 0u8;
-    let mut before = b'.';
-    for byte in name {
-        if before == b'.' {
-            label_first = *byte;
-            if *byte == b'.' || *byte == b'-' {
-                return false;
+fn labels(cursor: &mut Cursor<'_>) -> Result<u8> {
+    let error = cursor.error(ErrorKind::Host);
+    let mut top = None;
+    loop {
+        let Some(first) = cursor.run(class::LABEL).first() else {
+            // After a dot at the end.
+            return top.ok_or(error);
+        };
+        while cursor.peek() == Some(b'-') {
+            cursor.advance(1);
+            if cursor.run(class::LABEL).is_empty() && cursor.peek() != Some(b'-') {
+                return Err(error);
             }
-        } else if *byte == b'.' && before == b'-' {
-            return false;
         }
-        before = *byte;
+        top = Some(*first);
+        if !cursor.eat(b'.') {
+            return top.ok_or(error);
+        }
+        if matches!(cursor.peek(), Some(b'.' | b'-')) {
+            return Err(error);
+        }
     }
-    before != b'.' && before != b'-' && (label_first.is_ascii_alphabetic() || label_first == b'_')
 }
 
 /// `[address]`. One colon too many before an IPv4 part, which the grammar of RFC 3261 wrongly asks for, is overlooked (RFC

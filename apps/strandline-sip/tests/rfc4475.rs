@@ -1,56 +1,20 @@
-//! The torture messages of RFC 4475 and RFC 5118: a test for each, named like the message, with what its section asks for.
-//! Where the RFC leaves a choice between rejecting and guessing, the codec rejects.
+//! The torture messages of RFC 4475: a test for each, named like the message, with what its section asks for. Where the RFC
+//! leaves a choice between rejecting and guessing, the codec rejects.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-use std::net::{IpAddr, Ipv6Addr};
-
 use strandline_sip::codec::{
-    Contacts, Error, ErrorKind, Essentials, HeaderName, Host, Index, Message, Method, Multipart, Token,
-    Transport, Uri, unescape, unquote,
+    ErrorKind, HeaderName, Host, Index, Message, Method, Multipart, Token, Transport, Uri, unescape, unquote,
 };
 
-macro_rules! message {
-    ($folder:literal, $name:literal) => {
-        include_bytes!(concat!("torture/", $folder, "/", $name, ".dat"))
-    };
-}
+#[path = "torture/mod.rs"]
+mod torture;
+
+use torture::{accepted, answered, rejected};
 
 macro_rules! rfc4475 {
     ($name:literal) => {
-        message!("rfc4475", $name)
+        include_bytes!(concat!("torture/rfc4475/", $name, ".dat"))
     };
-}
-
-macro_rules! rfc5118 {
-    ($name:literal) => {
-        message!("rfc5118", $name)
-    };
-}
-
-/// Parses a message that must be accepted, and shows it with what every message must have.
-fn accepted(bytes: &[u8], check: impl FnOnce(Message<'_>, Essentials<'_>)) {
-    let mut index = Index::new();
-    let message = Message::parse(bytes, &mut index).unwrap_or_else(|rejected| panic!("{}", rejected.error));
-    let essentials = message.essentials().unwrap_or_else(|error| panic!("{error}"));
-    check(message, essentials);
-}
-
-/// What a server answers: the error, found when parsing or when the essentials are looked at; and whether it can be
-/// answered.
-fn rejected(bytes: &[u8]) -> (Error, bool) {
-    let mut index = Index::new();
-    match Message::parse(bytes, &mut index) {
-        Err(rejected) => (rejected.error, rejected.answerable().is_some()),
-        Ok(message) => (message.essentials().expect_err("an error"), message.is_answerable()),
-    }
-}
-
-/// The message is a request that is answered with this code because of this.
-#[track_caller]
-fn answered(bytes: &[u8], code: u16, kind: ErrorKind, header: Option<HeaderName>) {
-    let (error, answerable) = rejected(bytes);
-    assert_eq!((error.status().code(), error.kind, error.header), (code, kind, header), "{error}");
-    assert!(answerable);
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -549,122 +513,7 @@ mod above {
     }
 }
 
-mod ipv6 {
-    //! RFC 5118 section 4
-    use super::*;
-
-    fn v6(text: &str) -> Ipv6Addr {
-        text.parse().unwrap()
-    }
-
-    fn target(essentials: &Essentials<'_>) -> (Option<IpAddr>, Option<u16>) {
-        let Some(Uri::Sip(uri)) = essentials.uri else { panic!() };
-        (uri.host.ip(), uri.port)
-    }
-
-    #[test]
-    fn ipv6_good() {
-        accepted(rfc5118!("ipv6-good"), |message, essentials| {
-            assert_eq!(target(&essentials), (Some(v6("2001:db8::10").into()), None));
-            assert_eq!(essentials.via.host.ip(), Some(v6("2001:db8::9:1").into()));
-            let Contacts::Some(mut contacts) = message.contacts().unwrap() else { panic!() };
-            let contact = contacts.next().unwrap().unwrap().sip_uri().unwrap();
-            assert_eq!(contact.host.ip(), Some(v6("2001:db8::1").into()));
-        });
-    }
-
-    #[test]
-    fn ipv6_bad() {
-        let (error, answerable) = rejected(rfc5118!("ipv6-bad"));
-        assert_eq!(error.status().code(), 400);
-        assert!(answerable);
-    }
-
-    #[test]
-    fn port_ambiguous() {
-        accepted(rfc5118!("port-ambiguous"), |_, essentials| {
-            assert_eq!(target(&essentials), (Some(v6("2001:db8::10:5070").into()), None));
-        });
-    }
-
-    #[test]
-    fn port_unambiguous() {
-        accepted(rfc5118!("port-unambiguous"), |_, essentials| {
-            assert_eq!(target(&essentials), (Some(v6("2001:db8::10").into()), Some(5070)));
-        });
-    }
-
-    #[test]
-    fn via_received_with_and_without_brackets() {
-        for bytes in
-            [&rfc5118!("via-received-param-with-delim")[..], &rfc5118!("via-received-param-no-delim")[..]]
-        {
-            accepted(bytes, |_, essentials| {
-                assert_eq!(essentials.via.received, Some(v6("2001:db8::9:255").into()));
-            });
-        }
-    }
-
-    #[test]
-    fn ipv6_in_sdp() {
-        accepted(rfc5118!("ipv6-in-sdp"), |message, essentials| {
-            assert_eq!(essentials.via.host.ip(), Some(v6("2001:db8::20").into()));
-            assert!(message.body().starts_with(b"v=0\r\no=assistant"));
-        });
-    }
-
-    #[test]
-    fn mult_ip_in_header() {
-        accepted(rfc5118!("mult-ip-in-header"), |message, _| {
-            let vias: Vec<_> = message.vias().map(Result::unwrap).collect();
-            assert_eq!(vias.len(), 3);
-            assert_eq!((vias[0].host.ip(), vias[0].port), (Some(v6("2001:db8::9:1").into()), Some(6050)));
-            assert_eq!(vias[1].host.ip(), Some("192.0.2.1".parse().unwrap()));
-            assert_eq!(vias[2].received, Some("192.0.2.200".parse().unwrap()));
-        });
-    }
-
-    #[test]
-    fn mult_ip_in_sdp() {
-        accepted(rfc5118!("mult-ip-in-sdp"), |message, _| {
-            assert!(message.content_type().unwrap().unwrap().is(b"application", b"sdp"));
-        });
-    }
-
-    #[test]
-    fn ipv4_mapped_ipv6() {
-        accepted(rfc5118!("ipv4-mapped-ipv6"), |message, essentials| {
-            assert_eq!(essentials.via.host.ip(), Some(v6("::ffff:192.0.2.10").into()));
-            assert_eq!(essentials.via.port, Some(19823));
-            let contact = message.contacts().unwrap().next().unwrap().unwrap().sip_uri().unwrap();
-            assert_eq!(contact.host.ip(), Some(v6("::ffff:192.0.2.2").into()));
-        });
-    }
-
-    #[test]
-    fn two_colons_or_three() {
-        for bytes in [&rfc5118!("ipv6-bug-abnf-3-colons")[..], &rfc5118!("ipv6-correct-abnf-2-colons")[..]] {
-            accepted(bytes, |_, essentials| {
-                let address = v6("2001:db8::192.0.2.1").into();
-                assert_eq!(target(&essentials).0, Some(address));
-                assert_eq!(essentials.to.sip_uri().unwrap().host.ip(), Some(address));
-            });
-        }
-    }
-}
-
-/// A message added to the folders and not to the tests would go unnoticed.
 #[test]
 fn every_message_has_its_test() {
-    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/torture");
-    let source = std::fs::read_to_string(here.with_extension("rs")).unwrap();
-    let mut count = 0;
-    for folder in ["rfc4475", "rfc5118"] {
-        for entry in std::fs::read_dir(here.join(folder)).unwrap() {
-            let name = entry.unwrap().path().file_stem().unwrap().to_string_lossy().into_owned();
-            assert!(source.contains(&format!("{folder}!(\"{name}\")")), "{folder}/{name}");
-            count += 1;
-        }
-    }
-    assert_eq!(count, 49 + 12);
+    torture::every_message_is_named("rfc4475", include_str!("rfc4475.rs"), 49);
 }
