@@ -19,8 +19,8 @@ use strandline_sip::codec::{
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
 
-const RUNS: usize = 9;
-const MESSAGES: u32 = 20_000;
+const RUNS: usize = 101;
+const MESSAGES: u32 = 1_000;
 
 struct Case {
     name: &'static str,

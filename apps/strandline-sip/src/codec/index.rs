@@ -3,7 +3,7 @@
 use super::class;
 use super::error::{Error, ErrorKind};
 use super::limits::Limits;
-use super::name::{HeaderName, NAMES_LEN};
+use super::name::{HeaderName, NAME_BYTES_MAX, NAMES_LEN};
 use super::scan;
 
 /// One header line. Folded ones are one line.
@@ -158,25 +158,27 @@ pub(crate) struct Fault {
 /// Reads one header line that starts at `start`.
 #[inline]
 pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line, Fault> {
-    let mut colon = scan::colon(bytes, start);
-    let mut header = HeaderName::at(bytes, start, colon - start);
-    if header == HeaderName::Other || bytes.get(colon) != Some(&b':') {
-        (header, colon) = unusual_name(bytes, start, colon)?;
-    }
+    let window = bytes.get(start..).and_then(|rest| rest.first_chunk::<NAME_BYTES_MAX>());
+    let (name, colon) = match window.map(HeaderName::before_colon) {
+        Some((name, length)) if length > 0 => (name, start + length),
+        _ => unusual_name(bytes, start)?,
+    };
     let mut value = colon + 1;
     while let Some(b' ' | b'\t') = bytes.get(value) {
         value += 1;
     }
-    let (end, folded) = value_end(bytes, value)?;
-    Ok(Line { start: start as u32, value: value as u32, end: end as u32, name: header, folded })
+    let end = scan::control(bytes, value);
+    let (end, folded) = match bytes.get(end..end + 3) {
+        Some([b'\r', b'\n', next]) if !matches!(next, b' ' | b'\t') => (end, false),
+        _ => value_end(bytes, value)?,
+    };
+    Ok(Line { start: start as u32, value: value as u32, end: end as u32, name, folded })
 }
 
 /// A name that is unknown, or has blanks before its colon, or is none; and the place of its colon.
-fn unusual_name(
-    bytes: &[u8],
-    start: usize,
-    mut colon: usize,
-) -> core::result::Result<(HeaderName, usize), Fault> {
+#[cold]
+fn unusual_name(bytes: &[u8], start: usize) -> core::result::Result<(HeaderName, usize), Fault> {
+    let mut colon = scan::colon(bytes, start);
     while bytes.get(colon) == Some(&b'\t') {
         colon = scan::colon(bytes, colon + 1);
     }
@@ -189,7 +191,6 @@ fn unusual_name(
 }
 
 /// Where the value ends that starts at `start`, and whether it is folded.
-#[inline]
 pub(crate) fn value_end(bytes: &[u8], start: usize) -> core::result::Result<(usize, bool), Fault> {
     let mut at = start;
     let mut folded = false;

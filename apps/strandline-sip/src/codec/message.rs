@@ -178,9 +178,7 @@ impl<'a> Message<'a> {
         let cursor = via.and_then(|number| line_cursor(self.bytes, self.index, number));
         let sender = cursor.is_some_and(|mut cursor| {
             cursor.skip_space();
-            // Another version in Via comes with another version in the first line.
-            let head = Via::head(&mut cursor);
-            head.is_ok() || head.is_err_and(|error| error.kind == ErrorKind::Protocol)
+            Via::head(&mut cursor).is_ok()
         });
         sender && self.method().is_some_and(|method| method != Method::Ack)
     }

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use super::scan;
+
 macro_rules! names {
     ($($variant:ident = $name:literal, $compact:literal, $rfc:literal;)*) => {
         /// The name of a header that this codec knows. What is in no RFC is [`Other`](Self::Other); its name is in
@@ -112,7 +114,7 @@ names! {
 pub(crate) const NAMES_LEN: usize = NAMES.len();
 
 /// The longest name.
-const NAME_BYTES_MAX: usize = 24;
+pub(crate) const NAME_BYTES_MAX: usize = 24;
 
 /// A name as three words of eight bytes, in small letters, with zeros after it.
 pub(crate) type Words = [u64; NAME_BYTES_MAX / 8];
@@ -190,35 +192,55 @@ impl HeaderName {
     /// ```
     #[must_use]
     pub fn from_bytes(name: &[u8]) -> Self {
-        let mut bytes = [0; NAME_BYTES_MAX];
-        match bytes.get_mut(..name.len()) {
-            Some(place) if name.iter().all(|byte| *byte >= 0x20) => place.copy_from_slice(name),
+        // One byte more for the colon.
+        let mut line = [b':'; NAME_BYTES_MAX + 1];
+        match line.get_mut(..name.len()) {
+            Some(place) if name.len() <= NAME_BYTES_MAX => place.copy_from_slice(name),
             _ => return Self::Other,
         }
-        Self::at(&bytes, 0, name.len())
+        match line.first_chunk() {
+            Some(window) if name.len() < NAME_BYTES_MAX => match Self::before_colon(window) {
+                (header, length) if length == name.len() => header,
+                _ => Self::Other,
+            },
+            // The longest name fills the window.
+            _ => Self::longest(name),
+        }
     }
 
-    /// The header whose name are the `len` bytes at `start`, among which there is no control character.
-    #[inline]
-    pub(crate) fn at(bytes: &[u8], start: usize, len: usize) -> Self {
-        if len > NAME_BYTES_MAX {
-            return Self::Other;
-        }
-        let Some(window) = bytes.get(start..).and_then(|rest| rest.first_chunk::<NAME_BYTES_MAX>()) else {
-            // So near the end of the message that there are fewer bytes than in the longest name.
-            return Self::from_bytes(bytes.get(start..start + len).unwrap_or(&[]));
-        };
+    /// The only name without room for its colon in the window.
+    #[cold]
+    fn longest(name: &[u8]) -> Self {
+        let longest = Self::AcceptResourcePriority;
+        if longest.as_str().as_bytes().eq_ignore_ascii_case(name) { longest } else { Self::Other }
+    }
+
+    /// Reads a name that stands at the start of `window` with a colon right after it; and the name's length.
+    /// [`Other`](Self::Other) with no length if it is unknown, or no colon is there.
+    #[inline(always)]
+    pub(crate) fn before_colon(window: &[u8; NAME_BYTES_MAX]) -> (Self, usize) {
         let (eights, _) = window.as_chunks::<8>();
         let mut words = [0; 3];
+        let mut length = 0;
         for (number, (word, eight)) in words.iter_mut().zip(eights).enumerate() {
-            let left = len.saturating_sub(8 * number).min(8) as u32;
-            let mask = u64::MAX.checked_shr(64 - 8 * left).unwrap_or(0);
-            *word = (u64::from_le_bytes(*eight) | SMALL) & mask;
+            let text = u64::from_le_bytes(*eight);
+            let colon = scan::equal(text, b':');
+            // Only the lowest bit of what was found is certain, and only it counts.
+            let lowest = colon & colon.wrapping_neg();
+            let before = (lowest >> 7).wrapping_sub(1);
+            *word = (text | SMALL) & before;
+            if scan::below(text, 0x20) & before != 0 {
+                return (Self::Other, 0);
+            }
+            if colon != 0 {
+                length = 8 * number + (colon.trailing_zeros() / 8) as usize;
+                break;
+            }
         }
         let number = PLACES[place(&words)];
         match KEYS.get(usize::from(number)) {
-            Some((key, header)) if *key == words => *header,
-            _ => Self::Other,
+            Some((key, header)) if *key == words && length > 0 => (*header, length),
+            _ => (Self::Other, 0),
         }
     }
 

@@ -5,13 +5,13 @@ const HIGH: u64 = 0x8080_8080_8080_8080;
 
 /// The high bit of the lowest byte below `limit` (at most 0x80) is right; those above it may be wrong.
 #[inline(always)]
-const fn below(word: u64, limit: u8) -> u64 {
+pub(crate) const fn below(word: u64, limit: u8) -> u64 {
     word.wrapping_sub(ONES * limit as u64) & !word & HIGH
 }
 
 /// The same for bytes that are `byte`.
 #[inline(always)]
-const fn equal(word: u64, byte: u8) -> u64 {
+pub(crate) const fn equal(word: u64, byte: u8) -> u64 {
     below(word ^ (ONES * byte as u64), 1)
 }
 
@@ -33,7 +33,19 @@ fn find(bytes: &[u8], at: usize, found: impl Fn(u64) -> u64, single: impl Fn(u8)
 /// The first byte below 0x20 from `at` on, or the end.
 #[inline]
 pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
-    find(bytes, at, |word| below(word, 0x20), |byte| byte < 0x20)
+    // Two words in a step: this is what most of a message goes through.
+    let (sixteens, rest) = bytes.get(at..).unwrap_or(&[]).as_chunks::<16>();
+    let mut at = at;
+    for sixteen in sixteens {
+        let pair = u128::from_le_bytes(*sixteen);
+        let (low, high) = (below(pair as u64, 0x20), below((pair >> 64) as u64, 0x20));
+        if low | high != 0 {
+            let (found, base) = if low != 0 { (low, 0) } else { (high, 8) };
+            return at + base + (found.trailing_zeros() / 8) as usize;
+        }
+        at += 16;
+    }
+    at + find(rest, 0, |word| below(word, 0x20), |byte| byte < 0x20)
 }
 
 /// The first colon or control character from `at` on, or the end.

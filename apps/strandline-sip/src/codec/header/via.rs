@@ -128,9 +128,14 @@ impl<'a> Via<'a> {
         self.params.has(b"alias")
     }
 
-    /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed.
+    /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed. The version
+    /// is not looked at: one that is unknown is found in the first line, and answered with 505.
     pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let transport = sent_protocol(cursor)?;
+        sent_protocol(cursor).and_then(|(transport, _)| Self::sent_by(cursor, transport))
+    }
+
+    #[inline]
+    fn sent_by(cursor: &mut Cursor<'a>, transport: Transport<'a>) -> Result<Self> {
         if !cursor.skip_space() {
             return Err(cursor.error(ErrorKind::Protocol));
         }
@@ -174,12 +179,12 @@ impl<'a> Via<'a> {
     }
 }
 
-/// `SIP/2.0/transport` with white space around the slashes.
+/// `SIP/2.0/transport` with white space around the slashes, and whether it is this version.
 #[inline]
-fn sent_protocol<'a>(cursor: &mut Cursor<'a>) -> Result<Transport<'a>> {
+fn sent_protocol<'a>(cursor: &mut Cursor<'a>) -> Result<(Transport<'a>, bool)> {
     if cursor.rest().starts_with(b"SIP/2.0/UDP ") {
         cursor.advance(11);
-        return Ok(Transport::Udp);
+        return Ok((Transport::Udp, true));
     }
     let start = *cursor;
     let name = cursor.token()?;
@@ -187,10 +192,10 @@ fn sent_protocol<'a>(cursor: &mut Cursor<'a>) -> Result<Transport<'a>> {
     let version = cursor.token()?;
     slash(cursor)?;
     let transport = cursor.token()?;
-    if !name.eq_ignore_ascii_case(b"SIP") || version != b"2.0" {
+    if !name.eq_ignore_ascii_case(b"SIP") {
         return Err(start.error(ErrorKind::Protocol));
     }
-    Ok(Transport::from_bytes(transport))
+    Ok((Transport::from_bytes(transport), version == b"2.0"))
 }
 
 #[inline]
@@ -233,7 +238,12 @@ impl sealed::Sealed for Via<'_> {}
 impl<'a> Element<'a> for Via<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let mut via = Self::head(cursor)?;
+        let start = *cursor;
+        let (transport, known) = sent_protocol(cursor)?;
+        if !known {
+            return Err(start.error(ErrorKind::Protocol));
+        }
+        let mut via = Self::sent_by(cursor, transport)?;
         via.params = Params::take(cursor, |name, value| via.see(name, value))?;
         Ok(via)
     }
