@@ -179,8 +179,7 @@ impl<'a> Message<'a> {
     /// If it is missing or malformed.
     #[inline]
     pub fn via(&self) -> Result<Via<'a>> {
-        let missing = Error::missing(HeaderName::Via, self.headers_end);
-        self.vias().next().unwrap_or(Err(missing))
+        self.top(HeaderName::Via)
     }
 
     /// Max-Forwards (RFC 3261 section 20.22).

@@ -79,7 +79,7 @@ impl Index {
 
     #[inline]
     pub(crate) fn is_repeated(&self, name: HeaderName) -> bool {
-        self.repeated & (1 << name as u8) != 0
+        self.repeated != 0 && self.repeated & (1 << name as u8) != 0
     }
 
     /// The number of the first line with this name.

@@ -296,6 +296,22 @@ impl<'a> Message<'a> {
         self.one(name)?.ok_or(Error::missing(name, self.headers_end))
     }
 
+    /// The first value of a header that must be there and may have several.
+    ///
+    /// # Errors
+    /// If it is missing or malformed.
+    #[inline]
+    pub fn top<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
+        let cursor = self.index.first(name).and_then(|number| line_cursor(self.bytes, self.index, number));
+        let Some(mut cursor) = cursor else { return Err(Error::missing(name, self.headers_end)) };
+        cursor.skip_space();
+        let value = T::take(&mut cursor);
+        match value.and_then(|value| cursor.finish_element().map(|()| value)) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.within(name)),
+        }
+    }
+
     /// All values of a header that may have several, through all its lines.
     #[inline]
     #[must_use]

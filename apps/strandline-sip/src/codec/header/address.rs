@@ -7,7 +7,7 @@ use crate::codec::error::{Error, ErrorKind};
 use crate::codec::uri::Uri;
 use crate::codec::uri::sip::SipUri;
 
-use super::params::Params;
+use super::params::{Params, same, whole_number};
 use super::values::{Element, sealed};
 
 /// `"display name" <uri>;parameters`, or a URI without brackets, whose parameters are then the header's.
@@ -21,6 +21,8 @@ pub struct Address<'a> {
     pub params: Params<'a>,
     /// `tag`, of From and To.
     pub tag: Option<&'a [u8]>,
+    /// `expires`, of Contact: see [`expires`](Self::expires).
+    expires: Option<&'a [u8]>,
     /// The text up to the URI's end.
     text: &'a [u8],
     /// Where the URI starts in it.
@@ -58,7 +60,7 @@ impl<'a> Address<'a> {
     /// # Errors
     /// If it is there and no number of 32 bits. A registrar may then take its default (RFC 3261 section 10.2.1.1).
     pub fn expires(&self) -> Result<Option<u32>> {
-        self.params.number(b"expires")
+        self.expires.map(whole_number).transpose()
     }
 
     /// `q` of a Contact, in thousandths.
@@ -166,11 +168,19 @@ impl<'a> Address<'a> {
         let mut ahead = *cursor;
         ahead.run(class::TOKEN);
         let bare = ahead.at() > cursor.at() && ahead.peek() == Some(b':');
-        let (params, tag) = (Params::default(), None);
+        let (params, tag, expires) = (Params::default(), None, None);
         if bare {
             let uri_at = cursor.at();
             take_bare(cursor)?;
-            return Ok(Self { display: None, bracketed: false, params, tag, text: cursor.since(0), uri_at });
+            return Ok(Self {
+                display: None,
+                bracketed: false,
+                params,
+                tag,
+                expires,
+                text: cursor.since(0),
+                uri_at,
+            });
         }
         let display = display(cursor)?;
         if !cursor.eat(b'<') {
@@ -179,7 +189,7 @@ impl<'a> Address<'a> {
         let uri_at = cursor.at();
         let uri = cursor.bracketed()?;
         let text = cursor.since(0).get(..uri_at + uri.len()).unwrap_or(&[]);
-        Ok(Self { display, bracketed: true, params, tag, text, uri_at })
+        Ok(Self { display, bracketed: true, params, tag, expires, text, uri_at })
     }
 }
 
@@ -189,16 +199,22 @@ impl<'a> Element<'a> for Address<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let mut address = Self::name_addr(cursor)?;
-        let mut tag = None;
+        let (mut tag, mut expires) = (None, None);
         address.params = Params::take(cursor, |name, value| {
-            if name.len() == 3 && name.eq_ignore_ascii_case(b"tag") {
-                let value = value.ok_or(ErrorKind::Parameter)?;
-                if tag.replace(value.as_bytes()).is_some() {
-                    return Err(ErrorKind::ParameterRepeated);
+            match name.len() {
+                3 if same(name, b"tag") => {
+                    let value = value.ok_or(ErrorKind::Parameter)?;
+                    if tag.replace(value.as_bytes()).is_some() {
+                        return Err(ErrorKind::ParameterRepeated);
+                    }
                 }
+                // Of one that is there twice the first counts, as everywhere else.
+                7 if same(name, b"expires") => expires = expires.or(value.map(|value| value.as_bytes())),
+                _ => {}
             }
             Ok(())
         })?;
+        address.expires = expires;
         address.tag = tag;
         Ok(address)
     }

@@ -128,11 +128,7 @@ impl<'a> Params<'a> {
     /// # Errors
     /// If it is there and is no number of 32 bits.
     pub fn number(&self, name: &[u8]) -> Result<Option<u32>> {
-        let Some(value) = self.value(name) else { return Ok(None) };
-        let mut cursor = Cursor::new(value, 0);
-        let number = cursor.number(u32::MAX)?;
-        cursor.finish()?;
-        Ok(Some(number))
+        self.value(name).map(whole_number).transpose()
     }
 }
 
@@ -150,4 +146,18 @@ pub(crate) fn take_param<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], Optio
     }
     cursor.skip_space();
     ParamValue::take(cursor).map(|value| (name, Some(value)))
+}
+
+/// A number of 32 bits and nothing else.
+pub(crate) fn whole_number(text: &[u8]) -> Result<u32> {
+    let mut cursor = Cursor::new(text, 0);
+    let number = cursor.number(u32::MAX)?;
+    cursor.finish()?;
+    Ok(number)
+}
+
+/// Is this the parameter, in any case? Mostly names are written in small letters.
+#[inline(always)]
+pub(crate) fn same<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
+    name == known || name.eq_ignore_ascii_case(known)
 }

@@ -8,7 +8,7 @@ use crate::codec::error::{Error, ErrorKind};
 use crate::codec::uri::host::{Host, ipv6};
 use crate::codec::uri::sip::port;
 
-use super::params::{ParamValue, Params};
+use super::params::{ParamValue, Params, same};
 use super::values::{Element, sealed};
 
 /// How a message was or will be carried.
@@ -155,19 +155,19 @@ impl<'a> Via<'a> {
     fn see(&mut self, name: &'a [u8], value: Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind> {
         // Parameters that matter are told apart by their length first: this is done for every message.
         match name.len() {
-            6 if name.eq_ignore_ascii_case(b"branch") => {
+            6 if same(name, b"branch") => {
                 let Some(ParamValue::Token(branch)) = value else { return Err(ErrorKind::Branch) };
                 if self.branch.replace(branch).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
-            8 if name.eq_ignore_ascii_case(b"received") => {
+            8 if same(name, b"received") => {
                 let text = value.ok_or(ErrorKind::Host)?;
                 if self.received.replace(address(text.as_bytes())?).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
-            5 if name.eq_ignore_ascii_case(b"rport") => {
+            5 if same(name, b"rport") => {
                 let port = value.map(|text| whole_port(text.as_bytes())).transpose()?;
                 if self.rport.replace(port).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
@@ -182,9 +182,16 @@ impl<'a> Via<'a> {
 /// `SIP/2.0/transport` with white space around the slashes, and whether it is this version.
 #[inline]
 fn sent_protocol<'a>(cursor: &mut Cursor<'a>) -> Result<(Transport<'a>, bool)> {
-    if cursor.rest().starts_with(b"SIP/2.0/UDP ") {
-        cursor.advance(11);
-        return Ok((Transport::Udp, true));
+    match cursor.rest().first_chunk() {
+        Some(b"SIP/2.0/UDP ") => {
+            cursor.advance(11);
+            return Ok((Transport::Udp, true));
+        }
+        Some(b"SIP/2.0/TCP ") => {
+            cursor.advance(11);
+            return Ok((Transport::Tcp, true));
+        }
+        _ => {}
     }
     let start = *cursor;
     let name = cursor.token()?;

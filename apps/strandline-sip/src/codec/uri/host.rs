@@ -3,9 +3,9 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::codec::class;
+use crate::codec::class::{self, is};
 use crate::codec::cursor::{Cursor, Result};
-use crate::codec::error::{Error, ErrorKind};
+use crate::codec::error::ErrorKind;
 
 /// A host as it stands in URIs and in Via.
 #[derive(Debug, Clone, Copy)]
@@ -43,13 +43,14 @@ impl<'a> Host<'a> {
         if cursor.peek() == Some(b'[') {
             return reference(cursor);
         }
-        let start = cursor.at();
-        let top = labels(cursor)?;
-        let name = cursor.since(start);
-        if top.is_ascii_digit() {
-            return ipv4(name).map(Self::V4).ok_or(Error::new(ErrorKind::Host, start));
+        let rest = cursor.rest();
+        if let Some((address, len)) = ipv4(rest) {
+            cursor.advance(len);
+            return Ok(Self::V4(address));
         }
-        Ok(Self::Name(name))
+        let len = name_len(rest).ok_or(cursor.error(ErrorKind::Host))?;
+        cursor.advance(len);
+        Ok(Self::Name(rest.get(..len).unwrap_or(&[])))
     }
 
     /// The address, if it is one.
@@ -103,56 +104,60 @@ impl fmt::Display for Host<'_> {
     }
 }
 
-/// Four numbers up to 255 of one to three digits, leading zeros or not: they are decimal all the same.
-fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
-    let mut octets = [0u8; 4];
-    let mut number = 0usize;
-    let (mut value, mut digits) = (0u32, 0u32);
+/// Four numbers up to 255 of one to three digits at the start of `text`, and how long they are. Leading zeros don't matter:
+/// the numbers are decimal all the same. `None` if what follows belongs to a name.
+#[inline]
+fn ipv4(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
+    let (mut address, mut dots) = (0u32, 0);
+    let (mut value, mut digits) = (0u32, 0);
+    let mut len = 0;
     for byte in text {
-        if *byte == b'.' {
-            *octets.get_mut(number).filter(|_| digits > 0)? = u8::try_from(value).ok()?;
-            number += 1;
-            (value, digits) = (0, 0);
-        } else {
-            value = value * 10 + char::from(*byte).to_digit(10)?;
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 {
+            value = value * 10 + u32::from(digit);
             digits += 1;
             if digits > 3 {
                 return None;
             }
+        } else if *byte == b'.' && dots < 3 && digits > 0 && value < 256 {
+            address = address << 8 | value;
+            dots += 1;
+            (value, digits) = (0, 0);
+        } else if is(*byte, class::LABEL) || matches!(byte, b'.' | b'-') {
+            return None;
+        } else {
+            break;
         }
+        len += 1;
     }
-    if number != 3 || digits == 0 {
-        return None;
-    }
-    *octets.last_mut()? = u8::try_from(value).ok()?;
-    Some(Ipv4Addr::from(octets))
+    let whole = dots == 3 && digits > 0 && value < 256;
+    whole.then(|| (Ipv4Addr::from(address << 8 | value), len))
 }
 
-/// Labels of letters, digits and `-` with dots between them and perhaps at the end; none is empty or starts or ends with
-/// `-`. What comes back is the first character of the last one, which is a digit in an IPv4 address only.
+/// How long the name at the start of `text` is: labels of letters, digits and `-` with dots between them and perhaps at the
+/// end; none is empty or starts or ends with `-`, and the last doesn't start with a digit.
 #[inline]
-fn labels(cursor: &mut Cursor<'_>) -> Result<u8> {
-    let error = cursor.error(ErrorKind::Host);
-    let mut top = None;
-    loop {
-        let Some(first) = cursor.run(class::LABEL).first() else {
-            // After a dot at the end.
-            return top.ok_or(error);
-        };
-        while cursor.peek() == Some(b'-') {
-            cursor.advance(1);
-            if cursor.run(class::LABEL).is_empty() && cursor.peek() != Some(b'-') {
-                return Err(error);
+fn name_len(text: &[u8]) -> Option<usize> {
+    let mut before = b'.';
+    let (mut top, mut len) = (b'.', 0);
+    for byte in text {
+        if is(*byte, class::LABEL) {
+            if before == b'.' {
+                top = *byte;
             }
+        } else if *byte == b'.' {
+            if before == b'.' || before == b'-' {
+                return None;
+            }
+        } else if *byte != b'-' {
+            break;
+        } else if before == b'.' {
+            return None;
         }
-        top = Some(*first);
-        if !cursor.eat(b'.') {
-            return top.ok_or(error);
-        }
-        if matches!(cursor.peek(), Some(b'.' | b'-')) {
-            return Err(error);
-        }
+        before = *byte;
+        len += 1;
     }
+    (len > 0 && before != b'-' && !top.is_ascii_digit()).then_some(len)
 }
 
 /// `[address]`. One colon too many before an IPv4 part, which the grammar of RFC 3261 wrongly asks for, is overlooked (RFC

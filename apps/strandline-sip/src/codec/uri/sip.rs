@@ -89,10 +89,14 @@ impl<'a> SipUri<'a> {
 /// `user[:password]@`, if there is an `@`: it can't be anywhere else in a SIP URI.
 #[inline]
 fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>)> {
-    if !cursor.rest().contains(&b'@') {
+    // Most have one, and most users are followed by it at once: only otherwise is it looked for.
+    let start = *cursor;
+    let user = cursor.escaped(class::USER);
+    if cursor.peek() != Some(b'@') && !cursor.rest().contains(&b'@') {
+        *cursor = start;
         return Ok((None, None));
     }
-    let user = cursor.escaped(class::USER)?;
+    let user = user?;
     let password = if cursor.eat(b':') { Some(cursor.escaped(class::PASSWORD)?) } else { None };
     if user.is_empty() || !cursor.eat(b'@') {
         return Err(cursor.error(ErrorKind::Uri));
