@@ -275,7 +275,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// If it is malformed or there more than once.
-    #[inline]
+    #[inline(always)]
     pub fn one<T: Element<'a>>(&self, name: HeaderName) -> Result<Option<T>> {
         let Some(number) = self.index.first(name) else { return Ok(None) };
         let Some(mut cursor) = line_cursor(self.bytes, self.index, number) else { return Ok(None) };
@@ -291,7 +291,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// If it is missing, malformed or there more than once.
-    #[inline]
+    #[inline(always)]
     pub fn required<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
         self.one(name)?.ok_or(Error::missing(name, self.headers_end))
     }
@@ -300,7 +300,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// If it is missing or malformed.
-    #[inline]
+    #[inline(always)]
     pub fn top<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
         let cursor = self.index.first(name).and_then(|number| line_cursor(self.bytes, self.index, number));
         let Some(mut cursor) = cursor else { return Err(Error::missing(name, self.headers_end)) };

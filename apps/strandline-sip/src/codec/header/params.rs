@@ -66,7 +66,7 @@ pub fn unquote(inside: &[u8]) -> impl Iterator<Item = u8> + '_ {
 impl<'a> Params<'a> {
     /// Takes all parameters and the white space after them, and shows each one to `see`. Afterwards they can't be
     /// malformed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         cursor: &mut Cursor<'a>,
         mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind>,
@@ -133,7 +133,7 @@ impl<'a> Params<'a> {
 }
 
 /// One parameter; the cursor stands on its `;`.
-#[inline]
+#[inline(always)]
 pub(crate) fn take_param<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], Option<ParamValue<'a>>)> {
     cursor.advance(1);
     cursor.skip_space();
