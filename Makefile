@@ -6,8 +6,10 @@ SHELL := /bin/bash
 SEEDS ?= 10000
 SECONDS_EACH ?= 60
 TARGET ?= all
+ROW ?=
+BENCH ?=
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench-throughput sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -38,8 +40,17 @@ fuzz: ## search for crashes: make fuzz TARGET=packet SECONDS_EACH=600 (TARGET=al
 fuzz-smoke: ## each fuzz target for a few seconds
 	fuzz/run all 6
 
-bench-throughput: ## throughput beside usrsctp and the kernel's TCP over a veth pair, alternating (root; about five minutes)
-	bench/throughput
+bench: ## throughput, CPU, latency beside usrsctp, dcsctp, pion, quinn and the kernel (root; 20 minutes; ROW=8k BENCH="--list")
+	cargo run --quiet --locked --package strandline-bench -- $(ROW) $(BENCH)
+
+bench-micro: ## the engine alone, without sockets: transfer, SACKs, timing wheel, codec
+	cargo bench --locked --package strandline-proto
+
+bench-instructions: test-deps ## instructions of the engine for each packet, message, SACK and set-up, against bench/instructions.toml
+	cargo xtask instructions
+
+bench-instructions-update: test-deps ## take what they are now as the figures to hold
+	cargo xtask instructions --update
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --release --locked --package strandline-sim -- --seeds 0..$(SEEDS)

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use dcsctp::api::{
     DcSctpSocket, Message as DcMessage, Options, PpId, SendOptions, SocketEvent, SocketTime, StreamId,
+    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS,
+    ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE,
 };
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, CloseReason, Datagram, Event, Message};
 use strandline_proto::time::Time;
@@ -49,6 +51,7 @@ pub struct World {
     random: Random,
     loss_per_mille: u32,
     seed: u8,
+    zero_checksum: ZeroChecksum,
 }
 
 impl fmt::Debug for World {
@@ -59,8 +62,22 @@ impl fmt::Debug for World {
     }
 }
 
-fn new_dcsctp() -> Box<dyn DcSctpSocket> {
+/// Which sides say that they take packets without checksum (RFC 9653).
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ZeroChecksum {
+    /// The engine.
+    pub engine: bool,
+    /// dcsctp.
+    pub dcsctp: bool,
+}
+
+fn new_dcsctp(zero_checksum: bool) -> Box<dyn DcSctpSocket> {
     let options = Options {
+        zero_checksum_alternate_error_detection_method: if zero_checksum {
+            ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_LOWER_LAYER_DTLS
+        } else {
+            ZERO_CHECKSUM_ALTERNATE_ERROR_DETECTION_METHOD_NONE
+        },
         max_message_size: 4 << 20,
         max_send_buffer_size: 8 << 20,
         per_stream_send_queue_limit: 8 << 20,
@@ -69,9 +86,11 @@ fn new_dcsctp() -> Box<dyn DcSctpSocket> {
     dcsctp::new_socket("peer", &options)
 }
 
-fn new_endpoint(seed: u8, now: Time) -> Endpoint {
-    let mut endpoint =
-        Endpoint::new(EndpointConfig::default(), [seed; 32], now).expect("the defaults are valid");
+fn new_endpoint(seed: u8, zero_checksum: bool, now: Time) -> Endpoint {
+    let method = zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls);
+    let association = AssociationConfig { zero_checksum: method, ..AssociationConfig::default() };
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    let mut endpoint = Endpoint::new(config, [seed; 32], now).expect("the configuration is valid");
     endpoint.listen(SCTP_PORT).expect("nobody else listens");
     endpoint
 }
@@ -80,10 +99,16 @@ impl World {
     /// Both sides, without an association; the endpoint listens.
     #[must_use]
     pub fn new(seed: u8) -> Self {
+        Self::with(seed, ZeroChecksum::default())
+    }
+
+    /// The same, with zero checksums where the sides want them.
+    #[must_use]
+    pub fn with(seed: u8, zero_checksum: ZeroChecksum) -> Self {
         let now = Time::ZERO;
         Self {
-            endpoint: new_endpoint(seed, now),
-            dcsctp: new_dcsctp(),
+            endpoint: new_endpoint(seed, zero_checksum.engine, now),
+            dcsctp: new_dcsctp(zero_checksum.dcsctp),
             now,
             dcsctp_origin: now,
             flying: VecDeque::new(),
@@ -93,6 +118,7 @@ impl World {
             random: Random::new(u64::from(seed)),
             loss_per_mille: 0,
             seed,
+            zero_checksum,
         }
     }
 
@@ -107,9 +133,14 @@ impl World {
         self.loss_per_mille = per_mille;
     }
 
+    /// The dcsctp side wants this from its next life on.
+    pub fn set_dcsctp_zero_checksum(&mut self, wanted: bool) {
+        self.zero_checksum.dcsctp = wanted;
+    }
+
     /// The dcsctp side crashes and starts anew, without memory.
     pub fn restart_dcsctp(&mut self) {
-        self.dcsctp = new_dcsctp();
+        self.dcsctp = new_dcsctp(self.zero_checksum.dcsctp);
         self.dcsctp_origin = self.now;
         self.dcsctp_events.clear();
     }
@@ -117,7 +148,7 @@ impl World {
     /// The engine's side crashes and starts anew, without memory.
     pub fn restart_endpoint(&mut self) {
         self.seed = self.seed.wrapping_add(100);
-        self.endpoint = new_endpoint(self.seed, self.now);
+        self.endpoint = new_endpoint(self.seed, self.zero_checksum.engine, self.now);
         self.events.clear();
     }
 

@@ -6,7 +6,7 @@
 use dcsctp::api::{ErrorKind, SocketEvent, SocketState};
 use strandline_proto::endpoint::Connect;
 use strandline_proto::event::{AssociationId, CloseReason, Event};
-use strandline_tests::dcsctp::{DCSCTP, SCTP_PORT, World};
+use strandline_tests::dcsctp::{DCSCTP, SCTP_PORT, World, ZeroChecksum};
 use strandline_tests::traffic::{Planned, plan};
 
 /// Small and large messages both ways, on many streams, with and without order.
@@ -137,4 +137,54 @@ fn the_engine_restarts() {
     world
         .dcsctp_event("OnConnectionRestarted", |event| matches!(event, SocketEvent::OnConnectionRestarted()));
     exchange(&mut world, id);
+}
+
+/// Nothing was dropped for its checksum; and, as both sides see it, zero was used or not.
+fn assert_zero_checksum(world: &World, id: AssociationId, used: bool) {
+    let stats = world.endpoint.stats();
+    assert_eq!(stats.checksum_errors, 0);
+    assert_eq!((stats.zero_checksums_sent > 0, stats.zero_checksums_received > 0), (used, used));
+    assert_eq!(world.endpoint.status(id).map(|status| status.sends_zero_checksum), Some(used));
+    assert_eq!(world.dcsctp.get_metrics().map(|metrics| metrics.uses_zero_checksum), Some(used));
+}
+
+/// RFC 9653: whoever begins, packets go without checksum if both want it, and with it otherwise.
+#[test]
+fn zero_checksums_if_both_want_them() {
+    for (engine, dcsctp) in [(true, true), (true, false), (false, true)] {
+        for connects in [true, false] {
+            let mut world = World::with(30, ZeroChecksum { engine, dcsctp });
+            world.lose(20);
+            let id = if connects { world.connect() } else { world.accept() };
+            exchange(&mut world, id);
+            assert_zero_checksum(&world, id, engine && dcsctp);
+            world.endpoint.shutdown(world.now(), id).expect("the association lives");
+            assert_eq!(world.closed(id), CloseReason::Shutdown);
+        }
+    }
+}
+
+#[test]
+fn zero_checksums_when_both_connect_at_once() {
+    let mut world = World::with(31, ZeroChecksum { engine: true, dcsctp: true });
+    world.dcsctp.connect();
+    let id = world.connect();
+    exchange(&mut world, id);
+    assert_zero_checksum(&world, id, true);
+}
+
+/// What the life before declared is forgotten.
+#[test]
+fn zero_checksums_end_when_dcsctp_restarts_without_them() {
+    let mut world = World::with(32, ZeroChecksum { engine: true, dcsctp: true });
+    let id = world.connect();
+    exchange(&mut world, id);
+    assert_zero_checksum(&world, id, true);
+    world.set_dcsctp_zero_checksum(false);
+    world.restart_dcsctp();
+    world.dcsctp.connect();
+    world.event("Restarted", |of, event| (of == id && *event == Event::Restarted).then_some(()));
+    exchange(&mut world, id);
+    assert_eq!(world.endpoint.status(id).map(|status| status.sends_zero_checksum), Some(false));
+    assert_eq!(world.endpoint.stats().checksum_errors, 0);
 }

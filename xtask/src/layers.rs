@@ -14,7 +14,7 @@ use crate::tree::{Tree, Violation};
 
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches may use
 /// only `strandline`; tests and xtask may use all, and nothing may use them.
-const CRATES: [(&str, &[&str]); 10] = [
+const CRATES: [(&str, &[&str]); 12] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -25,6 +25,8 @@ const CRATES: [(&str, &[&str]); 10] = [
     ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-sip", &["strandline"]),
     ("xtask", &[]),
+    ("strandline-bench", &[]),
+    ("strandline-instructions", &["strandline-proto"]),
 ];
 const APPS_MAY_USE: [&str; 1] = ["strandline"];
 const DISPATCHER: &str = "strandline-cli";

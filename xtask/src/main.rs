@@ -1,7 +1,8 @@
 //! Checks of the repository that the compiler doesn't make: `cargo xtask tidy` for style, `cargo xtask layers` for the
-//! dependency rules of ARCHITECTURE.md.
+//! dependency rules of ARCHITECTURE.md, `cargo xtask instructions` for what the engine costs.
 
 mod imports;
+mod instructions;
 mod layers;
 mod modules;
 mod tidy;
@@ -10,14 +11,15 @@ mod tree;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::tree::{Tree, Violation};
 
-const USAGE: &str = "usage: cargo xtask tidy | layers
+const USAGE: &str = "usage: cargo xtask tidy | layers | instructions [--update]
 
 tidy    style: lengths of files and functions, circles between modules, unwraps, forbidden words, whitespace, links
-layers  which crate may depend on which, and which module of strandline-proto may import which";
+layers  which crate may depend on which, and which module of strandline-proto may import which
+instructions  instructions of the engine for each packet, message, SACK and set-up, against bench/instructions.toml";
 
 fn main() -> ExitCode {
     match run() {
@@ -33,8 +35,15 @@ fn main() -> ExitCode {
 /// Runs the named check; true if nothing was found.
 fn run() -> Result<bool> {
     let mut arguments = std::env::args().skip(1);
-    let (Some(command), None) = (arguments.next(), arguments.next()) else { bail!("{USAGE}") };
+    let (Some(command), option, None) = (arguments.next(), arguments.next(), arguments.next()) else {
+        bail!("{USAGE}")
+    };
     let root = workspace_root()?;
+    let option = option.as_deref();
+    if command == "instructions" && matches!(option, None | Some("--update")) {
+        return instructions::check(&root, option.is_some());
+    }
+    ensure!(option.is_none(), "{USAGE}");
     let mut found = match command.as_str() {
         "tidy" => tidy::check(&Tree::read(&root)?),
         "layers" => layers::check(&root, &Tree::read(&root)?)?,

@@ -17,6 +17,7 @@ Examples:
   strandline demo                      measure SCTP beside TCP and UDP here, in about two minutes
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
+  strandline perf server               measures throughput with `strandline perf client ADDR` on another host
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug"
 )]
@@ -32,6 +33,8 @@ struct Cli {
 enum Command {
     /// Echo server on TCP, UDP and SCTP, any set of them at once
     Echo(strandline_load::echo_server::Args),
+    /// How fast messages go between two hosts, over SCTP or TCP, and what that costs
+    Perf(strandline_load::perf::Args),
     /// Load generators
     #[command(subcommand)]
     Load(strandline_load::Load),
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Echo(args) => strandline_load::echo_server::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Perf(args) => strandline_load::perf::run(&args),
         Command::Load(load) => load.run(),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {

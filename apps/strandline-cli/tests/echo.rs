@@ -16,9 +16,14 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    fn start_with(arguments: &[&str]) -> Self {
         let mut child = Command::new(PROGRAM)
             .args(["echo", "--json", "--tcp", "127.0.0.1:0", "--udp", "127.0.0.1:0"])
             .args(["--sctp", "0", "--sctp-many", "0", "--encapsulation", "127.0.0.1:0"])
+            .args(arguments)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -94,6 +99,19 @@ fn persistent_associations_are_used_in_turn() {
     let server = Server::start();
     let report = server.load("sctp-many", &["--persistent", "20", "--rate", "1000", "--count", "200"]);
     assert_eq!((&report["completed"], &report["held"]), (&Value::from(200), &Value::from(20)), "{report}");
+}
+
+#[test]
+fn shards_share_the_work() {
+    let server = Server::start_with(&["--shards", "3"]);
+    for transport in ["sctp", "sctp-many"] {
+        let report = server.load(transport, &["--rate", "500", "--count", "60"]);
+        assert_eq!(
+            (&report["completed"], &report["failed"]),
+            (&Value::from(60), &Value::from(0)),
+            "{report}"
+        );
+    }
 }
 
 #[test]

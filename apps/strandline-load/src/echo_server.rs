@@ -11,6 +11,8 @@ use strandline::{
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::limits;
@@ -50,6 +52,9 @@ pub struct Args {
     /// Carry SCTP on raw IP as well, at this address
     #[arg(long, value_name = "ADDRESS")]
     pub raw: Option<IpAddr>,
+    /// Serve SCTP with so many shards, each on a core of its own
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub shards: u16,
     /// Send no heartbeats on associations that are idle
     #[arg(long)]
     pub no_heartbeats: bool,
@@ -82,8 +87,9 @@ pub struct Listening {
 pub fn run(args: &Args) -> Result<()> {
     limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let cores = Cores::start(args.shards)?;
     runtime.block_on(async {
-        let (listening, mut tasks) = start(args).await?;
+        let (listening, mut tasks) = start(args, &cores.handles).await?;
         print(&listening, args.json)?;
         tokio::select! {
             interrupted = tokio::signal::ctrl_c() => interrupted.context("waiting for an interrupt"),
@@ -95,8 +101,32 @@ pub fn run(args: &Args) -> Result<()> {
     })
 }
 
+/// Runtimes on threads of their own, for the shards beyond the first.
+struct Cores {
+    handles: Vec<Handle>,
+    /// Dropping them ends the threads.
+    ends: Vec<oneshot::Sender<()>>,
+}
+
+impl Cores {
+    /// To be called outside of a runtime; the first shard is driven by the one that comes with [`start`].
+    fn start(shards: u16) -> Result<Self> {
+        let mut cores = Self { handles: Vec::new(), ends: Vec::new() };
+        for _ in 1..shards {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            cores.handles.push(runtime.handle().clone());
+            let (end, ended) = oneshot::channel::<()>();
+            cores.ends.push(end);
+            std::thread::Builder::new().name("shard".to_owned()).spawn(move || {
+                let _ = runtime.block_on(ended);
+            })?;
+        }
+        Ok(cores)
+    }
+}
+
 /// Starts everything that is asked for.
-async fn start(args: &Args) -> Result<(Listening, JoinSet<Result<()>>)> {
+async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Result<()>>)> {
     let mut args = args.clone();
     if args.tcp.is_none() && args.udp.is_none() && args.sctp.is_none() && args.sctp_many.is_none() {
         let local: IpAddr = [127, 0, 0, 1].into();
@@ -118,14 +148,17 @@ async fn start(args: &Args) -> Result<(Listening, JoinSet<Result<()>>)> {
         tasks.spawn(serve_udp(socket));
     }
     if args.sctp.is_some() || args.sctp_many.is_some() {
-        let stack = builder(&args).udp(args.encapsulation)?;
+        let runtimes: Vec<Handle> =
+            std::iter::once(Handle::current()).chain(others.iter().cloned()).collect();
+        let builder = || builder(&args).shards(args.shards.into()).runtimes(runtimes.clone());
+        let stack = builder().udp(args.encapsulation)?;
         listening.encapsulation = stack.local_addr();
-        serve_sctp(&stack, &args, &mut listening, &mut tasks)?;
+        serve_sctp(&stack, &args, &runtimes, &mut listening, &mut tasks)?;
         if let Some(address) = args.raw {
             // Ports that were picked are the same there.
             let same = Args { sctp: listening.sctp, sctp_many: listening.sctp_many, ..args.clone() };
-            let stack = builder(&args).raw(address)?;
-            serve_sctp(&stack, &same, &mut listening, &mut tasks)?;
+            let stack = builder().raw(address)?;
+            serve_sctp(&stack, &same, &runtimes, &mut listening, &mut tasks)?;
             listening.raw = Some(address);
         }
     }
@@ -210,33 +243,44 @@ async fn serve_udp(socket: UdpSocket) -> Result<()> {
     }
 }
 
+/// Serves each shard on its own runtime.
 fn serve_sctp(
     stack: &Stack,
     args: &Args,
+    runtimes: &[Handle],
     listening: &mut Listening,
     tasks: &mut JoinSet<Result<()>>,
 ) -> Result<()> {
+    let shards = || (0..stack.shards()).zip(runtimes.iter().cycle());
     if let Some(port) = args.sctp {
-        let listener = Listener::bind(stack, port)?;
+        let listener = Arc::new(Listener::bind(stack, port)?);
         listening.sctp = Some(listener.port());
-        tasks.spawn(async move {
-            loop {
-                tokio::spawn(echo_sctp(listener.accept().await?));
-            }
-        });
+        for (shard, runtime) in shards() {
+            let listener = Arc::clone(&listener);
+            let accept = async move {
+                loop {
+                    tokio::spawn(echo_sctp(listener.accept_on(shard).await?));
+                }
+            };
+            tasks.spawn_on(accept, runtime);
+        }
     }
     if let Some(port) = args.sctp_many {
-        let endpoint = Endpoint::bind(stack, port)?;
+        let endpoint = Arc::new(Endpoint::bind(stack, port)?);
         listening.sctp_many = Some(endpoint.port());
-        tasks.spawn(async move {
-            loop {
-                let (from, message) = endpoint.recv_from().await?;
-                // A client that takes back nothing doesn't keep the others waiting: its echo is given up.
-                if let Err(error) = send_or_drop(&endpoint, from, message).await {
-                    tracing::debug!(%error, association = %from, "an echo could not be sent");
+        for (shard, runtime) in shards() {
+            let endpoint = Arc::clone(&endpoint);
+            let answer = async move {
+                loop {
+                    let (from, message) = endpoint.recv_on(shard).await?;
+                    // A client that takes back nothing doesn't keep the others waiting: its echo is given up.
+                    if let Err(error) = send_or_drop(&endpoint, from, message).await {
+                        tracing::debug!(%error, association = %from, "an echo could not be sent");
+                    }
                 }
-            }
-        });
+            };
+            tasks.spawn_on(answer, runtime);
+        }
     }
     Ok(())
 }

@@ -3,22 +3,27 @@
 //! - [`echo_server`]: answers on TCP, UDP and SCTP, any set of them at once;
 //! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
 //! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
-//! - [`stream`]: how fast messages go over one or several associations, or over TCP.
+//! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
+//! - [`flood`]: INITs at a high rate, and plain UDP as the yardstick beside them;
+//! - [`perf`]: how fast messages go over one or several associations, or over TCP, and what that costs.
 //!
 //! Each has its `Args` for the command line and a `run`.
 #![forbid(unsafe_code)]
 
+pub mod associations;
 mod client;
 mod controller;
 pub mod demo;
 pub mod echo_load;
 pub mod echo_server;
+pub mod flood;
 mod histogram;
 mod job;
 mod limits;
+mod memory;
 mod pace;
+pub mod perf;
 mod report;
-pub mod stream;
 mod trace;
 mod worker;
 
@@ -31,8 +36,13 @@ use clap::Subcommand;
 pub enum Load {
     /// Set up associations or connections at a given rate, send a message on each and wait for its echo.
     Echo(echo_load::Args),
-    /// Throughput: as many messages as go, over SCTP or TCP, from a sender to a receiver.
-    Stream(stream::Args),
+    /// Set up, hold and use more and more associations, up to a million and more, and TCP connections beside them.
+    Associations(associations::Args),
+    /// Flood a server of your own with INITs, or with plain UDP to compare.
+    Flood(flood::Args),
+    /// One process of `associations`; it is started by it.
+    #[command(hide = true)]
+    Part,
     /// One client process; a controller starts it and talks to it over its standard input and output.
     #[command(hide = true)]
     Worker,
@@ -46,7 +56,9 @@ impl Load {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Echo(args) => echo_load::run(&args),
-            Self::Stream(args) => stream::run(&args),
+            Self::Associations(args) => associations::run(&args),
+            Self::Flood(args) => flood::run(&args),
+            Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }
     }

@@ -7,7 +7,12 @@ use std::os::fd::BorrowedFd;
 
 use libc::sock_filter;
 
+use self::place::{group_program, place_program};
+use crate::bpf::{ACCEPT, REJECT, Start, instruction, statement};
+use crate::steering::Steering;
 use crate::sys::option;
+
+mod place;
 
 /// Most ranges in a program. More are joined over the smallest gaps between them: the filter lets a few packets more
 /// pass. The limit keeps the program within what `net.core.optmem_max` allows on older kernels.
@@ -15,48 +20,32 @@ const RANGES_MAX: usize = 256;
 /// Up to so many ranges are tried one after the other; more are divided in two first.
 const LEAF_MAX: usize = 4;
 
-/// Accepts the whole packet.
-const ACCEPT: u32 = u32::MAX;
-const REJECT: u32 = 0;
-/// A socket that no group has: the kernel then chooses by its hash of addresses and ports.
-const NO_SOCKET: u32 = u32::MAX;
-
-const fn instruction(code: u32, k: u32, jump_true: u8, jump_false: u8) -> sock_filter {
-    sock_filter { code: code as u16, jt: jump_true, jf: jump_false, k }
-}
-
-const fn statement(code: u32, k: u32) -> sock_filter {
-    instruction(code, k, 0, 0)
-}
-
-/// What a raw socket's program sees first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// The IPv4 header: raw IPv4 sockets.
-    Ipv4Header,
-    /// SCTP's common header: raw IPv6 sockets.
-    CommonHeader,
-}
-
-/// Lets only SCTP packets pass whose destination port is in one of the ranges.
+/// Lets only SCTP packets pass whose destination port is in one of the ranges and, if a place is given, that are for
+/// this place.
 pub(crate) fn attach_ports(
     fd: BorrowedFd<'_>,
     start: Start,
     ports: &[RangeInclusive<u16>],
+    place: Option<(&Steering, u16)>,
 ) -> io::Result<()> {
     let ranges = normalised(ports);
-    if ranges == [(0, u16::MAX)] {
+    if ranges == [(0, u16::MAX)] && place.is_none() {
         return match option::set_int(fd, libc::SOL_SOCKET, libc::SO_DETACH_FILTER, 0) {
             Err(error) if error.raw_os_error() != Some(libc::ENOENT) => Err(error),
             _ => Ok(()),
         };
     }
-    option::attach(fd, libc::SO_ATTACH_FILTER, &port_program(start, &ranges))
+    let mut program = Vec::new();
+    if let Some((steering, place)) = place {
+        program = place_program(start, steering, place);
+    }
+    program.extend(port_program(start, &ranges));
+    option::attach(fd, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Steers each datagram of a UDP group by bits of the verification tag: `mask` after shifting right by `shift`.
-pub(crate) fn attach_steering(fd: BorrowedFd<'_>, shift: u32, mask: u32) -> io::Result<()> {
-    option::attach(fd, libc::SO_ATTACH_REUSEPORT_CBPF, &steering_program(shift, mask))
+/// Steers each datagram of a UDP group to the socket at its place.
+pub(crate) fn attach_steering(fd: BorrowedFd<'_>, steering: &Steering) -> io::Result<()> {
+    option::attach(fd, libc::SO_ATTACH_REUSEPORT_CBPF, &group_program(steering))
 }
 
 /// Sorted, joined where they touch, and at most [`RANGES_MAX`].
@@ -141,22 +130,6 @@ fn search(ranges: &[(u16, u16)]) -> Vec<sock_filter> {
     program.push(statement(libc::BPF_RET | libc::BPF_K, REJECT));
     program
 }
-
-fn steering_program(shift: u32, mask: u32) -> [sock_filter; 6] {
-    [
-        // The verification tag is at offset 4 of the UDP payload.
-        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 4),
-        // INIT has none.
-        instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 3, 0),
-        statement(libc::BPF_ALU | libc::BPF_RSH | libc::BPF_K, shift),
-        statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask),
-        statement(libc::BPF_RET | BPF_A, 0),
-        statement(libc::BPF_RET | libc::BPF_K, NO_SOCKET),
-    ]
-}
-
-/// Return the accumulator (linux/filter.h).
-const BPF_A: u32 = 0x10;
 
 #[cfg(test)]
 mod tests;

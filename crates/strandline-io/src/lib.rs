@@ -48,6 +48,7 @@ compile_error!(
 );
 
 mod batch;
+mod bpf;
 mod carrier;
 mod errors;
 mod filter;
@@ -57,6 +58,7 @@ mod open;
 mod ports;
 mod raw;
 mod send;
+mod steering;
 mod sys;
 mod udp;
 
@@ -67,4 +69,5 @@ pub use local::{LocalAddress, Scope, addresses_towards, local_addresses};
 pub use open::OpenError;
 pub use ports::{EPHEMERAL_PORTS, LockError, PortLock};
 pub use raw::{RawCarrier, RawOptions};
+pub use steering::{PLACES_MAX, Steering};
 pub use udp::{UDP_PORT, UdpCarrier, UdpOptions};

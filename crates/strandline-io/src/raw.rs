@@ -9,12 +9,13 @@ use std::path::Path;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::batch::Slot;
+use crate::bpf::Start;
 use crate::errors::Errors;
-use crate::filter::{self, Start};
+use crate::filter;
 use crate::send::Sender;
 use crate::sys::{message, option};
 use crate::udp::is_fatal;
-use crate::{Carrier, IcmpReport, OpenError, Outgoing, Received, RecvBatch, SendStats};
+use crate::{Carrier, IcmpReport, OpenError, Outgoing, Received, RecvBatch, SendStats, Steering};
 
 /// SCTP's protocol number (RFC 9260 section 3).
 const PROTOCOL: u8 = 132;
@@ -71,6 +72,8 @@ pub struct RawCarrier {
     socket: Socket,
     local_addr: SocketAddr,
     start: Start,
+    /// The rule and this socket's place, if several share the work.
+    place: Option<(Steering, u16)>,
     sender: Sender,
     errors: Errors,
     /// Keeps the kernel from answering packets that find the socket's buffer full.
@@ -86,6 +89,28 @@ impl RawCarrier {
     /// The privilege is missing, the kernel has an SCTP of its own, the address is none of this host's, IPv6 is off, or
     /// the system refuses otherwise.
     pub fn open(address: IpAddr, options: &RawOptions) -> Result<Self, OpenError> {
+        Self::open_at(address, options, None)
+    }
+
+    /// Opens a raw socket that receives only what is for one place of several, each of which has a socket like this.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_place(
+        address: IpAddr,
+        options: &RawOptions,
+        steering: &Steering,
+        place: u16,
+    ) -> Result<Self, OpenError> {
+        Self::open_at(address, options, Some((steering.clone(), place)))
+    }
+
+    fn open_at(
+        address: IpAddr,
+        options: &RawOptions,
+        place: Option<(Steering, u16)>,
+    ) -> Result<Self, OpenError> {
         if let Some(evidence) = kernel_sctp(Path::new("/")).filter(|_| !options.allow_kernel_sctp) {
             return Err(OpenError::KernelSctp { evidence });
         }
@@ -97,10 +122,11 @@ impl RawCarrier {
             .map_err(|error| OpenError::of_socket(error, true))?;
         let guard = Socket::new(domain, Type::RAW.nonblocking(), Some(protocol))
             .map_err(|error| OpenError::of_socket(error, true))?;
-        filter::attach_ports(guard.as_fd(), start, &[]).map_err(OpenError::of_option)?;
+        filter::attach_ports(guard.as_fd(), start, &[], None).map_err(OpenError::of_option)?;
         let fd = socket.as_fd();
         // First of all, for packets arrive from the moment when the socket exists.
-        filter::attach_ports(fd, start, &options.ports).map_err(OpenError::of_option)?;
+        let steered = place.as_ref().map(|(steering, place)| (steering, *place));
+        filter::attach_ports(fd, start, &options.ports, steered).map_err(OpenError::of_option)?;
         set_up(fd, is_v6).map_err(OpenError::of_option)?;
         option::enlarge_buffers(fd, options.receive_buffer_bytes, options.send_buffer_bytes);
         let local_addr = SocketAddr::new(address, 0);
@@ -108,7 +134,7 @@ impl RawCarrier {
             socket.bind(&local_addr.into()).map_err(|error| OpenError::of_bind(error, local_addr))?;
         }
         let sender = Sender::new(is_v6, false, false);
-        Ok(Self { socket, local_addr, start, sender, errors: Errors::new(false), _guard: guard })
+        Ok(Self { socket, local_addr, start, place, sender, errors: Errors::new(false), _guard: guard })
     }
 
     /// Receives only packets to these SCTP ports from now on (what was queued before stays). No range: none at all;
@@ -120,7 +146,8 @@ impl RawCarrier {
     ///
     /// What the system says; the filter is then as it was before.
     pub fn set_ports(&self, ports: &[RangeInclusive<u16>]) -> io::Result<()> {
-        filter::attach_ports(self.as_fd(), self.start, ports)
+        let place = self.place.as_ref().map(|(steering, place)| (steering, *place));
+        filter::attach_ports(self.as_fd(), self.start, ports, place)
     }
 
     fn receive(&self, batch: &mut RecvBatch) -> io::Result<usize> {

@@ -12,7 +12,7 @@ use crate::errors::Errors;
 use crate::filter;
 use crate::send::{GSO_SEGMENTS_MAX, Sender};
 use crate::sys::option;
-use crate::{Carrier, IcmpReport, OpenError, Outgoing, RecvBatch, SendStats};
+use crate::{Carrier, IcmpReport, OpenError, Outgoing, RecvBatch, SendStats, Steering};
 
 /// The port registered for SCTP in UDP (`sctp-tunneling`, RFC 6951 section 7).
 pub const UDP_PORT: u16 = 9899;
@@ -81,7 +81,7 @@ impl UdpCarrier {
         }
         let fd = socket.as_fd();
         if options.reuse_port {
-            option::set_int(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).map_err(OpenError::of_option)?;
+            share_port(&socket)?;
         }
         option::enlarge_buffers(fd, options.receive_buffer_bytes, options.send_buffer_bytes);
         let state = set_up(&socket, options).map_err(OpenError::of_option)?;
@@ -91,26 +91,40 @@ impl UdpCarrier {
         let sender = Sender::new(is_v6, is_v6, gso);
         Ok(Self { socket, local_addr, state, sender, errors: Errors::new(true) })
     }
-}
 
-impl UdpCarrier {
-    /// Steers what arrives at a group of sockets that share their address and port ([`UdpOptions::reuse_port`]) by the
-    /// verification tag: a packet goes to the socket whose place in the group, in the order of binding and from 0, is
-    /// `(tag >> shift) & mask`. Packets without a tag (INIT), and those that name a place that the group doesn't have,
-    /// are spread by a hash of addresses and ports. It is set once for the whole group.
+    /// Opens a socket for each place of `steering`, all at the same address; the kernel gives each datagram to the socket
+    /// at its place. Nobody else's sockets are joined, though processes of the same user could join these later.
     ///
-    /// A train of datagrams (GRO) is steered as a whole by its first one. If a peer has associations in several places,
-    /// a train can hold packets of others, which have to be handed over.
+    /// A train of datagrams (GRO) is steered as a whole by its first one: if a peer has associations in several places,
+    /// a train can hold packets of others. And while sockets of the group are closed one by one, the places of the rest
+    /// change. So whoever receives must look, and hand over what is for another place.
     ///
     /// # Errors
     ///
-    /// What the system says, for example if the socket was bound without [`UdpOptions::reuse_port`].
-    pub fn steer_by_tag(&self, shift: u32, mask: u32) -> io::Result<()> {
-        if shift > 31 {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    /// As [`bind`](Self::bind).
+    pub fn bind_group(
+        address: SocketAddr,
+        options: &UdpOptions,
+        steering: &Steering,
+    ) -> Result<Vec<Self>, OpenError> {
+        // The first is bound for itself: an address that somebody shares with others is in use, too.
+        let first = Self::bind(address, &UdpOptions { reuse_port: false, ..options.clone() })?;
+        share_port(&first.socket)?;
+        let (address, shared) = (first.local_addr, UdpOptions { reuse_port: true, ..options.clone() });
+        let mut group = vec![first];
+        while group.len() < usize::from(steering.places()) {
+            group.push(Self::bind(address, &shared)?);
         }
-        filter::attach_steering(self.as_fd(), shift, mask)
+        if let Some(any) = group.first() {
+            filter::attach_steering(any.as_fd(), steering).map_err(OpenError::of_option)?;
+        }
+        Ok(group)
     }
+}
+
+/// Lets others bind to the same address and port.
+fn share_port(socket: &Socket) -> Result<(), OpenError> {
+    option::set_int(socket.as_fd(), libc::SOL_SOCKET, libc::SO_REUSEPORT, 1).map_err(OpenError::of_option)
 }
 
 /// Sets the socket up for GRO, packet info, path MTU discovery and the error queue, before it is bound: datagrams that

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use common::{Namespace, assert_silent, receive, wait_report};
 use strandline_io::{
     Carrier, EPHEMERAL_PORTS, IcmpKind, LockError, OpenError, Outgoing, PortLock, RawCarrier, RawOptions,
-    RecvBatch, SendStats, UdpCarrier, UdpOptions,
+    RecvBatch, SendStats, Steering, UdpCarrier, UdpOptions,
 };
 
 fn open(address: &str) -> RawCarrier {
@@ -147,6 +147,46 @@ fn only_packets_to_the_given_ports_arrive() {
         for carrier in [&one, &other, &none, &sender] {
             assert_silent(carrier);
         }
+    }
+}
+
+#[test]
+fn each_place_receives_its_own_packets() {
+    let (left, right) = Namespace::pair();
+    let steering = Steering::new(3, 5);
+    for (here, there, any) in [("10.77.0.1", "10.77.0.2", "0.0.0.0"), ("fd77::1", "fd77::2", "::")] {
+        let one = left.enter(|| open(here));
+        let options = RawOptions { ports: vec![5_060..=5_061], ..RawOptions::default() };
+        let all: Vec<_> = right.enter(|| {
+            let open = |place| RawCarrier::open_place(any.parse().unwrap(), &options, &steering, place);
+            (0..3).map(|place| open(place).unwrap()).collect()
+        });
+        let mut expected = vec![Vec::new(); 3];
+        for number in 0..120_u16 {
+            let mut bytes = packet(5_060 + number % 3, 40);
+            bytes[..2].copy_from_slice(&number.wrapping_mul(547).to_be_bytes());
+            let tag = if number % 4 == 0 { u32::from(number).wrapping_mul(0x9e37_79b1) } else { 0 };
+            bytes[4..8].copy_from_slice(&tag.to_be_bytes());
+            one.send(&mut Outgoing::packet(to(there), &bytes)).unwrap();
+            if number % 3 != 2 {
+                expected[usize::from(steering.place_of(here.parse().unwrap(), &bytes))].push(bytes);
+            }
+        }
+        for (carrier, expected) in all.iter().zip(expected) {
+            assert!(!expected.is_empty());
+            let packets: Vec<_> =
+                receive(carrier, expected.len()).into_iter().map(|(_, packet)| packet).collect();
+            assert!(packets == expected, "{there}");
+            // The place stays when the ports change.
+            carrier.set_ports(&[7..=7]).unwrap();
+        }
+        for tag in 1..=3_u32 {
+            let mut bytes = packet(7, 40);
+            bytes[4..8].copy_from_slice(&tag.to_be_bytes());
+            one.send(&mut Outgoing::packet(to(there), &bytes)).unwrap();
+            assert_eq!(receive(&all[usize::from(steering.place_of_tag(tag))], 1)[0].1, bytes);
+        }
+        all.iter().for_each(|carrier| assert_silent(carrier));
     }
 }
 

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use common::{Namespace, assert_silent, receive, wait_readable, wait_report};
-use strandline_io::{Carrier, IcmpKind, OpenError, Outgoing, RecvBatch, SendStats, UdpCarrier, UdpOptions};
+use strandline_io::{
+    Carrier, IcmpKind, OpenError, Outgoing, RecvBatch, SendStats, Steering, UdpCarrier, UdpOptions,
+};
 
 fn bind(address: &str) -> UdpCarrier {
     UdpCarrier::bind(address.parse().unwrap(), &UdpOptions::default()).unwrap()
@@ -334,27 +336,54 @@ fn a_port_can_be_shared_only_by_agreement() {
     assert_eq!(sources, senders.iter().map(Carrier::local_addr).collect());
 }
 
+/// A common header and a little more.
+fn header(ports: (u16, u16), tag: u32) -> Vec<u8> {
+    [&ports.0.to_be_bytes()[..], &ports.1.to_be_bytes(), &tag.to_be_bytes(), &[0; 8]].concat()
+}
+
 #[test]
-fn a_group_of_sockets_is_steered_by_the_verification_tag() {
-    let options = UdpOptions { reuse_port: true, ..UdpOptions::default() };
-    let first = UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &options).unwrap();
-    let address = first.local_addr();
-    let more = (0..3).map(|_| UdpCarrier::bind(address, &options).unwrap());
-    let group: Vec<_> = std::iter::once(first).chain(more).collect();
-    group[0].steer_by_tag(24, 0b11).unwrap();
-    let sender = bind("127.0.0.1:0");
-    for tag in 1..=64_u32 {
-        let bytes = [&[0, 7, 0, 7][..], &(tag << 24 | tag).to_be_bytes(), &[0; 4]].concat();
-        sender.send(&mut Outgoing::packet(address, &bytes)).unwrap();
+fn a_group_of_sockets_is_steered_by_tag_and_by_sender() {
+    let cases = [
+        ("127.0.0.1:0", "127.0.0.1", &["127.0.0.1", "127.7.8.9"][..]),
+        ("[::1]:0", "::1", &["::1"]),
+        ("[::]:0", "127.0.0.1", &["127.0.0.2", "127.0.0.3"]),
+        ("[::]:0", "::1", &["::1"]),
+    ];
+    for (number, (bound, to, from)) in (1..).zip(cases) {
+        for places in [2, 3, 4] {
+            let steering = Steering::new(places, number * 1_000 + u64::from(places));
+            let group =
+                UdpCarrier::bind_group(bound.parse().unwrap(), &UdpOptions::default(), &steering).unwrap();
+            let address = SocketAddr::new(to.parse().unwrap(), group[0].local_addr().port());
+            let mut expected = vec![Vec::new(); usize::from(places)];
+            for from in from {
+                let source: IpAddr = from.parse().unwrap();
+                let sender = bind(&SocketAddr::new(source, 0).to_string());
+                for number in 0..100_u16 {
+                    let tag = if number % 4 == 0 { u32::from(number).wrapping_mul(0x9e37_79b1) } else { 0 };
+                    let packet = header((number.wrapping_mul(661), 5_060 + number % 3), tag);
+                    sender.send(&mut Outgoing::packet(address, &packet)).unwrap();
+                    expected[usize::from(steering.place_of(source, &packet))].push(packet);
+                }
+            }
+            for (carrier, expected) in group.iter().zip(expected) {
+                let packets: Vec<_> =
+                    receive(carrier, expected.len()).into_iter().map(|(_, packet)| packet).collect();
+                assert!(packets == expected, "{bound} from {from:?}, {places} places");
+            }
+        }
     }
-    for (place, carrier) in group.iter().enumerate() {
-        let packets = receive(carrier, 16);
-        assert!(packets.iter().all(|(_, packet)| usize::from(packet[4] & 0b11) == place));
-        assert_silent(carrier);
-    }
-    // INIT, which has no tag, comes to one of them.
-    sender.send(&mut Outgoing::packet(address, &[0; 20])).unwrap();
-    let mut batch = RecvBatch::new(1);
-    assert_eq!(group.iter().filter(|carrier| carrier.recv(&mut batch).is_ok()).count(), 1);
-    assert!(bind("127.0.0.1:0").steer_by_tag(32, 1).is_err());
+}
+
+#[test]
+fn a_group_joins_nobody_elses_sockets() {
+    let shared = UdpOptions { reuse_port: true, ..UdpOptions::default() };
+    let other = UdpCarrier::bind("127.0.0.1:0".parse().unwrap(), &shared).unwrap();
+    let steering = Steering::new(2, 1);
+    let error = UdpCarrier::bind_group(other.local_addr(), &shared, &steering).unwrap_err();
+    assert!(matches!(error, OpenError::AddressInUse { .. }), "{error}");
+    let group =
+        UdpCarrier::bind_group("127.0.0.1:0".parse().unwrap(), &UdpOptions::default(), &steering).unwrap();
+    let error = UdpCarrier::bind_group(group[0].local_addr(), &UdpOptions::default(), &steering).unwrap_err();
+    assert!(matches!(error, OpenError::AddressInUse { .. }), "{error}");
 }

@@ -10,6 +10,41 @@ use crate::error::ConfigError;
 /// The most paths an association keeps; further addresses of a peer are ignored.
 pub const PATHS_MAX: usize = 8;
 
+/// An alternate error detection method (RFC 9653 section 3): what makes the checksum of SCTP superfluous. Whoever
+/// chooses one vouches for the lower layer, on all paths, in both directions:
+///
+/// 1. Damage to a packet is found at least as surely as by CRC32c, and a damaged packet is never handed up.
+/// 2. Nothing between the two endpoints looks at the checksum and drops what is wrong.
+///
+/// UDP encapsulation (RFC 6951) alone fulfils neither, nor does raw IP: UDP's checksum of 16 bits is weaker and may be
+/// missing, and firewalls and network cards check SCTP packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorDetectionMethod {
+    /// EDMID 1 (section 6): packets are carried in DTLS records (RFC 8261), whose authentication finds any change.
+    /// Whatever else carries packets whole and unseen, such as memory within one process, may be declared as this.
+    SctpOverDtls,
+}
+
+impl ErrorDetectionMethod {
+    /// The Error Detection Method Identifier.
+    #[must_use]
+    pub const fn edmid(self) -> u32 {
+        match self {
+            Self::SctpOverDtls => strandline_wire::parameter::EDMID_SCTP_OVER_DTLS,
+        }
+    }
+
+    /// The method of an identifier, if it is one of these.
+    #[must_use]
+    pub const fn from_edmid(edmid: u32) -> Option<Self> {
+        match edmid {
+            strandline_wire::parameter::EDMID_SCTP_OVER_DTLS => Some(Self::SctpOverDtls),
+            _ => None,
+        }
+    }
+}
+
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssociationConfig {
@@ -68,6 +103,10 @@ pub struct AssociationConfig {
     pub idle_release: Duration,
     /// T5-shutdown-guard (RFC 9260 section 9.2): `None` means 5 times RTO.Max.
     pub shutdown_guard: Option<Duration>,
+    /// Leaves the checksum out (RFC 9653), because the layer below detects errors by this method: packets with checksum
+    /// zero are accepted, and sent if the peer declares the same. Only where that layer keeps what
+    /// [`ErrorDetectionMethod`] demands. Default `None`: every packet has its checksum, and none is taken without.
+    pub zero_checksum: Option<ErrorDetectionMethod>,
     /// The congestion controller of new paths.
     pub congestion: crate::congestion::Algorithm,
 }
@@ -101,6 +140,7 @@ impl Default for AssociationConfig {
             cookie_lifetime: Duration::from_secs(60),
             idle_release: Duration::from_secs(2),
             shutdown_guard: None,
+            zero_checksum: None,
             congestion: crate::congestion::Algorithm::Rfc9260,
         }
     }

@@ -17,6 +17,10 @@ pub struct EndpointStats {
     pub malformed: u64,
     /// Packets dropped for a wrong checksum.
     pub checksum_errors: u64,
+    /// Packets accepted with zero in place of a checksum (RFC 9653).
+    pub zero_checksums_received: u64,
+    /// Packets sent with zero in place of a checksum.
+    pub zero_checksums_sent: u64,
     /// Packets that belong to no association (section 8.4).
     pub out_of_the_blue: u64,
     /// Packets dropped for a wrong verification tag (section 8.5).
@@ -47,6 +51,55 @@ pub struct EndpointStats {
     pub replies_dropped: u64,
     /// ICMP messages acted on.
     pub icmp: u64,
+}
+
+impl core::ops::AddAssign for EndpointStats {
+    fn add_assign(&mut self, other: Self) {
+        let Self {
+            packets_received,
+            packets_sent,
+            malformed,
+            checksum_errors,
+            out_of_the_blue,
+            wrong_tag,
+            unknown_address,
+            inits,
+            cookies_forged,
+            cookies_stale,
+            cookies_spent,
+            refused,
+            established,
+            aborted,
+            shut_down,
+            timed_out,
+            restarts,
+            replies_dropped,
+            icmp,
+            zero_checksums_received,
+            zero_checksums_sent,
+        } = other;
+        self.packets_received += packets_received;
+        self.packets_sent += packets_sent;
+        self.malformed += malformed;
+        self.checksum_errors += checksum_errors;
+        self.out_of_the_blue += out_of_the_blue;
+        self.wrong_tag += wrong_tag;
+        self.unknown_address += unknown_address;
+        self.inits += inits;
+        self.cookies_forged += cookies_forged;
+        self.cookies_stale += cookies_stale;
+        self.cookies_spent += cookies_spent;
+        self.refused += refused;
+        self.established += established;
+        self.aborted += aborted;
+        self.shut_down += shut_down;
+        self.timed_out += timed_out;
+        self.restarts += restarts;
+        self.replies_dropped += replies_dropped;
+        self.icmp += icmp;
+        self.zero_checksums_received += zero_checksums_received;
+        self.zero_checksums_sent += zero_checksums_sent;
+    }
 }
 
 /// Counters of one association.
@@ -109,6 +162,10 @@ pub struct Status {
     pub in_fast_recovery: bool,
     /// Bytes received and not read yet.
     pub receive_buffered: u32,
+    /// Packets of the peer may have zero for their checksum (RFC 9653): we said so at set-up.
+    pub accepts_zero_checksum: bool,
+    /// Ours to the peer have: it said so, and named the method that we use.
+    pub sends_zero_checksum: bool,
     /// Consecutive errors (section 8.1).
     pub error_count: u16,
     /// Counters.

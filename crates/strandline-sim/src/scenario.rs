@@ -187,8 +187,11 @@ impl Scenario {
     /// The plan that belongs to a seed.
     pub(crate) fn generate(seed: u64) -> Self {
         let mut random = Random::stream(seed, 1);
-        let (features, names) = Features::draw(&mut random);
-        let hosts = plans::hosts(&features, &mut random);
+        let (features, mut names) = Features::draw(&mut random);
+        let mut hosts = plans::hosts(&features, &mut random);
+        if !features.corruption && plans::leave_out_checksums(&mut hosts, seed) {
+            names.push("zero checksum");
+        }
         let calm_at = Time::ZERO + random.millis(2_000, 20_000);
         let clients = plans::clients(&features, &hosts, calm_at, &mut random);
         let links = config::link(&features, &mut random);

@@ -78,7 +78,9 @@ impl<'a> PacketBuilder<'a> {
         let [l0, l1] = length.to_be_bytes();
         *header = [kind, flags, l0, l1];
         let (value, padding) = value.split_at_mut_checked(value_len)?;
-        padding.fill(0);
+        if !padding.is_empty() {
+            padding.fill(0);
+        }
         self.len = end;
         Some(value)
     }

@@ -45,8 +45,10 @@ impl Display for Line<'_> {
         };
         write!(f, "{} > {} ", packet.source_port(), packet.destination_port())?;
         write!(f, "tag {}:", packet.verification_tag())?;
-        if !packet.verify_checksum() {
-            write!(f, " bad checksum {:#010x};", packet.checksum())?;
+        match packet.checksum() {
+            _ if packet.verify_checksum() => {}
+            0 => f.write_str(" zero checksum;")?,
+            wrong => write!(f, " bad checksum {wrong:#010x};")?,
         }
         let mut separator = " ";
         for chunk in packet.chunks() {
@@ -188,6 +190,7 @@ fn show_parameter(f: &mut Formatter<'_>, raw: &RawParameter<'_>) -> fmt::Result 
         Parameter::HeartbeatInfo(bytes) | Parameter::StateCookie(bytes) => show_len(f, bytes),
         Parameter::Pad { padding_len } => write!(f, " {padding_len} bytes"),
         Parameter::EcnCapable => Ok(()),
+        Parameter::ZeroChecksumAcceptable { edmid } => write!(f, " EDMID {edmid}"),
         Parameter::Unknown(raw) => show_len(f, raw.value),
     }
 }

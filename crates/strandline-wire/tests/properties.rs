@@ -39,7 +39,7 @@ struct OwnedTlv {
 impl OwnedTlv {
     fn parameter(&self) -> Parameter<'_> {
         let bytes = &self.bytes[..];
-        match self.choice % 9 {
+        match self.choice % 10 {
             0 => Parameter::HeartbeatInfo(bytes),
             1 => Parameter::Ipv4Address(Ipv4Addr::from(self.number)),
             2 => Parameter::Ipv6Address(Ipv6Addr::from(u128::from(self.number) << 60)),
@@ -48,6 +48,7 @@ impl OwnedTlv {
             5 => Parameter::CookiePreservative { increment_ms: self.number },
             6 => Parameter::HostName(bytes),
             7 => Parameter::EcnCapable,
+            8 => Parameter::ZeroChecksumAcceptable { edmid: self.number },
             _ => Parameter::Pad { padding_len: bytes.len() },
         }
     }

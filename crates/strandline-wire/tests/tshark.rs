@@ -175,6 +175,7 @@ fn set_up_fields() {
         Parameter::CookiePreservative { increment_ms: 777 },
         Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
         Parameter::EcnCapable,
+        Parameter::ZeroChecksumAcceptable { edmid: 1 },
         Parameter::Pad { padding_len: 5 },
     ] {
         assert!(writer.push(&parameter));
@@ -209,7 +210,7 @@ fn set_up_fields() {
         "sctp.cookie",
         "_ws.malformed",
     ];
-    let types = "0x0005,0x0006,0x0007,0x0008,0xc100,0x0009,0x000c,0x8000,0x8005";
+    let types = "0x0005,0x0006,0x0007,0x0008,0xc100,0x0009,0x000c,0x8000,0x8001,0x8005";
     let inside = format!("{types}\t192.0.2.7\t2001:db8::7\t777\t5,6\t\t");
     assert_eq!(
         dissect("set-up", &packets, &fields),

@@ -18,7 +18,6 @@ use crate::shard::attempt::Attempt;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
 use crate::shard::state::State;
-use crate::shard::table::Owner;
 use crate::stack::Stack;
 use crate::stream::{RecvStream, SendStream, Stream};
 
@@ -111,13 +110,7 @@ impl Association {
         let peer = peer.into();
         let remotes = peer.remotes(stack.inner.default_port);
         let request = State::request(peer.port(), local_port, remotes, config);
-        let shard = 0;
-        let id = stack.inner.shard(shard).with(|state, now| {
-            if state.gone {
-                return Err(Ended::StackClosed.into());
-            }
-            state.connect(now, Owner::Held, request).map_err(ConnectError::from)
-        })?;
+        let (shard, id) = stack.inner.connect(stack.preferred, request)?;
         Ok(Self::new(Handle::new(Arc::clone(&stack.inner), shard, id)))
     }
 
@@ -142,7 +135,12 @@ impl Association {
     /// # Cancel safety
     /// If the future is dropped before it returned, the message was not sent.
     pub async fn send(&self, data: &[u8], info: SendInfo) -> Result<(), SendError> {
-        self.send_bytes(Bytes::copy_from_slice(data), info).await
+        let id = self.handle.id();
+        let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
+        if let Some(result) = self.handle.shard().with_message(data.len(), attempt) {
+            return result;
+        }
+        Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
     }
 
     /// Sends a message without copying it. Waits while the send buffer is full.

@@ -2,7 +2,8 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use strandline_io::{Carrier as _, IcmpKind as IoKind, Outgoing, RawCarrier, RecvBatch, UdpCarrier};
@@ -28,7 +29,12 @@ pub(crate) enum Carrier {
 
 /// A socket whose readiness the runtime watches.
 #[derive(Debug)]
-pub(crate) struct Registered<C: strandline_io::Carrier>(AsyncFd<Socket<C>>);
+pub(crate) struct Registered<C: strandline_io::Carrier> {
+    readable: AsyncFd<Socket<C>>,
+    /// The same socket by another descriptor, watched only while it is full: otherwise each packet that leaves its
+    /// buffer would wake the runtime.
+    writable: Mutex<Option<AsyncFd<OwnedFd>>>,
+}
 
 /// Gives the runtime the descriptor in the form that it wants.
 #[derive(Debug)]
@@ -183,19 +189,26 @@ impl<C: strandline_io::Carrier> Registered<C> {
         reason = "the successor is unsafe, for types whose descriptor changes; a carrier owns one socket for its life"
     )]
     pub(crate) fn new(carrier: C) -> io::Result<Self> {
-        let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-        Ok(Self(AsyncFd::with_interest(Socket(carrier), interest)?))
+        let interest = Interest::READABLE | Interest::ERROR;
+        Ok(Self { readable: AsyncFd::with_interest(Socket(carrier), interest)?, writable: Mutex::new(None) })
     }
 
     fn carrier(&self) -> &C {
-        &self.0.get_ref().0
+        &self.readable.get_ref().0
     }
 
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         loop {
-            let mut guard = ready!(self.0.poll_read_ready(cx))?;
+            let mut guard = ready!(self.readable.poll_read_ready(cx))?;
             match guard.try_io(|fd| fd.get_ref().0.recv(batch)) {
-                Ok(received) => return Poll::Ready(received.map(|_| ())),
+                Ok(Ok(buffers)) => {
+                    if buffers < RECV_BUFFERS {
+                        // Nothing was left: no need to ask again before the runtime says so.
+                        guard.clear_ready();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+                Ok(Err(error)) => return Poll::Ready(Err(error)),
                 Err(_would_block) => {}
             }
         }
@@ -216,34 +229,58 @@ impl<C: strandline_io::Carrier> Registered<C> {
     }
 
     fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut place = self.writable.lock().unwrap_or_else(PoisonError::into_inner);
+        let writable = match &mut *place {
+            Some(writable) => writable,
+            none => none.insert(self.watch_writable()?),
+        };
         loop {
-            let mut guard = ready!(self.0.poll_write_ready(cx))?;
+            let mut guard = ready!(writable.poll_write_ready(cx))?;
             match self.try_send(transmit, bytes) {
                 Ok(0) => guard.clear_ready(),
-                sent => return Poll::Ready(sent),
+                sent => {
+                    *place = None;
+                    return Poll::Ready(sent);
+                }
             }
         }
     }
 
+    #[allow(deprecated, reason = "as in `new`")]
+    fn watch_writable(&self) -> io::Result<AsyncFd<OwnedFd>> {
+        AsyncFd::with_interest(self.carrier().as_fd().try_clone_to_owned()?, Interest::WRITABLE)
+    }
+
     async fn errors(&self) -> io::Result<()> {
-        self.0.ready(Interest::ERROR).await?.clear_ready();
+        self.readable.ready(Interest::ERROR).await?.clear_ready();
         Ok(())
     }
 }
 
 impl Batch {
-    /// Calls `each` for every packet, in the order of arrival.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(Datagram<'_>)) {
+    /// All bytes of it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Memory(arrivals) => arrivals.iter().map(|arrival| arrival.bytes.len()).sum(),
+            Self::Socket(batch) => batch.iter().map(|(_, bytes)| bytes.len()).sum(),
+        }
+    }
+
+    /// Calls `each` for every train of packets, in the order of arrival, with the size of its packets; the last of
+    /// them may be shorter.
+    pub(crate) fn for_each_train(&self, mut each: impl FnMut(Datagram<'_>, usize)) {
         match self {
             Self::Memory(arrivals) => {
                 for arrival in arrivals {
                     let destination = Some(arrival.destination);
-                    each(Datagram { source: arrival.source, destination, bytes: &arrival.bytes });
+                    let bytes = &arrival.bytes;
+                    each(Datagram { source: arrival.source, destination, bytes }, bytes.len());
                 }
             }
             Self::Socket(batch) => {
-                for (meta, bytes) in batch.packets() {
-                    each(Datagram { source: meta.source, destination: meta.destination, bytes });
+                for (meta, bytes) in batch.iter() {
+                    let train = Datagram { source: meta.source, destination: meta.destination, bytes };
+                    each(train, meta.stride);
                 }
             }
         }

@@ -4,23 +4,25 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
+use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
-use strandline_proto::time::Time;
 
 use crate::association::Association;
+use crate::bound::Bound;
 use crate::control::Control;
 use crate::error::{BindError, ConnectError, Ended, RecvError, SendError, UnknownAssociation};
 use crate::handle::Handle;
 use crate::id::AssociationId;
 use crate::notification::Notification;
 use crate::peer::Peer;
+use crate::shard::any::{AnyAttempt, At};
 use crate::shard::attempt::Attempt;
-use crate::shard::core::Shard;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
+use crate::shard::socket::Kind;
 use crate::shard::state::State;
 use crate::shard::table::Owner;
-use crate::stack::{Stack, StackInner};
+use crate::stack::Stack;
 
 /// Slots looked at while a lock is held.
 const LIST_STEP: u32 = 4096;
@@ -59,9 +61,7 @@ const LIST_STEP: u32 = 4096;
 /// Dropping the endpoint shuts down its associations gracefully in the background.
 #[derive(Debug)]
 pub struct Endpoint {
-    stack: Arc<StackInner>,
-    socket: u32,
-    port: u16,
+    bound: Bound,
 }
 
 impl Endpoint {
@@ -70,15 +70,13 @@ impl Endpoint {
     /// # Errors
     /// If the port is taken in this stack, or none is left.
     pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
-        let shard = stack.inner.shard(0);
-        let (socket, port) = shard.with(|state, _| state.bind(&shard.carrier, port, None))?;
-        Ok(Self { stack: Arc::clone(&stack.inner), socket, port })
+        Ok(Self { bound: Bound::new(stack, Kind::Many, port)? })
     }
 
     /// The SCTP port.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.bound.port
     }
 
     /// Sets up an association and waits until it is established.
@@ -90,18 +88,15 @@ impl Endpoint {
     /// Dropping the future gives up the set-up.
     pub async fn connect(&self, peer: impl Into<Peer>) -> Result<AssociationId, ConnectError> {
         let request = self.request(&peer.into());
-        let id = self.shard().with(|state, now| {
-            if state.gone {
-                return Err(Ended::StackClosed.into());
-            }
-            state.connect(now, Owner::Held, request).map_err(ConnectError::from)
-        })?;
-        let mut handle = Handle::new(Arc::clone(&self.stack), 0, id);
+        let (shard, id) = self.bound.stack.connect(None, request)?;
+        let mut handle = Handle::new(Arc::clone(&self.bound.stack), shard, id);
         let established =
             Attempt::new(handle.shard(), Place::Change(id), |state, _| state.poll_established(id));
         established.await?;
         handle.owned = false;
-        self.shard().with(|state, _| state.adopt(self.socket, id));
+        if let Some(socket) = self.bound.socket(shard) {
+            handle.shard().with(|state, _| state.adopt(socket, id));
+        }
         Ok(handle.id)
     }
 
@@ -114,14 +109,14 @@ impl Endpoint {
     /// If the future is dropped before it returned, the message was not sent.
     pub async fn send_to(&self, to: AssociationId, mut data: Bytes, info: SendInfo) -> Result<(), SendError> {
         let id = to.id;
-        let socket = self.socket;
+        let socket = self.bound.socket(to.shard).ok_or(SendError::ShuttingDown)?;
         let attempt = |state: &mut State, now| {
             if !belongs(state, socket, id) {
                 return Poll::Ready(Err(SendError::ShuttingDown));
             }
             state.poll_send(now, id, info, &mut data)
         };
-        Attempt::new(self.stack.shard(to.shard), Place::Write(id), attempt).await
+        Attempt::new(self.bound.stack.shard(to.shard), Place::Write(id), attempt).await
     }
 
     /// Sends a message to a peer. If there is no association with it, one is set up, and the message goes along with
@@ -140,29 +135,53 @@ impl Endpoint {
         info: SendInfo,
     ) -> Result<AssociationId, SendError> {
         let peer = peer.into();
-        let id = self.shard().with(|state, now| self.find_or_connect(state, now, &peer))?;
-        let to = AssociationId { shard: 0, id };
+        let to = self.find_or_connect(&peer)?;
         self.send_to(to, data, info).await?;
         Ok(to)
     }
 
-    fn find_or_connect(&self, state: &mut State, now: Time, peer: &Peer) -> Result<EngineId, SendError> {
-        if state.gone {
-            return Err(Ended::StackClosed.into());
-        }
+    /// The association with a peer; on which shard it is, or would be, shows the stack.
+    fn find_or_connect(&self, peer: &Peer) -> Result<AssociationId, SendError> {
         let request = self.request(peer);
-        let found = peer.addresses().iter().find_map(|address| {
-            let id = state.engine.find(self.port, *address, peer.port())?;
-            belongs(state, self.socket, id).then_some(id)
-        });
-        match found {
-            Some(id) => Ok(id),
-            None => Ok(state.connect(now, Owner::Endpoint(self.socket), request)?),
+        let (home, others) = self.bound.stack.homes(&request);
+        for (index, shard, socket) in self.bound.each().filter(|(index, ..)| others && *index != home) {
+            let state = shard.lock();
+            if let Some(id) = self.find(&state, socket, peer) {
+                return Ok(AssociationId { shard: index, id });
+            }
+            if self.known(&state, peer).next().is_some() {
+                // Peeled off.
+                return Err(Refusal::AlreadyExists.into());
+            }
         }
+        let socket = self.bound.socket(home).ok_or(SendError::ShuttingDown)?;
+        let shard = self.bound.stack.shard(home);
+        let id = shard.with(|state, now| {
+            if state.gone {
+                return Err(Ended::StackClosed.into());
+            }
+            match self.find(state, socket, peer) {
+                Some(id) => Ok(id),
+                None => {
+                    state.connect(now, Owner::Endpoint(socket), request, |_| true).map_err(SendError::from)
+                }
+            }
+        })?;
+        Ok(AssociationId { shard: home, id })
+    }
+
+    fn find(&self, state: &State, socket: u32, peer: &Peer) -> Option<EngineId> {
+        self.known(state, peer).find(|id| belongs(state, socket, *id))
+    }
+
+    /// Associations from this port with the peer, whoever has them.
+    fn known(&self, state: &State, peer: &Peer) -> impl Iterator<Item = EngineId> {
+        let addresses = peer.addresses().iter();
+        addresses.filter_map(|address| state.engine.find(self.bound.port, *address, peer.port()))
     }
 
     fn request(&self, peer: &Peer) -> strandline_proto::endpoint::Connect {
-        State::request(peer.port(), self.port, peer.remotes(self.stack.default_port), None)
+        State::request(peer.port(), self.bound.port, peer.remotes(self.bound.stack.default_port), None)
     }
 
     /// The next message of any association.
@@ -173,10 +192,25 @@ impl Endpoint {
     /// # Cancel safety
     /// No message is lost if the future is dropped.
     pub async fn recv_from(&self) -> Result<(AssociationId, Message), RecvError> {
-        let socket = self.socket;
+        let attempt = |state: &mut State, now, at: At| state.poll_recv_many(now, at.socket);
+        let received = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await;
+        let (shard, (id, message)) = received?;
+        Ok((AssociationId { shard, id }, message))
+    }
+
+    /// The next message of the associations on one shard, numbered from 0: for tasks on the runtime that drives it
+    /// ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
+    ///
+    /// # Errors
+    /// If there is no such shard, or the stack is gone.
+    ///
+    /// # Cancel safety
+    /// No message is lost if the future is dropped.
+    pub async fn recv_on(&self, shard: usize) -> Result<(AssociationId, Message), RecvError> {
+        let (index, shard, socket) = self.bound.on(shard).ok_or(RecvError::NoSuchShard(shard))?;
         let attempt = |state: &mut State, now| state.poll_recv_many(now, socket);
-        let (id, message) = Attempt::new(self.shard(), Place::ReadMany(socket), attempt).await?;
-        Ok((AssociationId { shard: 0, id }, message))
+        let (id, message) = Attempt::new(shard, Place::ReadMany(socket), attempt).await?;
+        Ok((AssociationId { shard: index, id }, message))
     }
 
     /// The next messages of any associations, up to `limit` of them (and 1,024) as far as they have arrived, at the end
@@ -192,19 +226,22 @@ impl Endpoint {
         messages: &mut Vec<(AssociationId, Message)>,
         limit: usize,
     ) -> Result<usize, RecvError> {
-        let (socket, limit) = (self.socket, limit.min(RECV_MANY_MAX));
-        let attempt = |state: &mut State, now| {
+        let limit = limit.min(RECV_MANY_MAX);
+        let attempt = |state: &mut State, now, At { shard, socket }| {
             state.poll_recv_many_batch(now, socket, limit, |id, message| {
-                messages.push((AssociationId { shard: 0, id }, message));
+                messages.push((AssociationId { shard, id }, message));
             })
         };
-        Attempt::new(self.shard(), Place::ReadMany(socket), attempt).await
+        let (_, count) = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await?;
+        Ok(count)
     }
 
     /// Notifications of all associations, from now on. All values that this returns share one queue.
     #[must_use]
     pub fn notifications(&self) -> Notifications<'_> {
-        self.shard().with(|state, _| state.subscribe_many(self.socket));
+        for (_, shard, socket) in self.bound.each() {
+            shard.with(|state, _| state.subscribe_many(socket));
+        }
         Notifications { endpoint: self }
     }
 
@@ -214,8 +251,9 @@ impl Endpoint {
     /// # Errors
     /// If the association has ended and is forgotten, or isn't this endpoint's.
     pub fn peel_off(&self, id: AssociationId) -> Result<Association, UnknownAssociation> {
-        self.stack.shard(id.shard).with(|state, _| state.peel_off(self.socket, id.id))?;
-        Ok(Association::new(Handle::new(Arc::clone(&self.stack), id.shard, id.id)))
+        let socket = self.bound.socket(id.shard).ok_or(UnknownAssociation)?;
+        self.bound.stack.shard(id.shard).with(|state, _| state.peel_off(socket, id.id))?;
+        Ok(Association::new(Handle::new(Arc::clone(&self.bound.stack), id.shard, id.id)))
     }
 
     /// Looks at an association, or sets its parameters, shuts it down or aborts it.
@@ -223,8 +261,9 @@ impl Endpoint {
     /// # Errors
     /// If the association has ended and is forgotten, or isn't this endpoint's.
     pub fn control(&self, id: AssociationId) -> Result<Control<'_>, UnknownAssociation> {
-        let shard = self.stack.shard(id.shard);
-        if belongs(&shard.lock(), self.socket, id.id) {
+        let socket = self.bound.socket(id.shard).ok_or(UnknownAssociation)?;
+        let shard = self.bound.stack.shard(id.shard);
+        if belongs(&shard.lock(), socket, id.id) {
             Ok(Control::new(shard, id))
         } else {
             Err(UnknownAssociation)
@@ -235,28 +274,20 @@ impl Endpoint {
     #[must_use]
     pub fn associations(&self) -> Vec<AssociationId> {
         let mut all = Vec::new();
-        let mut from = Some(0);
-        while let Some(slot) = from {
-            let (some, next) = self.shard().lock().list(self.socket, slot, LIST_STEP);
-            all.extend(some.into_iter().map(|id| AssociationId { shard: 0, id }));
-            from = next;
+        for (index, shard, socket) in self.bound.each() {
+            let mut from = Some(0);
+            while let Some(slot) = from {
+                let (some, next) = shard.lock().list(socket, slot, LIST_STEP);
+                all.extend(some.into_iter().map(|id| AssociationId { shard: index, id }));
+                from = next;
+            }
         }
         all
-    }
-
-    fn shard(&self) -> &Shard {
-        self.stack.shard(0)
     }
 }
 
 fn belongs(state: &State, socket: u32, id: EngineId) -> bool {
     state.table.get(id).and_then(|entry| entry.owner()) == Some(Owner::Endpoint(socket))
-}
-
-impl Drop for Endpoint {
-    fn drop(&mut self) {
-        self.shard().with(|state, _| state.close_many(self.socket));
-    }
 }
 
 /// Notifications of a one-to-many endpoint, from [`Endpoint::notifications`].
@@ -272,12 +303,12 @@ impl Notifications<'_> {
     /// # Cancel safety
     /// No notification is lost if the future is dropped.
     pub async fn next(&mut self) -> Option<(Option<AssociationId>, Notification)> {
-        let socket = self.endpoint.socket;
-        let place = Place::NotificationMany(socket);
         let attempt =
-            Attempt::new(self.endpoint.shard(), place, |state, _| state.poll_notification_many(socket));
-        Some(match attempt.await? {
-            Ok((id, notification)) => (Some(AssociationId { shard: 0, id }), notification),
+            |state: &mut State, _, at: At| state.poll_notification_many(at.socket).map(|item| item.ok_or(()));
+        let socket = self.endpoint.bound.everywhere();
+        let (shard, item) = AnyAttempt::new(socket, Place::NotificationMany, attempt).await.ok()?;
+        Some(match item {
+            Ok((id, notification)) => (Some(AssociationId { shard, id }), notification),
             Err(missed) => (None, Notification::Missed(missed)),
         })
     }

@@ -145,6 +145,9 @@ pub enum AcceptError {
     /// The stack is gone.
     #[error("the SCTP stack is gone: was its tokio runtime shut down?")]
     StackClosed,
+    /// The stack has fewer shards.
+    #[error("the stack has no shard {0}: they are numbered from 0")]
+    NoSuchShard(usize),
 }
 
 /// Why an association could not be set up.
@@ -235,6 +238,9 @@ pub enum TrySendError {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum RecvError {
+    /// The stack has fewer shards.
+    #[error("the stack has no shard {0}: they are numbered from 0")]
+    NoSuchShard(usize),
     /// The association ended, and not gracefully.
     #[error(transparent)]
     Ended(#[from] Ended),

@@ -11,6 +11,14 @@ pub struct AssociationId {
     pub(crate) id: EngineId,
 }
 
+impl AssociationId {
+    /// The shard that the association is on, numbered from 0.
+    #[must_use]
+    pub fn shard(&self) -> usize {
+        self.shard.into()
+    }
+}
+
 impl fmt::Debug for AssociationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "association {self}")

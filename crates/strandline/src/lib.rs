@@ -49,6 +49,8 @@
 pub mod memory;
 
 mod association;
+mod bound;
+mod builder;
 mod capture;
 mod carrier;
 mod clock;
@@ -70,6 +72,7 @@ mod stream;
 mod wait;
 
 pub use self::association::Association;
+pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;
 pub use self::control::Control;
 pub use self::endpoint::{Endpoint, Notifications};
@@ -83,10 +86,10 @@ pub use self::listener::Listener;
 pub use self::notification::Notification;
 pub use self::observe::{Direction, ObservedPacket, PacketObserver};
 pub use self::peer::Peer;
-pub use self::stack::{OutgoingPorts, Stack, StackBuilder};
+pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
-pub use strandline_proto::config::{AssociationConfig, EndpointConfig};
+pub use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
 pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{

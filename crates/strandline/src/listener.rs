@@ -2,12 +2,19 @@
 
 use std::sync::Arc;
 
+use strandline_proto::event::AssociationId as EngineId;
+
 use crate::association::Association;
+use crate::bound::Bound;
 use crate::error::{AcceptError, BindError};
 use crate::handle::Handle;
+use crate::shard::any::{AnyAttempt, At};
 use crate::shard::attempt::Attempt;
+use crate::shard::core::Shard;
 use crate::shard::place::Place;
-use crate::stack::{Stack, StackInner};
+use crate::shard::socket::Kind;
+use crate::shard::state::State;
+use crate::stack::Stack;
 
 /// Associations that wait to be accepted, unless told otherwise.
 const BACKLOG: usize = 4096;
@@ -32,9 +39,7 @@ const BACKLOG: usize = 4096;
 /// Dropping it closes the port: associations that were not accepted yet are aborted, those that were go on.
 #[derive(Debug)]
 pub struct Listener {
-    stack: Arc<StackInner>,
-    socket: u32,
-    port: u16,
+    bound: Bound,
 }
 
 impl Listener {
@@ -46,23 +51,22 @@ impl Listener {
         Self::bind_with_backlog(stack, port, BACKLOG)
     }
 
-    /// Listens, with a limit of associations that wait to be accepted; beyond it they are aborted.
+    /// Listens, with a limit of associations that wait to be accepted; beyond it they are aborted. Each shard of the
+    /// stack has a queue of its own, with this limit.
     ///
     /// # Errors
     /// If the port is taken in this stack, or none is left.
     pub fn bind_with_backlog(stack: &Stack, port: u16, backlog: usize) -> Result<Self, BindError> {
-        let shard = stack.inner.shard(0);
-        let (socket, port) = shard.with(|state, _| state.bind(&shard.carrier, port, Some(backlog)))?;
-        Ok(Self { stack: Arc::clone(&stack.inner), socket, port })
+        Ok(Self { bound: Bound::new(stack, Kind::Listener { backlog }, port)? })
     }
 
     /// The SCTP port.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.port
+        self.bound.port
     }
 
-    /// The next association that a peer set up.
+    /// The next association that a peer set up, of any shard; each has its turn.
     ///
     /// # Errors
     /// If the stack is gone.
@@ -70,22 +74,35 @@ impl Listener {
     /// # Cancel safety
     /// No association is lost if the future is dropped.
     pub async fn accept(&self) -> Result<Association, AcceptError> {
-        let socket = self.socket;
-        let attempt =
-            Attempt::new(self.stack.shard(0), Place::Accept(socket), |state, _| state.poll_accept(socket));
-        let id = attempt.await?;
-        Ok(Association::new(Handle::new(Arc::clone(&self.stack), 0, id)))
+        let attempt = |state: &mut State, _, at: At| state.poll_accept(at.socket);
+        let (shard, id) = AnyAttempt::new(self.bound.everywhere(), Place::Accept, attempt).await?;
+        Ok(self.accepted(shard, id))
+    }
+
+    /// The next association that a peer set up on one shard, numbered from 0: for tasks on the runtime that drives it
+    /// ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
+    ///
+    /// # Errors
+    /// If there is no such shard, or the stack is gone.
+    ///
+    /// # Cancel safety
+    /// No association is lost if the future is dropped.
+    pub async fn accept_on(&self, shard: usize) -> Result<Association, AcceptError> {
+        let (index, shard, socket) = self.bound.on(shard).ok_or(AcceptError::NoSuchShard(shard))?;
+        let id = Attempt::new(shard, Place::Accept(socket), |state, _| state.poll_accept(socket)).await?;
+        Ok(self.accepted(index, id))
+    }
+
+    fn accepted(&self, shard: u16, id: EngineId) -> Association {
+        Association::new(Handle::new(Arc::clone(&self.bound.stack), shard, id))
     }
 
     /// Associations that were aborted because too many waited.
     #[must_use]
     pub fn refused(&self) -> u64 {
-        self.stack.shard(0).lock().sockets.listener(self.socket).map_or(0, |listener| listener.refused)
-    }
-}
-
-impl Drop for Listener {
-    fn drop(&mut self) {
-        self.stack.shard(0).with(|state, now| state.close_listener(now, self.socket));
+        let refused = |(_, shard, socket): (u16, &Arc<Shard>, u32)| {
+            shard.lock().sockets.listener(socket).map_or(0, |listener| listener.refused)
+        };
+        self.bound.each().map(refused).sum()
     }
 }

@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use strandline_io::Steering;
 use tokio::time::{Instant, Sleep};
 
 /// The encapsulation port of every stack in a network.
@@ -78,13 +79,14 @@ pub struct Network {
 struct Shared {
     delay: Duration,
     loss: f64,
+    misled: f64,
     judge: Option<Box<Judge>>,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    hosts: HashMap<IpAddr, Arc<Inbox>>,
+    hosts: HashMap<IpAddr, Arc<Host>>,
     random: u64,
 }
 
@@ -93,6 +95,7 @@ struct State {
 pub struct NetworkBuilder {
     delay: Duration,
     loss: f64,
+    misled: f64,
     seed: u64,
     judge: Option<Box<Judge>>,
 }
@@ -121,6 +124,14 @@ impl NetworkBuilder {
         self
     }
 
+    /// The share of packets, 0 to 1, that arrive at another shard than theirs if the stack has several, as datagrams in
+    /// a train do. Default: 0.
+    #[must_use]
+    pub fn misled(mut self, share: f64) -> Self {
+        self.misled = share;
+        self
+    }
+
     /// Where the random losses start from.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
@@ -139,7 +150,8 @@ impl NetworkBuilder {
     #[must_use]
     pub fn build(self) -> Network {
         let state = Mutex::new(State { hosts: HashMap::new(), random: self.seed });
-        Network { shared: Arc::new(Shared { delay: self.delay, loss: self.loss, judge: self.judge, state }) }
+        let Self { delay, loss, misled, judge, .. } = self;
+        Network { shared: Arc::new(Shared { delay, loss, misled, judge, state }) }
     }
 }
 
@@ -169,30 +181,35 @@ impl Network {
         NetworkBuilder::default()
     }
 
-    /// Joins the network.
-    pub(crate) fn attach(&self, addresses: Vec<IpAddr>) -> Result<Socket, IpAddr> {
+    /// Joins the network, with a socket for each place of the rule.
+    pub(crate) fn attach(&self, addresses: Vec<IpAddr>, rule: &Arc<Steering>) -> Result<Vec<Socket>, IpAddr> {
         let mut state = lock(&self.shared.state);
         if let Some(taken) = addresses.iter().find(|address| state.hosts.contains_key(address)) {
             return Err(*taken);
         }
-        let inbox = Arc::new(Inbox::default());
+        let inboxes: Vec<_> = (0..rule.places()).map(|_| Arc::new(Inbox::default())).collect();
+        let host = Arc::new(Host { rule: Arc::clone(rule), inboxes: inboxes.clone() });
         for address in &addresses {
-            state.hosts.insert(*address, Arc::clone(&inbox));
+            state.hosts.insert(*address, Arc::clone(&host));
         }
         drop(state);
-        Ok(Socket { network: self.clone(), addresses, inbox })
+        let membership = Arc::new(Membership { network: self.clone(), addresses });
+        Ok(inboxes.into_iter().map(|inbox| Socket { of: Arc::clone(&membership), inbox }).collect())
     }
 
-    /// The stack at an address, and how often and when the packet reaches it.
+    /// Where a packet goes, and how often and when it arrives there.
     fn route(&self, passing: &Passing<'_>) -> Option<(Arc<Inbox>, [Option<Instant>; 2])> {
         let fate = self.shared.judge.as_ref().map_or(Fate::Deliver, |judge| judge(passing));
         let mut state = lock(&self.shared.state);
-        let inbox = Arc::clone(state.hosts.get(&passing.destination)?);
+        let host = Arc::clone(state.hosts.get(&passing.destination)?);
         let lost = self.shared.loss > 0.0 && state.draw() < self.shared.loss;
+        let misled = self.shared.misled > 0.0 && state.draw() < self.shared.misled;
         drop(state);
         if lost {
             return None;
         }
+        let place = usize::from(host.rule.place_of(passing.source, passing.bytes)) + usize::from(misled);
+        let inbox = host.inboxes.get(place % host.inboxes.len().max(1))?;
         let due = Instant::now() + self.shared.delay;
         let arrivals = match fate {
             Fate::Deliver => [Some(due), None],
@@ -200,7 +217,7 @@ impl Network {
             Fate::Duplicate => [Some(due), Some(due)],
             Fate::Drop => return None,
         };
-        Some((inbox, arrivals))
+        Some((Arc::clone(inbox), arrivals))
     }
 }
 
@@ -237,22 +254,42 @@ struct InboxState {
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
-/// A stack's place in the network.
-pub(crate) struct Socket {
+/// A stack in the network: an inbox for each of its shards.
+struct Host {
+    rule: Arc<Steering>,
+    inboxes: Vec<Arc<Inbox>>,
+}
+
+/// What the sockets of a stack share: they leave the network together.
+struct Membership {
     network: Network,
     addresses: Vec<IpAddr>,
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        let mut state = lock(&self.network.shared.state);
+        for address in &self.addresses {
+            state.hosts.remove(address);
+        }
+    }
+}
+
+/// A shard's place in the network.
+pub(crate) struct Socket {
+    of: Arc<Membership>,
     inbox: Arc<Inbox>,
 }
 
 impl fmt::Debug for Socket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("memory::Socket").field("addresses", &self.addresses).finish_non_exhaustive()
+        f.debug_struct("memory::Socket").field("addresses", &self.of.addresses).finish_non_exhaustive()
     }
 }
 
 impl Socket {
     pub(crate) fn local_address(&self) -> Option<SocketAddr> {
-        self.addresses.first().map(|address| SocketAddr::new(*address, PORT))
+        self.of.addresses.first().map(|address| SocketAddr::new(*address, PORT))
     }
 
     /// Takes what is due by now.
@@ -286,9 +323,9 @@ impl Socket {
     /// Sends one packet.
     pub(crate) fn send(&self, destination: SocketAddr, source: Option<IpAddr>, bytes: &[u8]) {
         let fits = |address: &&IpAddr| address.is_ipv4() == destination.is_ipv4();
-        let Some(source) = source.or_else(|| self.addresses.iter().find(fits).copied()) else { return };
+        let Some(source) = source.or_else(|| self.of.addresses.iter().find(fits).copied()) else { return };
         let destination = destination.ip();
-        let Some((inbox, arrivals)) = self.network.route(&Passing { source, destination, bytes }) else {
+        let Some((inbox, arrivals)) = self.of.network.route(&Passing { source, destination, bytes }) else {
             return;
         };
         let source = SocketAddr::new(source, PORT);
@@ -305,15 +342,6 @@ impl Socket {
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
-        }
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let mut state = lock(&self.network.shared.state);
-        for address in &self.addresses {
-            state.hosts.remove(address);
         }
     }
 }

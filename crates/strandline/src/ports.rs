@@ -28,15 +28,24 @@ impl ReservedPorts {
     }
 
     /// Reserves a port and lets its packets in.
-    pub(crate) fn reserve(&mut self, carrier: &RawCarrier, port: u16) -> Result<(), BindError> {
+    pub(crate) fn reserve<'a>(
+        &mut self,
+        carriers: impl Iterator<Item = &'a RawCarrier> + Clone,
+        port: u16,
+    ) -> Result<(), BindError> {
         if self.ephemeral.ports().contains(&port) || self.listening.contains_key(&port) {
             return Ok(());
         }
         let lock = PortLock::port(port, self.address).map_err(|error| BindError::Lock(Arc::new(error)))?;
         self.listening.insert(port, lock);
-        if let Err(source) = carrier.set_ports(&self.ranges()) {
-            self.listening.remove(&port);
-            return Err(BindError::Filter { port, source: Arc::new(source) });
+        let (before, ranges) = (carriers.clone(), self.ranges());
+        for (number, carrier) in carriers.enumerate() {
+            if let Err(source) = carrier.set_ports(&ranges) {
+                self.listening.remove(&port);
+                let ranges = self.ranges();
+                before.take(number).for_each(|carrier| drop(carrier.set_ports(&ranges)));
+                return Err(BindError::Filter { port, source: Arc::new(source) });
+            }
         }
         Ok(())
     }

@@ -135,6 +135,7 @@ impl AsyncRead for RecvStream {
                 Ok(Some(message)) => this.rest = message.data,
                 Ok(None) => return Poll::Ready(Ok(())),
                 Err(RecvError::Ended(ended)) => return Poll::Ready(Err(io_error(ended))),
+                Err(other) => return Poll::Ready(Err(io::Error::other(other))),
             }
         }
         let take = this.rest.len().min(buf.remaining());

@@ -118,3 +118,23 @@ async fn an_endpoint_gives_messages_of_all_its_associations_together() {
     }
     assert_eq!(next.len(), 10);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_goes_along_with_the_acknowledgement() {
+    let (here, there) =
+        stacks_with(Network::builder().delay(Duration::from_millis(1)), &AssociationConfig::default());
+    let (client, peer) = pair(&here, &there).await;
+    let server = peer.clone();
+    tokio::spawn(async move {
+        while let Ok(Some(_)) = peer.recv().await {
+            peer.send(b"answer", SendInfo::default()).await.unwrap();
+        }
+    });
+    for _ in 0..10 {
+        let before = server.status().unwrap().stats.packets_sent;
+        // Two packets, which are acknowledged at once.
+        client.send(&[7; 2000], SendInfo::default()).await.unwrap();
+        assert_eq!(client.recv().await.unwrap().unwrap().data, "answer");
+        assert_eq!(server.status().unwrap().stats.packets_sent - before, 1);
+    }
+}

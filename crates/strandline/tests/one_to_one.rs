@@ -283,3 +283,20 @@ async fn wrong_requests_are_refused_with_a_hint() {
     assert!(error.to_string().contains("numbered from 0"), "{error}");
     assert!(matches!(Association::connect(&here, server(0)).await, Err(ConnectError::Request(_))));
 }
+
+/// A network in memory damages nothing, and nobody on it looks at checksums: RFC 9653 may leave them out there.
+#[tokio::test(start_paused = true)]
+async fn a_network_in_memory_can_do_without_checksums() {
+    let method = Some(strandline::ErrorDetectionMethod::SctpOverDtls);
+    let config = AssociationConfig { zero_checksum: method, ..AssociationConfig::default() };
+    let (here, there) = stacks_with(Network::builder().loss(0.02).seed(5), &config);
+    let (client, peer) = pair(&here, &there).await;
+    let message = pattern(100_000, 3);
+    client.send(&message, SendInfo::default()).await.unwrap();
+    assert_eq!(recv_whole(&peer).await.unwrap(), message);
+    for stack in [&here, &there] {
+        let stats = stack.stats();
+        assert!(stats.zero_checksums_sent > 0 && stats.zero_checksums_received > 0);
+        assert_eq!(stats.checksum_errors, 0);
+    }
+}

@@ -6,11 +6,11 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::memory;
 use super::server::Server;
 use crate::controller::Fleet;
 use crate::job::{Encapsulation, Job, Outcome, Style, Transport};
 use crate::limits;
+use crate::memory;
 use crate::report::LoadReport;
 use crate::trace::Steps;
 

@@ -1,8 +1,7 @@
 //! The echo server and the load together: the tables of Ono and Schulzrinne's paper of 2008, as measured here.
 
 mod measure;
-mod memory;
-mod published;
+pub(crate) mod published;
 mod server;
 mod tables;
 

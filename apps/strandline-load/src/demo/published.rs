@@ -7,12 +7,13 @@ use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../../experiments/ono-schulzrinne-2008-sctp/published.toml");
 
-/// Tables 4, 5 and 6.
+/// Tables 4, 5 and 6, and figure 8.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Published {
     pub(crate) table4: ByKind<Held>,
     pub(crate) table5: ByKind<Times>,
     pub(crate) table6: Steps,
+    pub(crate) figure8: Figure8,
 }
 
 #[derive(Debug, Deserialize)]
@@ -33,6 +34,11 @@ pub(crate) struct Times {
     pub(crate) setup_ms: Option<f64>,
     pub(crate) transaction_ms: Option<f64>,
     pub(crate) total_ms: f64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Figure8 {
+    pub(crate) setup_ms: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,5 +63,6 @@ mod tests {
         assert_eq!(published.table5.one_to_one.setup_ms, Some(0.34));
         assert_eq!(published.table5.one_to_many.setup_ms, None);
         assert_eq!(published.table6.tcp.len(), 5);
+        assert_eq!(published.figure8.setup_ms, 0.34);
     }
 }

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use super::memory;
 use crate::echo_server::Listening;
+use crate::memory;
 
 /// Ends with this value, sooner or later.
 #[derive(Debug)]

@@ -1,10 +1,17 @@
+use std::net::IpAddr;
+
 use super::*;
 
-/// Runs a program as the kernel does, on the instructions that are used here. `None`: a load beyond the packet.
-fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
-    let (mut a, mut x, mut at) = (0_u32, 0_u32, 0_usize);
+/// Runs a program as the kernel does, on the instructions that are used here. A load beyond the packet returns 0.
+/// Offsets from the IP header on read from `ip`.
+fn run_behind(program: &[sock_filter], ip: &[u8], packet: &[u8]) -> u32 {
+    let (mut a, mut x, mut at, mut memory) = (0_u32, 0_u32, 0_usize, 0_u32);
     let load = |offset: u32, len: usize| {
-        let bytes = packet.get(offset as usize..offset as usize + len)?;
+        let (bytes, offset) = match offset.checked_sub(libc::SKF_NET_OFF as u32) {
+            Some(offset) => (ip, offset as usize),
+            None => (packet, offset as usize),
+        };
+        let bytes = bytes.get(offset..offset + len)?;
         Some(bytes.iter().fold(0_u32, |value, byte| value << 8 | u32::from(*byte)))
     };
     loop {
@@ -14,10 +21,24 @@ fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
         let loaded = match u32::from(code) {
             0x20 => load(k, 4),
             0x28 => load(k, 2),
+            0x30 => load(k, 1),
+            0x40 => load(x + k, 4),
             0x48 => load(x + k, 2),
             0xb1 => {
                 let Some(byte) = load(k, 1) else { return 0 };
                 x = (byte & 0xf) * 4;
+                continue;
+            }
+            0x61 => {
+                x = memory;
+                continue;
+            }
+            0x02 => {
+                memory = a;
+                continue;
+            }
+            0x07 => {
+                x = a;
                 continue;
             }
             0x05 => {
@@ -36,8 +57,13 @@ fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
                 at += branch(a >= k);
                 continue;
             }
+            0x04 => Some(a.wrapping_add(k)),
+            0x0c => Some(a.wrapping_add(x)),
+            0x24 => Some(a.wrapping_mul(k)),
             0x54 => Some(a & k),
             0x74 => Some(a >> k),
+            0x87 => Some(x),
+            0x94 => Some(a % k),
             0x06 => return k,
             0x16 => return a,
             code => panic!("instruction {code:#x}"),
@@ -47,6 +73,11 @@ fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
             None => return 0,
         }
     }
+}
+
+/// Runs a program that looks at nothing before the packet.
+fn run(program: &[sock_filter], packet: &[u8]) -> u32 {
+    run_behind(program, &[], packet)
 }
 
 fn packet(destination_port: u16) -> Vec<u8> {
@@ -106,11 +137,72 @@ fn behind_an_ipv4_header_with_options_the_port_is_found() {
     }
 }
 
+fn ip_header(source: IpAddr) -> Vec<u8> {
+    match source {
+        IpAddr::V4(v4) => {
+            let mut header = vec![0xff; 24];
+            header[0] = 0x46;
+            header[12..16].copy_from_slice(&v4.octets());
+            header
+        }
+        IpAddr::V6(v6) => {
+            let mut header = vec![0xff; 40];
+            header[0] = 0x6f;
+            header[8..24].copy_from_slice(&v6.octets());
+            header
+        }
+    }
+}
+
+fn tagged(source: u16, destination: u16, tag: u32) -> Vec<u8> {
+    [&source.to_be_bytes()[..], &destination.to_be_bytes(), &tag.to_be_bytes(), &[9; 8]].concat()
+}
+
+/// Senders of all kinds.
+fn senders() -> impl Iterator<Item = (IpAddr, Vec<u8>)> {
+    (0..2000_u32).map(|number| {
+        let mixed = number.wrapping_mul(0x9e37_79b1);
+        let [a, b, c, d] = mixed.to_be_bytes();
+        let source = if number % 2 == 0 {
+            IpAddr::from([a, b, c, d])
+        } else {
+            IpAddr::from([0x2001, 0xdb8, u16::from(a), u16::from(b), 0xffff, number as u16, 0, u16::from(d)])
+        };
+        let tag = if number % 5 == 0 { mixed } else { 0 };
+        (source, tagged(mixed as u16, (mixed >> 13) as u16, tag))
+    })
+}
+
 #[test]
-fn datagrams_are_steered_by_their_tag() {
-    let program = steering_program(28, 0b111);
-    let with_tag = |tag: u32| [&[0, 1, 0, 2][..], &tag.to_be_bytes(), &[0; 4]].concat();
-    assert_eq!(run(&program, &with_tag(0x5fff_ffff)), 5);
-    assert_eq!(run(&program, &with_tag(0xf000_0001)), 7);
-    assert_eq!(run(&program, &with_tag(0)), NO_SOCKET);
+fn a_group_is_steered_as_the_rule_says() {
+    for places in [1, 2, 3, 4, 7, 64] {
+        let steering = Steering::new(places, 0x1234_5678_9abc ^ u64::from(places));
+        let program = group_program(&steering);
+        for (source, packet) in senders() {
+            let place = run_behind(&program, &ip_header(source), &packet);
+            assert_eq!(place, u32::from(steering.place_of(source, &packet)), "{source} {packet:?}");
+        }
+        assert_eq!(run(&program, &[0; 7]), 0, "too short for a tag");
+    }
+}
+
+#[test]
+fn a_packet_passes_the_filter_of_its_own_place_and_port_only() {
+    let steering = Steering::new(3, 99);
+    let ranges = normalised(&[0..=9_999, 20_000..=65_535]);
+    for (source, packet) in senders() {
+        let ip = ip_header(source);
+        let port = u16::from_be_bytes([packet[2], packet[3]]);
+        for place in 0..3 {
+            let (start, seen) = match source {
+                IpAddr::V4(_) => (Start::Ipv4Header, [&ip[..], &packet].concat()),
+                IpAddr::V6(_) => (Start::CommonHeader, packet.clone()),
+            };
+            let mut program = place_program(start, &steering, place);
+            program.extend(port_program(start, &ranges));
+            let wanted = steering.place_of(source, &packet) == place && !(10_000..20_000).contains(&port);
+            let result = run_behind(&program, &ip, &seen);
+            assert_eq!(result, if wanted { ACCEPT } else { REJECT }, "{source} {packet:?} at {place}");
+        }
+    }
 }

@@ -16,11 +16,18 @@ pub(crate) struct Ports {
     pub(crate) source: u16,
     pub(crate) destination: u16,
     pub(crate) tag: VerificationTag,
+    /// The receiver takes packets whose checksum is zero.
+    pub(crate) zero_checksum: bool,
 }
 
 impl Ports {
     pub(crate) fn packet(self, buffer: &mut [u8]) -> PacketBuilder<'_> {
         PacketBuilder::new(buffer, self.source, self.destination, self.tag)
+    }
+
+    /// The packet's length, once its checksum is in place or left out.
+    pub(crate) fn finish(self, packet: PacketBuilder<'_>) -> usize {
+        if self.zero_checksum { packet.finish_with_zero_checksum() } else { packet.finish() }
     }
 }
 
@@ -31,7 +38,7 @@ pub(crate) const CONTROL_PACKET_LEN_MAX: usize = 1232;
 pub(crate) fn control_packet(queue: &mut PacketQueue, route: Route, ports: Ports, chunk: &impl Encode) {
     queue.push(route, CONTROL_PACKET_LEN_MAX, |buffer| {
         let mut packet = ports.packet(buffer);
-        if packet.push(chunk) { packet.finish() } else { 0 }
+        if packet.push(chunk) { ports.finish(packet) } else { 0 }
     });
 }
 
@@ -48,7 +55,7 @@ pub(crate) fn abort_packet(
         let whole = Abort { tag_reflected: reflected, causes: Causes::new(causes) };
         // Causes that do not fit are left out: the ABORT itself matters more.
         let bare = Abort { tag_reflected: reflected, causes: Causes::new(&[]) };
-        if packet.push(&whole) || packet.push(&bare) { packet.finish() } else { 0 }
+        if packet.push(&whole) || packet.push(&bare) { ports.finish(packet) } else { 0 }
     });
 }
 

@@ -46,10 +46,15 @@ impl Shared {
     /// May an association that holds so many received bytes take more? All together keep to the limit; once it is
     /// reached, those that hold less than their share of half the limit still may: a few that are never read, or never
     /// complete their messages, must not starve the others.
+    #[inline]
     pub(crate) fn has_room(&self, held: u32) -> bool {
-        let limit = self.config.receive_bytes_max;
-        let share = limit / 2 / u64::from(self.associations.max(1));
-        self.received_bytes < limit || u64::from(held) < share
+        self.received_bytes < self.config.receive_bytes_max || self.is_within_share(held)
+    }
+
+    #[cold]
+    fn is_within_share(&self, held: u32) -> bool {
+        let share = self.config.receive_bytes_max / 2 / u64::from(self.associations.max(1));
+        u64::from(held) < share
     }
 
     /// For events that a peer can cause as often as it likes.
@@ -130,7 +135,7 @@ pub(crate) fn acceptable(address: IpAddr, source: IpAddr) -> bool {
 }
 
 /// Where a packet goes to and comes from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) destination: SocketAddr,
     pub(crate) source: Option<IpAddr>,
@@ -151,6 +156,9 @@ pub(crate) struct PacketQueue {
 /// Bytes that wait in one queue, at most: answers to HEARTBEATs may be as long as these.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
+/// Packets up to this length share a burst: what any path takes.
+const SHARED_MAX: usize = 1232;
+
 /// Spare buffers kept; each may have the size of a path MTU probe.
 const SPARES_MAX: usize = 64;
 
@@ -161,7 +169,7 @@ impl PacketQueue {
 
     /// Lets `build` write a packet of at most `size` bytes; it returns the packet's length, 0 for none.
     pub(crate) fn push(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
-        if self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX {
+        if self.is_full() {
             self.dropped += 1;
             return;
         }
@@ -180,6 +188,28 @@ impl PacketQueue {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.packets.is_empty()
+    }
+
+    /// True if the next packet would be dropped.
+    pub(crate) fn is_full(&self) -> bool {
+        self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX
+    }
+
+    /// Copies the oldest packets to `out` that go the same way and have one size: how they go, their bytes together,
+    /// and the size. Larger ones than `SHARED_MAX`, which may exceed the path MTU, go alone.
+    pub(crate) fn pop_burst(&mut self, out: &mut [u8], segments_max: usize) -> Option<(Route, usize, usize)> {
+        let (route, size) = self.pop_into(out)?;
+        let (mut len, mut count) = (size, 1);
+        while count < segments_max && size <= SHARED_MAX {
+            let Some((next, packet)) = self.packets.front() else { break };
+            if *next != route || packet.len() != size || out.len() - len < size {
+                break;
+            }
+            let Some((_, more)) = out.get_mut(len..).and_then(|rest| self.pop_into(rest)) else { break };
+            len += more;
+            count += 1;
+        }
+        Some((route, len, size))
     }
 
     /// Copies the oldest packet to `out`.

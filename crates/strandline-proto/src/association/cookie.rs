@@ -16,6 +16,7 @@ use sha2::Sha256;
 use strandline_wire::number::{Tsn, VerificationTag};
 use subtle::ConstantTimeEq;
 
+use super::zero_checksum::ZeroChecksum;
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -39,6 +40,8 @@ pub(crate) struct Cookie {
     pub(crate) peer_rwnd: u32,
     pub(crate) outbound_streams: u16,
     pub(crate) inbound_streams: u16,
+    /// What the INIT and our INIT ACK declared.
+    pub(crate) zero_checksum: ZeroChecksum,
     /// Where the INIT came from and the INIT ACK went to.
     pub(crate) source: SocketAddr,
     /// The local address that the INIT came to.
@@ -56,11 +59,24 @@ pub(crate) enum CookieError {
     Stale(Box<Cookie>, Duration),
 }
 
+/// A key that has gone through the hash already: signing starts from there.
+type Key = Hmac<Sha256>;
+
+/// Prepares a key.
+fn prepare(key: [u8; 32]) -> Key {
+    // A key shorter than a block of the hash is filled up with zeros (RFC 2104 section 2).
+    let mut block = hmac::digest::Key::<Key>::default();
+    for (place, byte) in block.iter_mut().zip(key) {
+        *place = byte;
+    }
+    Key::new(&block)
+}
+
 /// The keys that cookies are signed with: the current and the previous one.
 #[derive(Debug)]
 pub(crate) struct CookieKeys {
-    current: [u8; 32],
-    previous: Option<[u8; 32]>,
+    current: Key,
+    previous: Option<Key>,
     generation: u8,
     rotate_at: Time,
     lifetime: Duration,
@@ -68,7 +84,7 @@ pub(crate) struct CookieKeys {
 
 impl CookieKeys {
     pub(crate) fn new(key: [u8; 32], lifetime: Duration, now: Time) -> Self {
-        Self { current: key, previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
+        Self { current: prepare(key), previous: None, generation: 0, rotate_at: now + lifetime, lifetime }
     }
 
     /// True if the next key is due: the caller brings one, because randomness is an input.
@@ -79,15 +95,14 @@ impl CookieKeys {
     pub(crate) fn rotate(&mut self, key: [u8; 32], now: Time) {
         // A key that has slept through two lifetimes must not verify anything any more.
         let stale = now.since(self.rotate_at) >= self.lifetime;
-        self.previous = if stale { None } else { Some(self.current) };
-        self.current = key;
+        self.previous = (!stale).then(|| self.current.clone());
+        self.current = prepare(key);
         self.generation = self.generation.wrapping_add(1);
         self.rotate_at = now + self.lifetime;
     }
 
-    fn mac(key: &[u8; 32], body: &[u8]) -> [u8; MAC_LEN] {
-        // HMAC takes keys of any length, so this cannot fail; an all-zero MAC would still need the key to forge.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return [0; MAC_LEN] };
+    fn mac(key: &Key, body: &[u8]) -> [u8; MAC_LEN] {
+        let mut mac = key.clone();
         mac.update(body);
         mac.finalize().into_bytes().into()
     }
@@ -118,6 +133,7 @@ impl CookieKeys {
         ] {
             out.extend_from_slice(&half.to_be_bytes());
         }
+        out.push(cookie.zero_checksum.to_byte());
         put_address(&mut out, Some(cookie.source.ip()));
         let scope = if let SocketAddr::V6(v6) = cookie.source { v6.scope_id() } else { 0 };
         out.extend_from_slice(&scope.to_be_bytes());
@@ -211,6 +227,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let (local_port, peer_port) = (r.u16()?, r.u16()?);
     let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
     let port = r.u16()?;
+    let [zero_checksum] = r.take::<1>()?;
     let ip = r.address()??;
     let scope = r.u32()?;
     let source = match ip {
@@ -236,6 +253,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         peer_rwnd,
         outbound_streams,
         inbound_streams,
+        zero_checksum: ZeroChecksum::from_byte(zero_checksum),
         source,
         destination,
         addresses,
@@ -245,6 +263,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::ErrorDetectionMethod;
 
     fn cookie() -> Cookie {
         Cookie {
@@ -261,6 +280,7 @@ mod tests {
             peer_rwnd: 9,
             outbound_streams: 10,
             inbound_streams: 11,
+            zero_checksum: ZeroChecksum { declared: Some(ErrorDetectionMethod::SctpOverDtls), by_peer: true },
             source: "[fe80::1%0]:9899".parse().unwrap(),
             destination: Some("10.0.0.1".parse().unwrap()),
             addresses: vec!["10.0.0.2".parse().unwrap(), "::2".parse().unwrap()],

@@ -1,7 +1,6 @@
 //! User data: `send`, `recv`, DATA in, SACK in (RFC 9260 section 6).
 
 use bytes::Bytes;
-use std::sync::Arc;
 
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
@@ -18,14 +17,35 @@ use crate::path::PathSack;
 use crate::time::Time;
 
 impl Association {
-    /// SEND (section 11.1.5).
+    /// SEND (section 11.1.5): takes the message out of `data`.
+    #[inline]
     pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
+        let idle = self.begin_send()?;
+        self.outbound.push(info, data, &self.config)?;
+        self.end_send(now, idle);
+        Ok(())
+    }
+
+    /// SEND: copies the message.
+    #[inline]
+    pub(crate) fn send_slice(&mut self, now: Time, info: SendInfo, data: &[u8]) -> Result<(), SendError> {
+        let idle = self.begin_send()?;
+        self.outbound.push_slice(info, data, &self.config)?;
+        self.end_send(now, idle);
+        Ok(())
+    }
+
+    /// Whether nothing waits and nothing is outstanding; an error if no messages are taken now.
+    #[inline]
+    fn begin_send(&self) -> Result<bool, SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
         }
-        let config = Arc::clone(&self.config);
-        let idle = self.outbound.is_empty();
-        self.outbound.push(info, data, &config)?;
+        Ok(self.outbound.is_empty())
+    }
+
+    #[inline]
+    fn end_send(&mut self, now: Time, idle: bool) {
         if idle {
             // Acknowledgements of what was sent before the pause clock nothing that comes after it (section 6.1 rule D).
             for index in self.paths.indices() {
@@ -34,7 +54,6 @@ impl Association {
         }
         self.flags.burst_open = true;
         self.touch_idle(now);
-        Ok(())
     }
 
     /// RECEIVE (section 11.1.7).
@@ -51,7 +70,29 @@ impl Association {
         message
     }
 
+    /// RECEIVE, up to `max` messages at a time.
+    pub(crate) fn recv_many(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        messages: &mut Vec<Message>,
+        max: usize,
+    ) -> usize {
+        let before = self.inbound.buffered_bytes();
+        let count = self.inbound.recv_many(messages, max);
+        let freed = before.saturating_sub(self.inbound.buffered_bytes());
+        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        if count < max {
+            self.flags.readable_given = false;
+        }
+        if count > 0 {
+            self.touch_idle(now);
+        }
+        count
+    }
+
     /// A DATA chunk in a state that accepts it; false ends the packet.
+    #[inline]
     pub(super) fn on_data(
         &mut self,
         cx: &mut Shared,
@@ -69,6 +110,22 @@ impl Association {
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
         cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
+        match outcome {
+            DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
+            other => self.on_refused_data(cx, now, data, other, report),
+        }
+    }
+
+    /// A DATA chunk that gave nothing to read; false ends the packet.
+    #[cold]
+    fn on_refused_data(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        data: &Data<'_>,
+        outcome: DataOutcome,
+        report: &mut Vec<u8>,
+    ) -> bool {
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             DataOutcome::Duplicate => {
@@ -155,7 +212,6 @@ impl Association {
         cumulative_advanced: bool,
         in_fast_recovery: bool,
     ) {
-        let config = Arc::clone(&self.config);
         for index in self.paths.indices() {
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
@@ -177,7 +233,7 @@ impl Association {
                     cumulative_advanced,
                     in_fast_recovery,
                 };
-                change = path.on_sack(now, &sack, &config);
+                change = path.on_sack(now, &sack, &self.config);
             }
             if ack.fast_retransmit_loss {
                 path.on_fast_retransmit(now);

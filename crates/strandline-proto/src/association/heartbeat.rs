@@ -48,7 +48,7 @@ impl Association {
             let mut packet = ports.packet(buffer);
             let Some(place) = packet.push_raw(kind::HEARTBEAT_ACK, 0, value.len()) else { return 0 };
             place.copy_from_slice(value);
-            packet.finish()
+            ports.finish(packet)
         });
     }
 
@@ -98,7 +98,7 @@ impl Association {
                 return 0;
             }
             let rest = packet.remaining().saturating_sub(4);
-            if packet.push(&Pad { padding_len: rest }) { packet.finish() } else { 0 }
+            if packet.push(&Pad { padding_len: rest }) { ports.finish(packet) } else { 0 }
         });
     }
 

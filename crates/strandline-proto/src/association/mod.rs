@@ -16,6 +16,7 @@ mod state;
 mod teardown;
 mod timeout;
 mod transmit;
+pub(crate) mod zero_checksum;
 
 use core::net::SocketAddr;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet}
 pub(crate) use self::receive::{has_abort, starts_with};
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
+use self::zero_checksum::ZeroChecksum;
 use crate::config::AssociationConfig;
 use crate::event::AssociationId;
 use crate::inbound::Inbound;
@@ -68,6 +70,8 @@ pub(crate) struct Association {
     /// Where INIT, COOKIE ECHO, SHUTDOWN, SHUTDOWN ACK go, and retransmissions after a time-out.
     control_path: PathIndex,
     flags: Flags,
+    /// Which packets may have zero for their checksum.
+    pub(crate) zero_checksum: ZeroChecksum,
 }
 
 /// Small facts, a bit each.
@@ -101,7 +105,12 @@ impl Association {
 
     /// The tags of the association as the peer sees them in a packet of ours.
     pub(crate) fn ports(&self) -> build::Ports {
-        build::Ports { source: self.local_port, destination: self.peer_port, tag: self.peer_tag }
+        build::Ports {
+            source: self.local_port,
+            destination: self.peer_port,
+            tag: self.peer_tag,
+            zero_checksum: self.zero_checksum.by_peer,
+        }
     }
 
     /// The earliest time at which `handle_timeout` has something to do.
@@ -114,6 +123,12 @@ impl Association {
             .min(self.probe_deadline)
             .min(sack)
             .min(paths)
+    }
+
+    /// When buffers that grew are given back; `Time::MAX` if that is done.
+    #[inline]
+    pub(crate) fn idle_deadline(&self) -> Time {
+        self.idle_deadline
     }
 
     /// The peer's addresses, for the endpoint's look-up table.

@@ -18,6 +18,9 @@ pub(crate) const A_RWND_MIN: u32 = 1500;
 /// Unrecognised parameters reported back, bytes at most: they share a packet with the State Cookie.
 const REPORT_LEN_MAX: usize = 300;
 
+/// An EDMID that no method has (RFC 9653 section 8).
+const EDMID_RESERVED: u32 = 0;
+
 /// What INIT or INIT ACK says.
 #[derive(Debug)]
 pub(crate) struct Offer<'a> {
@@ -30,6 +33,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<&'a [u8]>,
     pub(crate) preservative_ms: u32,
+    /// How the peer detects errors where the checksum is zero (RFC 9653), none if it takes no such packets.
+    pub(crate) edmid: Option<u32>,
     /// Parameters to report back, each whole and padded.
     pub(crate) unrecognised: Vec<u8>,
 }
@@ -77,6 +82,7 @@ pub(crate) fn read<'a>(
         addresses: Vec::new(),
         cookie: None,
         preservative_ms: 0,
+        edmid: None,
         unrecognised: Vec::new(),
     };
     for raw in init.parameters.iter() {
@@ -110,6 +116,12 @@ fn read_parameter<'a>(
         }
         Ok(Parameter::CookiePreservative { increment_ms }) => {
             offer.preservative_ms = increment_ms;
+            return Ok(true);
+        }
+        Ok(Parameter::ZeroChecksumAcceptable { edmid }) => {
+            // Must not come twice (RFC 9653 section 4): then it means nothing that we know.
+            let again = offer.edmid.is_some();
+            offer.edmid = Some(if again { EDMID_RESERVED } else { edmid });
             return Ok(true);
         }
         Ok(Parameter::HostName(_)) => {

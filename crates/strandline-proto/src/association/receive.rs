@@ -52,7 +52,15 @@ impl Association {
                 // A length that points outside the packet: what came before it stands (section 6.10, 8.4).
                 break;
             };
-            if !self.handle_chunk(cx, now, &raw, source, from.unwrap_or(self.control_path), &mut seen) {
+            let came_from = from.unwrap_or(self.control_path);
+            let goes_on = match raw.parse_data() {
+                Some(Ok(data)) => {
+                    seen.chunks += 1;
+                    self.on_data_chunk(cx, now, &data, came_from, &mut seen)
+                }
+                _ => self.handle_chunk(cx, now, &raw, source, came_from, &mut seen),
+            };
+            if !goes_on {
                 break;
             }
             if self.state.is_closed() {
@@ -107,6 +115,10 @@ impl Association {
                 return false; // must be alone in its packet (section 5.1)
             }
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(cx, now, &heartbeat),
+            // The T bit says that the tag is reflected, so ours cannot be right (section 8.5.1 B, C). Where it stands before
+            // DATA the endpoint has dropped the packet.
+            Chunk::Abort(chunk::Abort { tag_reflected: true, .. })
+            | Chunk::ShutdownComplete(chunk::ShutdownComplete { tag_reflected: true }) => return false,
             Chunk::Abort(abort) => {
                 self.on_abort(cx, now, &abort);
                 return false;
@@ -129,6 +141,7 @@ impl Association {
         true
     }
 
+    #[inline]
     fn on_data_chunk(
         &mut self,
         cx: &mut Shared,
@@ -186,9 +199,8 @@ impl Association {
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }
         if seen.data {
-            let config = std::sync::Arc::clone(&self.config);
             let shutting_down = matches!(self.state, State::ShutdownSent);
-            self.inbound.on_packet_end(now, seen.immediate || shutting_down, &config);
+            self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config);
             if shutting_down {
                 self.answer_data_with_shutdown(cx, now);
             }

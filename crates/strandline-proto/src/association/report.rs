@@ -28,6 +28,8 @@ impl Association {
             pending_messages: self.outbound.pending_messages(),
             in_fast_recovery: self.outbound.in_fast_recovery(),
             receive_buffered: self.inbound.buffered_bytes(),
+            accepts_zero_checksum: self.accepts_zero_checksum(),
+            sends_zero_checksum: self.zero_checksum.by_peer,
             error_count: self.error_count,
             stats: self.stats,
         }

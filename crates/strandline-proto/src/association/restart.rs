@@ -84,7 +84,8 @@ impl Association {
     fn refuse_restart(&mut self, cx: &mut Shared, now: Time, tag: VerificationTag) {
         self.send_shutdown_ack(cx, now);
         let causes = encode_cause(&Cause::CookieWhileShuttingDown);
-        let ports = super::build::Ports { tag, ..self.ports() };
+        // What the peer declared to us was another life of it.
+        let ports = super::build::Ports { tag, zero_checksum: false, ..self.ports() };
         let error = chunk::Error { causes: Causes::new(&causes) };
         super::build::control_packet(&mut cx.control, self.route(self.control_path), ports, &error);
     }
@@ -102,6 +103,7 @@ impl Association {
         self.paths = paths_of(cx, now, &config, cookie);
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
+        self.zero_checksum = cookie.zero_checksum;
         self.initial_tsn = cookie.local_initial_tsn;
         self.state = State::Established;
         self.control_deadline = Time::MAX;
@@ -123,6 +125,7 @@ impl Association {
     /// Action B: our tag stands, the peer's is the cookie's.
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
+        self.zero_checksum = cookie.zero_checksum;
         if !self.state.in_setup() {
             return;
         }

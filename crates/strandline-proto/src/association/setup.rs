@@ -16,6 +16,7 @@ use super::context::{Route, Shared};
 use super::cookie::Cookie;
 use super::offer::{Offer, Refusal, read};
 use super::state::{Setup, State};
+use super::zero_checksum::ZeroChecksum;
 use super::{Association, Flags};
 use crate::config::AssociationConfig;
 use crate::event::{AssociationId, CloseReason, Event};
@@ -74,7 +75,7 @@ pub(crate) fn init_packet(
     queue.push(route, CONTROL_PACKET_LEN_MAX, |out| {
         let mut packet = ports.packet(out);
         let pushed = if is_ack { packet.push(&InitAck(init)) } else { packet.push(&init) };
-        if pushed { packet.finish() } else { 0 }
+        if pushed { ports.finish(packet) } else { 0 }
     });
 }
 
@@ -125,6 +126,7 @@ impl Association {
             sack_path: PathIndex(0),
             control_path: PathIndex(0),
             flags: Flags::default(),
+            zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
             config,
         };
         association.send_init(cx, now);
@@ -135,11 +137,12 @@ impl Association {
     pub(super) fn send_init(&mut self, cx: &mut Shared, now: Time) {
         let State::CookieWait(setup) = &mut self.state else { return };
         setup.sent_at = now;
-        let preservative = Parameter::CookiePreservative { increment_ms: setup.preservative_ms };
-        let more = if setup.preservative_ms > 0 { &[preservative][..] } else { &[] };
+        let increment_ms = setup.preservative_ms;
+        let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
+        let more: Vec<_> = self.zero_checksum.parameter().into_iter().chain(preservative).collect();
         let init = self.own_init(self.local_tag);
-        let ports = Ports { tag: VerificationTag(0), ..self.ports() };
-        init_packet(cx, self.route(self.control_path), ports, init, false, more);
+        let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
+        init_packet(cx, self.route(self.control_path), ports, init, false, &more);
         let path = self.paths.get_mut(self.control_path);
         path.on_control_sent(now);
         self.control_deadline = now + path.rto.rto();
@@ -179,6 +182,7 @@ impl Association {
             }
         };
         self.peer_tag = offer.tag;
+        self.zero_checksum = self.zero_checksum.agreed_with(offer.edmid);
         self.adopt_addresses(cx, now, &offer, source);
         self.adopt_numbers(cx, &offer);
         let State::CookieWait(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
@@ -324,6 +328,7 @@ impl Association {
             sack_path: PathIndex(0),
             control_path: PathIndex(0),
             flags: Flags { incoming: true, ..Flags::default() },
+            zero_checksum: cookie.zero_checksum,
             config,
         };
         association.flags.cookie_ack_due = true;
@@ -348,6 +353,7 @@ impl Association {
         let State::CookieEchoed(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
         self.state = State::CookieWait(setup);
         self.flags.cookie_echo_due = false;
+        self.zero_checksum.by_peer = false;
         self.retract_cookie_data();
         self.send_init(cx, now);
     }

@@ -12,6 +12,7 @@ use super::context::Shared;
 use super::{Association, State};
 use crate::congestion::Controller;
 use crate::event::Transmit;
+use crate::outbound::Urgency;
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
@@ -186,7 +187,8 @@ impl Association {
         room: &mut [u8],
         full: usize,
     ) -> usize {
-        let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
+        let ports = self.ports();
+        let mut packet = ports.packet(room);
         if self.flags.cookie_ack_due && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
         }
@@ -203,7 +205,7 @@ impl Association {
         if packet.is_empty() {
             return 0;
         }
-        let len = packet.finish();
+        let len = ports.finish(packet);
         self.account(now, index, len, filled);
         len
     }
@@ -225,7 +227,7 @@ impl Association {
         let mut filled = Filled::default();
         let exempt = self.outbound.fast_retransmit_pending();
         if exempt || self.paths.get(index).may_retransmit() {
-            self.fill_retransmissions(now, index, packet, &mut filled);
+            self.fill_retransmissions(index, packet, &mut filled);
         }
         if exempt && filled.bytes > 0 {
             self.outbound.fast_retransmit_sent();
@@ -238,12 +240,11 @@ impl Association {
 
     fn fill_retransmissions(
         &mut self,
-        now: Time,
         index: PathIndex,
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+        while let Some(data) = self.outbound.next_retransmission(index.0, packet.remaining()) {
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -267,18 +268,28 @@ impl Association {
         if !self.config.nodelay && self.holds_back(empty_space) {
             return;
         }
-        let hurry = matches!(self.state, State::ShutdownPending);
         let path = self.paths.get(index);
-        let room = path.congestion.window().saturating_sub(path.flight);
-        while let Some(mut data) = self.outbound.next_new(now, index.0, packet.remaining(), empty_space) {
+        // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
+        let mut urgency = Urgency {
+            always: matches!(self.state, State::ShutdownPending),
+            from_bytes: path.congestion.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
+        };
+        loop {
+            let bundled = self.outbound.bundle(now, index.0, empty_space, urgency, packet);
+            filled.new |= bundled.chunks > 0;
+            filled.bytes += bundled.bytes;
+            self.stats.data_sent += u64::from(bundled.chunks);
+            urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
+            let next = self.outbound.next_new(now, index.0, packet.remaining(), empty_space);
+            let Some(mut data) = next else { break };
             let size = chunk_len(&data);
-            // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
-            data.immediate |= hurry || filled.bytes + size >= room;
+            data.immediate |= urgency.at(size);
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_new keeps to the space it is given");
             filled.bytes += size;
             filled.new = true;
             self.stats.data_sent += 1;
+            urgency.from_bytes = urgency.from_bytes.saturating_sub(size);
         }
     }
 
@@ -327,6 +338,7 @@ impl Association {
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        // Always with its checksum (RFC 9653 section 5.2): whoever gets it may have no association to look at.
         let len = packet.finish();
         self.account(now, index, len, filled);
         let path = self.paths.get_mut(index);

@@ -6,7 +6,11 @@ mod tests;
 use super::controller::{Ack, Controller};
 use crate::time::Time;
 
-/// The controller of RFC 9260: byte counting with L = 1.
+/// What one SACK may add in slow start is L packets: as many as SACKs for every second packet would have come in its
+/// place, but not more than this, which RFC 9406 section 4.2 takes for senders that don't pace.
+const L_MAX: u32 = 8;
+
+/// The controller of RFC 9260: byte counting, with L above 1 only for SACKs that cover many packets.
 #[derive(Debug, Clone)]
 pub struct Rfc9260 {
     cwnd: u32,
@@ -34,8 +38,17 @@ impl Rfc9260 {
     /// Section 7.2.1. The Cumulative TSN Ack Point need not advance: RFC 9260 dropped that condition of RFC 4960.
     fn slow_start(&mut self, ack: &Ack) {
         if ack.window_full && !ack.in_fast_recovery {
-            self.cwnd = self.cwnd.saturating_add(ack.acked_bytes.min(self.pmdcs));
+            self.cwnd = self.cwnd.saturating_add(ack.acked_bytes.min(self.growth_max(ack.acked_bytes)));
         }
+    }
+
+    /// L times PMDCS. After a loss L is 1: what a SACK covers then may have been sent before it (RFC 3465 section 2.3).
+    fn growth_max(&self, acked_bytes: u32) -> u32 {
+        if self.ssthresh != u32::MAX {
+            return self.pmdcs;
+        }
+        let sacks = acked_bytes / self.pmdcs / 2;
+        self.pmdcs.saturating_mul(sacks.clamp(1, L_MAX))
     }
 
     /// Section 7.2.2.

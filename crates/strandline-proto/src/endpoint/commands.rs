@@ -64,6 +64,20 @@ impl Endpoint {
     /// # Errors
     /// If the request makes no sense, the association exists, or a limit is reached.
     pub fn connect(&mut self, now: Time, request: Connect) -> Result<AssociationId, ConnectError> {
+        self.connect_from(now, request, |_| true)
+    }
+
+    /// [`connect`](Self::connect) that picks only among ephemeral ports that `allowed` accepts: for carriers that are
+    /// shared by several endpoints.
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub fn connect_from(
+        &mut self,
+        now: Time,
+        request: Connect,
+        allowed: impl Fn(u16) -> bool,
+    ) -> Result<AssociationId, ConnectError> {
         let config = request.config.unwrap_or_else(|| Arc::clone(&self.shared.config.association));
         config.validate()?;
         if request.peer_port == 0 {
@@ -89,7 +103,8 @@ impl Endpoint {
             !remotes.iter().any(taken)
         };
         let local_port = if request.local_port == 0 {
-            let port = self.ports.pick(random, |port| !self.ports.listens(port) && free(port));
+            let port =
+                self.ports.pick(random, |port| allowed(port) && !self.ports.listens(port) && free(port));
             port.ok_or(ConnectError::NoPort)?
         } else if free(request.local_port) {
             request.local_port
@@ -117,7 +132,7 @@ impl Endpoint {
         }
     }
 
-    /// SEND: takes a message, without copying it.
+    /// SEND: takes a message. A small one is copied, a larger one kept as it is until it is acknowledged.
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] if the send buffer is full; `Event::Writable` follows. Others say what is wrong.
@@ -143,12 +158,41 @@ impl Endpoint {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Result<(), SendError> {
+        self.send_with(now, id, |association| association.send(now, info, data))
+    }
+
+    /// [`send`](Self::send) for bytes that lie in the application's buffer: copies them. That costs no allocation for
+    /// messages of up to 8 KiB, and less than sharing for small ones.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub fn send_slice(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.send_with(now, id, |association| association.send_slice(now, info, data))
+    }
+
+    #[inline]
+    fn send_with(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        give: impl FnOnce(&mut Association) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
-        association.send(now, info, data)?;
-        if association.wants_transmit(now) {
+        let timed = association.idle_deadline() != Time::MAX;
+        give(association)?;
+        if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
-        self.reschedule(id.slot);
+        // Nothing is due earlier by it, unless no time to give buffers back was set.
+        if !timed {
+            self.reschedule(id.slot);
+        }
         Ok(())
     }
 
@@ -156,12 +200,40 @@ impl Endpoint {
     /// association has ended until all that had arrived was read.
     pub fn recv(&mut self, now: Time, id: AssociationId) -> Option<Message> {
         let association = self.table.by_id_mut(id)?;
+        let timed = association.idle_deadline() != Time::MAX;
         let message = association.recv(&mut self.shared, now)?;
         // Reading may have reopened the window.
-        if association.wants_transmit(now) {
+        if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
+        if !timed {
+            self.reschedule(id.slot);
+        }
         Some(message)
+    }
+
+    /// RECEIVE: appends to `messages` what [`recv`](Self::recv) would give, up to `max` messages, and returns how many
+    /// that were. Costs less than as many calls. `Event::Readable` is given again only after this returned fewer than
+    /// `max`, or `recv` `None`.
+    pub fn recv_many(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        messages: &mut Vec<Message>,
+        max: usize,
+    ) -> usize {
+        let Some(association) = self.table.by_id_mut(id) else { return 0 };
+        let timed = association.idle_deadline() != Time::MAX;
+        let count = association.recv_many(&mut self.shared, now, messages, max);
+        if count > 0 {
+            if !association.flags().queued && association.wants_transmit(now) {
+                self.queue(id.slot);
+            }
+            if !timed {
+                self.reschedule(id.slot);
+            }
+        }
+        count
     }
 
     /// SHUTDOWN: no new messages are taken; those queued are delivered first, in both directions.
@@ -273,6 +345,18 @@ impl Endpoint {
     pub fn find(&self, local_port: u16, address: IpAddr, peer_port: u16) -> Option<AssociationId> {
         let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
         self.table.at(slot).map(|association| association.id)
+    }
+
+    /// True if somebody listens on the port or an association has it.
+    #[must_use]
+    pub fn uses_port(&self, port: u16) -> bool {
+        self.ports.knows(port)
+    }
+
+    /// Associations whose peer has more than one address, as far as is known.
+    #[must_use]
+    pub fn multihomed_count(&self) -> u32 {
+        self.multihomed
     }
 
     /// STATUS; `None` once the association was released.

@@ -4,9 +4,12 @@
 use core::hash::{Hash, Hasher};
 use core::net::IpAddr;
 
-use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
+use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
+
+use super::split::SplitTable;
+use crate::event::Datagram;
 
 /// What identifies an association besides its tag: one of the peer's addresses and both ports (RFC 9260 section 1.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,6 +17,17 @@ pub(super) struct PeerKey {
     pub(super) address: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
+}
+
+impl PeerKey {
+    /// What a packet that came in says.
+    pub(super) fn of(packet: &Packet<'_>, datagram: &Datagram<'_>) -> Self {
+        Self {
+            address: datagram.source.ip(),
+            peer_port: packet.source_port(),
+            local_port: packet.destination_port(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -26,14 +40,14 @@ struct TagEntry {
 /// control byte.
 #[derive(Debug)]
 pub(super) struct Demux {
-    tags: HashTable<TagEntry>,
-    peers: HashTable<u32>,
+    tags: SplitTable<TagEntry>,
+    peers: SplitTable<u32>,
     keys: (u64, u64),
 }
 
 impl Demux {
     pub(super) fn new(keys: (u64, u64)) -> Self {
-        Self { tags: HashTable::new(), peers: HashTable::new(), keys }
+        Self { tags: SplitTable::new(), peers: SplitTable::new(), keys }
     }
 
     /// Our tags are random already: mixing them is enough. The low bits of a tag may be the shard's number and the same
@@ -58,9 +72,7 @@ impl Demux {
     }
 
     pub(super) fn remove_tag(&mut self, tag: VerificationTag) {
-        if let Ok(entry) = self.tags.find_entry(Self::hash_tag(tag.0), |entry| entry.tag == tag.0) {
-            entry.remove();
-        }
+        self.tags.remove(Self::hash_tag(tag.0), |entry| entry.tag == tag.0);
     }
 
     /// `matches` tells whether the association in a slot has the key.
@@ -77,16 +89,12 @@ impl Demux {
     }
 
     pub(super) fn remove_peer(&mut self, key: &PeerKey, entry: u32) {
-        if let Ok(found) = self.peers.find_entry(Self::hash_peer(self.keys, key), |slot| *slot == entry) {
-            found.remove();
-        }
+        self.peers.remove(Self::hash_peer(self.keys, key), |slot| *slot == entry);
     }
 
     /// Bytes of both tables for each association with one address, as they stand.
     pub(super) fn bytes_per_association(&self, associations: usize) -> usize {
-        let tags = self.tags.allocation_size();
-        let peers = self.peers.allocation_size();
-        (tags + peers).div_ceil(associations.max(1))
+        (self.tags.heap_bytes() + self.peers.heap_bytes()).div_ceil(associations.max(1))
     }
 }
 

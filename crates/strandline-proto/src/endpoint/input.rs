@@ -32,32 +32,74 @@ impl Endpoint {
         if !self.shared.config.owns_all_ports && !self.ports.knows(packet.destination_port()) {
             return;
         }
-        if !packet.verify_checksum() {
+        let owner = self.owner_of(&packet);
+        if packet.checksum() == 0 && self.goes_unchecked(owner, &packet, &datagram) {
+            self.shared.stats.zero_checksums_received += 1;
+        } else if !packet.verify_checksum() {
             self.shared.stats.checksum_errors += 1;
             return;
         }
-        self.dispatch(now, &packet, &datagram);
+        self.dispatch(now, owner, &packet, &datagram);
     }
 
-    fn dispatch(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) {
-        let tag = packet.verification_tag();
-        if tag.0 == 0 {
+    /// Takes datagrams of one sender that arrived together, as the kernel's GRO gives them: `segment_size` bytes each,
+    /// the last one possibly less. Does what [`handle_datagram`](Self::handle_datagram) does for each, and looks only once
+    /// at what follows from all of them: timers, and whether there is something to send.
+    pub fn handle_datagrams(&mut self, now: Time, train: Datagram<'_>, segment_size: usize) {
+        self.in_train = true;
+        for bytes in train.bytes.chunks(segment_size.max(1)) {
+            self.handle_datagram(now, Datagram { bytes, ..train });
+        }
+        self.in_train = false;
+        if let Some(slot) = self.unsettled.take() {
+            self.settle(now, slot);
+        }
+    }
+
+    /// What follows from a packet is looked at now, or at the end of its train.
+    fn settle_later(&mut self, now: Time, slot: u32) {
+        let closed = self.table.at(slot).is_none_or(|association| association.state.is_closed());
+        if !self.in_train || closed {
+            return self.settle(now, slot);
+        }
+        if let Some(other) = self.unsettled.replace(slot)
+            && other != slot
+        {
+            self.settle(now, other);
+        }
+    }
+
+    /// The association whose tag and ports the packet has.
+    fn owner_of(&self, packet: &Packet<'_>) -> Option<u32> {
+        self.demux.by_tag(packet.verification_tag()).filter(|slot| self.ports_match(*slot, packet))
+    }
+
+    /// A checksum of zero is taken for an association of which we said so (RFC 9653 section 5.3). What is out of the blue
+    /// is taken where associations say so by default: then a peer learns that we lost ours. INIT and COOKIE ECHO must
+    /// have their checksum (section 5.2).
+    fn goes_unchecked(&self, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
+        if packet.verification_tag().0 == 0 || starts_with(packet, kind::COOKIE_ECHO) {
+            return false;
+        }
+        let slot = owner.or_else(|| self.find_by_peer(&PeerKey::of(packet, datagram)));
+        match slot.and_then(|slot| self.table.at(slot)) {
+            Some(association) => association.accepts_zero_checksum(),
+            None => self.shared.config.association.zero_checksum.is_some(),
+        }
+    }
+
+    fn dispatch(&mut self, now: Time, owner: Option<u32>, packet: &Packet<'_>, datagram: &Datagram<'_>) {
+        if packet.verification_tag().0 == 0 {
             // Only INIT has tag 0, and it comes alone (section 8.5.1 A).
             return self.handle_init(now, packet, datagram);
         }
         if starts_with(packet, kind::COOKIE_ECHO) {
             return self.handle_cookie_echo(now, packet, datagram);
         }
-        let owner = self.demux.by_tag(tag).filter(|slot| self.ports_match(*slot, packet));
         if let Some(slot) = owner {
             return self.deliver(now, slot, packet, datagram);
         }
-        let key = PeerKey {
-            address: datagram.source.ip(),
-            peer_port: packet.source_port(),
-            local_port: packet.destination_port(),
-        };
-        match self.find_by_peer(&key) {
+        match self.find_by_peer(&PeerKey::of(packet, datagram)) {
             Some(slot) => self.handle_wrong_tag(now, slot, packet, datagram),
             None => self.handle_out_of_the_blue(packet, datagram),
         }
@@ -99,7 +141,7 @@ impl Endpoint {
             return;
         }
         association.handle_packet(&mut self.shared, now, packet, datagram.source);
-        self.settle(now, slot);
+        self.settle_later(now, slot);
     }
 
     /// An association with this address exists, but the tag is not ours (section 8.5.1): only ABORT and SHUTDOWN
@@ -133,10 +175,12 @@ impl Endpoint {
     }
 }
 
-/// The T bit of the first ABORT or SHUTDOWN COMPLETE in the packet.
+/// The T bit of the first ABORT or SHUTDOWN COMPLETE before any DATA in the packet. Neither may be bundled with DATA; one
+/// that is counts when its turn comes, so that nobody has to look through packets of DATA twice.
 fn first_setting_t_bit(packet: &Packet<'_>) -> Option<bool> {
     let wanted = |kind: u8| kind == kind::ABORT || kind == kind::SHUTDOWN_COMPLETE;
-    packet.chunks().flatten().find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)
+    let mut control = packet.chunks().flatten().take_while(|raw| raw.kind != kind::DATA);
+    control.find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)
 }
 
 /// True if the packet must not be answered at all.

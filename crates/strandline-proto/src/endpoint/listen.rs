@@ -17,6 +17,7 @@ use super::input::never_answered;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
+use crate::association::zero_checksum::ZeroChecksum;
 use crate::association::{
     AnswerPorts, Association, PRESERVATIVE_MAX, State, abort_packet, control_packet, init_packet,
 };
@@ -31,6 +32,7 @@ struct Answer {
     inbound_streams: u16,
     a_rwnd: u32,
     ties: (u32, u32),
+    zero_checksum: ZeroChecksum,
 }
 
 impl Endpoint {
@@ -45,11 +47,7 @@ impl Endpoint {
                 return;
             }
         };
-        let key = PeerKey {
-            address: datagram.source.ip(),
-            peer_port: packet.source_port(),
-            local_port: packet.destination_port(),
-        };
+        let key = PeerKey::of(packet, datagram);
         let listens = self.ports.listens(key.local_port);
         let (any, family) = (self.shared.config.local_addresses.len() > 1, datagram.source.is_ipv4());
         let offer = read(&init, false, key.address, |a| any || a.is_ipv4() == family);
@@ -61,6 +59,11 @@ impl Endpoint {
                 let ports = answer_ports(packet, init.initiate_tag);
                 abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
             }
+            return;
+        }
+        if existing.is_none() && self.shared.replies.is_full() {
+            // A flood: what can't be answered isn't worth a cookie.
+            self.shared.replies.dropped += 1;
             return;
         }
         match offer {
@@ -148,6 +151,7 @@ impl Endpoint {
             inbound_streams: config.inbound_streams_max,
             a_rwnd: config.receive_buffer,
             ties: (0, 0),
+            zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
         }
     }
 
@@ -165,6 +169,9 @@ impl Endpoint {
             shared.rng.fill_bytes(&mut key);
             shared.cookies.rotate(key, now);
         }
+        let zero_checksum = answer.zero_checksum.agreed_with(offer.edmid);
+        // The peer takes it so from the first packet on.
+        let ports = AnswerPorts { zero_checksum: zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
         let lifetime = shared.config.association.cookie_lifetime + increment;
         let cookie = shared.cookies.seal(&Cookie {
@@ -181,6 +188,7 @@ impl Endpoint {
             peer_rwnd: offer.a_rwnd,
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
+            zero_checksum,
             source: route.destination,
             destination: route.source,
             addresses: offer.addresses.clone(),
@@ -198,7 +206,9 @@ impl Endpoint {
         let unrecognised = Parameters::new(&offer.unrecognised);
         let reported =
             unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
-        let more: Vec<Parameter<'_>> = cookie.into_iter().chain(reported).collect();
+        // The declaration first: what has no room is left out, and the peer was promised this.
+        let declared = zero_checksum.parameter().into_iter();
+        let more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
         init_packet(shared, route, ports, init, true, &more);
         shared.stats.inits += 1;
     }
@@ -334,7 +344,13 @@ impl Endpoint {
 }
 
 fn answer_ports(packet: &Packet<'_>, tag: VerificationTag) -> AnswerPorts {
-    AnswerPorts { source: packet.destination_port(), destination: packet.source_port(), tag }
+    AnswerPorts {
+        source: packet.destination_port(),
+        destination: packet.source_port(),
+        tag,
+        // Nothing is known of the peer, or no longer.
+        zero_checksum: false,
+    }
 }
 
 /// An answer with the association's own parameters.
@@ -347,6 +363,8 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         inbound_streams: init.inbound_streams,
         a_rwnd: init.a_rwnd,
         ties,
+        // What was declared before stands.
+        zero_checksum: ZeroChecksum::declaring(association.zero_checksum.declared),
     }
 }
 

@@ -8,6 +8,7 @@ mod listen;
 mod out_of_the_blue;
 mod ports;
 mod spent;
+mod split;
 mod table;
 
 #[cfg(test)]
@@ -17,6 +18,7 @@ use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
+use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
 pub use self::commands::Connect;
@@ -24,7 +26,7 @@ use self::demux::{Demux, PeerKey, address_of, entry_of};
 use self::ports::Ports;
 use self::spent::SpentCookies;
 use self::table::Table;
-use crate::association::context::{PacketQueue, Shared};
+use crate::association::context::{PacketQueue, Route, Shared};
 use crate::association::cookie::CookieKeys;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
@@ -88,6 +90,12 @@ pub struct Endpoint {
     wheel: TimerWheel,
     /// Associations that may have something to send.
     ready: VecDeque<u32>,
+    /// Associations in the look-up tables with more than one address.
+    multihomed: u32,
+    /// Datagrams that arrived together are being handled.
+    in_train: bool,
+    /// The association that the latest of them was for; what follows from them has not been looked at.
+    unsettled: Option<u32>,
     shared: Shared,
 }
 
@@ -113,6 +121,9 @@ impl Endpoint {
             spent: SpentCookies::default(),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
+            multihomed: 0,
+            in_train: false,
+            unsettled: None,
             shared: Shared {
                 config,
                 rng,
@@ -152,16 +163,20 @@ impl Endpoint {
     /// Builds the next burst of packets into `buffer` (at least 2,048 bytes): up to `segments_max` packets of one
     /// size to one destination.
     pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8], segments_max: usize) -> Option<Transmit> {
-        if let Some(transmit) = Self::pop_packet(&mut self.shared.control, buffer) {
-            self.shared.stats.packets_sent += 1;
+        let segments_max = segments_max.max(1);
+        let Shared { control, stats, .. } = &mut self.shared;
+        if let Some(transmit) = Self::pop_packets(control, stats, buffer, segments_max) {
             return Some(transmit);
         }
         while let Some(slot) = self.ready.pop_front() {
             let Some(association) = self.table.at_mut(slot) else { continue };
             association.flags_mut().queued = false;
-            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max.max(1));
+            let zero_checksum = association.sends_zero_checksum();
+            let burst = association.poll_transmit(&mut self.shared, now, buffer, segments_max);
             if let Some(transmit) = burst {
-                self.shared.stats.packets_sent += transmit.len.div_ceil(transmit.segment_size.max(1)) as u64;
+                let packets = packets_in(&transmit);
+                self.shared.stats.packets_sent += packets;
+                self.shared.stats.zero_checksums_sent += if zero_checksum { packets } else { 0 };
                 // Others get their turn first; what is left comes after them.
                 self.queue(slot);
                 self.reschedule(slot);
@@ -169,9 +184,8 @@ impl Endpoint {
             }
             self.reschedule(slot);
         }
-        let transmit = Self::pop_packet(&mut self.shared.replies, buffer)?;
-        self.shared.stats.packets_sent += 1;
-        Some(transmit)
+        let Shared { replies, stats, .. } = &mut self.shared;
+        Self::pop_packets(replies, stats, buffer, segments_max)
     }
 
     /// True if [`poll_transmit`](Self::poll_transmit) may have something: for callers that would rather not ask.
@@ -180,15 +194,20 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
-    fn pop_packet(queue: &mut PacketQueue, buffer: &mut [u8]) -> Option<Transmit> {
-        let (route, len) = queue.pop_into(buffer)?;
-        Some(Transmit {
-            destination: route.destination,
-            source: route.source,
-            len,
-            segment_size: len,
-            fragment: false,
-        })
+    fn pop_packets(
+        queue: &mut PacketQueue,
+        stats: &mut EndpointStats,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        let (route, len, segment_size) = queue.pop_burst(buffer, segments_max)?;
+        let Route { destination, source } = route;
+        let transmit = Transmit { destination, source, len, segment_size, fragment: false };
+        stats.packets_sent += packets_in(&transmit);
+        let packets = buffer.get(..len).unwrap_or_default().chunks(segment_size.max(1));
+        let unchecked = |bytes: &[u8]| Packet::parse(bytes).is_ok_and(|packet| packet.checksum() == 0);
+        stats.zero_checksums_sent += packets.filter(|bytes| unchecked(bytes)).count() as u64;
+        Some(transmit)
     }
 
     /// Counters since the start.
@@ -282,6 +301,7 @@ impl Endpoint {
         let tag = association.local_tag;
         let (local_port, count) = (association.local_port, association.addresses().count());
         self.shared.associations += 1;
+        self.multihomed += u32::from(count > 1);
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
         for address in 0..count as u8 {
@@ -311,7 +331,9 @@ impl Endpoint {
         self.shared.associations -= 1;
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
-        for address in 0..association.addresses().count() as u8 {
+        let count = association.addresses().count();
+        self.multihomed = self.multihomed.saturating_sub(u32::from(count > 1));
+        for address in 0..count as u8 {
             if let Some(key) = Self::key_of(association, address) {
                 self.demux.remove_peer(&key, entry_of(slot, address));
             }
@@ -343,4 +365,9 @@ impl Endpoint {
         };
         self.demux.by_peer(key, matches).map(demux::slot_of)
     }
+}
+
+/// Packets of a burst.
+fn packets_in(transmit: &Transmit) -> u64 {
+    transmit.len.div_ceil(transmit.segment_size.max(1)) as u64
 }

@@ -29,6 +29,7 @@ impl Endpoint {
             source: packet.destination_port(),
             destination: packet.source_port(),
             tag: packet.verification_tag(),
+            zero_checksum: false,
         };
         let route = Self::route_back(datagram);
         if shutdown_ack {

@@ -72,7 +72,7 @@ impl InboundMemory {
 ///
 /// Whatever was acknowledged, in the cumulative TSN or in a gap block, is kept until it is read: it never reneges.
 ///
-/// What is held is bounded by the receive buffer: a readable message costs its bytes, at least 128; a chunk held out
+/// What is held is bounded by the receive buffer: a readable message costs its bytes, at least 64; a chunk held out
 /// of order its bytes and 256. The window advertised is what that leaves. Data is taken beyond it, up to twice the
 /// buffer, if it was promised before or fills a gap, and beyond that only if nothing could ever be read without it.
 ///
@@ -218,6 +218,27 @@ impl Inbound {
             self.sack.request();
         }
         Some(message)
+    }
+
+    /// As many calls of [`recv`](Self::recv) as give a message, `max` at most, in one: appends to `messages`, returns how
+    /// many.
+    pub(crate) fn recv_many(&mut self, messages: &mut Vec<Message>, max: usize) -> usize {
+        let before = messages.len();
+        while messages.len() - before < max && !self.ready.is_empty() {
+            let count = self.ready.len().min(max - (messages.len() - before));
+            let mut cost = 0;
+            messages.extend(
+                self.ready.drain(..count).inspect(|message| cost += message_cost(message.data.len())),
+            );
+            self.window.release(cost);
+            if self.ready.is_empty() {
+                self.hand_over_part(usize::MAX);
+            }
+        }
+        if messages.len() > before && self.window.update_due(self.ready.is_empty()) {
+            self.sack.request();
+        }
+        messages.len() - before
     }
 
     /// Would [`recv`](Self::recv) return something?

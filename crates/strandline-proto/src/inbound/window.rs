@@ -5,8 +5,11 @@
 //! that the window told can shrink by more than what arrived; what was sent under an earlier promise is still taken,
 //! or else each such shrinking would look like loss. And the promise grows only in steps worth telling.
 
-/// Least cost of a message that waits to be read, in bytes: its place in the queue. Longer ones cost their bytes.
-const MESSAGE_COST_MIN: usize = 128;
+/// Least cost of a message that waits to be read, in bytes: more than its place in the queue. Longer ones cost their
+/// bytes. Not more than small messages have in practice: what costs more than the bytes that the peer counts makes the
+/// window shrink faster than data comes, and a sender of small messages stand still while half of the buffer is free.
+const MESSAGE_COST_MIN: usize = 64;
+const _: () = assert!(MESSAGE_COST_MIN >= size_of::<crate::event::Message>());
 
 /// Cost of a chunk that is held out of order, in bytes, on top of its payload: its own allocation, its place in the
 /// lists and maps of reassembly or of its stream.

@@ -11,6 +11,8 @@
 //! those allow it, and applies what each acknowledgement did to each path.
 
 mod ack;
+mod bundle;
+mod copies;
 mod fragment;
 mod gaps;
 mod loss;
@@ -20,6 +22,7 @@ mod outstanding;
 mod queue;
 mod retransmit;
 mod scheduler;
+mod send_times;
 mod stream_numbers;
 mod window;
 
@@ -27,6 +30,7 @@ mod window;
 mod tests;
 
 pub(crate) use ack::{PathAck, SackOutcome};
+pub(crate) use bundle::Urgency;
 pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;
@@ -37,19 +41,25 @@ use crate::error::SendError;
 use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
 use crate::time::Time;
+use copies::{COPY_MAX, Copies};
 use fragment::Rest;
+use message::{Message, Payload};
 use on_sack::{Cumulative, Progress, SendWindow};
-use outstanding::State;
+use outstanding::{Outstanding, State};
 use queue::Queue;
 use stream_numbers::StreamNumbers;
 use window::PeerWindow;
+
+/// Messages up to this length are copied even if they come in a shared buffer: letting go of one costs as much.
+const SHARED_COPY_MAX: usize = 256;
 
 /// The sending half of an association.
 ///
 /// # Contract
 /// To send a packet on a path, the caller asks [`next_retransmission`](Self::next_retransmission) until it gives
 /// `None`, then [`next_new`](Self::next_new) until it gives `None`, with the space left in the packet each time, and
-/// writes each chunk before it asks again. It adds the length of each chunk, header and padding included, to the path's
+/// writes each chunk before it asks again; before each `next_new` it may let [`bundle`](Self::bundle) do so for all
+/// messages that need no cutting. It adds the length of each chunk, header and padding included, to the path's
 /// flight and starts T3-rtx if it does not run (R1); it *re*starts T3-rtx for a retransmission that
 /// [`is_earliest_outstanding`](Self::is_earliest_outstanding) (section 6.1).
 ///
@@ -86,15 +96,16 @@ pub(crate) struct Outbound {
 struct Busy {
     queue: Queue,
     sent: SendWindow,
+    copies: Copies,
 }
 
 impl Busy {
     fn new(next: Tsn) -> Self {
-        Self { queue: Queue::default(), sent: SendWindow::new(next) }
+        Self { queue: Queue::default(), sent: SendWindow::new(next), copies: Copies::default() }
     }
 }
 
-/// Heap of an [`Outbound`] in bytes, the user's data not counted.
+/// Heap of an [`Outbound`] in bytes; what the user shares with it is not counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct OutboundHeap {
     /// What holds the following together.
@@ -107,6 +118,8 @@ pub(crate) struct OutboundHeap {
     pub(crate) chunks: usize,
     /// Gap acknowledgements.
     pub(crate) gaps: usize,
+    /// Blocks for copies of small messages, the user data in them included.
+    pub(crate) copies: usize,
     /// Next sequence number of each stream beyond the first few.
     pub(crate) streams: usize,
 }
@@ -115,7 +128,7 @@ impl OutboundHeap {
     /// The sum.
     #[must_use]
     pub(crate) const fn total(&self) -> usize {
-        self.fixed + self.queue + self.messages + self.chunks + self.gaps + self.streams
+        self.fixed + self.queue + self.messages + self.chunks + self.gaps + self.copies + self.streams
     }
 }
 
@@ -141,33 +154,81 @@ impl Outbound {
         self.streams = streams;
         let Some(busy) = &mut self.busy else { return Vec::new() };
         let failed = busy.queue.extract(|message| message.info.stream.0 >= streams);
-        failed.into_iter().map(|message| message.failed(false)).collect()
+        let copies = &mut busy.copies;
+        let give_back = |message: Message| {
+            let place = if let Payload::Copied(place) = message.payload { Some(place) } else { None };
+            let failed = message.failed(false, copies);
+            if let Some(place) = place {
+                copies.release(place.block(), 1);
+            }
+            failed
+        };
+        failed.into_iter().map(give_back).collect()
     }
 
-    /// Takes a message to send. `data` is kept as it is until it is acknowledged, never copied.
+    /// Takes a message to send. A small one is copied, a larger one kept as it is until it is acknowledged.
     ///
     /// # Errors
     /// [`SendError::WouldBlock`] if `send_buffer` or `send_messages_max` would be exceeded, except that one message is
     /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). Bytes count against
     /// `send_buffer` until they are acknowledged cumulatively. [`SendError::Empty`], [`SendError::TooLarge`] and
     /// [`SendError::InvalidStream`] for messages that can never be sent.
+    #[inline]
     pub(crate) fn push(
         &mut self,
         info: SendInfo,
         data: &mut Bytes,
         config: &AssociationConfig,
     ) -> Result<(), SendError> {
-        if data.is_empty() {
+        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config)?;
+        let data = core::mem::take(data);
+        let small = data.len() <= SHARED_COPY_MAX;
+        let payload = if small { Payload::Copied(copies.push(&data)) } else { Payload::Shared(data) };
+        queue.push(Message::new(info, payload));
+        Ok(())
+    }
+
+    /// [`push`](Self::push) for bytes that are not to be kept.
+    ///
+    /// # Errors
+    /// As [`push`](Self::push).
+    #[inline]
+    pub(crate) fn push_slice(
+        &mut self,
+        info: SendInfo,
+        data: &[u8],
+        config: &AssociationConfig,
+    ) -> Result<(), SendError> {
+        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config)?;
+        let small = data.len() <= COPY_MAX;
+        let payload = if small {
+            Payload::Copied(copies.push(data))
+        } else {
+            Payload::Shared(Bytes::copy_from_slice(data))
+        };
+        queue.push(Message::new(info, payload));
+        Ok(())
+    }
+
+    #[inline]
+    fn room_for(
+        &mut self,
+        info: SendInfo,
+        len: usize,
+        config: &AssociationConfig,
+    ) -> Result<&mut Busy, SendError> {
+        if len == 0 {
             return Err(SendError::Empty);
         }
-        if data.len() > config.message_size_max as usize {
-            return Err(SendError::TooLarge { size: data.len(), limit: config.message_size_max });
+        if len > config.message_size_max as usize {
+            return Err(SendError::TooLarge { size: len, limit: config.message_size_max });
         }
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
         let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
-        busy.queue.push(info, data, config)
+        busy.queue.check_room(len, config)?;
+        Ok(busy)
     }
 
     /// The association ended or was restarted: gives every message that is not acknowledged cumulatively to its last
@@ -177,14 +238,13 @@ impl Outbound {
     /// `sent` says that it may have them.
     pub(crate) fn fail_all(&mut self) -> impl Iterator<Item = FailedMessage> + use<> {
         self.idle_next = self.next_tsn();
-        let (queue, sent) = match self.busy.take() {
-            Some(busy) => (Some(busy.queue), Some(busy.sent.outstanding)),
-            None => (None, None),
+        let (queue, sent, copies) = match self.busy.take() {
+            Some(busy) => (Some(busy.queue), Some(busy.sent.outstanding), busy.copies),
+            None => (None, None, Copies::default()),
         };
-        let sent =
-            sent.into_iter().flat_map(|outstanding| outstanding.into_messages()).map(|m| m.failed(true));
-        let unsent = queue.into_iter().flat_map(Queue::into_messages).map(|m| m.failed(false));
-        sent.chain(unsent)
+        let sent = sent.into_iter().flat_map(Outstanding::into_messages).map(|message| (message, true));
+        let unsent = queue.into_iter().flat_map(Queue::into_messages).map(|message| (message, false));
+        sent.chain(unsent).map(move |(message, sent)| message.failed(sent, &copies))
     }
 
     /// Gives back all heap that is not needed. Does nothing while anything waits or is outstanding.
@@ -200,9 +260,9 @@ impl Outbound {
 impl Outbound {
     /// The lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding; it is in
     /// flight on `path` from now on.
-    pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
-        let outstanding = &mut self.busy.as_deref_mut()?.sent.outstanding;
-        let data = retransmit::next(outstanding, now, path, space)?;
+    pub(crate) fn next_retransmission(&mut self, path: u8, space: usize) -> Option<Data<'_>> {
+        let Busy { sent: SendWindow { outstanding, .. }, copies, .. } = self.busy.as_deref_mut()?;
+        let data = retransmit::next(outstanding, copies, path, space)?;
         self.window.spend(data.payload.len());
         Some(data)
     }
@@ -214,6 +274,7 @@ impl Outbound {
     ///
     /// None if there is nothing to send, it does not fit, something waits for retransmission, the peer's window has no
     /// room, or 65,535 chunks are outstanding.
+    #[inline]
     pub(crate) fn next_new(
         &mut self,
         now: Time,
@@ -221,7 +282,7 @@ impl Outbound {
         space: usize,
         packet_space: usize,
     ) -> Option<Data<'_>> {
-        let Busy { queue, sent: SendWindow { outstanding, .. } } = self.busy.as_deref_mut()?;
+        let Busy { queue, sent: SendWindow { outstanding, .. }, copies } = self.busy.as_deref_mut()?;
         if outstanding.marked() > 0 || outstanding.is_full() {
             return None;
         }
@@ -240,7 +301,7 @@ impl Outbound {
         }
         queue.on_sent(len);
         self.window.spend(len);
-        outstanding.extend(now, path, len)
+        outstanding.extend(now, path, len, copies)
     }
 
     /// The chunk that `next_retransmission` gives next, if any is marked.
@@ -317,7 +378,7 @@ impl Outbound {
         if busy.sent.names_unsent(steps, sack.gap_blocks()) {
             return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
         }
-        let progress = busy.sent.acknowledge(steps, sack.gap_blocks(), paths);
+        let progress = busy.sent.acknowledge(steps, sack.gap_blocks(), &mut busy.copies, paths);
         let outstanding = &busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
@@ -345,7 +406,7 @@ impl Outbound {
             // counts all the same; what is outstanding stays so until a SACK says otherwise.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
-        let (newly_acked, delivered) = busy.sent.advance(steps, paths);
+        let (newly_acked, delivered) = busy.sent.advance(steps, &mut busy.copies, paths);
         let in_fast_recovery = busy.sent.recovery.is_active();
         let progress = Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() };
         Self::outcome(busy, steps, progress)
@@ -501,11 +562,12 @@ impl Outbound {
             messages: busy.sent.outstanding.message_heap_bytes(),
             chunks: busy.sent.outstanding.record_heap_bytes(),
             gaps: busy.sent.gaps.heap_bytes(),
+            copies: busy.copies.heap_bytes(),
             streams,
         }
     }
 
-    /// Heap held in bytes, the user's data not counted.
+    /// Heap held in bytes; what the user shares is not counted.
     #[must_use]
     pub(crate) fn heap_bytes(&self) -> usize {
         self.heap().total()

@@ -3,11 +3,13 @@
 use strandline_wire::GapBlock;
 
 use super::ack::{self, PathAck};
+use super::copies::Copies;
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
 use super::outstanding::{CREDITED, Outstanding, Record, State};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
+use crate::time::Time;
 
 /// What is in flight and what is known of it.
 #[derive(Debug)]
@@ -63,18 +65,13 @@ impl SendWindow {
 
     /// Everything up to `steps` beyond the ack point has arrived . Returns whether anything was acknowledged
     /// for the first time, and the bytes that left.
-    pub(super) fn advance(&mut self, steps: usize, paths: &mut [PathAck; PATHS_MAX]) -> (bool, usize) {
-        let (mut newly_acked, mut delivered) = (false, 0);
-        for _ in 0..steps {
-            let timed = self.outstanding.is_timed(0);
-            let Some(record) = self.outstanding.pop() else { break };
-            delivered += usize::from(record.len);
-            if record.state() != State::GapAcked {
-                let path = ack::of(paths, record.path);
-                newly_acked |= credit(&record, timed, path);
-                path.lowest_acked = true;
-            }
-        }
+    pub(super) fn advance(
+        &mut self,
+        steps: usize,
+        copies: &mut Copies,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) -> (bool, usize) {
+        let (newly_acked, delivered) = self.outstanding.take_front(steps, copies, paths);
         self.gaps.advance(steps);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
@@ -85,9 +82,10 @@ impl SendWindow {
         &mut self,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock> + Clone,
+        copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
-        let (newly_acked, delivered) = self.advance(steps, paths);
+        let (newly_acked, delivered) = self.advance(steps, copies, paths);
         let mut progress = Progress {
             delivered,
             newly_acked,
@@ -116,7 +114,7 @@ impl SendWindow {
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
-                if credit(&record, outstanding.is_timed(index), ack::of(paths, record.path)) {
+                if credit(&record, outstanding.sent_at(index), ack::of(paths, record.path)) {
                     let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
                     *first = (*first).min(index);
                     highest = index;
@@ -142,9 +140,9 @@ impl SendWindow {
     }
 }
 
-/// Books a chunk that is acknowledged and was not in the SACK before; `timed` if it gives a round-trip time. False if
-/// an earlier SACK had acknowledged it.
-fn credit(record: &Record, timed: bool, path: &mut PathAck) -> bool {
+/// Books a chunk that a gap block acknowledges and that was not in the SACK before; `sent_at` if it gives a round-trip
+/// time. False if an earlier SACK had acknowledged it.
+fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
     let len = record.chunk_len();
     if record.state() == State::InFlight {
         path.flight_drop += len;
@@ -154,9 +152,7 @@ fn credit(record: &Record, timed: bool, path: &mut PathAck) -> bool {
     }
     path.acked_bytes += len;
     path.acked_chunks += 1;
-    if timed {
-        path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(Some(record.sent_at));
-    }
+    path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(sent_at);
     true
 }
 

@@ -1,17 +1,20 @@
 //! Chunks that were sent and not acknowledged cumulatively, in TSN order, with the messages they are parts of.
 //!
-//! One ring holds a record of 24 bytes for each chunk, its place being its TSN less the first one's; a second ring
+//! One ring holds a record of 16 bytes for each chunk, its place being its TSN less the first one's; a second ring
 //! holds each message once, however many chunks it was cut into. A message stays whole until its last chunk leaves,
-//! so that a failure can report it whole.
+//! so that a failure can report it whole. When chunks were sent is kept for each moment, in [`SendTimes`].
 //!
-//! A chunk is in one of three states, and `change` is the only way from one to another: the sums of each state
-//! balance because they are kept there.
+//! A chunk is in one of three states. `change` is the way from one to another, and `take_front` lets whole runs of
+//! chunks in one state go: the sums of each state balance because they are kept there.
 
 use std::collections::VecDeque;
 
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 
-use super::message::Message;
+use super::ack::{self, PathAck};
+use super::copies::Copies;
+use super::message::{Message, Payload};
+use super::send_times::SendTimes;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -34,8 +37,6 @@ pub(super) enum State {
 /// A chunk that was sent.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Record {
-    /// When it was last sent.
-    pub(super) sent_at: Time,
     /// Number of its message, counted from the association's first one, modulo 2^32.
     message: u32,
     /// Where in the message its user data starts.
@@ -78,12 +79,14 @@ impl Record {
     }
 
     /// Bytes of the chunk in a packet, header and padding included: what congestion control counts (section 7.2).
+    #[inline]
     pub(super) fn chunk_len(&self) -> u32 {
         chunk_len(usize::from(self.len))
     }
 }
 
 /// Bytes of a chunk with `len` bytes of user data, header and padding included.
+#[inline]
 pub(super) fn chunk_len(len: usize) -> u32 {
     (DATA_CHUNK_HEADER_LEN + len.next_multiple_of(4)) as u32
 }
@@ -105,8 +108,24 @@ pub(super) struct Outstanding {
     marked: u32,
     /// No record below this index is marked.
     marked_from: usize,
-    /// Records below this index give no round-trip time: a chunk was sent again after they were sent.
-    timed_from: usize,
+    times: SendTimes,
+}
+
+/// Chunks that leave together, alike in path, state and credit.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    alike: (u8, State, u8),
+    /// User data.
+    payload: u32,
+    /// The same with headers and padding.
+    bytes: u32,
+    chunks: u32,
+}
+
+impl Run {
+    const fn new(alike: (u8, State, u8)) -> Self {
+        Self { alike, payload: 0, bytes: 0, chunks: 0 }
+    }
 }
 
 impl Outstanding {
@@ -121,35 +140,46 @@ impl Outstanding {
             bytes: 0,
             marked: 0,
             marked_from: 0,
-            timed_from: 0,
+            times: SendTimes::default(),
         }
     }
 
     /// Starts a message; `extend` must follow until it has been sent to its end.
+    #[inline]
     pub(super) fn begin(&mut self, message: Message) {
         self.messages.push_back(message);
         self.begun = 0;
     }
 
     /// Bytes of the message under way that have no TSN yet.
+    #[inline]
     pub(super) fn under_way(&self) -> Option<usize> {
         if self.begun == 0 {
             return None;
         }
-        self.messages.back().map(|message| message.data.len().saturating_sub(self.begun as usize))
+        self.messages.back().map(|message| message.len().saturating_sub(self.begun as usize))
     }
 
     /// Gives the next `len` bytes of the last message a TSN.
-    pub(super) fn extend(&mut self, now: Time, path: u8, len: usize) -> Option<Data<'_>> {
-        let message_len = self.messages.back()?.data.len();
-        let offset = self.begun;
-        let end = offset as usize + len;
-        let ending = end >= message_len;
+    #[inline]
+    pub(super) fn extend<'a>(
+        &'a mut self,
+        now: Time,
+        path: u8,
+        len: usize,
+        copies: &'a Copies,
+    ) -> Option<Data<'a>> {
+        let message = self.messages.back()?;
+        let start = self.begun as usize;
+        let end = start + len;
+        let payload = message.payload.bytes(copies).get(start..end)?;
+        let ending = end >= message.len();
         let len = u16::try_from(len).ok()?;
+        let tsn = self.first + self.records.len() as u32;
+        self.times.on_sent(tsn, now);
         self.records.push_back(Record {
-            sent_at: now,
             message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_sub(1),
-            offset,
+            offset: start as u32,
             len,
             state: State::InFlight,
             path: path % PATHS_MAX as u8,
@@ -159,26 +189,51 @@ impl Outstanding {
         self.begun = if ending { 0 } else { end as u32 };
         self.in_flight_bytes += u32::from(len);
         self.bytes += u32::from(len);
-        self.chunk(self.records.len() - 1)
+        Some(data(tsn, message, start, ending, payload))
+    }
+
+    /// Gives a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes afterwards.
+    #[inline]
+    pub(super) fn push_whole(&mut self, ahead: u32, path: u8, len: usize) {
+        self.records.push_back(Record {
+            message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_add(ahead),
+            offset: 0,
+            len: len as u16,
+            state: State::InFlight,
+            path: path % PATHS_MAX as u8,
+            misses: 0,
+            flags: ENDING,
+        });
+    }
+
+    /// Takes the messages, of `user_data` bytes in all, whose chunks `push_whole` gave a TSN.
+    #[inline]
+    pub(super) fn adopt(
+        &mut self,
+        now: Time,
+        messages: impl ExactSizeIterator<Item = Message>,
+        user_data: usize,
+    ) {
+        let first = self.first + (self.records.len() - messages.len()) as u32;
+        self.times.on_sent(first, now);
+        self.messages.extend(messages);
+        self.in_flight_bytes += user_data as u32;
+        self.bytes += user_data as u32;
+    }
+
+    /// Chunks that may still become outstanding.
+    #[inline]
+    pub(super) fn room(&self) -> usize {
+        CHUNKS_MAX.saturating_sub(self.records.len())
     }
 
     /// The chunk of a record, as it is sent.
-    pub(super) fn chunk(&self, index: usize) -> Option<Data<'_>> {
+    pub(super) fn chunk<'a>(&'a self, index: usize, copies: &'a Copies) -> Option<Data<'a>> {
         let record = self.records.get(index)?;
         let message = self.messages.get(record.message.wrapping_sub(self.first_message) as usize)?;
         let start = record.offset as usize;
-        let ending = record.has(ENDING);
-        Some(Data {
-            tsn: self.first + index as u32,
-            stream: message.info.stream,
-            ssn: message.ssn,
-            ppid: message.info.ppid,
-            unordered: message.info.unordered,
-            beginning: start == 0,
-            ending,
-            immediate: ending && message.info.immediate,
-            payload: message.data.get(start..start + usize::from(record.len))?,
-        })
+        let payload = message.payload.bytes(copies).get(start..start + usize::from(record.len))?;
+        Some(data(self.first + index as u32, message, start, record.has(ENDING), payload))
     }
 
     /// Moves a record to another state and keeps the sums. Returns the record as it was.
@@ -203,19 +258,97 @@ impl Outstanding {
         Some(before)
     }
 
-    /// Takes out the first record, and its message if it was the last chunk of it. Returns it as it was.
-    pub(super) fn pop(&mut self) -> Option<Record> {
-        let before = self.change(0, State::GapAcked)?;
-        self.records.pop_front();
-        self.first = self.first.next();
-        self.bytes -= u32::from(before.len);
-        self.marked_from = self.marked_from.saturating_sub(1);
-        self.timed_from = self.timed_from.saturating_sub(1);
-        if before.has(ENDING) {
-            self.messages.pop_front();
-            self.first_message = self.first_message.wrapping_add(1);
+    /// Takes out the first `steps` records, which the peer has, and the messages that end with them: run by run, so that
+    /// a SACK for many chunks costs little for each. Returns whether any was acknowledged for the first time, and the
+    /// bytes that left.
+    pub(super) fn take_front(
+        &mut self,
+        steps: usize,
+        copies: &mut Copies,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) -> (bool, usize) {
+        let steps = steps.min(self.records.len());
+        let before = self.bytes;
+        let (mut newly_acked, mut ended, mut from) = (false, 0, 0);
+        while from < steps {
+            let (run, endings) = self.run_at(from, steps);
+            from += run.chunks as usize;
+            ended += endings;
+            newly_acked |= self.settle(&run, from - 1, paths);
         }
-        Some(before)
+        self.records.drain(..steps);
+        self.first += steps as u32;
+        self.marked_from = self.marked_from.saturating_sub(steps);
+        self.times.advance(self.first);
+        self.drop_messages(ended, copies);
+        (newly_acked, (before - self.bytes) as usize)
+    }
+
+    /// The run of like records from `from` on, and how many messages end in it.
+    fn run_at(&self, from: usize, end: usize) -> (Run, usize) {
+        let mut run = Run::new((0, State::GapAcked, 0));
+        let mut endings = 0;
+        let (front, back) = self.records.as_slices();
+        let split = front.len();
+        // A run that goes around the end of the ring is taken as two.
+        let records =
+            if from < split { front.get(from..end.min(split)) } else { back.get(from - split..end - split) };
+        for record in records.unwrap_or_default() {
+            let alike = (record.path, record.state, record.flags & CREDITED);
+            if run.alike != alike {
+                if run.chunks > 0 {
+                    break;
+                }
+                run.alike = alike;
+            }
+            run.payload += u32::from(record.len);
+            run.bytes += record.chunk_len();
+            run.chunks += 1;
+            endings += usize::from(record.flags & ENDING != 0);
+        }
+        (run, endings)
+    }
+
+    /// Books a run that leaves; its last record is at index `last`. True if it was not acknowledged before.
+    fn settle(&mut self, run: &Run, last: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
+        let (path, state, credited) = run.alike;
+        self.bytes -= run.payload;
+        let path = ack::of(paths, path);
+        match state {
+            State::GapAcked => return false,
+            State::InFlight => {
+                self.in_flight_bytes -= run.payload;
+                path.flight_drop += run.bytes;
+            }
+            State::Marked => self.marked -= run.chunks,
+        }
+        path.lowest_acked = true;
+        if credited != 0 {
+            return false;
+        }
+        path.acked_bytes += run.bytes;
+        path.acked_chunks += run.chunks;
+        // The last one of a run was sent last, and only its time counts.
+        path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(self.sent_at(last));
+        true
+    }
+
+    /// The first `count` messages are delivered.
+    fn drop_messages(&mut self, count: usize, copies: &mut Copies) {
+        self.first_message = self.first_message.wrapping_add(count as u32);
+        // Of one block after another, most of the time.
+        let (mut block, mut messages) = (0, 0);
+        for message in self.messages.drain(..count.min(self.messages.len())) {
+            let Payload::Copied(place) = message.payload else { continue };
+            if place.block() != block && messages > 0 {
+                copies.release(block, core::mem::take(&mut messages));
+            }
+            block = place.block();
+            messages += 1;
+        }
+        if messages > 0 {
+            copies.release(block, messages);
+        }
     }
 
     /// Index of the lowest record marked for retransmission.
@@ -231,15 +364,14 @@ impl Outstanding {
         Some(self.marked_from)
     }
 
-    /// A chunk is sent again: no chunk outstanding gives a round-trip time any more, itself least of all. Section
-    /// 6.3.1 C5 would allow those below it; leaving them out costs a few samples and saves a look at each.
+    /// A chunk is sent again: see [`SendTimes::forget`].
     pub(super) fn spoil_timing(&mut self) {
-        self.timed_from = self.records.len();
+        self.times.forget();
     }
 
-    /// Whether the record gives a round-trip time when it is acknowledged now.
-    pub(super) fn is_timed(&self, index: usize) -> bool {
-        index >= self.timed_from
+    /// When a record was sent, if it gives a round-trip time when it is acknowledged now.
+    pub(super) fn sent_at(&self, index: usize) -> Option<Time> {
+        self.times.of(self.first + index as u32)
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Record> {
@@ -262,6 +394,7 @@ impl Outstanding {
         (index < self.records.len()).then_some(index)
     }
 
+    #[inline]
     pub(super) fn next_tsn(&self) -> Tsn {
         self.first + self.records.len() as u32
     }
@@ -275,10 +408,12 @@ impl Outstanding {
         self.records.len()
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
         self.records.len() >= CHUNKS_MAX
     }
@@ -291,6 +426,7 @@ impl Outstanding {
         self.bytes
     }
 
+    #[inline]
     pub(super) fn marked(&self) -> u32 {
         self.marked
     }
@@ -305,10 +441,26 @@ impl Outstanding {
     }
 
     pub(super) fn record_heap_bytes(&self) -> usize {
-        self.records.capacity() * size_of::<Record>()
+        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes()
     }
 
     pub(super) fn message_heap_bytes(&self) -> usize {
         self.messages.capacity() * size_of::<Message>()
+    }
+}
+
+/// A chunk of a message: `payload` begins at byte `start` of it.
+#[inline]
+fn data<'a>(tsn: Tsn, message: &Message, start: usize, ending: bool, payload: &'a [u8]) -> Data<'a> {
+    Data {
+        tsn,
+        stream: message.info.stream,
+        ssn: message.ssn,
+        ppid: message.info.ppid,
+        unordered: message.info.unordered,
+        beginning: start == 0,
+        ending,
+        immediate: ending && message.info.immediate,
+        payload,
     }
 }

@@ -3,11 +3,8 @@
 //! A byte counts against the send buffer from `push` until it is acknowledged cumulatively: a receiver may take back
 //! a gap acknowledgement (RFC 9260 section 6.2.1 D iii), so the bytes have to be kept until then.
 
-use bytes::Bytes;
-
 use crate::config::AssociationConfig;
 use crate::error::SendError;
-use crate::event::SendInfo;
 
 use super::message::Message;
 use super::scheduler::Scheduler;
@@ -33,14 +30,9 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// Takes a message out of `data`, or refuses it and remembers to say when there is room.
-    pub(super) fn push(
-        &mut self,
-        info: SendInfo,
-        data: &mut Bytes,
-        config: &AssociationConfig,
-    ) -> Result<(), SendError> {
-        let len = data.len();
+    /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is.
+    #[inline]
+    pub(super) fn check_room(&mut self, len: usize, config: &AssociationConfig) -> Result<(), SendError> {
         let limit = config.send_buffer as usize;
         let over = self.buffered_bytes > 0 && self.buffered_bytes + len > limit;
         let crowded = self.scheduler.len() >= config.send_messages_max as usize;
@@ -48,10 +40,15 @@ impl Queue {
             self.block(len, config);
             return Err(SendError::WouldBlock);
         }
-        self.buffered_bytes += len;
-        self.pending_bytes += len;
-        self.scheduler.push(Message::new(info, core::mem::take(data)));
         Ok(())
+    }
+
+    /// Takes a message for which there is room.
+    #[inline]
+    pub(super) fn push(&mut self, message: Message) {
+        self.buffered_bytes += message.len();
+        self.pending_bytes += message.len();
+        self.scheduler.push(message);
     }
 
     /// The application is told once half of the buffer is free, or later if the message refused needs more. Of
@@ -79,7 +76,19 @@ impl Queue {
 
     /// Length in bytes of the message that is next.
     pub(super) fn next_len(&self) -> Option<usize> {
-        self.scheduler.next().map(|message| message.data.len())
+        self.scheduler.next().map(|message| message.len())
+    }
+
+    /// Messages that are next, one after the other; not all that wait, but one at least if any does.
+    #[inline]
+    pub(super) fn front(&mut self) -> &mut [Message] {
+        self.scheduler.front()
+    }
+
+    /// Takes the first `count` of [`front`](Self::front) to send them.
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
+        self.scheduler.take(count)
     }
 
     /// Takes the next message to send it.
@@ -100,7 +109,7 @@ impl Queue {
     /// Takes out messages that can never be sent.
     pub(super) fn extract(&mut self, wanted: impl FnMut(&Message) -> bool) -> Vec<Message> {
         let taken = self.scheduler.extract(wanted);
-        let bytes: usize = taken.iter().map(|message| message.data.len()).sum();
+        let bytes: usize = taken.iter().map(|message| message.len()).sum();
         self.pending_bytes = self.pending_bytes.saturating_sub(bytes);
         self.buffered_bytes = self.buffered_bytes.saturating_sub(bytes);
         taken

@@ -22,18 +22,19 @@ pub(super) struct StreamNumbers {
 
 impl StreamNumbers {
     /// The number of the next ordered message of the stream; the one after 65,535 is 0.
+    #[inline]
     pub(super) fn take(&mut self, stream: StreamId) -> Ssn {
-        let place = self.place(stream);
+        let StreamId(number) = stream;
+        let place = match self.first.get_mut(usize::from(number)) {
+            Some(place) => place,
+            None => self.page_place(usize::from(number)),
+        };
         let number = *place;
         *place = number.next();
         number
     }
 
-    fn place(&mut self, StreamId(stream): StreamId) -> &mut Ssn {
-        let stream = usize::from(stream);
-        if stream < INLINE {
-            return &mut self.first[stream];
-        }
+    fn page_place(&mut self, stream: usize) -> &mut Ssn {
         let index = stream / PAGE;
         if index >= self.pages.len() {
             let mut pages = core::mem::take(&mut self.pages).into_vec();

@@ -2,18 +2,19 @@
 //!
 //! Sizes are of IP packets, headers included, in bytes. A probe is a HEARTBEAT with a PAD chunk (RFC 8899 section 6.2);
 //! its loss says nothing about congestion or the path's health. Probing needs no timer of its own while nothing is sent:
-//! a search begins and goes on only when full packets flow, so that associations that are idle or send little stay
-//! silent.
+//! a search begins and goes on only when data flows, so that associations that are idle or send little stay silent.
+//! Data flows when packets are at least half full: messages that may not be cut fill every second packet that far at
+//! least, whatever their size, but seldom to the last byte.
 //!
 //! ```text
-//!              4 full packets sent                probe acked: mtu = probe, or
-//!                since the last probe              lost 3 times: ceiling = probe - 1
+//!             4 packets half full                 probe acked: mtu = probe, or
+//!            since the last probe                  lost 3 times: ceiling = probe - 1
 //!     +-------+ ------------------> +---------+ ------------------------------------+
 //!     | Ready |                     | Waiting |                                     |
 //!     +-------+ <------------------ +---------+                                     v
 //!       ^   ^      probe lost                                        ceiling - mtu < 32?
 //!       |   +---------------------------------------------------------- no          | yes
-//!       |           raise timer (600 s) and full packets flow                       v
+//!       |           raise timer (600 s) and data flows                               v
 //!       +--------------------------------------------------------------------- +----------+
 //!       +--------------------------------------------------------------------- | Complete |
 //!          black hole or PTB below mtu: mtu = base (then floor)                +----------+
@@ -38,8 +39,8 @@ const RAISE_AFTER: Duration = Duration::from_secs(600);
 const PROBE_TIMER_MIN: Duration = Duration::from_secs(1);
 /// A search ends when it cannot gain this many bytes.
 const SEARCH_GRANULARITY: u16 = 32;
-/// Full packets to be sent before each probe.
-const FULL_PACKETS_BEFORE_PROBE: u8 = 4;
+/// Packets half full to be sent before each probe.
+const PACKETS_BEFORE_PROBE: u8 = 4;
 /// Consecutive time-outs that lost long packets and mean a black hole.
 const BLACK_HOLE_TIMEOUTS: u8 = 2;
 /// BASE_PLPMTU of IPv4.
@@ -55,7 +56,7 @@ const PACKET_LEN_MIN: u16 = 256;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// A probe of size `probe` is to be sent when full packets flow.
+    /// A probe of size `probe` is to be sent when data flows.
     Ready,
     /// It was sent.
     Waiting,
@@ -81,8 +82,8 @@ pub(crate) struct Pmtu {
     state: State,
     /// Probes of this size that were lost.
     probes_lost: u8,
-    /// Full packets sent since the latest probe.
-    full_packets: u8,
+    /// Packets at least half full sent since the latest probe.
+    long_packets: u8,
     /// Consecutive time-outs that lost long packets.
     timeouts: u8,
 }
@@ -103,7 +104,7 @@ impl Pmtu {
             ipv6,
             state: State::Complete,
             probes_lost: 0,
-            full_packets: 0,
+            long_packets: 0,
             timeouts: 0,
         };
         pmtu.mtu = pmtu.mtu.max(pmtu.floor());
@@ -123,14 +124,14 @@ impl Pmtu {
 
     /// A packet of `len` bytes (SCTP) with data was sent.
     pub(crate) fn on_packet_sent(&mut self, len: usize) {
-        if len + usize::from(SEARCH_GRANULARITY) > self.packet_len() {
-            self.full_packets = self.full_packets.saturating_add(1);
+        if 2 * len >= self.packet_len() {
+            self.long_packets = self.long_packets.saturating_add(1);
         }
     }
 
     /// The length of the SCTP packet with which to probe now: a HEARTBEAT chunk, and a PAD chunk that fills it up.
     pub(crate) fn probe_due(&mut self, now: Time) -> Option<usize> {
-        if self.full_packets < FULL_PACKETS_BEFORE_PROBE {
+        if self.long_packets < PACKETS_BEFORE_PROBE {
             return None;
         }
         if self.state == State::Complete && now >= self.at {
@@ -145,7 +146,7 @@ impl Pmtu {
             self.state = State::Waiting;
             self.nonce = nonce;
             self.at = now;
-            self.full_packets = 0;
+            self.long_packets = 0;
         }
     }
 
@@ -180,10 +181,11 @@ impl Pmtu {
         Some(sent_at)
     }
 
-    /// Data of `bytes` was acknowledged by one SACK. Only as much as a full packet shows that full packets get through.
+    /// Data of `bytes` was acknowledged by one SACK. Only about as much as a full packet shows that full packets get
+    /// through; messages that may not be cut leave a part of each packet empty.
     pub(crate) fn on_acked(&mut self, bytes: u32) {
-        if usize::try_from(bytes).unwrap_or(usize::MAX) + usize::from(SEARCH_GRANULARITY) > self.packet_len()
-        {
+        let full = self.packet_len();
+        if usize::try_from(bytes).unwrap_or(usize::MAX) + COMMON_HEADER_LEN + full / 8 > full {
             self.timeouts = 0;
         }
     }
@@ -238,7 +240,7 @@ impl Pmtu {
         self.search_on(now);
         if self.state == State::Ready {
             self.probe = reported;
-            self.full_packets = FULL_PACKETS_BEFORE_PROBE;
+            self.long_packets = PACKETS_BEFORE_PROBE;
         }
         fell
     }
@@ -265,7 +267,7 @@ impl Pmtu {
     fn restart(&mut self) {
         self.nonce = 0;
         self.probes_lost = 0;
-        self.full_packets = 0;
+        self.long_packets = 0;
         self.ceiling = self.max;
         self.probe = self.max;
         if self.mtu < self.max {

@@ -57,6 +57,9 @@ impl PathSet {
 
     /// The path to an address. IPv4 addresses equal their IPv4-mapped IPv6 form.
     pub(crate) fn by_address(&self, address: IpAddr) -> Option<PathIndex> {
+        if self.first.remote.ip() == address {
+            return Some(PathIndex(0));
+        }
         let address = address.to_canonical();
         self.iter().find(|(_, path)| path.remote.ip().to_canonical() == address).map(|(index, _)| index)
     }

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod};
 use strandline_proto::time::Time;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
@@ -40,6 +40,21 @@ pub(super) fn hosts(features: &Features, random: &mut Random) -> Vec<HostPlan> {
             }
         })
         .collect()
+}
+
+/// Some hosts of some runs do without checksums (RFC 9653), both, one or none of two peers: true if any does. For links
+/// that damage nothing: that is what the layer below vouches for. Random numbers of its own, so that the rest of a seed's
+/// plan is what it was before this came.
+pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 4);
+    let mut any = false;
+    let wanted = random.chance(0.35);
+    for host in hosts.iter_mut().filter(|_| wanted && random.chance(0.8)) {
+        let association = Arc::make_mut(&mut host.config.association);
+        association.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);
+        any = true;
+    }
+    any
 }
 
 pub(super) fn clients(

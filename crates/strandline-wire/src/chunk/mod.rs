@@ -94,6 +94,16 @@ impl<'a> RawChunk<'a> {
         }
     }
 
+    /// The fields of a DATA chunk; `None` for any other type. What [`parse`](Self::parse) gives, for loops over packets full
+    /// of them.
+    ///
+    /// # Errors
+    /// If the value is too short.
+    #[inline]
+    pub fn parse_data(&self) -> Option<Result<Data<'a>, ChunkError>> {
+        (self.kind == kind::DATA).then(|| Data::parse(self))
+    }
+
     /// Everything but DATA and SACK, which are most of the traffic.
     fn parse_control(&self) -> Result<Chunk<'a>, ChunkError> {
         Ok(match self.kind {

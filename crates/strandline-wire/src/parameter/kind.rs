@@ -10,6 +10,7 @@ pub use super::pad::KIND as PAD;
 pub use super::state_cookie::KIND as STATE_COOKIE;
 pub use super::supported_address_types::KIND as SUPPORTED_ADDRESS_TYPES;
 pub use super::unrecognised_parameter::KIND as UNRECOGNISED_PARAMETER;
+pub use super::zero_checksum_acceptable::KIND as ZERO_CHECKSUM_ACCEPTABLE;
 
 /// The RFC's name of a parameter type, if this crate knows it.
 #[must_use]
@@ -24,6 +25,7 @@ pub const fn name(kind: u16) -> Option<&'static str> {
         HOST_NAME => "Host Name Address",
         SUPPORTED_ADDRESS_TYPES => "Supported Address Types",
         ECN_CAPABLE => "ECN Capable",
+        ZERO_CHECKSUM_ACCEPTABLE => "Zero Checksum Acceptable",
         PAD => "Padding",
         _ => return None,
     })

@@ -1,4 +1,4 @@
-//! Parameters (RFC 9260 sections 3.2.1 and 3.3.2 to 3.3.5): a file for each type, with its diagram.
+//! Parameters (RFC 9260 sections 3.2.1 and 3.3.2 to 3.3.5, and extensions): a file for each type, with its diagram.
 
 mod cookie_preservative;
 mod ecn_capable;
@@ -12,9 +12,11 @@ mod raw;
 mod state_cookie;
 mod supported_address_types;
 mod unrecognised_parameter;
+mod zero_checksum_acceptable;
 
 pub use raw::{ParameterIter, Parameters, RawParameter};
 pub use supported_address_types::SupportedAddressTypes;
+pub use zero_checksum_acceptable::EDMID_SCTP_OVER_DTLS;
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -45,6 +47,11 @@ pub enum Parameter<'a> {
     SupportedAddressTypes(SupportedAddressTypes<'a>),
     /// The sender understands ECNE and CWR.
     EcnCapable,
+    /// The sender takes packets with checksum zero.
+    ZeroChecksumAcceptable {
+        /// How it detects errors instead: an Error Detection Method Identifier, assigned or not.
+        edmid: u32,
+    },
     /// Makes an INIT larger.
     Pad {
         /// Bytes of padding data: four less than the parameter takes, if a multiple of four.
@@ -79,6 +86,9 @@ impl<'a> RawParameter<'a> {
                 ecn_capable::parse(self)?;
                 Parameter::EcnCapable
             }
+            kind::ZERO_CHECKSUM_ACCEPTABLE => {
+                Parameter::ZeroChecksumAcceptable { edmid: zero_checksum_acceptable::parse(self)? }
+            }
             kind::PAD => Parameter::Pad { padding_len: pad::parse(self) },
             _ => Parameter::Unknown(*self),
         })
@@ -107,6 +117,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::HostName(_) => kind::HOST_NAME,
             Self::SupportedAddressTypes(_) => kind::SUPPORTED_ADDRESS_TYPES,
             Self::EcnCapable => kind::ECN_CAPABLE,
+            Self::ZeroChecksumAcceptable { .. } => kind::ZERO_CHECKSUM_ACCEPTABLE,
             Self::Pad { .. } => kind::PAD,
             Self::Unknown(raw) => raw.kind,
         }
@@ -118,7 +129,7 @@ impl EncodeTlv for Parameter<'_> {
             | Self::StateCookie(bytes)
             | Self::UnrecognisedParameter(bytes)
             | Self::HostName(bytes) => bytes.len(),
-            Self::Ipv4Address(_) | Self::CookiePreservative { .. } => 4,
+            Self::Ipv4Address(_) | Self::CookiePreservative { .. } | Self::ZeroChecksumAcceptable { .. } => 4,
             Self::Ipv6Address(_) => 16,
             Self::SupportedAddressTypes(types) => types.as_bytes().len(),
             Self::EcnCapable => 0,
@@ -138,6 +149,7 @@ impl EncodeTlv for Parameter<'_> {
             Self::CookiePreservative { increment_ms } => put(out, &increment_ms.to_be_bytes()),
             Self::SupportedAddressTypes(types) => put(out, types.as_bytes()),
             Self::EcnCapable => {}
+            Self::ZeroChecksumAcceptable { edmid } => put(out, &edmid.to_be_bytes()),
             Self::Pad { .. } => out.fill(0),
             Self::Unknown(raw) => put(out, raw.value),
         }

@@ -82,6 +82,22 @@ fn ecn_capable() {
 }
 
 #[test]
+fn zero_checksum_acceptable() {
+    let parameter = Parameter::ZeroChecksumAcceptable { edmid: EDMID_SCTP_OVER_DTLS };
+    round_trip(&parameter, &[0x80, 1, 0, 8, 0, 0, 0, 1]);
+    round_trip(&Parameter::ZeroChecksumAcceptable { edmid: 0x0102_0304 }, &[0x80, 1, 0, 8, 1, 2, 3, 4]);
+    for found in [0, 3, 5, 8] {
+        rejects(0x8001, found, ParameterError::WrongLength { kind: 0x8001, expected: 4, found });
+    }
+}
+
+/// Who does not know it skips it without a report (RFC 9653 section 4).
+#[test]
+fn zero_checksum_acceptable_is_skipped_by_others() {
+    assert_eq!(UnrecognisedAction::of_parameter(kind::ZERO_CHECKSUM_ACCEPTABLE), UnrecognisedAction::Skip);
+}
+
+#[test]
 fn unknown_parameters_say_what_to_do() {
     for (kind, action) in [
         (0x3fff_u16, UnrecognisedAction::Stop),
@@ -99,5 +115,5 @@ fn unknown_parameters_say_what_to_do() {
 #[test]
 fn kinds_have_names() {
     let named: Vec<u16> = (0..=u16::MAX).filter(|&kind| kind::name(kind).is_some()).collect();
-    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 0x8000, 0x8005]);
+    assert_eq!(named, [1, 5, 6, 7, 8, 9, 11, 12, 0x8000, 0x8001, 0x8005]);
 }

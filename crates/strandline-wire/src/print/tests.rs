@@ -62,6 +62,7 @@ fn init_with_every_parameter() {
         Parameter::HostName(b"a\n\0"),
         Parameter::SupportedAddressTypes(SupportedAddressTypes::BOTH),
         Parameter::EcnCapable,
+        Parameter::ZeroChecksumAcceptable { edmid: 1 },
         Parameter::Pad { padding_len: 8 },
     ]);
     let init = Init {
@@ -77,7 +78,7 @@ fn init_with_every_parameter() {
         "INIT ACK tag 0x0000000a rwnd 1500 out 1 in 2 tsn 7 [IPv4 Address 192.0.2.1, \
          IPv6 Address 2001:db8::1, State Cookie 30 bytes, Unrecognized Parameter 0xc001, 4 bytes, Cookie Preservative 500 ms, \
          Host Name Address \"a\\n\\x00\", Supported Address Types IPv4 Address IPv6 Address, ECN Capable, \
-         Padding 8 bytes]",
+         Zero Checksum Acceptable EDMID 1, Padding 8 bytes]",
     );
     let broken = Init { parameters: Parameters::new(&[0, 5, 0, 6, 1, 2, 0, 0, 0x44, 1, 0, 9]), ..init };
     shows(
@@ -174,4 +175,13 @@ fn what_is_not_right() {
          has a value of 0 bytes instead of 4; chunk 0x99 flags 0x05 2 bytes; \
          malformed: length 3 of type 11 is less than its header of 4"
     );
+}
+
+#[test]
+fn a_checksum_that_was_left_out() {
+    let mut buffer = [0; 100];
+    let mut builder = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(builder.push(&Chunk::CookieAck));
+    let len = builder.finish_with_zero_checksum();
+    assert_eq!(line(&buffer[..len]).to_string(), "1 > 2 tag 0x00000003: zero checksum; COOKIE ACK");
 }

@@ -1,12 +1,14 @@
 //! The shard itself: what the driver and all handles share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::task::{Poll, Waker};
 
 use strandline_proto::time::Time;
 
 use super::outbox::{BURSTS_MAX, Sent};
 use super::state::State;
+use super::steer::Steer;
 use crate::carrier::Carrier;
 use crate::clock::Clock;
 use crate::observe::PacketObserver;
@@ -26,7 +28,11 @@ pub(crate) struct Shard {
     pub(crate) clock: Clock,
     pub(crate) carrier: Carrier,
     pub(crate) observer: Option<Arc<dyn PacketObserver>>,
+    /// What it knows of the stack's other shards, if there are any.
+    pub(crate) steer: Option<Arc<Steer>>,
     state: Mutex<State>,
+    /// How often somebody had to wait for the lock.
+    lock_waits: AtomicU64,
 }
 
 impl Shard {
@@ -34,9 +40,10 @@ impl Shard {
         clock: Clock,
         carrier: Carrier,
         observer: Option<Arc<dyn PacketObserver>>,
+        steer: Option<Arc<Steer>>,
         state: State,
     ) -> Self {
-        Self { clock, carrier, observer, state: Mutex::new(state) }
+        Self { clock, carrier, observer, steer, state: Mutex::new(state), lock_waits: AtomicU64::new(0) }
     }
 
     /// Runs something with the state locked, and then whatever follows from it: events are handed out, the driver is
@@ -89,12 +96,30 @@ impl Shard {
     /// The state, for looking only or for the driver, which does the rest itself.
     pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         // A panic elsewhere must not take all associations with it: the engine's state is consistent between calls.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => {
+                self.lock_waits.fetch_add(1, Ordering::Relaxed);
+                self.state.lock().unwrap_or_else(PoisonError::into_inner)
+            }
+        }
+    }
+
+    /// How often somebody had to wait for the lock so far.
+    pub(crate) fn lock_waits(&self) -> u64 {
+        self.lock_waits.load(Ordering::Relaxed)
     }
 
     /// Gives the engine the ICMP messages that came.
     pub(crate) fn take_errors(&self, state: &mut State, now: Time) {
-        self.carrier.take_errors(|error| state.engine.handle_icmp(now, error));
+        let State { engine, to_wake, .. } = state;
+        // On raw IP every socket gets all messages.
+        let steer = self.steer.as_deref().filter(|_| self.carrier.raw().is_none());
+        self.carrier.take_errors(|error| match steer {
+            None => engine.handle_icmp(now, error),
+            Some(steer) => steer.handle_icmp(engine, now, error, to_wake),
+        });
     }
 
     /// Sends what there is to send.

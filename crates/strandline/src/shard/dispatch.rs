@@ -13,6 +13,7 @@ impl State {
     /// Hands out everything that the engine has to tell.
     pub(crate) fn dispatch(&mut self, now: Time) {
         while let Some((id, event)) = self.engine.poll_event() {
+            self.readable |= matches!(event, Event::Readable);
             match self.table.get(id).and_then(|entry| entry.owner()) {
                 Some(Owner::Endpoint(socket)) => self.tell_endpoint(socket, id, event),
                 Some(Owner::Held) => self.tell_holder(now, id, event),

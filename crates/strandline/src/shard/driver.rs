@@ -13,17 +13,23 @@ use tokio::time::Sleep;
 use super::core::{Shard, wake};
 use super::outbox::Sent;
 use super::state::State;
+use super::steer::Sorter;
 use crate::carrier::Batch;
 use crate::observe::{Direction, ObservedPacket, PacketObserver};
 
 /// Rounds before other tasks of the runtime get a turn.
 const ROUNDS_MAX: usize = 16;
 
+/// Bytes received together, at most, that look like a question.
+const ANSWER_BYTES: usize = 4096;
+
 /// What follows a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Round {
     /// There is more to do.
     Again,
+    /// There is more to do, after the tasks that were just woken have had their turn.
+    Yield,
     /// Nothing to do until somebody wakes the driver.
     Wait,
     /// Nothing to do ever again.
@@ -35,9 +41,13 @@ enum Round {
 pub(crate) struct Driver {
     shard: Arc<Shard>,
     batch: Batch,
+    /// Where the stack has other shards.
+    sorter: Option<Sorter>,
     /// The task beside this one.
     errors: AbortHandle,
     sleep: Pin<Box<Sleep>>,
+    /// Tasks were woken by what arrived, and nothing has been sent since.
+    yielded: bool,
 }
 
 impl Driver {
@@ -46,18 +56,20 @@ impl Driver {
         let sleep = Box::pin(tokio::time::sleep_until(shard.clock.instant(Time::MAX)));
         let batch = shard.carrier.batch();
         let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
-        Self { shard, batch, errors, sleep }
+        let sorter = shard.steer.clone().map(Sorter::new);
+        Self { shard, batch, sorter, errors, sleep, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
-        let received = match self.shard.carrier.poll_recv(cx, &mut self.batch) {
-            Poll::Ready(Ok(())) => true,
-            Poll::Ready(Err(error)) => {
+        let answering = std::mem::take(&mut self.yielded);
+        let received = match self.receive(cx, answering) {
+            Ok(received) => received,
+            Err(error) => {
                 tracing::error!(%error, "the carrier failed: the stack ends");
                 return Round::End;
             }
-            Poll::Pending => false,
         };
+        let mail = self.sorter.as_mut().is_some_and(|sorter| sorter.fetch(cx.waker()));
         let shard = Arc::clone(&self.shard);
         let mut state = shard.lock();
         let now = shard.clock.now();
@@ -65,7 +77,29 @@ impl Driver {
         if received {
             self.feed(&mut state, now);
         }
-        let more = Self::work(&shard, &mut state, now) || received;
+        if let Some(sorter) = &mut self.sorter {
+            let State { engine, to_wake, .. } = &mut *state;
+            if mail {
+                sorter.read(engine, now);
+            }
+            sorter.send(engine, to_wake);
+        }
+        if received {
+            state.dispatch(now);
+            if std::mem::take(&mut state.readable)
+                && !state.to_wake.is_empty()
+                && self.batch.bytes() <= ANSWER_BYTES
+            {
+                // Whoever waited for this may have an answer, which then goes along with the acknowledgement. A peer
+                // that sends a lot is better served by an acknowledgement at once.
+                self.yielded = true;
+                let woken = std::mem::take(&mut state.to_wake);
+                drop(state);
+                wake(woken);
+                return Round::Yield;
+            }
+        }
+        let more = Self::work(&shard, &mut state, now) || received || mail || answering;
         if !more {
             state.driver = Some(cx.waker().clone());
         }
@@ -90,6 +124,17 @@ impl Driver {
         if more || due || unblocked { Round::Again } else { Round::Wait }
     }
 
+    /// Receives what has arrived; not before what arrived last was answered.
+    fn receive(&mut self, cx: &mut Context<'_>, answering: bool) -> std::io::Result<bool> {
+        if answering {
+            return Ok(false);
+        }
+        match self.shard.carrier.poll_recv(cx, &mut self.batch) {
+            Poll::Ready(result) => result.map(|()| true),
+            Poll::Pending => Ok(false),
+        }
+    }
+
     /// Time passes, events are handed out, packets are sent. True if there is more to do at once.
     fn work(shard: &Shard, state: &mut State, now: Time) -> bool {
         if state.engine.poll_timeout().is_some_and(|at| at <= now) {
@@ -106,16 +151,19 @@ impl Driver {
         sweeping || sent == Sent::Some
     }
 
-    /// Gives what arrived to the engine.
-    fn feed(&self, state: &mut State, now: Time) {
+    /// Gives what arrived to the engine, or to the shard that it is for.
+    fn feed(&mut self, state: &mut State, now: Time) {
         let engine = &mut state.engine;
-        match self.shard.observer.as_deref() {
-            None => self.batch.for_each(|datagram| engine.handle_datagram(now, datagram)),
-            Some(observer) => self.batch.for_each(|datagram| {
-                observe(observer, &datagram);
-                engine.handle_datagram(now, datagram);
-            }),
-        }
+        let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
+        self.batch.for_each_train(|train, segment_size| {
+            if let Some(observer) = observer {
+                observe(observer, &train, segment_size);
+            }
+            match sorter {
+                None => engine.handle_datagrams(now, train, segment_size),
+                Some(sorter) => sorter.take(engine, now, train, segment_size),
+            }
+        });
     }
 }
 
@@ -126,6 +174,7 @@ impl Future for Driver {
         for _ in 0..ROUNDS_MAX {
             match self.round(cx) {
                 Round::Again => {}
+                Round::Yield => break,
                 Round::Wait => return Poll::Pending,
                 Round::End => return Poll::Ready(()),
             }
@@ -153,12 +202,10 @@ async fn watch_errors(shard: Arc<Shard>) {
     }
 }
 
-fn observe(observer: &dyn PacketObserver, datagram: &Datagram<'_>) {
-    observer.packet(&ObservedPacket {
-        at: tokio::time::Instant::now(),
-        direction: Direction::Received,
-        peer: datagram.source,
-        local: datagram.destination,
-        bytes: datagram.bytes,
-    });
+fn observe(observer: &dyn PacketObserver, train: &Datagram<'_>, segment_size: usize) {
+    let at = tokio::time::Instant::now();
+    for bytes in train.bytes.chunks(segment_size.max(1)) {
+        let (peer, local) = (train.source, train.destination);
+        observer.packet(&ObservedPacket { at, direction: Direction::Received, peer, local, bytes });
+    }
 }

@@ -14,6 +14,7 @@ use strandline_proto::time::Time;
 use super::routes::Routes;
 use super::state::State;
 use super::table::Owner;
+use crate::engine::Engine;
 use crate::error::{ConnectError, Ended, OpenStreamError, RecvError, SendError};
 use crate::notification::{Notification, NotificationQueue};
 
@@ -28,8 +29,14 @@ const NOTIFICATIONS_MAX: usize = 1024;
 
 impl State {
     /// Starts an association for a holder, or for a one-to-many endpoint.
-    pub(crate) fn connect(&mut self, now: Time, owner: Owner, to: Connect) -> Result<AssociationId, Refusal> {
-        let id = self.engine.connect(now, to)?;
+    pub(crate) fn connect(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        to: Connect,
+        allowed: impl Fn(u16) -> bool,
+    ) -> Result<AssociationId, Refusal> {
+        let id = self.engine.connect_from(now, to, allowed)?;
         self.table.insert(id, owner);
         if owner == Owner::Held
             && let Some(entry) = self.table.get_mut(id)
@@ -58,11 +65,31 @@ impl State {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Poll<Result<(), SendError>> {
+        let len = data.len();
+        self.poll_give(id, len, |engine| engine.send_from(now, id, info, data))
+    }
+
+    /// Gives a copy of a message to the engine, or says that there is no room.
+    pub(crate) fn poll_send_slice(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        info: SendInfo,
+        data: &[u8],
+    ) -> Poll<Result<(), SendError>> {
+        self.poll_give(id, data.len(), |engine| engine.send_slice(now, id, info, data))
+    }
+
+    fn poll_give(
+        &mut self,
+        id: AssociationId,
+        len: usize,
+        give: impl FnOnce(&mut Engine) -> Result<(), EngineSendError>,
+    ) -> Poll<Result<(), SendError>> {
         if self.gone {
             return Poll::Ready(Err(Ended::StackClosed.into()));
         }
-        let len = data.len();
-        match self.engine.send_from(now, id, info, data) {
+        match give(&mut self.engine) {
             Ok(()) => {
                 self.out.queued_bytes += len;
                 Poll::Ready(Ok(()))
@@ -125,6 +152,12 @@ impl State {
         messages: &mut Vec<Message>,
         limit: usize,
     ) -> Poll<Result<usize, RecvError>> {
+        if self.table.cell_mut(id).is_some_and(|cell| cell.routes.is_none()) {
+            let count = self.engine.recv_many(now, id, messages, limit);
+            if count > 0 {
+                return Poll::Ready(Ok(count));
+            }
+        }
         for count in 0..limit {
             match self.poll_recv(now, id, None) {
                 Poll::Ready(Ok(Some(message))) => messages.push(message),

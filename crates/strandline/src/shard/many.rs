@@ -5,10 +5,9 @@ use std::task::Poll;
 use strandline_proto::event::{AssociationId, Message};
 use strandline_proto::time::Time;
 
-use super::socket::{ListenerState, ManyState, Socket};
+use super::socket::{Kind, ListenerState, ManyState, Socket};
 use super::state::State;
 use super::table::Owner;
-use crate::carrier::Carrier;
 use crate::error::{AcceptError, BindError, Ended, RecvError, UnknownAssociation};
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::WaitQueue;
@@ -20,31 +19,20 @@ const TURN_MAX: u32 = 16;
 const NOTIFICATIONS_MAX: usize = 1 << 16;
 
 impl State {
-    /// Binds a listener (with its backlog) or a one-to-many endpoint to a port; 0 picks one.
-    pub(crate) fn bind(
-        &mut self,
-        carrier: &Carrier,
-        port: u16,
-        backlog: Option<usize>,
-    ) -> Result<(u32, u16), BindError> {
+    /// Binds a socket to a port; 0 picks one.
+    pub(crate) fn bind(&mut self, kind: Kind, port: u16) -> Result<(u32, u16), BindError> {
         if self.gone {
             return Err(BindError::StackClosed);
         }
         let port = self.engine.listen(port)?;
-        if let (Some(reserved), Some(carrier)) = (&mut self.reserved, carrier.raw())
-            && let Err(error) = reserved.reserve(carrier, port)
-        {
-            self.engine.close_listener(port);
-            return Err(error);
-        }
-        let socket = match backlog {
-            Some(backlog) => Socket::Listener(ListenerState {
+        let socket = match kind {
+            Kind::Listener { backlog } => Socket::Listener(ListenerState {
                 backlog,
                 queue: std::collections::VecDeque::new(),
                 waiters: WaitQueue::default(),
                 refused: 0,
             }),
-            None => Socket::Many(ManyState::default()),
+            Kind::Many => Socket::Many(ManyState::default()),
         };
         Ok((self.sockets.insert(port, socket), port))
     }

@@ -1,5 +1,7 @@
-//! A shard: one carrier, one engine, one lock, and the task that drives them. Shards share nothing.
+//! A shard: one carrier, one engine, one lock, and the task that drives them. Shards share nothing but
+//! mailboxes for packets that came to the wrong one.
 
+pub(crate) mod any;
 pub(crate) mod attempt;
 pub(crate) mod cell;
 pub(crate) mod core;
@@ -9,7 +11,9 @@ pub(crate) mod held;
 pub(crate) mod many;
 pub(crate) mod outbox;
 pub(crate) mod place;
+pub(crate) mod post;
 pub(crate) mod routes;
 pub(crate) mod socket;
 pub(crate) mod state;
+pub(crate) mod steer;
 pub(crate) mod table;

@@ -7,6 +7,15 @@ use strandline_proto::event::AssociationId;
 use crate::notification::{Notification, NotificationQueue};
 use crate::wait::WaitQueue;
 
+/// What to bind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A one-to-one listener, with its limit of associations that wait to be accepted.
+    Listener { backlog: usize },
+    /// A one-to-many endpoint.
+    Many,
+}
+
 /// A one-to-one listener.
 #[derive(Debug)]
 pub(crate) struct ListenerState {

@@ -10,7 +10,6 @@ use super::place::Place;
 use super::socket::Sockets;
 use super::table::{Owner, Table};
 use crate::engine::Engine;
-use crate::ports::ReservedPorts;
 use crate::wait::{Token, WaitQueue};
 
 /// Associations of a dropped endpoint that are shut down in one turn of the driver.
@@ -37,6 +36,8 @@ pub(crate) struct State {
     pub(crate) now: Time,
     /// What small messages have taken the short way since then.
     pub(crate) row_bytes: usize,
+    /// Messages have come for somebody since the driver last looked.
+    pub(crate) readable: bool,
     /// To be woken when the lock is let go.
     pub(crate) to_wake: Vec<Waker>,
     /// Nobody holds the stack any more: the driver ends with the last association.
@@ -45,16 +46,13 @@ pub(crate) struct State {
     pub(crate) gone: bool,
     /// Who waits for the last association to end.
     pub(crate) idle: WaitQueue,
-    /// On raw IP: the ports that are ours.
-    pub(crate) reserved: Option<ReservedPorts>,
     sweeps: Vec<Sweep>,
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine, reserved: Option<ReservedPorts>) -> Self {
+    pub(crate) fn new(engine: Engine) -> Self {
         Self {
             engine,
-            reserved,
             table: Table::default(),
             sockets: Sockets::default(),
             out: Outbox::default(),
@@ -62,6 +60,7 @@ impl State {
             armed: Time::MAX,
             now: Time::ZERO,
             row_bytes: 0,
+            readable: false,
             to_wake: Vec::new(),
             orphaned: false,
             gone: false,

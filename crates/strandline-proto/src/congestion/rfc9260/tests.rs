@@ -40,13 +40,26 @@ fn section_7_2_1_initial_window() {
 }
 
 #[test]
-fn section_7_2_1_slow_start_grows_by_what_was_acked_but_one_packet_at_most() {
+fn section_7_2_1_slow_start_grows_by_what_was_acked_but_one_packet_for_two_at_most() {
+    let grown = |acked: u32| {
+        let mut controller = Rfc9260::new(PMDCS, false);
+        let start = controller.window();
+        controller.on_ack(&full(acked));
+        controller.window() - start
+    };
+    assert_eq!(grown(100), 100);
+    assert_eq!(grown(3 * PMDCS), PMDCS, "L = 1");
+    assert_eq!(grown(10 * PMDCS), 5 * PMDCS, "a SACK in place of five");
+    assert_eq!(grown(1000 * PMDCS), L_MAX * PMDCS);
+}
+
+#[test]
+fn section_7_2_1_slow_start_after_a_loss_grows_by_one_packet_for_a_sack() {
     let mut controller = Rfc9260::new(PMDCS, false);
-    let start = controller.window();
-    controller.on_ack(&full(100));
-    assert_eq!(controller.window(), start + 100);
+    controller.cwnd = 100 * PMDCS;
+    controller.on_timeout(Time::ZERO);
     controller.on_ack(&full(10 * PMDCS));
-    assert_eq!(controller.window(), start + 100 + PMDCS);
+    assert_eq!(controller.window(), 2 * PMDCS);
 }
 
 #[test]
@@ -211,7 +224,8 @@ proptest! {
                     let ack = Ack { window_full, in_fast_recovery: recovery, all_acked: all, ..full(acked) };
                     congestion.on_ack(&ack);
                     prop_assert!(congestion.window() >= before);
-                    prop_assert!(congestion.window() - before <= pmdcs, "more than L = 1 packet");
+                    let packets = (acked / pmdcs / 2).clamp(1, L_MAX);
+                    prop_assert!(congestion.window() - before <= pmdcs.saturating_mul(packets), "more than L packets");
                     prop_assert!(window_full || congestion.window() == before);
                 }
                 Op::FastRetransmit => {

@@ -7,6 +7,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::raw::*;
 use super::*;
 use crate::association::cookie::Cookie;
+use crate::association::zero_checksum::ZeroChecksum;
 use crate::stats::Reachability;
 
 /// A cookie of the server for the association of `raw`, with its tags and Tie-Tags; to be changed by struct update.
@@ -27,6 +28,7 @@ fn cookie(raw: &Raw) -> Cookie {
         peer_rwnd: 65_536,
         outbound_streams: 10,
         inbound_streams: 10,
+        zero_checksum: ZeroChecksum::default(),
         source: address(CLIENT, 0),
         destination: None,
         addresses: Vec::new(),
@@ -189,6 +191,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
                 peer_rwnd: 65_536,
                 outbound_streams: 10,
                 inbound_streams: 10,
+                zero_checksum: ZeroChecksum::default(),
                 source: address(SERVER, 0),
                 destination: None,
                 addresses: Vec::new(),

@@ -250,3 +250,41 @@ fn a_lost_window_update_is_made_good_by_a_window_probe() {
     }
     assert_eq!(number, 40);
 }
+
+/// Datagrams that arrive together do what they do one by one.
+#[test]
+fn a_train_is_handled_as_its_packets_are() {
+    let run = |together: bool| {
+        let (mut pair, client, server) = Pair::established();
+        let mut buffer = vec![0; 65_536];
+        let mut events = Vec::new();
+        for round in 0..40_u8 {
+            for len in [5, 700, 9000] {
+                pair.send(CLIENT, client, 0, &vec![round; len]);
+            }
+            let now = pair.now;
+            let hosts = &mut pair.hosts;
+            for (from, to) in [(CLIENT, SERVER), (SERVER, CLIENT)] {
+                while let Some(t) = hosts[from].endpoint.poll_transmit(now, &mut buffer, 16) {
+                    let train =
+                        Datagram { source: address(from, 0), destination: None, bytes: &buffer[..t.len] };
+                    if together {
+                        hosts[to].endpoint.handle_datagrams(now, train, t.segment_size);
+                    } else {
+                        for bytes in train.bytes.chunks(t.segment_size) {
+                            hosts[to].endpoint.handle_datagram(now, Datagram { bytes, ..train });
+                        }
+                    }
+                }
+                events.push((hosts[to].endpoint.poll_timeout(), hosts[to].endpoint.has_transmit()));
+            }
+            while let Some(message) = pair.recv(SERVER, server) {
+                events.push((None, message.data.iter().all(|byte| *byte == message.data[0])));
+            }
+        }
+        let stats = [(CLIENT, client), (SERVER, server)]
+            .map(|(host, id)| pair.hosts[host].endpoint.status(id).unwrap().stats);
+        (events, stats.map(|stats| (stats.packets_received, stats.data_received, stats.packets_sent)))
+    };
+    assert_eq!(run(true), run(false));
+}

@@ -138,3 +138,27 @@ fn a_million_timers_and_associations_are_found_by_key_not_by_walking() {
     assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 20_000);
     assert_eq!(pair.hosts[SERVER].endpoint.stats().established, 20_000);
 }
+
+#[test]
+fn an_endpoint_that_shares_its_carrier_picks_only_ports_that_are_its_own() {
+    let mut pair = Pair::new();
+    let endpoint = &mut pair.hosts[CLIENT].endpoint;
+    for _ in 0..50 {
+        let request = Connect::to(address(SERVER, 0), PORT);
+        let id = endpoint.connect_from(pair.now, request, |port| port % 7 == 3).unwrap();
+        let port = endpoint.status(id).unwrap().local_port;
+        assert!(port % 7 == 3 && endpoint.uses_port(port));
+    }
+    let request = Connect::to(address(SERVER, 0), PORT);
+    assert_eq!(endpoint.connect_from(pair.now, request, |_| false), Err(ConnectError::NoPort));
+}
+
+#[test]
+fn peers_with_several_addresses_are_counted_while_they_are_known() {
+    let (mut pair, client, _) = Pair::with(config(1, CLIENT), config(2, SERVER)).establish();
+    let count = |pair: &Pair| [0, 1].map(|host| pair.hosts[host].endpoint.multihomed_count());
+    assert_eq!(count(&pair), [1, 0], "the server told its second address");
+    pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();
+    pair.run();
+    assert_eq!(count(&pair), [0, 0]);
+}

@@ -211,3 +211,21 @@ fn an_address_that_the_peer_does_not_name_is_given_up() {
     let data = |sent: &&Sent| has(kind::DATA)(sent) && sent.destination.ip() == nobody.ip();
     assert_eq!(pair.log.iter().filter(data).count(), 0);
 }
+
+/// A probe depends on data that flows, not on the size of the messages: none of these fills packets to the last byte.
+#[test]
+fn the_path_mtu_is_found_whatever_the_size_of_the_messages() {
+    for size in [1, 64, 200, 420, 650, 900, 1200] {
+        let (mut pair, client, server) = Pair::established();
+        for _ in 0..50 {
+            for _ in 0..8000_usize.div_ceil(size + 16) {
+                pair.send(CLIENT, client, 0, &vec![0; size]);
+            }
+            pair.run();
+            while pair.recv(SERVER, server).is_some() {}
+            pair.pass(Duration::from_millis(1));
+        }
+        let paths = pair.hosts[CLIENT].endpoint.paths(client).unwrap();
+        assert_eq!(paths[0].mtu, 1500, "with messages of {size} bytes");
+    }
+}

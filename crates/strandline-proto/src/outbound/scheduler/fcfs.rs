@@ -19,6 +19,16 @@ impl Fcfs {
         self.messages.front()
     }
 
+    #[inline]
+    pub(super) fn front(&mut self) -> &mut [Message] {
+        self.messages.as_mut_slices().0
+    }
+
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
+        self.messages.drain(..count.min(self.messages.len()))
+    }
+
     pub(super) fn pop(&mut self) -> Option<Message> {
         self.messages.pop_front()
     }

@@ -35,6 +35,22 @@ impl Scheduler {
         }
     }
 
+    /// The messages that would be returned next, as far as they are at hand in one piece; at least one if any waits.
+    #[inline]
+    pub(super) fn front(&mut self) -> &mut [Message] {
+        match self {
+            Self::Fcfs(fcfs) => fcfs.front(),
+        }
+    }
+
+    /// Takes the first `count` of `front`.
+    #[inline]
+    pub(super) fn take(&mut self, count: usize) -> impl ExactSizeIterator<Item = Message> + '_ {
+        match self {
+            Self::Fcfs(fcfs) => fcfs.take(count),
+        }
+    }
+
     /// Takes the message that is to be sent next.
     pub(super) fn pop(&mut self) -> Option<Message> {
         match self {

@@ -7,7 +7,7 @@ use super::*;
 #[test]
 fn outbound_is_small_and_idle_without_heap() {
     assert!(size_of::<Outbound>() <= 64, "{}", size_of::<Outbound>());
-    assert!(size_of::<outstanding::Record>() <= 24);
+    assert!(size_of::<outstanding::Record>() <= 16);
     assert!(size_of::<crate::outbound::message::Message>() <= 48);
     let mut fixture = Fixture::new();
     assert_eq!(fixture.out.heap(), OutboundHeap::default());
@@ -77,7 +77,7 @@ impl Rig {
     fn send(&mut self) {
         loop {
             let mut space = ROOM;
-            while let Some(data) = self.out.next_retransmission(Time::ZERO, 0, space) {
+            while let Some(data) = self.out.next_retransmission(0, space) {
                 space -= 16 + data.payload.len().next_multiple_of(4);
                 self.sent_again += 1;
             }

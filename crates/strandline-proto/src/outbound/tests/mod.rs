@@ -118,7 +118,7 @@ impl Fixture {
     }
 
     fn again(&mut self, path: u8, space: usize) -> Option<Sent> {
-        let sent = Sent::new(&self.out.next_retransmission(self.now, path, space)?);
+        let sent = Sent::new(&self.out.next_retransmission(path, space)?);
         self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
@@ -209,7 +209,7 @@ impl Outbound {
         assert_eq!(busy.queue.buffered_bytes(), unsent + outstanding.bytes() as usize);
         assert!(
             (0..outstanding.len())
-                .all(|index| outstanding.chunk(index).is_some_and(|c| !c.payload.is_empty()))
+                .all(|index| outstanding.chunk(index, &busy.copies).is_some_and(|c| !c.payload.is_empty()))
         );
     }
 }

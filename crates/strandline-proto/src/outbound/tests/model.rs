@@ -266,8 +266,7 @@ impl Run {
         let mut last = None;
         loop {
             let fixture = &mut self.fixture;
-            let again =
-                fixture.out.next_retransmission(fixture.now, path, space).map(|data| Sent::new(&data));
+            let again = fixture.out.next_retransmission(path, space).map(|data| Sent::new(&data));
             let fresh = again.is_none();
             let Some(chunk) =
                 again.or_else(|| Some(Sent::new(&fixture.out.next_new(fixture.now, path, space, room)?)))
@@ -450,8 +449,9 @@ proptest! {
             }
             // Which TSN ended each message is read off the ring once, when it was sent.
             for tsn in next..run.model.next {
-                let index = run.fixture.out.sent().unwrap().outstanding.index_of(Tsn(INITIAL) + tsn).unwrap();
-                if run.fixture.out.sent().unwrap().outstanding.chunk(index).unwrap().ending {
+                let Busy { sent, copies, .. } = run.fixture.out.busy.as_deref().unwrap();
+                let index = sent.outstanding.index_of(Tsn(INITIAL) + tsn).unwrap();
+                if sent.outstanding.chunk(index, copies).unwrap().ending {
                     ends.push(tsn);
                 }
             }

@@ -16,7 +16,7 @@ fn secs(secs: u64) -> Time {
 }
 
 fn send_full_packets(pmtu: &mut Pmtu) {
-    for _ in 0..FULL_PACKETS_BEFORE_PROBE {
+    for _ in 0..PACKETS_BEFORE_PROBE {
         pmtu.on_packet_sent(pmtu.packet_len());
     }
 }
@@ -68,7 +68,7 @@ fn idle_paths_and_small_packets_start_no_search() {
     let mut pmtu = v4();
     assert_eq!(pmtu.probe_due(secs(0)), None);
     for _ in 0..1000 {
-        pmtu.on_packet_sent(1000);
+        pmtu.on_packet_sent(600);
     }
     assert_eq!((pmtu.probe_due(secs(1)), pmtu.deadline(RTO)), (None, Time::MAX));
     send_full_packets(&mut pmtu);

@@ -277,6 +277,7 @@ fn a_cookie_with_the_tag_of_another_association_touches_nobody() {
         peer_rwnd: 65_536,
         outbound_streams: 1,
         inbound_streams: 1,
+        zero_checksum: crate::association::zero_checksum::ZeroChecksum::default(),
         source: other,
         destination: None,
         addresses: Vec::new(),

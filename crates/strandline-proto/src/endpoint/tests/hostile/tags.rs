@@ -134,6 +134,33 @@ fn stateless_answers_are_bounded() {
     assert_eq!(sent[0].kinds(), [kind::DATA]);
     assert_eq!(sent.len(), 1 + 16);
     assert_eq!(raw.server().stats().replies_dropped, 1000 - 16);
+    assert_eq!(raw.server().stats().inits, 1 + 16, "no cookie is made for what can't be answered");
+}
+
+/// Answers to one place share a burst; those to another place don't.
+#[test]
+fn stateless_answers_go_in_bursts() {
+    let mut raw = Raw::new();
+    let before = raw.server().stats().packets_sent;
+    for number in 1..=10u16 {
+        let init = init(Tsn(1));
+        let ports = (number, PORT);
+        let sent = raw.pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
+        let source = if number <= 8 { sent.source } else { "198.51.100.7:9".parse().unwrap() };
+        let datagram = Datagram { source, destination: None, bytes: &sent.bytes };
+        raw.pair.hosts[SERVER].endpoint.handle_datagram(raw.pair.now, datagram);
+    }
+    let (mut buffer, mut bursts) = (vec![0; 1 << 16], Vec::new());
+    let now = raw.pair.now;
+    let endpoint = &mut raw.pair.hosts[SERVER].endpoint;
+    while let Some(transmit) = endpoint.poll_transmit(now, &mut buffer, 6) {
+        bursts.push(transmit.len / transmit.segment_size);
+        for packet in buffer[..transmit.len].chunks(transmit.segment_size) {
+            assert!(strandline_wire::Packet::parse(packet).unwrap().verify_checksum());
+        }
+    }
+    assert_eq!(bursts, [6, 2, 2]);
+    assert_eq!(endpoint.stats().packets_sent - before, 10);
 }
 
 /// A packet with hundreds of HEARTBEATs must not be answered with hundreds of packets.

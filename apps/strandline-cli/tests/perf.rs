@@ -1,0 +1,455 @@
+//! `strandline perf` as a user runs it: a server, and clients of every kind.
+#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+
+use serde_json::Value;
+use strandline::{Association, Peer, SendInfo, Stack};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
+
+/// A server on free ports; ends with this value.
+struct Server {
+    child: Child,
+    port: String,
+    encapsulation: String,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args([
+                "perf",
+                "server",
+                "--bind",
+                "127.0.0.1",
+                "-p",
+                "0",
+                "--encapsulation-port",
+                "0",
+                "--quiet",
+            ])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // "strandline perf serves SCTP port 4242 in UDP 127.0.0.1:9899, TCP 127.0.0.1:4242"
+        let mut line = String::new();
+        let mut messages = BufReader::new(child.stderr.take().unwrap());
+        messages.read_line(&mut line).unwrap();
+        // What else it has to say must have somewhere to go.
+        std::thread::spawn(move || std::io::copy(&mut messages, &mut std::io::sink()));
+        let after = |before: &str| {
+            let rest = line.split(before).nth(1).unwrap();
+            rest.split(|c: char| !c.is_ascii_digit()).next().unwrap().to_owned()
+        };
+        Self { port: after("SCTP port "), encapsulation: after("UDP 127.0.0.1:"), child }
+    }
+
+    fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command
+            .args(["perf", "client", "127.0.0.1", "-p", &self.port])
+            .args(["--encapsulation-port", &self.encapsulation])
+            .args(arguments);
+        command
+    }
+
+    /// A test that succeeds, as JSON.
+    fn test(&self, arguments: &[&str]) -> Value {
+        let output = self.client(arguments).args(["--json", "--quiet"]).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Ends as Ctrl-C does; what it has printed.
+    fn interrupt(mut self) -> (Option<i32>, String) {
+        interrupt(&self.child);
+        let mut printed = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        (self.child.wait().unwrap().code(), printed)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
+
+#[test]
+fn every_byte_arrives_in_every_direction_over_both_transports() {
+    let server = Server::start(&[]);
+    for transport in TRANSPORTS {
+        for (direction, sums) in
+            [("--nagle", 1), ("--reverse", 1), ("--bidir", 2)].map(|(flag, sums)| (flag, sums))
+        {
+            let report =
+                server.test(&["--transport", transport, direction, "-n", "100001", "-l", "1000", "-P", "3"]);
+            let end = &report["end"];
+            let mut keys = vec!["sum_sent", "sum_received"];
+            if sums == 2 {
+                keys.extend(["sum_sent_bidir_reverse", "sum_received_bidir_reverse"]);
+            }
+            for key in keys {
+                assert_eq!(end[key]["bytes"], 100_001, "{transport} {direction} {key}: {end}");
+                // 33,334 + 33,334 + 33,333 bytes in messages of 1,000 and a rest.
+                if transport == "sctp" {
+                    assert_eq!(end[key]["messages"], 102, "{transport} {direction} {key}");
+                }
+            }
+            assert_eq!(end["sum_sent"]["sender"], direction != "--reverse");
+            assert_eq!(end["streams"].as_array().unwrap().len(), 3 * sums);
+            let of_flow = &end["streams"][0]["receiver"];
+            assert_eq!((&of_flow["bytes"], &of_flow["socket"]), (&Value::from(33_334), &Value::from(1)));
+        }
+    }
+}
+
+#[test]
+fn messages_of_every_size_on_many_streams_in_and_out_of_order() {
+    let server = Server::start(&["--receive-buffer", "200K", "--send-buffer", "200K"]);
+    for (size, bytes, messages) in
+        [("1", "2000", 2000), ("64", "64000", 1000), ("1M", "3000000", 3), ("3M", "4M", 2)]
+    {
+        for order in [&["--streams", "7"][..], &["--streams", "65535", "--unordered"]] {
+            let arguments =
+                [&["-l", size, "-n", bytes, "--receive-buffer", "100K", "--bidir"], order].concat();
+            let end = &server.test(&arguments)["end"];
+            for sum in [&end["sum_received"], &end["sum_received_bidir_reverse"]] {
+                assert_eq!(sum["messages"], messages, "{arguments:?}");
+            }
+            assert_eq!(end["sum_sent"]["bytes"], end["sum_received"]["bytes"]);
+        }
+    }
+}
+
+#[test]
+fn a_timed_test_has_intervals_and_a_warm_up_that_does_not_count() {
+    let server = Server::start(&[]);
+    for transport in TRANSPORTS {
+        let report = server.test(&["--transport", transport, "-t", "0.3", "-O", "0.1", "-i", "0.05"]);
+        let intervals = report["intervals"].as_array().unwrap();
+        let omitted = |interval: &&Value| interval["sum"]["omitted"] == true;
+        assert!(intervals.iter().any(|interval| omitted(&interval)));
+        let bytes = |interval: &Value| interval["sum"]["bytes"].as_u64().unwrap();
+        let counted: u64 = intervals.iter().filter(|interval| !omitted(interval)).map(bytes).sum();
+        assert_eq!(report["end"]["sum_sent"]["bytes"], counted);
+        let first = intervals.iter().find(|interval| !omitted(interval)).unwrap();
+        assert_eq!(first["sum"]["start"], 0.0);
+        assert!(report["end"]["sum_sent"]["seconds"].as_f64().unwrap() >= 0.29);
+        let stream = &first["streams"][0];
+        for key in ["retransmits", "snd_cwnd", "rtt", "pmtu", "bits_per_second"] {
+            assert!(stream[key].is_number(), "{transport} {key}: {stream}");
+        }
+        for side in ["host", "remote"] {
+            assert!(report["end"]["cpu"][side]["user_seconds"].is_number());
+            assert!(report["end"]["cpu_utilization_percent"][format!("{side}_total")].is_number());
+        }
+    }
+}
+
+#[test]
+fn a_rate_is_not_exceeded() {
+    let server = Server::start(&[]);
+    for transport in TRANSPORTS {
+        let report =
+            server.test(&["--transport", transport, "-t", "0.3", "--rate", "8M", "-l", "1000", "-P", "2"]);
+        let sent = &report["end"]["sum_sent"];
+        let (bytes, seconds) = (sent["bytes"].as_f64().unwrap(), sent["seconds"].as_f64().unwrap());
+        // Each association's first message is due at once.
+        assert!(bytes <= seconds * 1e6 + 2000.0, "{sent}");
+        assert!(bytes > 2000.0, "{sent}");
+    }
+}
+
+#[test]
+fn several_clients_at_once_and_the_servers_own_report() {
+    let server = Server::start(&["--json"]);
+    let arguments: [&[&str]; 4] =
+        [&["-n", "1M"], &["-n", "1M", "-R"], &["--transport", "tcp", "-n", "1M"], &["-n", "1M", "--bidir"]];
+    let clients = arguments.map(|arguments| {
+        let mut client = server.client(arguments);
+        client.args(["--json", "--quiet"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    });
+    let mut cookies = Vec::new();
+    for client in clients {
+        let Output { status, stdout, stderr } = client.wait_with_output().unwrap();
+        assert!(status.success(), "{}", text(&stderr));
+        let report: Value = serde_json::from_slice(&stdout).unwrap();
+        assert_eq!(report["end"]["sum_received"]["bytes"], 1 << 20);
+        cookies.push(report["start"]["cookie"].clone());
+    }
+    let (code, printed) = server.interrupt();
+    assert_eq!(code, Some(0));
+    let reports: Vec<Value> = printed.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(reports.len(), 4);
+    for report in reports {
+        assert!(cookies.contains(&report["start"]["cookie"]));
+        assert_eq!(report["end"]["sum_received"]["bytes"], 1 << 20);
+    }
+}
+
+#[test]
+fn a_server_for_one_test_ends_after_it() {
+    let mut server = Server::start(&["--once"]);
+    server.test(&["-n", "1000"]);
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+    let mut printed = String::new();
+    server.child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert!(printed.contains("received by the server"), "{printed}");
+}
+
+#[test]
+fn a_stream_of_json_has_an_event_for_each_thing() {
+    let server = Server::start(&[]);
+    let output = server.client(&["-t", "0.2", "-i", "0.05", "--json-stream", "-q"]).output().unwrap();
+    let events: Vec<Value> =
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!((names.first(), names.last()), (Some(&"start"), Some(&"end")));
+    assert!(names.contains(&"interval"));
+    assert_eq!(events[0]["data"]["test_start"]["protocol"], "SCTP");
+}
+
+/// Every name in the JSON of iperf3 of which ours has something that means the same must be there too.
+#[test]
+fn names_are_those_of_iperf3() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let server = Command::new("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn();
+    let mut server = server.unwrap_or_else(|error| panic!("iperf3: {error}: apt-get install iperf3"));
+    let theirs = loop {
+        let client = Command::new("iperf3").args(["-c", "127.0.0.1", "-p", &port, "-n", "1M", "-J"]).output();
+        let client: Value = serde_json::from_slice(&client.unwrap().stdout).unwrap();
+        // It is not listening yet.
+        if client["error"].is_null() {
+            break client;
+        }
+        assert!(server.try_wait().unwrap().is_none(), "{client}");
+    };
+    server.wait().unwrap();
+
+    // What belongs to IP, to sockets or to iperf3 alone.
+    let theirs_alone = [
+        "system_info",
+        "tcp_mss_default",
+        "sock_bufsize",
+        "sndbuf_actual",
+        "rcvbuf_actual",
+        "target_bitrate",
+        "time",
+        "tos",
+        "max_snd_wnd",
+        "interval",
+        "gso",
+        "gro",
+        "fq_rate",
+        "snd_mss",
+    ];
+    let server = Server::start(&[]);
+    let ours = server.test(&["--transport", "tcp", "-n", "1M"]);
+    let missing = missing("", &theirs, &ours);
+    let missing: Vec<_> =
+        missing.iter().filter(|name| !theirs_alone.contains(&name.rsplit('.').next().unwrap())).collect();
+    assert_eq!(missing, Vec::<&String>::new());
+    // SCTP has the same, but for the name of the protocol's congestion control and its many local addresses.
+    let sctp = server.test(&["-n", "1M"]);
+    let missing: Vec<_> = self::missing("", &ours, &sctp)
+        .into_iter()
+        .filter(|name| !name.ends_with("_tcp_congestion") && !name.ends_with("local_host"))
+        .collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+/// Paths that are in one value and not, or not of the same kind, in the other.
+fn missing(path: &str, one: &Value, other: &Value) -> Vec<String> {
+    match (one, other) {
+        (Value::Object(fields), Value::Object(_)) => fields
+            .iter()
+            .flat_map(|(name, value)| missing(&format!("{path}.{name}"), value, &other[name]))
+            .collect(),
+        (Value::Array(one), Value::Array(other)) => match (one.first(), other.first()) {
+            (Some(one), Some(other)) => missing(path, one, other),
+            (Some(_), None) => vec![path.to_owned()],
+            _ => Vec::new(),
+        },
+        (Value::Null, _) => Vec::new(),
+        _ if std::mem::discriminant(one) == std::mem::discriminant(other) => Vec::new(),
+        _ => vec![path.to_owned()],
+    }
+}
+
+/// A client in the midst of a test without end: it has printed the header and a line.
+fn started(server: &Server, arguments: &[&str]) -> (Child, BufReader<ChildStderr>) {
+    let mut client = server.client(arguments);
+    let client = client.args(["-t", "600", "-i", "0.05", "--json"]);
+    let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut live = BufReader::new(client.stderr.take().unwrap());
+    for _ in 0..2 {
+        live.read_line(&mut String::new()).unwrap();
+    }
+    (client, live)
+}
+
+#[test]
+fn ctrl_c_at_the_client_prints_what_was_found_so_far() {
+    let server = Server::start(&[]);
+    for arguments in [&[][..], &["-R"], &["--bidir"], &["--transport", "tcp"], &["--transport", "tcp", "-R"]]
+    {
+        let (mut client, mut live) = started(&server, arguments);
+        interrupt(&client);
+        let mut printed = String::new();
+        client.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        live.read_to_string(&mut String::new()).unwrap();
+        assert_eq!(client.wait().unwrap().code(), Some(130), "{arguments:?}");
+        let report: Value = serde_json::from_str(&printed).unwrap();
+        let end = &report["end"];
+        assert_eq!(end["interrupted"], true);
+        assert!(end["sum_sent"]["bytes"].as_u64().unwrap() > 0, "{arguments:?}");
+        assert_eq!(end["sum_sent"]["bytes"], end["sum_received"]["bytes"], "{arguments:?}");
+        assert!(report["error"].is_null(), "{report}");
+    }
+}
+
+#[test]
+fn ctrl_c_at_the_server_is_told_to_the_client() {
+    for arguments in [&[][..], &["--transport", "tcp", "-R"]] {
+        let server = Server::start(&[]);
+        let (mut client, mut live) = started(&server, arguments);
+        assert_eq!(server.interrupt().0, Some(0));
+        let mut printed = String::new();
+        client.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+        live.read_to_string(&mut String::new()).unwrap();
+        assert_eq!(client.wait().unwrap().code(), Some(1));
+        let report: Value = serde_json::from_str(&printed).unwrap();
+        assert!(report["error"].as_str().unwrap().contains("the server was stopped"), "{report}");
+    }
+}
+
+#[test]
+fn a_client_that_dies_leaves_the_server_serving() {
+    let server = Server::start(&[]);
+    for arguments in [&[][..], &["-R"], &["--transport", "tcp"], &["--transport", "tcp", "-R"]] {
+        let (mut client, _live) = started(&server, arguments);
+        client.kill().unwrap();
+        client.wait().unwrap();
+        server.test(&["-n", "1000"]);
+    }
+}
+
+/// What a server answers to bytes on a new TCP connection.
+fn tcp_answer(server: &Server, bytes: &[u8]) -> String {
+    let mut stream = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
+    stream.write_all(bytes).unwrap();
+    stream.shutdown(Shutdown::Write).unwrap();
+    let mut answer = Vec::new();
+    // The server may close before it has read everything, which resets the connection.
+    let _ = stream.read_to_end(&mut answer);
+    text(&answer)
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u32).to_be_bytes(), message].concat()
+}
+
+#[test]
+fn nonsense_is_refused_with_a_reason_and_the_server_goes_on() {
+    let server = Server::start(&[]);
+    for (bytes, reason) in [
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "at most 262144 bytes"),
+        (u32::MAX.to_be_bytes().to_vec(), "at most 262144 bytes"),
+        (framed(b"hello"), "not `strandline perf`"),
+        (framed(br#"{"strandline_perf":99,"test":{}}"#), "version 99"),
+        (framed(br#"{"strandline_perf":1,"test":{"flows":1e99}}"#), "makes no sense"),
+        (framed(&[0xff; 1000]), "not `strandline perf`"),
+        (framed(&b"[".repeat(200_000)), "not `strandline perf`"),
+        (b"\0\0".to_vec(), ""),
+    ] {
+        let answer = tcp_answer(&server, &bytes);
+        assert!(answer.contains(reason), "{reason}: {answer}");
+    }
+    // One that connects and says nothing is in nobody's way.
+    let _silent = TcpStream::connect(format!("127.0.0.1:{}", server.port)).unwrap();
+    server.test(&["-n", "1000", "--transport", "tcp"]);
+}
+
+#[tokio::test]
+async fn nonsense_over_sctp_is_refused_too() {
+    let server = Server::start(&[]);
+    let encapsulation = server.encapsulation.parse().unwrap();
+    let stack = Stack::builder().remote_encapsulation_port(encapsulation).udp("127.0.0.1:0".parse().unwrap());
+    let (stack, port) = (stack.unwrap(), server.port.parse().unwrap());
+    let large = vec![b'['; 300_000];
+    for (message, reason) in [
+        (&b"hello"[..], "not `strandline perf`"),
+        (br#"{"strandline_perf":99,"test":{}}"#, "version 99"),
+        (&large, "at most 262144 bytes"),
+        (br#"{"strandline_perf":1,"join":{"token":"00","flow":7}}"#, "no such test"),
+    ] {
+        let peer = Peer::new("127.0.0.1".parse().unwrap(), port);
+        let association = Association::connect(&stack, peer).await.unwrap();
+        association.send(message, SendInfo::default()).await.unwrap();
+        let answer = association.recv().await.unwrap().unwrap();
+        assert!(text(&answer.data).contains(reason), "{reason}: {}", text(&answer.data));
+        association.abort("enough");
+    }
+    server.test(&["-n", "1000"]);
+}
+
+#[test]
+fn mistakes_are_explained() {
+    let fails = |arguments: &[&str]| {
+        let output = Command::new(PROGRAM).arg("perf").args(arguments).output().unwrap();
+        assert!(!output.status.success(), "{arguments:?}");
+        text(&output.stderr)
+    };
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let nobody = fails(&["client", "127.0.0.1", "--encapsulation-port", &free]);
+    assert!(nobody.contains("perf server -p 5001 --encapsulation-port"), "{nobody}");
+    assert!(nobody.contains("nothing speaks SCTP there"), "{nobody}");
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let nobody = ["perf", "client", "127.0.0.1", "--transport", "tcp", "-p", &free];
+    let refused = fails(&nobody[1..]);
+    assert!(refused.contains("perf server") && refused.contains("refused"), "{refused}");
+    let output = Command::new(PROGRAM).args(nobody).arg("--json").output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(refused.contains(report["error"].as_str().unwrap()), "{report}");
+    assert!(fails(&["client", "no-such-host.invalid"]).contains("looking up no-such-host.invalid"));
+    assert!(fails(&["client", "::1", "-l", "0"]).contains("1 byte to 16M"));
+    assert!(fails(&["client", "::1", "-t", "1", "-n", "1K"]).contains("cannot be used with"));
+    assert!(fails(&["client", "::1", "-R", "--bidir"]).contains("cannot be used with"));
+    assert!(fails(&["client", "::1", "--transport", "tcp", "--streams", "2"]).contains("no streams"));
+    assert!(fails(&["client", "::1", "-b", "1"]).contains("once in 10 s"));
+    assert!(fails(&[]).contains("Examples:"));
+    assert!(fails(&["server", "--bind", "192.0.2.1"]).contains("192.0.2.1"));
+}
+
+/// In a network namespace of its own, so that it meets nobody else's SCTP.
+#[test]
+fn raw_ip_carries_it_too() {
+    let script = "ip link set lo up; \"$0\" perf server --raw --once --quiet & \
+                  until ss -Hlnw | grep -q :132; do :; done; \
+                  \"$0\" perf client 127.0.0.1 --raw -n 100K --json --quiet; wait";
+    let output = Command::new("unshare").args(["-n", "sh", "-c", script, PROGRAM]).output().unwrap();
+    assert!(output.status.success(), "run it as root: {}", text(&output.stderr));
+    let report =
+        text(&output.stdout).lines().find_map(|line| serde_json::from_str::<Value>(line).ok()).unwrap();
+    assert_eq!(report["end"]["sum_received"]["bytes"], 102_400);
+    assert_eq!(report["start"]["test_start"]["encapsulation"], "raw");
+}

@@ -1,0 +1,205 @@
+//! The client's process: sets up, holds and uses associations or connections, from as many addresses as it takes.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use tokio::task::JoinSet;
+
+use super::line::{Line, add_stack, measure_process};
+use super::order::{Answer, ClientPart, Done, Measured, Order};
+use super::session::{Host, Session};
+use crate::pace::{Schedule, now};
+
+/// Operations under way at once where many are: enough to keep both processes busy, and far from what a socket's
+/// buffer drops.
+const AT_ONCE: usize = 64;
+
+/// How often the controller hears of the progress.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A step through the held ones that visits each once and neighbours never in a row: a prime.
+const STRIDE: u64 = 15_485_863;
+
+/// What the tasks of the process share.
+#[derive(Debug)]
+struct Shared {
+    hosts: Vec<Host>,
+    held: RefCell<Vec<Session>>,
+    message: Bytes,
+    timeout: Duration,
+    /// Operations of the present order that were begun.
+    begun: Cell<u64>,
+    done: RefCell<Done>,
+    random: Cell<u64>,
+}
+
+/// The client.
+#[derive(Debug)]
+pub(super) struct Client {
+    shared: Rc<Shared>,
+}
+
+impl Client {
+    pub(super) fn start(part: ClientPart) -> Result<Self> {
+        let hosts = part.hosts.iter().map(|local| Host::new(&part, *local)).collect::<Result<Vec<_>>>()?;
+        if hosts.is_empty() {
+            bail!("a client without an address");
+        }
+        let shared = Shared {
+            hosts,
+            held: RefCell::default(),
+            message: (0..part.message_bytes).map(|i| b'a' + (i % 26) as u8).collect(),
+            timeout: Duration::from_secs_f64(part.timeout_s),
+            begun: Cell::new(0),
+            done: RefCell::default(),
+            random: Cell::new(1),
+        };
+        Ok(Self { shared: Rc::new(shared) })
+    }
+
+    pub(super) async fn obey(&mut self, order: Order, line: &mut Line) -> Result<Answer> {
+        let shared = Rc::clone(&self.shared);
+        let (count, tasks) = match order {
+            Order::Measure => return Ok(Answer::Measured(self.measure()?)),
+            Order::Grow { to, .. } => (to.saturating_sub(shared.held.borrow().len() as u64), AT_ONCE),
+            Order::Sweep => (shared.held.borrow().len() as u64, AT_ONCE),
+            Order::SetUp { count } => (count, 1),
+            Order::Transact { count } => (count, 1),
+        };
+        shared.begun.set(0);
+        let begin = now();
+        let rate = if let Order::Grow { rate, .. } = order { rate } else { None };
+        let schedule = rate.map(|rate| Schedule { begin, rate });
+        let mut running = JoinSet::new();
+        for _ in 0..tasks {
+            running.spawn_local(operate(Rc::clone(&shared), order, count, schedule));
+        }
+        loop {
+            tokio::select! {
+                ended = running.join_next() => match ended {
+                    Some(ended) => ended.context("an operation panicked")?,
+                    None => break,
+                },
+                () = tokio::time::sleep(REPORT_INTERVAL) => {
+                    let so_far = shared.done.borrow().completed;
+                    line.tell(&Answer::Progress(so_far)).await?;
+                }
+            }
+        }
+        let mut done = shared.done.take();
+        done.elapsed_s = begin.elapsed().as_secs_f64();
+        done.held = shared.held.borrow().len() as u64;
+        Ok(Answer::Done(Box::new(done)))
+    }
+
+    fn measure(&self) -> Result<Measured> {
+        let mut measured = measure_process()?;
+        for stack in self.shared.hosts.iter().filter_map(Host::stack) {
+            add_stack(&mut measured, stack);
+        }
+        Ok(measured)
+    }
+}
+
+/// One of the tasks that share an order: takes the next operation until there are no more.
+async fn operate(shared: Rc<Shared>, order: Order, count: u64, schedule: Option<Schedule>) {
+    loop {
+        let number = shared.begun.get();
+        if number >= count {
+            return;
+        }
+        shared.begun.set(number + 1);
+        if let Some(schedule) = schedule {
+            tokio::time::sleep_until(schedule.moment(number).into()).await;
+        }
+        let attempt = shared.attempt(order, number, count);
+        let result = match tokio::time::timeout(shared.timeout, attempt).await {
+            Ok(result) => result,
+            Err(_) => Err(anyhow::anyhow!("no answer within {:?}", shared.timeout)),
+        };
+        let mut done = shared.done.borrow_mut();
+        match result {
+            Ok(()) => done.completed += 1,
+            Err(error) => {
+                done.failed += 1;
+                done.error.get_or_insert_with(|| format!("{error:#}"));
+            }
+        }
+    }
+}
+
+impl Shared {
+    async fn attempt(&self, order: Order, number: u64, count: u64) -> Result<()> {
+        match order {
+            Order::Grow { .. } => {
+                let session = self.set_up(number).await?;
+                self.held.borrow_mut().push(session);
+                Ok(())
+            }
+            Order::SetUp { .. } => {
+                let session = self.set_up(self.random()).await?;
+                self.transact(&session).await?;
+                session.end()
+            }
+            Order::Transact { .. } => {
+                let session = self.session(self.random())?;
+                self.transact(&session).await
+            }
+            Order::Sweep => {
+                // In 128 bits: a number of operations times the stride.
+                let place = u128::from(number) * u128::from(STRIDE) % u128::from(count.max(1));
+                let session = self.session(place as u64)?;
+                self.transact(&session).await
+            }
+            Order::Measure => Ok(()),
+        }
+    }
+
+    /// From one of the hosts.
+    async fn set_up(&self, which: u64) -> Result<Session> {
+        let host = self.hosts.get((which % self.hosts.len() as u64) as usize).context("no such host")?;
+        let begin = now();
+        let session = host.connect().await?;
+        self.done.borrow_mut().setup.record(begin.elapsed());
+        Ok(session)
+    }
+
+    async fn transact(&self, session: &Session) -> Result<()> {
+        let begin = now();
+        session.transact(&self.message).await?;
+        self.done.borrow_mut().transaction.record(begin.elapsed());
+        Ok(())
+    }
+
+    fn session(&self, which: u64) -> Result<Session> {
+        let held = self.held.borrow();
+        let place = which % (held.len() as u64).max(1);
+        held.get(place as usize).cloned().context("none is held")
+    }
+
+    /// Which host, which association: anything will do that visits them all (splitmix64).
+    fn random(&self) -> u64 {
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_stride_visits_each_once() {
+        for count in [1_u64, 10, 1000, 65_536, 100_000] {
+            let visited: BTreeSet<u64> = (0..count).map(|number| number * STRIDE % count).collect();
+            assert_eq!(visited.len() as u64, count);
+        }
+    }
+}

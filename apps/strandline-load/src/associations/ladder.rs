@@ -1,0 +1,286 @@
+//! The measurement: for one transport, at each step of the ladder.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
+use super::process::{Process, progress_bar, together};
+use super::report::{Cost, Hold, Ladder, Memory, Step};
+use super::{Args, Transport};
+use crate::memory;
+use crate::pace::now;
+
+const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// What an association gives back once it is idle (2 s) has been given back by then.
+const SETTLE: Duration = Duration::from_millis(3200);
+
+/// SCTP associations from one client address: less than half of its 55,536 ports, so that a free one is found at once.
+const SCTP_EACH_HOST: u64 = 25_000;
+
+/// TCP connections from one client address, of 28,232 ports by default.
+const TCP_EACH_HOST: u64 = 5_000;
+
+/// TCP connections of one process, which has a descriptor for each: 20,000 where that is the limit of a process.
+const TCP_EACH_PROCESS: u64 = 19_000;
+
+/// The server and client processes of one transport.
+#[derive(Debug)]
+struct Stage<'a> {
+    args: &'a Args,
+    transport: Transport,
+    servers: Vec<Process>,
+    clients: Vec<Process>,
+    /// Memory before anything was set up.
+    base: Levels,
+}
+
+/// What processes and kernel hold at a moment.
+#[derive(Debug, Clone, Default)]
+struct Levels {
+    server: Measured,
+    client: Measured,
+    kernel: u64,
+    caches: Vec<(String, u64)>,
+}
+
+impl Levels {
+    /// Packets that both sides sent and received.
+    fn packets(&self) -> (u64, u64) {
+        let (server, client) = (&self.server, &self.client);
+        (server.packets_sent + client.packets_sent, server.packets_received + client.packets_received)
+    }
+}
+
+/// Measures one transport.
+pub(super) async fn run(args: &Args, transport: Transport) -> Result<Ladder> {
+    let steps = args.steps_for(transport);
+    let most = steps.last().copied().context("no steps")?;
+    let mut stage = Stage::start(args, transport, most).await?;
+    let mut ladder = Ladder::new(transport, args);
+    for held in steps {
+        ladder.steps.push(stage.step(held).await?);
+    }
+    if args.hold > 0.0 {
+        ladder.hold = Some(stage.hold(most).await?);
+    }
+    stage.end().await?;
+    Ok(ladder)
+}
+
+impl<'a> Stage<'a> {
+    async fn start(args: &'a Args, transport: Transport, most: u64) -> Result<Stage<'a>> {
+        let processes = match transport {
+            Transport::Sctp => 1,
+            Transport::Tcp => most.div_ceil(TCP_EACH_PROCESS),
+        };
+        let each_host = if transport == Transport::Sctp { SCTP_EACH_HOST } else { TCP_EACH_HOST };
+        let hosts = most.div_ceil(processes).div_ceil(each_host);
+        let heartbeat_s = (args.heartbeat > 0.0).then_some(args.heartbeat);
+        let (mut servers, mut clients) = (Vec::new(), Vec::new());
+        for number in 0..processes {
+            let address = match (transport, args.raw) {
+                (Transport::Sctp, false) => args.udp_address,
+                _ => SocketAddr::new(SERVER, 0),
+            };
+            let part = ServerPart { transport, address, raw: args.raw, heartbeat_s };
+            let server = Process::start(&Part::Server(part)).await?;
+            let part = ClientPart {
+                transport,
+                server: server.address,
+                port: server.port,
+                hosts: (0..hosts).map(|host| host_address(number * hosts + host)).collect(),
+                message_bytes: args.size,
+                heartbeat_s,
+                timeout_s: args.timeout,
+            };
+            clients.push(Process::start(&Part::Client(part)).await?);
+            servers.push(server);
+        }
+        let mut stage = Self { args, transport, servers, clients, base: Levels::default() };
+        // One set-up and its end first, so that what every process has once is not counted for the first association.
+        stage.one_by_one(Order::SetUp { count: 100 }, "warming up", 100).await?;
+        tokio::time::sleep(SETTLE).await;
+        stage.base = stage.levels().await?;
+        Ok(stage)
+    }
+
+    async fn step(&mut self, held: u64) -> Result<Step> {
+        let clients = self.clients.len() as u64;
+        let rate = self.args.rate.map(|rate| rate / clients as f64);
+        let title = format!("{}: setting up {held}", self.transport);
+        let grown = self.all(|number| Order::Grow { to: share(held, clients, number), rate }, &title, held);
+        let grown = grown.await?;
+        let swept = self.sweep(held).await?;
+        tokio::time::sleep(SETTLE).await;
+        let memory = self.memory(held).await?;
+        let probes = self.args.probes;
+        let title = format!("set-ups one by one, {held} held");
+        let (set_up, setup_cpu) = self.one_by_one(Order::SetUp { count: probes }, &title, probes).await?;
+        let title = format!("transactions one by one, {held} held");
+        let (transacted, transaction_cpu) =
+            self.one_by_one(Order::Transact { count: probes }, &title, probes).await?;
+        let (sent, received) = self.levels().await?.packets();
+        Ok(Step {
+            held: grown.held,
+            grown: (grown.completed > 0).then(|| grown.rate()),
+            grown_times: grown.setup.summary(),
+            swept: swept.completed,
+            sweep_rate: swept.rate(),
+            sweep_times: swept.transaction.summary(),
+            setup: set_up.setup.summary().context("no set-up was measured")?,
+            transaction: transacted.transaction.summary().context("no transaction was measured")?,
+            setup_cpu,
+            transaction_cpu,
+            packets_lost: sent.saturating_sub(received),
+            memory,
+        })
+    }
+
+    /// Every one that is held answers a transaction, or this fails.
+    async fn sweep(&mut self, held: u64) -> Result<Done> {
+        let title = format!("{}: a transaction on each of {held}", self.transport);
+        let swept = self.all(|_| Order::Sweep, &title, held).await?;
+        if swept.completed != held {
+            bail!("{} of {held} answered a transaction", swept.completed);
+        }
+        Ok(swept)
+    }
+
+    /// All clients at once.
+    async fn all(&mut self, order: impl Fn(usize) -> Order, title: &str, operations: u64) -> Result<Done> {
+        let bar = progress_bar(title.to_owned(), operations);
+        let done = together(&mut self.clients, order, &bar).await?;
+        bar.finish_and_clear();
+        succeeded(done, title)
+    }
+
+    /// The first client only: one operation at a time on the whole machine. Also what it cost.
+    async fn one_by_one(&mut self, order: Order, title: &str, operations: u64) -> Result<(Done, Cost)> {
+        let bar = progress_bar(format!("{}: {title}", self.transport), operations);
+        let before = self.cpu_s().await?;
+        let first = self.clients.get_mut(..1).context("no client")?;
+        let done = together(first, |_| order, &bar).await?;
+        bar.finish_and_clear();
+        let after = self.cpu_s().await?;
+        let each_us = |after: f64, before: f64| (after - before) * 1e6 / operations as f64;
+        let cost = Cost { server_us: each_us(after.0, before.0), client_us: each_us(after.1, before.1) };
+        Ok((succeeded(done, title)?, cost))
+    }
+
+    /// Processor time of the first server and of the first client.
+    async fn cpu_s(&mut self) -> Result<(f64, f64)> {
+        let server = self.servers.first_mut().context("no server")?.measure().await?;
+        let client = self.clients.first_mut().context("no client")?.measure().await?;
+        Ok((server.cpu_s(), client.cpu_s()))
+    }
+
+    async fn levels(&mut self) -> Result<Levels> {
+        let (mut server, mut client) = (Measured::default(), Measured::default());
+        for process in &mut self.servers {
+            server.add(&process.measure().await?);
+        }
+        for process in &mut self.clients {
+            client.add(&process.measure().await?);
+        }
+        Ok(Levels { server, client, kernel: memory::of_kernel()?, caches: memory::slab_caches() })
+    }
+
+    async fn memory(&mut self, held: u64) -> Result<Memory> {
+        let now = self.levels().await?;
+        let base = &self.base;
+        let each = |now: u64, base: u64| now.saturating_sub(base) as f64 / held as f64;
+        // Both ends of a connection are in this kernel.
+        let of_kernel = |now: u64, base: u64| match self.transport {
+            Transport::Sctp => 0.0,
+            Transport::Tcp => each(now, base) / 2.0,
+        };
+        let mut caches: Vec<(String, f64)> = Vec::new();
+        for (name, bytes) in &now.caches {
+            let before = base.caches.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
+            let grown = of_kernel(*bytes, before);
+            if grown >= 8.0 {
+                caches.push((name.clone(), grown));
+            }
+        }
+        caches.sort_by(|a, b| b.1.total_cmp(&a.1));
+        Ok(Memory {
+            server_process: each(now.server.rss_anon, base.server.rss_anon),
+            client_process: each(now.client.rss_anon, base.client.rss_anon),
+            kernel: of_kernel(now.kernel, base.kernel),
+            kernel_caches: caches,
+            stack_items: now.server.items,
+        })
+    }
+
+    /// Nothing is asked for a while: what holding costs.
+    async fn hold(&mut self, held: u64) -> Result<Hold> {
+        let seconds = self.args.hold;
+        let before = self.levels().await?;
+        let begin = now();
+        let bar = progress_bar(format!("{}: holding {held}", self.transport), seconds as u64);
+        while begin.elapsed().as_secs_f64() < seconds {
+            let left = (seconds - begin.elapsed().as_secs_f64()).min(1.0);
+            tokio::time::sleep(Duration::from_secs_f64(left.max(0.0))).await;
+            bar.set_position(begin.elapsed().as_secs());
+        }
+        bar.finish_and_clear();
+        let after = self.levels().await?;
+        let elapsed = begin.elapsed().as_secs_f64();
+        let swept = self.sweep(held).await?;
+        let ((sent_before, received_before), (sent, received)) = (before.packets(), after.packets());
+        let (sent, received) = (sent - sent_before, received - received_before);
+        Ok(Hold {
+            seconds: elapsed,
+            heartbeat_s: (self.transport == Transport::Sctp && self.args.heartbeat > 0.0)
+                .then_some(self.args.heartbeat),
+            server_cpu_share: (after.server.cpu_s() - before.server.cpu_s()) / elapsed,
+            client_cpu_share: (after.client.cpu_s() - before.client.cpu_s()) / elapsed,
+            // A HEARTBEAT and its HEARTBEAT ACK are a packet each.
+            heartbeats_per_s: sent as f64 / 2.0 / elapsed,
+            packets_sent: sent,
+            packets_received: received,
+            timed_out: after.server.timed_out + after.client.timed_out,
+            answered_afterwards: swept.completed,
+        })
+    }
+
+    async fn end(self) -> Result<()> {
+        for process in self.clients.into_iter().chain(self.servers) {
+            process.end().await?;
+        }
+        Ok(())
+    }
+}
+
+fn succeeded(done: Done, doing: &str) -> Result<Done> {
+    match &done.error {
+        None => Ok(done),
+        Some(error) => bail!("{} of {} failed ({doing}): {error}", done.failed, done.failed + done.completed),
+    }
+}
+
+/// What one of several processes does of the whole.
+fn share(all: u64, processes: u64, number: usize) -> u64 {
+    all / processes + u64::from((number as u64) < all % processes)
+}
+
+/// The addresses after 127.0.0.1, on the same interface.
+fn host_address(number: u64) -> IpAddr {
+    Ipv4Addr::from(u32::from(Ipv4Addr::LOCALHOST) + 1 + number as u32).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_shared_out_and_addresses_differ() {
+        let shares: Vec<u64> = (0..3).map(|number| share(11, 3, number)).collect();
+        assert_eq!(shares, [4, 4, 3]);
+        assert_eq!(host_address(0), IpAddr::from([127, 0, 0, 2]));
+        assert_eq!(host_address(254), IpAddr::from([127, 0, 1, 0]));
+    }
+}

@@ -1,0 +1,62 @@
+//! The line from a process to its controller, and what every process can say of itself.
+
+use anyhow::{Context, Result};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout};
+
+use super::order::{Answer, Measured, Order};
+use crate::memory;
+
+/// The line to the controller.
+#[derive(Debug)]
+pub(super) struct Line {
+    input: Lines<BufReader<Stdin>>,
+    output: Stdout,
+}
+
+impl Line {
+    pub(super) fn open() -> Self {
+        Self { input: BufReader::new(tokio::io::stdin()).lines(), output: tokio::io::stdout() }
+    }
+
+    /// What the controller says next; nothing once it is gone.
+    pub(super) async fn hear(&mut self) -> Result<Option<String>> {
+        Ok(self.input.next_line().await?)
+    }
+
+    pub(super) async fn tell(&mut self, answer: &Answer) -> Result<()> {
+        let mut text = serde_json::to_string(answer)?;
+        text.push('\n');
+        self.output.write_all(text.as_bytes()).await?;
+        Ok(self.output.flush().await?)
+    }
+
+    /// The next order; `None` once the controller is gone.
+    pub(super) async fn order(&mut self) -> Result<Option<Order>> {
+        match self.hear().await? {
+            Some(line) => serde_json::from_str(&line).context("reading an order").map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What every process can say of itself.
+pub(super) fn measure_process() -> Result<Measured> {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    Ok(Measured {
+        rss_anon: memory::of_process(std::process::id())?,
+        cpu_user_s: seconds(usage.user_time()),
+        cpu_system_s: seconds(usage.system_time()),
+        ..Measured::default()
+    })
+}
+
+/// Adds a stack's counters.
+pub(super) fn add_stack(measured: &mut Measured, stack: &strandline::Stack) {
+    let stats = stack.stats();
+    measured.associations += stack.association_count() as u64;
+    measured.packets_sent += stats.packets_sent;
+    measured.packets_received += stats.packets_received;
+    measured.timed_out += stats.timed_out;
+    measured.replies_dropped += stats.replies_dropped;
+}

@@ -1,0 +1,237 @@
+//! Associations by the million: a server and clients on this machine set up more and more of them, hold them and use
+//! them; at each step it is measured what one more takes, what one costs, and whether every one of them answers.
+
+mod client;
+mod ladder;
+mod line;
+mod order;
+mod part;
+mod process;
+mod report;
+mod server;
+mod session;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use strandline::{AssociationConfig, EndpointConfig, Stack, StackBuilder};
+
+pub(crate) use self::part::run as run_part;
+use crate::demo::published;
+
+/// Most that a stack takes by default.
+const COUNT_MAX: u64 = 4_000_000;
+
+/// Ports of a client's address.
+const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
+
+/// What is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// SCTP associations of one one-to-many endpoint.
+    Sctp,
+    /// TCP connections of the kernel.
+    Tcp,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Sctp => "SCTP",
+            Self::Tcp => "TCP",
+        })
+    }
+}
+
+/// `strandline load associations`
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline load associations                          up to 1,000,000 (about 2.5 GB of memory and 4 minutes)
+  strandline load associations --count 10000            up to 10,000, in half a minute
+  strandline load associations --heartbeat 30 --hold 90 with heartbeats, and what they cost
+  strandline load associations --transport sctp,tcp     TCP beside it (about 10 KB of kernel memory for each)")]
+pub struct Args {
+    /// Up to so many associations
+    #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
+    pub count: u64,
+    /// What to hold, one after another
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "sctp")]
+    pub transport: Vec<Transport>,
+    /// Numbers at which to measure, rising (default: 1, 10, 100, ... up to --count)
+    #[arg(long, value_delimiter = ',', value_name = "N,N,...")]
+    pub steps: Vec<u64>,
+    /// At most so many TCP connections; each takes two descriptors and about 10 KB in the kernel
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
+    pub tcp_max: u64,
+    /// Seconds between heartbeats of an idle association; 0: none
+    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
+    pub heartbeat: f64,
+    /// In the end, hold them for so long and see what that costs
+    #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
+    pub hold: f64,
+    /// New ones a second (default: as many as go)
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// Set-ups and transactions timed one by one at each step
+    #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub probes: u64,
+    /// Bytes of a message
+    #[arg(long, default_value_t = 1550, value_name = "BYTES")]
+    pub size: usize,
+    /// An operation that takes longer has failed
+    #[arg(long, default_value_t = 20.0, value_name = "SECONDS")]
+    pub timeout: f64,
+    /// The server's UDP socket
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS:PORT")]
+    pub udp_address: SocketAddr,
+    /// SCTP on raw IP instead of UDP (needs CAP_NET_RAW)
+    #[arg(long)]
+    pub raw: bool,
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Args {
+    fn check(&self) -> Result<()> {
+        let not_negative = |value: f64| value >= 0.0 && value.is_finite();
+        if !not_negative(self.heartbeat) || (self.heartbeat > 0.0 && self.heartbeat < 0.001) {
+            bail!("--heartbeat must be 0 or at least 0.001 s");
+        }
+        if !not_negative(self.hold) {
+            bail!("--hold must be a time in seconds");
+        }
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+            bail!("--rate must be more than 0");
+        }
+        if !(self.timeout > 0.0 && self.timeout <= 3600.0) {
+            bail!("--timeout must be more than 0 and at most 3600");
+        }
+        if self.size == 0 || self.size > 1 << 20 {
+            bail!("--size must be 1 to 1048576");
+        }
+        if !self.udp_address.ip().is_loopback() || !self.udp_address.is_ipv4() {
+            bail!("--udp-address must be one of 127.0.0.0/8: all clients are on this machine");
+        }
+        let rising = self.steps.windows(2).all(|pair| pair.first() < pair.last());
+        if !rising || self.steps.iter().any(|step| *step == 0 || *step > COUNT_MAX) {
+            bail!("--steps must be rising numbers from 1 to {COUNT_MAX}");
+        }
+        Ok(())
+    }
+
+    /// The numbers at which a transport is measured.
+    fn steps_for(&self, transport: Transport) -> Vec<u64> {
+        let most = match transport {
+            Transport::Sctp => self.count,
+            Transport::Tcp => self.count.min(self.tcp_max),
+        };
+        if self.steps.is_empty() {
+            let mut steps: Vec<u64> = (0..7).map(|power| 10_u64.pow(power)).collect();
+            steps.retain(|step| *step < most);
+            steps.push(most);
+            return steps;
+        }
+        let mut steps = self.steps.clone();
+        if transport == Transport::Tcp {
+            steps.retain(|step| *step <= self.tcp_max);
+            if steps.is_empty() {
+                steps.push(self.tcp_max);
+            }
+        }
+        steps
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If the arguments make no sense, a process fails, or an association doesn't answer.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    args.check()?;
+    let published = published::load()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ladders = runtime.block_on(async {
+        let mut ladders = Vec::new();
+        for transport in &args.transport {
+            ladders.push(ladder::run(args, *transport).await?);
+        }
+        anyhow::Ok(ladders)
+    })?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&ladders)?);
+    } else {
+        report::print(&ladders, &published, &mut std::io::stdout().lock())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Stacks of both sides.
+fn stack_builder(heartbeat_s: Option<f64>) -> StackBuilder {
+    let association = AssociationConfig {
+        heartbeat_interval: heartbeat_s.map(Duration::from_secs_f64),
+        ..AssociationConfig::default()
+    };
+    Stack::builder().config(EndpointConfig {
+        association: Arc::new(association),
+        ephemeral_ports: LOCAL_PORTS,
+        ..EndpointConfig::default()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parse(line: &str) -> Result<Args> {
+        let args = Line::try_parse_from(std::iter::once("test").chain(line.split_whitespace()))?.args;
+        args.check()?;
+        Ok(args)
+    }
+
+    #[test]
+    fn the_ladder_rises_to_the_count() {
+        let args = parse("").unwrap();
+        assert_eq!(args.steps_for(Transport::Sctp), [1, 10, 100, 1000, 10_000, 100_000, 1_000_000]);
+        assert_eq!(args.steps_for(Transport::Tcp), [1, 10, 100, 1000, 10_000, 100_000]);
+        assert_eq!(parse("--count 1").unwrap().steps_for(Transport::Sctp), [1]);
+        assert_eq!(parse("--count 250").unwrap().steps_for(Transport::Sctp), [1, 10, 100, 250]);
+        let own = parse("--steps 5,50 --tcp-max 20").unwrap();
+        assert_eq!((own.steps_for(Transport::Sctp), own.steps_for(Transport::Tcp)), (vec![5, 50], vec![5]));
+        assert_eq!(parse("--steps 50 --tcp-max 20").unwrap().steps_for(Transport::Tcp), [20]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for line in [
+            "--count 0",
+            "--count 4000001",
+            "--transport udp",
+            "--steps 10,1",
+            "--steps 0",
+            "--heartbeat -1",
+            "--hold nan",
+            "--rate 0",
+            "--size 0",
+            "--timeout 0",
+            "--udp-address 192.0.2.1:9899",
+        ] {
+            parse(line).expect_err(line);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! One process of a measurement: learns what it is, then does what it is told until the controller is gone.
+
+use anyhow::{Context, Result};
+use tokio::task::LocalSet;
+
+use super::client::Client;
+use super::line::Line;
+use super::order::{Answer, Part};
+use super::server::Server;
+use crate::limits;
+
+/// Runs a process of `strandline load associations`.
+///
+/// # Errors
+/// If the controller can't be talked to.
+pub(crate) fn run() -> Result<()> {
+    limits::raise_open_files();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let mut line = Line::open();
+        if let Err(error) = work(&mut line).await {
+            line.tell(&Answer::Failed(format!("{error:#}"))).await?;
+        }
+        Ok(())
+    })
+}
+
+async fn work(line: &mut Line) -> Result<()> {
+    let Some(first) = line.hear().await? else { return Ok(()) };
+    match serde_json::from_str(&first).context("reading what this process is")? {
+        Part::Server(part) => {
+            let server = Server::start(&part).await?;
+            line.tell(&Answer::Ready { address: server.address, port: server.port }).await?;
+            while line.order().await?.is_some() {
+                // There is only one thing to ask a server for.
+                line.tell(&Answer::Measured(server.measure()?)).await?;
+            }
+        }
+        Part::Client(part) => {
+            let address = part.server;
+            let mut client = Client::start(part)?;
+            line.tell(&Answer::Ready { address, port: 0 }).await?;
+            while let Some(order) = line.order().await? {
+                let answer = client.obey(order, line).await?;
+                line.tell(&answer).await?;
+            }
+        }
+    }
+    Ok(())
+}

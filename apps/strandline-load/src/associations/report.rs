@@ -1,0 +1,225 @@
+//! What people and programs get to read.
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+
+use super::{Args, Transport};
+use crate::demo::published::Published;
+use crate::histogram::Summary;
+use crate::report::thousands;
+
+/// What was measured of one transport.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Ladder {
+    pub(super) transport: Transport,
+    /// What carries it.
+    pub(super) carrier: &'static str,
+    pub(super) message_bytes: usize,
+    pub(super) heartbeat_s: Option<f64>,
+    pub(super) steps: Vec<Step>,
+    pub(super) hold: Option<Hold>,
+}
+
+/// One step of the ladder.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Step {
+    /// Associations or connections held.
+    pub(super) held: u64,
+    /// Set up to get here, many at a time: how many a second. Nothing if that many were held before.
+    pub(super) grown: Option<f64>,
+    pub(super) grown_times: Option<Summary>,
+    /// That answered a transaction, and how many a second did.
+    pub(super) swept: u64,
+    pub(super) sweep_rate: f64,
+    pub(super) sweep_times: Option<Summary>,
+    /// One more, one at a time.
+    pub(super) setup: Summary,
+    /// One at a time, each on one chosen at random.
+    pub(super) transaction: Summary,
+    /// Of a set-up, a transaction on it and its end.
+    pub(super) setup_cpu: Cost,
+    pub(super) transaction_cpu: Cost,
+    /// Of all SCTP packets that either side sent from the beginning, those that the other never got.
+    pub(super) packets_lost: u64,
+    pub(super) memory: Memory,
+}
+
+/// Processor time of one operation, one at a time: what the two processes used, waking up included.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(super) struct Cost {
+    pub(super) server_us: f64,
+    pub(super) client_us: f64,
+}
+
+/// Bytes for each of those held.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Memory {
+    /// Growth of the server process.
+    pub(super) server_process: f64,
+    pub(super) client_process: f64,
+    /// Growth of the kernel's slab caches and socket buffers, for one side.
+    pub(super) kernel: f64,
+    /// The caches that grew, for one side.
+    pub(super) kernel_caches: Vec<(String, f64)>,
+    /// What the server's stack says itself, item by item.
+    pub(super) stack_items: Vec<(String, f64)>,
+}
+
+impl Memory {
+    pub(super) fn server(&self) -> f64 {
+        self.server_process + self.kernel
+    }
+}
+
+/// What holding cost while nothing was asked.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Hold {
+    pub(super) seconds: f64,
+    pub(super) heartbeat_s: Option<f64>,
+    /// Processor time for each second.
+    pub(super) server_cpu_share: f64,
+    pub(super) client_cpu_share: f64,
+    /// Of both sides together, HEARTBEAT and HEARTBEAT ACK counted once.
+    pub(super) heartbeats_per_s: f64,
+    pub(super) packets_sent: u64,
+    pub(super) packets_received: u64,
+    pub(super) timed_out: u64,
+    /// How many answered a transaction after it.
+    pub(super) answered_afterwards: u64,
+}
+
+impl Ladder {
+    pub(super) fn new(transport: Transport, args: &Args) -> Self {
+        let carrier = match (transport, args.raw) {
+            (Transport::Tcp, _) => "kernel",
+            (Transport::Sctp, true) => "raw IP",
+            (Transport::Sctp, false) => "UDP",
+        };
+        Self {
+            transport,
+            carrier,
+            message_bytes: args.size,
+            heartbeat_s: (transport == Transport::Sctp && args.heartbeat > 0.0).then_some(args.heartbeat),
+            steps: Vec::new(),
+            hold: None,
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        let what = match self.transport {
+            Transport::Sctp => "SCTP, one-to-many server",
+            Transport::Tcp => "TCP",
+        };
+        let heartbeats = match self.heartbeat_s {
+            Some(seconds) => format!(", heartbeats every {seconds} s"),
+            None if self.transport == Transport::Sctp => ", no heartbeats".to_owned(),
+            None => String::new(),
+        };
+        writeln!(out, "\n{what} ({}){heartbeats}; messages of {} bytes", self.carrier, self.message_bytes)?;
+        writeln!(
+            out,
+            "{:>10} |{:>9}{:>9}{:>9}{:>10}{:>10} |{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}",
+            "", "set-up", "", "", "", "", "trans-", "action", "", "memory", "of", "one", ""
+        )?;
+        writeln!(
+            out,
+            "{:>10} |{:>9}{:>9}{:>9}{:>10}{:>10} |{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}",
+            "held",
+            "p50 us",
+            "p99 us",
+            "x first",
+            "each s",
+            "max ms",
+            "p50 us",
+            "x first",
+            "each s",
+            "server",
+            "kernel",
+            "itself",
+            "client"
+        )?;
+        let first = self.steps.first();
+        for step in &self.steps {
+            let ratio = |of: fn(&Step) -> f64| first.map_or(1.0, |first| of(step) / of(first));
+            let itself = step.memory.stack_items.iter().fold(0.0, |sum, (_, bytes)| sum + bytes);
+            writeln!(
+                out,
+                "{:>10} |{:>9.1}{:>9.1}{:>9.2}{:>10}{:>10} |{:>9.1}{:>9.2}{:>9.0} |{:>8.0}{:>8.0}{:>8.0}{:>8.0}",
+                thousands(step.held),
+                step.setup.p50_ms * 1e3,
+                step.setup.p99_ms * 1e3,
+                ratio(|step| step.setup.p50_ms),
+                step.grown.map_or_else(String::new, |rate| format!("{rate:.0}")),
+                step.grown_times.as_ref().map_or_else(String::new, |times| format!("{:.1}", times.max_ms)),
+                step.transaction.p50_ms * 1e3,
+                ratio(|step| step.transaction.p50_ms),
+                step.sweep_rate,
+                step.memory.server_process,
+                step.memory.kernel,
+                itself,
+                step.memory.client_process,
+            )?;
+        }
+        match &self.hold {
+            Some(hold) => hold.print(out),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Hold {
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        write!(
+            out,
+            "held for {:.0} s: server {:.1} % of a core, client {:.1} %",
+            self.seconds,
+            self.server_cpu_share * 100.0,
+            self.client_cpu_share * 100.0
+        )?;
+        if self.heartbeat_s.is_some() {
+            write!(
+                out,
+                "; {:.0} heartbeats/s, {} packets sent, {} received, {} associations given up",
+                self.heartbeats_per_s,
+                thousands(self.packets_sent),
+                thousands(self.packets_received),
+                self.timed_out
+            )?;
+        }
+        writeln!(out, "; {} answered afterwards", thousands(self.answered_afterwards))
+    }
+}
+
+/// The tables, and what they say together.
+pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Write) -> io::Result<()> {
+    for ladder in ladders {
+        ladder.print(out)?;
+    }
+    writeln!(
+        out,
+        "\nset-up and transaction: one at a time, the machine otherwise idle; each s: many at a time, with the\n\
+         slowest set-up among them (max); memory in bytes for one side: growth of the server process, of the kernel,\n\
+         what the stack reports itself, growth of the client process."
+    )?;
+    let last = |wanted: Transport| {
+        ladders.iter().find(|ladder| ladder.transport == wanted).and_then(|ladder| ladder.steps.last())
+    };
+    if let (Some(sctp), Some(tcp)) = (last(Transport::Sctp), last(Transport::Tcp)) {
+        writeln!(
+            out,
+            "memory, SCTP association / TCP connection: {:.0} / {:.0} bytes = {:.2}",
+            sctp.memory.server(),
+            tcp.memory.server(),
+            sctp.memory.server() / tcp.memory.server().max(1.0)
+        )?;
+    }
+    writeln!(
+        out,
+        "published 2008 (kernel SCTP, Pentium IV, 0.1 ms round trip): set-up {:.0} us at any number (figure 8);\n\
+         {:.0} bytes an association, {:.0} a TCP connection (table 4)",
+        published.figure8.setup_ms * 1e3,
+        published.table4.one_to_many.memory_kb * 1024.0,
+        published.table4.tcp.memory_kb * 1024.0
+    )
+}

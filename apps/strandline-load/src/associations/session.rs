@@ -1,0 +1,114 @@
+//! Associations and connections, as the client sees them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::rc::Rc;
+
+use anyhow::{Context, Result, bail};
+use bytes::Bytes;
+use strandline::{Association, OutgoingPorts, Peer, RawOptions, SendInfo, Stack};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::order::ClientPart;
+use super::server::{none_if_full, write_all};
+use super::{Transport, stack_builder};
+
+/// On raw IP, the ports of each client address: half of all.
+const RAW_PORTS: RangeInclusive<u16> = 32_768..=65_535;
+
+/// One of the client's addresses, with what is needed to set up from there.
+#[derive(Debug)]
+pub(super) enum Host {
+    Sctp { stack: Stack, peer: Peer },
+    Tcp { local: IpAddr, server: SocketAddr },
+}
+
+impl Host {
+    pub(super) fn new(part: &ClientPart, local: IpAddr) -> Result<Self> {
+        if part.transport == Transport::Tcp {
+            return Ok(Self::Tcp { local, server: part.server });
+        }
+        let builder = stack_builder(part.heartbeat_s);
+        let peer = Peer::new(part.server.ip(), part.port);
+        if part.server.port() == 0 {
+            let outgoing = OutgoingPorts { count: 1 << 15, within: RAW_PORTS };
+            let stack = builder.raw_with(local, RawOptions::default(), outgoing);
+            let stack = stack.with_context(|| format!("opening raw IP at {local}"))?;
+            return Ok(Self::Sctp { stack, peer });
+        }
+        let stack = builder.udp((local, 0).into());
+        let stack = stack.with_context(|| format!("opening a UDP socket at {local}"))?;
+        Ok(Self::Sctp { stack, peer: peer.encapsulation_port(part.server.port()) })
+    }
+
+    pub(super) fn stack(&self) -> Option<&Stack> {
+        match self {
+            Self::Sctp { stack, .. } => Some(stack),
+            Self::Tcp { .. } => None,
+        }
+    }
+
+    /// Sets up, and returns once it is established.
+    pub(super) async fn connect(&self) -> Result<Session> {
+        match self {
+            Self::Sctp { stack, peer } => {
+                let association = Association::start(stack, peer, 0, None)?;
+                association.established().await?;
+                Ok(Session::Sctp(association))
+            }
+            Self::Tcp { local, server } => {
+                let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+                socket.set_reuseaddr(true)?;
+                socket.bind((*local, 0).into())?;
+                let stream = socket.connect(*server).await?;
+                stream.set_nodelay(true)?;
+                Ok(Session::Tcp(Rc::new(stream)))
+            }
+        }
+    }
+}
+
+/// An association or a connection. Clones are the same one.
+#[derive(Debug, Clone)]
+pub(super) enum Session {
+    Sctp(Association),
+    Tcp(Rc<TcpStream>),
+}
+
+impl Session {
+    /// Sends a message and waits until as much came back.
+    pub(super) async fn transact(&self, message: &Bytes) -> Result<()> {
+        let mut received = 0;
+        match self {
+            Self::Sctp(association) => {
+                association.send_bytes(message.clone(), SendInfo::default()).await?;
+                while received < message.len() {
+                    let Some(part) = association.recv().await? else { bail!("the server shut down") };
+                    received += part.data.len();
+                }
+            }
+            Self::Tcp(stream) => {
+                write_all(stream, message).await?;
+                while received < message.len() {
+                    stream.readable().await?;
+                    let mut buffer = [0; 4096];
+                    match stream.try_read(&mut buffer) {
+                        Ok(0) => bail!("the server closed the connection"),
+                        Ok(count) => received += count,
+                        Err(error) => received += none_if_full(error)?,
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it at once, and leaves nothing behind.
+    pub(super) fn end(self) -> Result<()> {
+        match self {
+            Self::Sctp(association) => association.abort("measured"),
+            Self::Tcp(stream) => stream.set_zero_linger()?,
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! A flood of INITs, to show that it doesn't take a server's established associations with it; and, as a yardstick, as
+//! many plain UDP datagrams of the same size.
+
+mod init;
+mod sender;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+
+use self::init::Packets;
+use self::sender::{Plan, Sent, flood};
+use crate::report::thousands;
+
+/// Longest flood.
+const DURATION_MAX_S: f64 = 600.0;
+
+/// `strandline load flood`
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Only for servers of your own: it refuses addresses that are neither of this machine nor private.
+Examples:
+  strandline load flood --to 127.0.0.1:9899 --port 7007              as many INITs as one core can send
+  strandline load flood --to 10.0.0.1:9899 --port 7007 --rate 100000 100,000 a second
+  strandline load flood --to 10.0.0.1:9899 --port 7007 --plain       datagrams that aren't SCTP: the yardstick")]
+pub struct Args {
+    /// The server's UDP socket that carries SCTP
+    #[arg(long, default_value = "127.0.0.1:9899", value_name = "ADDRESS:PORT")]
+    pub to: SocketAddr,
+    /// The server's SCTP port
+    #[arg(long, default_value_t = 7007, value_parser = clap::value_parser!(u16).range(1..))]
+    pub port: u16,
+    /// Local address to send from
+    #[arg(long, value_name = "ADDRESS")]
+    pub from: Option<IpAddr>,
+    /// Packets a second (default: as many as go)
+    #[arg(long)]
+    pub rate: Option<f64>,
+    /// Seconds, at most 600
+    #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
+    pub duration: f64,
+    /// UDP sockets, each with a port of its own, to send from in turn
+    #[arg(long, default_value_t = 16, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub sockets: u16,
+    /// Packets given to the kernel at once; 1: a system call for each
+    #[arg(long, default_value_t = 32, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub burst: u16,
+    /// Datagrams of the same size that aren't SCTP, instead of INITs
+    #[arg(long)]
+    pub plain: bool,
+    /// Don't read the answers, as whoever sends from forged addresses can't
+    #[arg(long)]
+    pub ignore_answers: bool,
+    /// The destination may be any address: the network and the server are mine, or I was asked to do this
+    #[arg(long)]
+    pub i_own_this_network: bool,
+    /// The report as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Debug, Clone, Serialize)]
+struct Report {
+    to: SocketAddr,
+    port: u16,
+    plain: bool,
+    packet_bytes: usize,
+    rate: f64,
+    #[serde(flatten)]
+    sent: Sent,
+}
+
+impl Args {
+    fn plan(&self) -> Result<Plan> {
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+            bail!("--rate must be more than 0");
+        }
+        if !(self.duration > 0.0 && self.duration <= DURATION_MAX_S) {
+            bail!("--duration must be more than 0 and at most {DURATION_MAX_S} s");
+        }
+        let ip = self.to.ip();
+        if self.to.port() == 0 || ip.is_unspecified() || is_many(ip) {
+            bail!("--to must be the address and UDP port of one host");
+        }
+        if !is_near(ip) && !self.i_own_this_network {
+            bail!(
+                "{ip} is neither this machine nor a private address: a flood there needs --i-own-this-network"
+            );
+        }
+        let any: IpAddr =
+            if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let from = self.from.unwrap_or(any);
+        if from.is_ipv4() != ip.is_ipv4() {
+            bail!("--from and --to must be of the same family");
+        }
+        Ok(Plan {
+            to: self.to,
+            from,
+            sockets: usize::from(self.sockets),
+            rate: self.rate,
+            duration: Duration::from_secs_f64(self.duration),
+            burst: usize::from(self.burst),
+            ignore_answers: self.ignore_answers,
+        })
+    }
+}
+
+/// Multicast or broadcast.
+fn is_many(ip: IpAddr) -> bool {
+    ip.is_multicast() || matches!(ip, IpAddr::V4(v4) if v4.is_broadcast())
+}
+
+/// This machine, or addresses that no packet reaches from the Internet.
+fn is_near(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(v4) => v4.is_loopback() || v4.is_private() || v4.is_link_local(),
+        IpAddr::V6(v6) => v6.is_loopback() || v6.is_unique_local() || v6.is_unicast_link_local(),
+    }
+}
+
+/// Sends, and reports.
+///
+/// # Errors
+/// If the arguments make no sense, the destination is somebody else's, or nothing can be sent.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let plan = args.plan()?;
+    let mut packets = Packets::new(args.port, args.plain)?;
+    let packet_bytes = packets.len();
+    let sent = flood(&plan, &mut packets)?;
+    let rate = sent.packets as f64 / sent.seconds.max(1e-9);
+    let report = Report { to: args.to, port: args.port, plain: args.plain, packet_bytes, rate, sent };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        report.print();
+    }
+    Ok(if sent.packets > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+impl Report {
+    fn print(&self) {
+        let what = if self.plain { "plain datagrams" } else { "INITs" };
+        println!(
+            "{} {what} of {} bytes to {} in {:.1} s: {} a second",
+            thousands(self.sent.packets),
+            self.packet_bytes,
+            self.to,
+            self.sent.seconds,
+            thousands(self.rate as u64)
+        );
+        let answers = self.sent.init_acks + self.sent.aborts + self.sent.other_answers;
+        println!(
+            "answers seen: {} ({} INIT ACK, {} ABORT)",
+            thousands(answers),
+            thousands(self.sent.init_acks),
+            thousands(self.sent.aborts)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! One thread that sends: bursts from one socket after another, and a look at what came back.
+
+use std::io::{self, IoSlice};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, SockaddrIn6, SockaddrLike, sendmsg};
+use serde::Serialize;
+
+use super::init::Packets;
+use crate::pace::now;
+
+/// A pause while it is too early for the next burst.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A flood that fell behind doesn't catch up with more than this much of a second.
+const BEHIND_MAX_S: f64 = 0.01;
+
+/// Of each answer only the type of its first chunk is looked at.
+const FIRST_CHUNK: usize = 12;
+
+/// How to send.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) to: SocketAddr,
+    pub(super) from: IpAddr,
+    pub(super) sockets: usize,
+    /// Packets a second; none: as many as go.
+    pub(super) rate: Option<f64>,
+    pub(super) duration: Duration,
+    /// Packets given to the kernel at once.
+    pub(super) burst: usize,
+    pub(super) ignore_answers: bool,
+}
+
+/// What was sent and what came back.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub(super) struct Sent {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    pub(super) seconds: f64,
+    /// Bursts that the kernel refused: as if they had been lost.
+    pub(super) refused: u64,
+    pub(super) init_acks: u64,
+    pub(super) aborts: u64,
+    pub(super) other_answers: u64,
+}
+
+/// Sends until the time is over.
+#[allow(clippy::disallowed_methods, reason = "a thread of its own that has nothing but a rate to wait for")]
+pub(super) fn flood(plan: &Plan, packets: &mut Packets) -> Result<Sent> {
+    let sockets = (0..plan.sockets).map(|_| open(plan)).collect::<Result<Vec<_>>>()?;
+    let mut sent = Sent::default();
+    let mut buffer = Vec::with_capacity(packets.len() * plan.burst);
+    let begin = now();
+    let mut pace = Pace { rate: plan.rate, begin, given: 0.0 };
+    for socket in sockets.iter().cycle() {
+        let burst = loop {
+            if begin.elapsed() >= plan.duration {
+                sent.seconds = begin.elapsed().as_secs_f64();
+                sockets.iter().for_each(|socket| sent.read_answers(socket, usize::MAX));
+                return Ok(sent);
+            }
+            match pace.due(plan.burst) {
+                0 => thread::sleep(PAUSE),
+                due => break due,
+            }
+        };
+        buffer.clear();
+        (0..burst).for_each(|_| packets.write(&mut buffer));
+        match send(socket, &plan.to, &buffer, packets.len()) {
+            Ok(()) => {
+                sent.packets += burst as u64;
+                sent.bytes += buffer.len() as u64;
+            }
+            // Full for a moment, or an ICMP message about an earlier one.
+            Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ECONNREFUSED | Errno::EPERM) => sent.refused += 1,
+            Err(error) => return Err(error).with_context(|| format!("sending to {}", plan.to)),
+        }
+        if !plan.ignore_answers {
+            sent.read_answers(socket, burst);
+        }
+    }
+    Ok(sent)
+}
+
+/// When how many may go.
+#[derive(Debug)]
+struct Pace {
+    rate: Option<f64>,
+    begin: Instant,
+    given: f64,
+}
+
+impl Pace {
+    /// Packets that may go now, at most `burst`.
+    fn due(&mut self, burst: usize) -> usize {
+        let Some(rate) = self.rate else { return burst };
+        let allowed = self.begin.elapsed().as_secs_f64() * rate;
+        self.given = self.given.max(allowed - rate * BEHIND_MAX_S - burst as f64);
+        let due = (allowed - self.given).clamp(0.0, burst as f64).floor();
+        self.given += due;
+        due as usize
+    }
+}
+
+fn open(plan: &Plan) -> Result<UdpSocket> {
+    let socket = UdpSocket::bind((plan.from, 0)).with_context(|| format!("a UDP socket at {}", plan.from))?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// A burst of packets of one size in one call (UDP GSO).
+fn send(socket: &UdpSocket, to: &SocketAddr, bytes: &[u8], each: usize) -> nix::Result<()> {
+    let pieces = [IoSlice::new(bytes)];
+    let size = u16::try_from(each).unwrap_or(u16::MAX);
+    let segments = [ControlMessage::UdpGsoSegments(&size)];
+    let control = if bytes.len() > each { &segments[..] } else { &[] };
+    match to {
+        SocketAddr::V4(to) => send_to(socket, &SockaddrIn::from(*to), &pieces, control),
+        SocketAddr::V6(to) => send_to(socket, &SockaddrIn6::from(*to), &pieces, control),
+    }
+}
+
+fn send_to<A: SockaddrLike>(
+    socket: &UdpSocket,
+    to: &A,
+    pieces: &[IoSlice<'_>],
+    control: &[ControlMessage<'_>],
+) -> nix::Result<()> {
+    sendmsg(socket.as_raw_fd(), pieces, control, MsgFlags::empty(), Some(to)).map(|_| ())
+}
+
+impl Sent {
+    fn read_answers(&mut self, socket: &UdpSocket, most: usize) {
+        let mut start = [0; FIRST_CHUNK + 1];
+        let mut count = 0;
+        while count < most {
+            count += 1;
+            match socket.recv(&mut start) {
+                // The type of its first chunk: what is cut off doesn't matter.
+                Ok(length) => match start.get(FIRST_CHUNK).filter(|_| length > FIRST_CHUNK) {
+                    Some(2) => self.init_acks += 1,
+                    Some(6) => self.aborts += 1,
+                    _ => self.other_answers += 1,
+                },
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // About a datagram that was sent before.
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_is_kept_and_never_made_up_for() {
+        let mut pace = Pace { rate: Some(1000.0), begin: now(), given: 0.0 };
+        assert_eq!(pace.due(32), 0, "nothing is due at the beginning");
+        pace.begin -= Duration::from_millis(5);
+        assert_eq!(pace.due(32), 5);
+        pace.begin -= Duration::from_secs(10);
+        let made_up: usize = (0..1000).map(|_| pace.due(32)).sum();
+        assert!((32..=60).contains(&made_up), "{made_up}");
+        assert_eq!(Pace { rate: None, begin: now(), given: 0.0 }.due(32), 32);
+    }
+}

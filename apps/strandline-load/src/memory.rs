@@ -1,0 +1,67 @@
+//! What processes and the kernel hold.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+/// Bytes of a process's own memory (heap, stacks): what is neither a file's nor shared.
+pub(crate) fn of_process(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    kilobytes(&text, "RssAnon:").with_context(|| format!("no RssAnon in {path}"))
+}
+
+/// Bytes of the kernel's slab caches, where sockets are, and of pages in socket buffers.
+pub(crate) fn of_kernel() -> Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
+    let slab = kilobytes(&text, "Slab:").context("no Slab in /proc/meminfo")?;
+    let sockets = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
+    Ok(slab + buffer_pages(&sockets) * 4096)
+}
+
+/// The kernel's slab caches by name, in bytes; none where they may not be read.
+pub(crate) fn slab_caches() -> Vec<(String, u64)> {
+    let text = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
+    text.lines().skip(2).filter_map(slab_cache).collect()
+}
+
+/// One line of slabinfo: the name, and what its slabs take.
+fn slab_cache(line: &str) -> Option<(String, u64)> {
+    let mut words = line.split_whitespace();
+    let name = words.next()?.to_owned();
+    let pages_each: u64 = words.nth(4)?.parse().ok()?;
+    let slabs: u64 = words.skip_while(|word| *word != "slabdata").nth(2)?.parse().ok()?;
+    Some((name, slabs * pages_each * 4096))
+}
+
+/// The number behind a name, in bytes.
+fn kilobytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+}
+
+/// Pages in TCP's buffers: `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3`.
+fn buffer_pages(text: &str) -> u64 {
+    let line = text.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
+    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
+    words.nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_found() {
+        assert_eq!(kilobytes("VmRSS:\t  100 kB\nRssAnon:\t   12 kB\n", "RssAnon:"), Some(12 * 1024));
+        assert_eq!(kilobytes("Slab:    x kB", "Slab:"), None);
+        assert_eq!(
+            buffer_pages("sockets: used 3\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: mem 9"),
+            31
+        );
+        let line = "TCP 40 91 2368 13 8 : tunables 0 0 0 : slabdata 7 9 0";
+        assert_eq!(slab_cache(line), Some(("TCP".to_owned(), 9 * 8 * 4096)));
+        assert!(of_process(std::process::id()).unwrap() > 0);
+        assert!(of_kernel().unwrap() > 0);
+    }
+}

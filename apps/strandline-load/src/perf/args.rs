@@ -1,0 +1,264 @@
+//! The command line of `strandline perf`.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, ensure};
+use clap::{Subcommand, ValueEnum};
+use strandline::AssociationConfig;
+
+use super::protocol::{Direction, Length, Parameters, SIZE_MAX};
+
+/// `strandline perf`
+#[derive(Debug, Clone, clap::Args)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  strandline perf server                          on one host: serves test after test, SCTP and TCP
+  strandline perf client 192.0.2.7                on the other: 10 s of 8 KiB messages over SCTP
+  strandline perf client 192.0.2.7 --transport tcp             the same path by TCP
+  strandline perf client 192.0.2.7 -l 64 --streams 8 -t 30     small messages on 8 streams
+  strandline perf client 192.0.2.7 --bidir -P 4 --json         both directions, 4 associations
+  strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to here
+  strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more"
+)]
+pub struct Args {
+    /// Which side this process is
+    #[command(subcommand)]
+    pub side: Side,
+}
+
+/// The two sides.
+#[derive(Debug, Clone, Subcommand)]
+pub enum Side {
+    /// Serve tests, one after another or several at once, until Ctrl-C
+    Server(ServerArgs),
+    /// Run a test with a server and print what both sides found
+    Client(ClientArgs),
+}
+
+/// What carries the messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Transport {
+    /// SCTP, by this stack
+    Sctp,
+    /// TCP, by the kernel: a message is a write
+    Tcp,
+}
+
+impl Transport {
+    /// As iperf3 writes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sctp => "SCTP",
+            Self::Tcp => "TCP",
+        }
+    }
+}
+
+/// What both sides have.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Common {
+    /// SCTP port and TCP port of the server
+    #[arg(short, long, default_value_t = 5001)]
+    pub port: u16,
+    /// UDP port of the server that SCTP is carried to
+    #[arg(long, default_value_t = 9899)]
+    pub encapsulation_port: u16,
+    /// SCTP directly over IP (protocol 132), which needs CAP_NET_RAW; a server then takes both
+    #[arg(long)]
+    pub raw: bool,
+    /// Bytes of each receive buffer, which is the window that the peer sees (default: 1M with SCTP, the kernel's choice
+    /// with TCP)
+    #[arg(long, value_name = "BYTES", value_parser = buffer)]
+    pub receive_buffer: Option<u32>,
+    /// Bytes of each send buffer (default: 1M with SCTP, the kernel's choice with TCP)
+    #[arg(long, value_name = "BYTES", value_parser = buffer)]
+    pub send_buffer: Option<u32>,
+    /// Threads that share the associations, each with an engine of its own
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=SHARDS_MAX))]
+    pub shards: u16,
+    /// Seconds between the live lines on standard error; 0 switches them off
+    #[arg(short, long, default_value_t = 1.0, value_name = "SECS", value_parser = interval)]
+    pub interval: f64,
+    /// No live lines
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// The report as JSON on standard output, named as iperf3's where it means the same
+    #[arg(short = 'J', long)]
+    pub json: bool,
+}
+
+/// Associations can't be spread over threads yet.
+const SHARDS_MAX: i64 = 1;
+
+/// Arguments of the server.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ServerArgs {
+    /// What both sides have
+    #[command(flatten)]
+    pub common: Common,
+    /// Local address; `::` takes IPv4 and IPv6
+    #[arg(short, long, default_value = "0.0.0.0")]
+    pub bind: IpAddr,
+    /// End after one test
+    #[arg(short = '1', long)]
+    pub once: bool,
+}
+
+/// Arguments of the client.
+#[derive(Debug, Clone, clap::Args)]
+pub struct ClientArgs {
+    /// The server's address or name
+    #[arg(value_name = "ADDR")]
+    pub server: String,
+    /// What both sides have
+    #[command(flatten)]
+    pub common: Common,
+    /// What carries the messages
+    #[arg(long, value_enum, default_value_t = Transport::Sctp)]
+    pub transport: Transport,
+    /// Seconds to send for
+    #[arg(short, long, default_value_t = 10.0, value_name = "SECS")]
+    pub time: f64,
+    /// Bytes to send, instead of a time; K, M and G are powers of 1024
+    #[arg(short = 'n', long, value_name = "BYTES", value_parser = bytes, conflicts_with_all = ["time", "omit"])]
+    pub bytes: Option<u64>,
+    /// Bytes of each message, or of each write of TCP (default: 8K with SCTP, 128K with TCP)
+    #[arg(short = 'l', long, value_name = "BYTES", value_parser = size)]
+    pub size: Option<u32>,
+    /// Streams of each association that the messages go round
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub streams: u16,
+    /// Associations, or TCP connections, at the same time
+    #[arg(short = 'P', long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub associations: u16,
+    /// Messages need not be delivered in order
+    #[arg(long)]
+    pub unordered: bool,
+    /// The server sends
+    #[arg(short = 'R', long)]
+    pub reverse: bool,
+    /// Both sides send
+    #[arg(long, conflicts_with = "reverse")]
+    pub bidir: bool,
+    /// Small messages wait for acknowledgements and travel together (Nagle's algorithm)
+    #[arg(long)]
+    pub nagle: bool,
+    /// Seconds at the start that don't count
+    #[arg(short = 'O', long, default_value_t = 0.0, value_name = "SECS")]
+    pub omit: f64,
+    /// Send at this rate, by an open loop: bits a second of all associations together; K, M and G are powers of 1000
+    #[arg(short = 'b', long, value_name = "BITS", value_parser = rate)]
+    pub rate: Option<u64>,
+    /// One line of JSON for the start, each interval and the end, as they come
+    #[arg(long, conflicts_with = "json")]
+    pub json_stream: bool,
+}
+
+impl ClientArgs {
+    /// What the test is to be.
+    pub(crate) fn parameters(&self) -> Result<Parameters> {
+        let tcp = self.transport == Transport::Tcp;
+        ensure!(!tcp || !self.common.raw, "--raw is for SCTP: leave it out with --transport tcp");
+        ensure!(!tcp || self.streams == 1, "TCP has no streams: leave out --streams, or use -P");
+        ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
+        let parameters = Parameters {
+            direction: match (self.reverse, self.bidir) {
+                (true, _) => Direction::Down,
+                (_, true) => Direction::Both,
+                _ => Direction::Up,
+            },
+            length: self.bytes.map_or(Length::Seconds(self.time), Length::Bytes),
+            omit_seconds: self.omit,
+            message_bytes: self.size.unwrap_or(if tcp { 128 << 10 } else { 8 << 10 }),
+            streams: self.streams,
+            flows: self.associations,
+            unordered: self.unordered,
+            nagle: self.nagle,
+            bits_per_second: self.rate,
+        };
+        parameters.validate().map_err(|wrong| anyhow!(wrong))?;
+        Ok(parameters)
+    }
+}
+
+impl Common {
+    /// Time between live lines; zero: none.
+    pub(crate) fn every(&self) -> Duration {
+        Duration::try_from_secs_f64(self.interval).unwrap_or(Duration::ZERO)
+    }
+
+    /// Parameters of the associations.
+    pub(crate) fn association(&self, nodelay: bool) -> AssociationConfig {
+        let usual = AssociationConfig::default();
+        let receive_buffer = self.receive_buffer.unwrap_or(usual.receive_buffer);
+        AssociationConfig {
+            receive_buffer,
+            send_buffer: self.send_buffer.unwrap_or(usual.send_buffer),
+            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer),
+            nodelay,
+            ..usual
+        }
+    }
+}
+
+fn interval(text: &str) -> Result<f64> {
+    let value: f64 = text.parse()?;
+    ensure!(value == 0.0 || (0.05..=3600.0).contains(&value), "0, or 0.05 to 3,600 s");
+    Ok(value)
+}
+
+fn bytes(text: &str) -> Result<u64> {
+    scaled(text, 1024)
+}
+
+fn size(text: &str) -> Result<u32> {
+    let value = u32::try_from(scaled(text, 1024)?).unwrap_or(u32::MAX);
+    ensure!((1..=SIZE_MAX).contains(&value), "1 byte to 16M");
+    Ok(value)
+}
+
+fn buffer(text: &str) -> Result<u32> {
+    let value = u32::try_from(scaled(text, 1024)?).unwrap_or(u32::MAX);
+    ensure!((1500..=1 << 30).contains(&value), "1,500 bytes to 1G");
+    Ok(value)
+}
+
+fn rate(text: &str) -> Result<u64> {
+    let value = scaled(text, 1000)?;
+    ensure!(value > 0, "more than 0 bit/s");
+    Ok(value)
+}
+
+/// A number with K, M, G or T behind it.
+fn scaled(text: &str, unit: u64) -> Result<u64> {
+    let powers = [('K', 1), ('M', 2), ('G', 3), ('T', 4)];
+    let last = text.chars().last().map(|c| c.to_ascii_uppercase());
+    let power = powers.iter().find(|(letter, _)| last == Some(*letter)).map_or(0, |&(_, power)| power);
+    let digits = if power > 0 { text.get(..text.len() - 1).unwrap_or_default() } else { text };
+    let value: f64 = digits.parse().context("a number such as 1500, 64K, 1.5M or 2G")?;
+    let value = value * unit.pow(power) as f64;
+    ensure!((0.0..=(1_u64 << 60) as f64).contains(&value), "a number from 0 to 2^60");
+    Ok(value as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_letters_for_their_powers() {
+        assert_eq!(scaled("1500", 1024).unwrap(), 1500);
+        assert_eq!(scaled("64K", 1024).unwrap(), 65_536);
+        assert_eq!(scaled("1.5m", 1000).unwrap(), 1_500_000);
+        assert_eq!(scaled("2G", 1024).unwrap(), 2 << 30);
+        assert_eq!(scaled("3t", 1000).unwrap(), 3_000_000_000_000);
+        for wrong in ["", "K", "-1", "1KB", "nan", "inf", "1e30", "é"] {
+            assert!(scaled(wrong, 1024).is_err(), "{wrong}");
+        }
+        assert!(size("0").is_err() && size("17M").is_err() && size("16M").is_ok());
+        assert!(buffer("1000").is_err() && interval("0.01").is_err() && rate("0").is_err());
+    }
+}

@@ -1,0 +1,298 @@
+//! The client: agrees on a test with a server, runs it, and prints what both found.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::{Value, json};
+use strandline::{Association, Peer, Stack};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::args::{ClientArgs, Transport};
+use super::channel::{Carrier, Channel, ControlError};
+use super::flow::Link;
+use super::open;
+use super::protocol::{Message, Parameters, Role};
+use super::report::{Connected, Test};
+use super::session::{Outcome, Session, interrupted, run as run_session};
+use super::tcp::Connection;
+use super::text::{Live, summary};
+use super::track::Interval;
+
+/// An association or connection is set up, and a control message answered, within this time.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// What graceful ends take at most.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+/// The exit code of a program that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+
+/// A test from the arguments to what is printed.
+pub(crate) async fn run(args: &ClientArgs, interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+    let result = test(args, interrupt).await;
+    // Programs that read the report find out there, too.
+    if let Err(error) = &result {
+        let error = format!("{error:#}");
+        if args.common.json {
+            println!("{}", json!({ "start": {}, "intervals": [], "end": {}, "error": error }));
+        } else if args.json_stream {
+            print_event("error", json!(error));
+        }
+    }
+    result
+}
+
+async fn test(args: &ClientArgs, mut interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+    let parameters = args.parameters()?;
+    let server = resolve(args).await?;
+    let dialler = Dialler::new(args, server)?;
+    let prepared = tokio::select! {
+        prepared = prepare(&parameters, &dialler) => prepared,
+        () = interrupted(&mut interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
+    };
+    let (mut channel, links, token) = prepared?;
+    let test = Test {
+        role: Role::Client,
+        transport: args.transport,
+        encapsulation: encapsulation(args),
+        other: (args.server.clone(), args.common.port),
+        token,
+        connected: connected(&links),
+        parameters: parameters.clone(),
+    };
+    if args.json_stream {
+        print_event("start", test.start());
+    }
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let session = Session {
+        role: Role::Client,
+        parameters,
+        links: links.clone(),
+        shards: args.common.shards,
+        every: args.common.every(),
+        observe: observer(args, &test, tell),
+        interrupt,
+    };
+    let outcome = run_session(session, &mut channel).await?;
+    let mut intervals = Vec::new();
+    while let Ok(interval) = told.try_recv() {
+        intervals.push(interval);
+    }
+    print(args, &test, intervals, &outcome)?;
+    end(channel, links).await;
+    Ok(match &outcome.failure {
+        None if outcome.interrupted => ExitCode::from(INTERRUPTED),
+        None => ExitCode::SUCCESS,
+        // After Ctrl-C somebody wanted the end and has got the figures.
+        Some(_) if outcome.interrupted => ExitCode::from(INTERRUPTED),
+        Some(failure) => {
+            eprintln!("strandline: the test failed: {failure}");
+            ExitCode::FAILURE
+        }
+    })
+}
+
+fn encapsulation(args: &ClientArgs) -> Option<&'static str> {
+    match args.transport {
+        Transport::Tcp => None,
+        Transport::Sctp => Some(if args.common.raw { "raw" } else { "udp" }),
+    }
+}
+
+/// Live lines go out at once; with `--json` the intervals are kept for the report.
+fn observer(
+    args: &ClientArgs,
+    test: &Test,
+    tell: mpsc::UnboundedSender<Value>,
+) -> Box<dyn FnMut(Interval) + Send> {
+    let mut live = (!args.common.quiet && !args.common.every().is_zero())
+        .then(|| Live::new(test.clone(), String::new(), args.common.every()));
+    let (test, json, stream) = (test.clone(), args.common.json, args.json_stream);
+    Box::new(move |interval| {
+        if let Some(live) = &mut live {
+            live.print(&interval);
+        }
+        if stream {
+            print_event("interval", test.interval(&interval));
+        }
+        if json {
+            // Whoever receives it lives as long as the test.
+            let _ = tell.send(test.interval(&interval));
+        }
+    })
+}
+
+fn print_event(name: &str, data: Value) {
+    println!("{}", json!({ "event": name, "data": data }));
+}
+
+fn print(args: &ClientArgs, test: &Test, intervals: Vec<Value>, outcome: &Outcome) -> Result<()> {
+    if args.common.json {
+        println!("{}", serde_json::to_string(&test.report(intervals, outcome))?);
+    } else if args.json_stream {
+        if let Some(failure) = &outcome.failure {
+            print_event("error", json!(failure));
+        }
+        print_event("end", test.end(outcome));
+    } else {
+        println!("{}", summary(test, outcome));
+    }
+    Ok(())
+}
+
+async fn resolve(args: &ClientArgs) -> Result<SocketAddr> {
+    let found = tokio::net::lookup_host((args.server.as_str(), args.common.port)).await;
+    let mut found = found.with_context(|| format!("looking up {}", args.server))?;
+    found.next().with_context(|| format!("{} has no address", args.server))
+}
+
+/// Sets up associations or connections with the server.
+#[derive(Debug, Clone)]
+struct Dialler {
+    args: ClientArgs,
+    server: SocketAddr,
+    stack: Option<Stack>,
+}
+
+impl Dialler {
+    fn new(args: &ClientArgs, server: SocketAddr) -> Result<Self> {
+        let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let common = &args.common;
+        let stack = match args.transport {
+            Transport::Tcp => None,
+            Transport::Sctp if common.raw => Some(open::raw(common, any, !args.nagle)?),
+            Transport::Sctp => {
+                let address = SocketAddr::new(any, 0);
+                Some(open::udp(common, address, common.encapsulation_port, !args.nagle)?)
+            }
+        };
+        Ok(Self { args: args.clone(), server, stack })
+    }
+
+    async fn dial(&self) -> Result<Channel> {
+        let dial = async {
+            Ok::<_, anyhow::Error>(match &self.stack {
+                Some(stack) => {
+                    let peer = Peer::new(self.server.ip(), self.server.port());
+                    // Its text has its cause already.
+                    let association = Association::connect(stack, peer).await;
+                    Carrier::Sctp(association.map_err(|error| anyhow!("{error}"))?)
+                }
+                None => Carrier::Tcp(open::tcp_connect(&self.args.common, self.server).await?),
+            })
+        };
+        let carrier = match timeout(ANSWER_TIMEOUT, dial).await {
+            Ok(result) => result,
+            Err(_) => Err(anyhow!("no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        };
+        Ok(Channel::new(carrier.with_context(|| self.hint())?))
+    }
+
+    /// An association or connection that carries a flow of the test.
+    async fn join(self, token: String, flow: u16) -> Result<(u16, Link)> {
+        let mut joining = self.dial().await?;
+        joining.send(&Message::Join { token, flow }).await?;
+        let link = match joining.carrier {
+            Carrier::Sctp(association) => Link::Sctp(association, Handle::current()),
+            Carrier::Tcp(stream) => Link::Tcp(Connection::new(stream, !self.args.nagle)?),
+        };
+        Ok((flow, link))
+    }
+
+    fn hint(&self) -> String {
+        let (ip, port) = (self.server.ip(), self.server.port());
+        let (place, flags) = match self.args.transport {
+            Transport::Tcp => (format!("TCP port {port}"), format!("-p {port}")),
+            Transport::Sctp if self.args.common.raw => {
+                (format!("SCTP port {port} over raw IP"), format!("-p {port} --raw"))
+            }
+            Transport::Sctp => {
+                let udp = self.args.common.encapsulation_port;
+                (
+                    format!("SCTP port {port} in UDP port {udp}"),
+                    format!("-p {port} --encapsulation-port {udp}"),
+                )
+            }
+        };
+        format!(
+            "no way to {ip}, {place}: does `strandline perf server {flags}` run there, and no firewall stop it?"
+        )
+    }
+}
+
+/// Up to where the server says that the test begins.
+async fn prepare(parameters: &Parameters, dialler: &Dialler) -> Result<(Channel, Vec<Link>, String)> {
+    let mut channel = dialler.dial().await?;
+    channel.send(&Message::Test(parameters.clone())).await?;
+    let token = match answer(&mut channel).await? {
+        Message::Accepted { token } => token,
+        _ => bail!("the server's answer makes no sense"),
+    };
+    // All at once: one after another they could take longer than the server waits.
+    let mut joining = JoinSet::new();
+    for flow in 0..parameters.flows {
+        joining.spawn(dialler.clone().join(token.clone(), flow));
+    }
+    let mut links = BTreeMap::new();
+    while let Some(joined) = joining.join_next().await {
+        let (flow, link) = joined.context("the task of a flow failed")??;
+        links.insert(flow, link);
+    }
+    match answer(&mut channel).await? {
+        Message::Begin {} => Ok((channel, links.into_values().collect(), token)),
+        _ => bail!("the server's answer makes no sense"),
+    }
+}
+
+async fn answer(channel: &mut Channel) -> Result<Message> {
+    let answer = timeout(ANSWER_TIMEOUT, channel.recv()).await;
+    match answer.context("the server does not answer: is it `strandline perf server`?")? {
+        Ok(Message::Refused { reason }) => bail!("the server refuses the test: {reason}"),
+        Ok(message) => Ok(message),
+        Err(ControlError::Gone(why)) => {
+            bail!("the server ended the test before it began ({why}): is it `strandline perf server`?")
+        }
+        Err(ControlError::Bad(why)) => bail!("the server's answer makes no sense: {why}"),
+    }
+}
+
+fn connected(links: &[Link]) -> Vec<Connected> {
+    let connected = links.iter().enumerate().filter_map(|(number, link)| {
+        let (peer, (local_port, remote_port)) = (link.peer()?, link.ports());
+        Some(Connected {
+            socket: number + 1,
+            local_port,
+            local_host: match link {
+                Link::Sctp(..) => None,
+                Link::Tcp(connection) => Some(connection.local.ip().to_string()),
+            },
+            remote_host: peer.ip().to_string(),
+            remote_port,
+            remote_encapsulation_port: (peer.port() != remote_port && peer.port() != 0).then(|| peer.port()),
+        })
+    });
+    connected.collect()
+}
+
+/// Shuts down in order: the flows first, so that the server sees the end of the test last.
+async fn end(channel: Channel, links: Vec<Link>) {
+    let graceful = async {
+        for link in links {
+            match link {
+                Link::Sctp(association, _) => {
+                    association.shutdown().await;
+                }
+                Link::Tcp(connection) => connection.close(),
+            }
+        }
+        if let Carrier::Sctp(association) = channel.carrier {
+            association.shutdown().await;
+        }
+    };
+    // The figures are there: if the server is gone, it is no loss.
+    let _ = timeout(END_TIMEOUT, graceful).await;
+}

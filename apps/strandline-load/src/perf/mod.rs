@@ -1,0 +1,60 @@
+//! `strandline perf`: how fast messages go between two hosts, over SCTP or TCP, and what that costs.
+//!
+//! A server takes tests from any client. A test has a control association (or TCP connection) on which the two agree
+//! and exchange their figures ([`protocol`]), and one or several others that carry the messages.
+
+mod args;
+mod budget;
+mod channel;
+mod client;
+mod flow;
+mod open;
+mod protocol;
+mod report;
+mod sctp;
+mod server;
+mod session;
+mod tally;
+mod tcp;
+mod tcp_info;
+mod text;
+mod track;
+mod usage;
+
+pub use self::args::{Args, ClientArgs, Common, ServerArgs, Side, Transport};
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use tokio::sync::watch;
+
+/// Runs one side.
+///
+/// # Errors
+/// What stopped it, with a hint.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    // One thread: an association lives on one core.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("starting the tokio runtime")?.block_on(async {
+        let interrupt = interrupt();
+        match &args.side {
+            Side::Server(args) => server::run(args, interrupt).await,
+            Side::Client(args) => client::run(args, interrupt).await,
+        }
+    })
+}
+
+/// Turns true at the first Ctrl-C. The second ends the program at once, in case the first didn't.
+fn interrupt() -> watch::Receiver<bool> {
+    let (tell, told) = watch::channel(false);
+    tokio::spawn(async move {
+        // Without a signal handler there is no interrupt but the program's end.
+        if tokio::signal::ctrl_c().await.is_ok() {
+            tell.send_replace(true);
+            if tokio::signal::ctrl_c().await.is_ok() {
+                std::process::exit(130);
+            }
+        }
+    });
+    told
+}

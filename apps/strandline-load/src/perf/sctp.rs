@@ -1,0 +1,116 @@
+//! Flows over SCTP: a task that sends and one that receives, on the thread of the association's shard.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use strandline::{Association, Ppid, SendInfo, StreamId};
+
+use super::budget::{Budget, Turn};
+use super::protocol::{Figures, Parameters};
+use super::tally::{Count, Tally, now};
+
+/// Label of the message behind the last one: it says how many bytes and messages there were. Messages on other streams
+/// may still be under way when it comes.
+const END: Ppid = Ppid(0x5345_4e44);
+/// Bytes of that message: two numbers, the high byte first.
+const END_BYTES: usize = 16;
+/// Messages that a receiver takes at once, as far as they have come.
+const BATCH: usize = 256;
+/// A sender that waits for its next moment looks this often whether it is to stop.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Sends messages as the budget allows until it is told to stop, and then how much it was.
+pub(crate) async fn send(
+    association: Association,
+    parameters: Arc<Parameters>,
+    data: Bytes,
+    mut budget: Budget,
+    tally: Arc<Tally>,
+    stop: Arc<AtomicBool>,
+) -> anyhow::Result<()> {
+    let status = association.status().context("the association ended")?;
+    let streams = parameters.streams.min(status.outbound_streams).max(1);
+    let mut info = SendInfo { unordered: parameters.unordered, ..SendInfo::default() };
+    let mut count = Count::default();
+    while !stop.load(Ordering::Relaxed) {
+        match budget.turn(now) {
+            Turn::Send { messages, bytes } => {
+                let message = data.get(..bytes).context("a message is longer than its data")?;
+                for _ in 0..messages {
+                    // As an application does that has its data in a buffer of its own: it is copied.
+                    association.send(message, info).await?;
+                    info.stream = StreamId(if info.stream.0 + 1 < streams { info.stream.0 + 1 } else { 0 });
+                }
+                count.bytes += u64::from(messages) * bytes as u64;
+                count.messages += u64::from(messages);
+                tally.set(count.bytes, count.messages);
+            }
+            Turn::WaitUntil(at) => tokio::time::sleep_until(at.min(now() + NAP).into()).await,
+            Turn::Done => break,
+        }
+    }
+    let mut end = [0; END_BYTES];
+    end[..8].copy_from_slice(&count.bytes.to_be_bytes());
+    end[8..].copy_from_slice(&count.messages.to_be_bytes());
+    association.send(&end, SendInfo { ppid: END, immediate: true, ..SendInfo::default() }).await?;
+    Ok(())
+}
+
+/// Receives until everything is there that the other side says it sent.
+pub(crate) async fn receive(association: Association, tally: Arc<Tally>) -> anyhow::Result<()> {
+    let mut count = Count::default();
+    let mut expected = None;
+    let mut messages = Vec::with_capacity(BATCH);
+    while expected.is_none_or(|expected: Count| count.bytes < expected.bytes) {
+        if association.recv_many(&mut messages, BATCH).await? == 0 {
+            bail!("the other side ended the association before its messages were all there");
+        }
+        for message in messages.drain(..) {
+            if message.ppid == END {
+                expected = Some(parse_end(&message.data).context("the last message makes no sense")?);
+            } else {
+                count.bytes += message.data.len() as u64;
+                count.messages += u64::from(message.ends);
+            }
+        }
+        tally.set(count.bytes, count.messages);
+    }
+    if expected != Some(count) {
+        bail!("{count:?} came, but the other side sent {expected:?}");
+    }
+    Ok(())
+}
+
+fn parse_end(data: &[u8]) -> Option<Count> {
+    let (bytes, messages) = (data.first_chunk()?, data.get(8..END_BYTES)?.first_chunk()?);
+    let complete = data.len() == END_BYTES;
+    complete.then(|| Count { bytes: u64::from_be_bytes(*bytes), messages: u64::from_be_bytes(*messages) })
+}
+
+/// What an association tells about itself; nothing once it is gone.
+pub(crate) fn figures(association: &Association) -> Option<Figures> {
+    let status = association.status()?;
+    let path = association.paths().into_iter().find(|path| path.primary)?;
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    let stats = status.stats;
+    Some(Figures {
+        retransmissions: Some(stats.retransmissions.into()),
+        fast_recoveries: Some(stats.fast_recoveries.into()),
+        timeouts: Some(stats.timeouts.into()),
+        packets_sent: Some(stats.packets_sent),
+        packets_received: Some(stats.packets_received),
+        chunks_sent: Some(stats.data_sent),
+        sacks_sent: Some(stats.sacks_sent.into()),
+        rtt_us: path.srtt.map(micros),
+        rttvar_us: path.rttvar.map(micros),
+        cwnd_bytes: Some(path.cwnd.into()),
+        in_flight_bytes: Some(status.in_flight.into()),
+        send_queue_bytes: Some(status.send_buffered as u64),
+        receive_queue_bytes: Some(status.receive_buffered.into()),
+        peer_window_bytes: Some(status.peer_rwnd.into()),
+        path_mtu_bytes: Some(path.mtu.into()),
+    })
+}

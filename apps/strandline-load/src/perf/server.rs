@@ -1,0 +1,365 @@
+//! The server: takes tests from any client, over SCTP and TCP, several at once within limits.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use strandline::{Association, Listener};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::args::{ServerArgs, Transport};
+use super::channel::{Carrier, Channel, ControlError};
+use super::flow::Link;
+use super::open;
+use super::protocol::{FLOWS_MAX, Message, Parameters, Role, TURN_MIB_MAX};
+use super::report::Test;
+use super::session::{Outcome, Session, interrupted, run as run_session};
+use super::tcp::Connection;
+use super::text::{Live, summary};
+
+/// Tests at the same time.
+const TESTS_MAX: usize = 16;
+/// Peers that have connected and not said yet what they want.
+const STRANGERS_MAX: usize = 512;
+/// They have so long for it, and a test has so long to get its flows.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// What is under way at Ctrl-C has so long to end in order.
+const END_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What all tasks of the server share.
+#[derive(Debug)]
+struct Server {
+    args: ServerArgs,
+    tests: Semaphore,
+    /// MiB of messages that all tests together may have waiting: see [`Parameters::turn_mib`].
+    memory: Semaphore,
+    strangers: Arc<Semaphore>,
+    /// Tests that wait for their flows, by token.
+    waiting: Mutex<HashMap<String, Waiting>>,
+    accepted: AtomicU64,
+    taken: AtomicBool,
+    finished: watch::Sender<bool>,
+    interrupt: watch::Receiver<bool>,
+}
+
+/// A test that waits for its flows.
+#[derive(Debug)]
+struct Waiting {
+    transport: Transport,
+    nagle: bool,
+    joined: mpsc::Sender<(u16, Link)>,
+}
+
+/// Takes a test out of those that wait, whatever way it ends.
+struct Registration<'a> {
+    server: &'a Server,
+    token: String,
+}
+
+impl Drop for Registration<'_> {
+    fn drop(&mut self) {
+        self.server.waiting().remove(&self.token);
+    }
+}
+
+pub(crate) async fn run(args: &ServerArgs, mut interrupt: watch::Receiver<bool>) -> Result<ExitCode> {
+    let tcp = open::tcp_listen(&args.common, SocketAddr::new(args.bind, args.common.port))?;
+    let tcp_address = tcp.local_addr()?;
+    let port = tcp_address.port();
+    let udp_address = SocketAddr::new(args.bind, args.common.encapsulation_port);
+    let mut stacks = vec![open::udp(&args.common, udp_address, 0, true)?];
+    let udp_address = stacks.first().and_then(strandline::Stack::local_addr).unwrap_or(udp_address);
+    if args.common.raw {
+        stacks.push(open::raw(&args.common, args.bind, true)?);
+    }
+    let bind = |stack| Listener::bind(stack, port).with_context(|| format!("listening on SCTP port {port}"));
+    let listeners = stacks.iter().map(bind).collect::<Result<Vec<_>>>()?;
+    let raw = if args.common.raw { " and over raw IP" } else { "" };
+    eprintln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
+
+    let server = Arc::new(Server::new(args.clone(), interrupt.clone()));
+    let mut finish = server.finished.subscribe();
+    let mut accepting = JoinSet::new();
+    let (spawn, mut peers) = mpsc::channel(STRANGERS_MAX);
+    for listener in listeners {
+        accepting.spawn(accept_sctp(listener, spawn.clone()));
+    }
+    accepting.spawn(accept_tcp(tcp, spawn));
+    let mut serving = JoinSet::new();
+    loop {
+        tokio::select! {
+            Some((carrier, peer)) = peers.recv() => server.welcome(carrier, peer, &mut serving),
+            Some(_) = serving.join_next() => {}
+            Some(ended) = accepting.join_next() => ended.context("accepting failed")??,
+            _ = finish.wait_for(|&done| done) => break,
+            () = interrupted(&mut interrupt) => break,
+        }
+    }
+    accepting.abort_all();
+    drop(peers);
+    // Tests that are under way tell their clients. Those that only wait for something are let go.
+    let orderly = async {
+        while serving.join_next().await.is_some() {}
+        for stack in &stacks {
+            stack.wait_idle().await;
+        }
+    };
+    let _ = timeout(END_TIMEOUT, orderly).await;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn accept_sctp(listener: Listener, peers: mpsc::Sender<(Carrier, Option<SocketAddr>)>) -> Result<()> {
+    loop {
+        let association = listener.accept().await?;
+        let peer = association.status().map(|status| status.primary);
+        if peers.send((Carrier::Sctp(association), peer)).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<SocketAddr>)>) -> Result<()> {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if peers.send((Carrier::Tcp(stream), Some(peer))).await.is_err() {
+                    return Ok(());
+                }
+            }
+            // Of one connection, or too many open files: others may still come.
+            Err(error) => {
+                tracing::warn!("accepting a connection: {error}");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+impl Server {
+    fn new(args: ServerArgs, interrupt: watch::Receiver<bool>) -> Self {
+        Self {
+            args,
+            tests: Semaphore::new(TESTS_MAX),
+            memory: Semaphore::new(TURN_MIB_MAX as usize),
+            strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
+            waiting: Mutex::default(),
+            accepted: AtomicU64::new(0),
+            taken: AtomicBool::new(false),
+            finished: watch::Sender::new(false),
+            interrupt,
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Serves a peer in a task, unless there are too many that have not said yet what they want.
+    fn welcome(self: &Arc<Self>, carrier: Carrier, peer: Option<SocketAddr>, serving: &mut JoinSet<()>) {
+        let Ok(place) = Arc::clone(&self.strangers).try_acquire_owned() else {
+            if let Carrier::Sctp(association) = &carrier {
+                association.abort("too many at once");
+            }
+            return;
+        };
+        let server = Arc::clone(self);
+        serving.spawn(async move {
+            let mut channel = Channel::new(carrier);
+            let first = timeout(PATIENCE, channel.recv()).await;
+            drop(place);
+            let refused = match first {
+                Ok(Ok(Message::Test(parameters))) => server.test(&mut channel, parameters, peer).await,
+                Ok(Ok(Message::Join { token, flow })) => match server.join(channel, &token, flow).await {
+                    Ok(()) => return,
+                    Err((back, reason)) => {
+                        channel = back;
+                        Err(reason)
+                    }
+                },
+                Ok(Ok(_)) => Err("the first message must ask for a test or join one".to_owned()),
+                Ok(Err(ControlError::Gone(_))) => return,
+                Ok(Err(ControlError::Bad(why))) => Err(why),
+                Err(_) => Err(format!("nothing was asked for within {} s", PATIENCE.as_secs())),
+            };
+            if let Err(reason) = refused {
+                let peer = peer.map_or_else(String::new, |peer| format!(" {peer}"));
+                eprintln!("refused{peer}: {reason}");
+                // If it can't be told, it is gone.
+                let _ = channel.send(&Message::Refused { reason }).await;
+            }
+        });
+    }
+
+    /// Hands a flow to the test that waits for it.
+    async fn join(&self, channel: Channel, token: &str, flow: u16) -> Result<(), (Channel, String)> {
+        let (joined, transport, nagle) = match self.waiting().get(token) {
+            Some(test) => (test.joined.clone(), test.transport, test.nagle),
+            None => return Err((channel, "no such test waits for associations".to_owned())),
+        };
+        let link = match channel.carrier {
+            Carrier::Sctp(association) if transport == Transport::Sctp => {
+                self.prepare(&association, nagle);
+                Link::Sctp(association, Handle::current())
+            }
+            Carrier::Tcp(stream) if transport == Transport::Tcp => match Connection::new(stream, !nagle) {
+                Ok(connection) => Link::Tcp(connection),
+                // It is gone already; the test will notice that it is missing.
+                Err(_) => return Ok(()),
+            },
+            carrier => {
+                return Err((Channel::new(carrier), "the test runs over the other transport".to_owned()));
+            }
+        };
+        // If the test has given up, the link goes with it.
+        let _ = joined.send((flow, link)).await;
+        Ok(())
+    }
+
+    fn prepare(&self, association: &Association, nagle: bool) {
+        if nagle {
+            // If it is gone, the test will notice.
+            let _ = association.control().configure(self.args.common.association(false));
+        }
+    }
+
+    /// A test from the client's wish to the report.
+    async fn test(
+        &self,
+        channel: &mut Channel,
+        parameters: Parameters,
+        peer: Option<SocketAddr>,
+    ) -> Result<(), String> {
+        parameters.validate()?;
+        let busy = || "the server is busy with other tests: try again later".to_owned();
+        let _place = self.tests.try_acquire().map_err(|_| busy())?;
+        let _memory = self.memory.try_acquire_many(parameters.turn_mib()).map_err(|_| busy())?;
+        let once = self.args.once;
+        if once && self.taken.swap(true, Ordering::Relaxed) {
+            return Err("the server serves one test only (--once), and has it".to_owned());
+        }
+        let number = self.accepted.fetch_add(1, Ordering::Relaxed) + 1;
+        let result = self.accepted(channel, parameters, peer, number).await;
+        if once {
+            self.finished.send_replace(true);
+        }
+        result.map_err(|error| format!("{error:#}"))
+    }
+
+    async fn accepted(
+        &self,
+        channel: &mut Channel,
+        parameters: Parameters,
+        peer: Option<SocketAddr>,
+        number: u64,
+    ) -> Result<()> {
+        let token = token()?;
+        let transport = match &channel.carrier {
+            Carrier::Sctp(_) => Transport::Sctp,
+            Carrier::Tcp(_) => Transport::Tcp,
+        };
+        let links = self.gather(channel, &parameters, transport, &token).await?;
+        channel.send(&Message::Begin {}).await?;
+        let test = Test {
+            role: Role::Server,
+            transport,
+            encapsulation: match (transport, peer) {
+                (Transport::Tcp, _) => None,
+                (Transport::Sctp, Some(peer)) if peer.port() == 0 => Some("raw"),
+                (Transport::Sctp, _) => Some("udp"),
+            },
+            other: peer.map_or_else(Default::default, |peer| (peer.ip().to_string(), peer.port())),
+            token,
+            connected: Vec::new(),
+            parameters: parameters.clone(),
+        };
+        let common = &self.args.common;
+        let mut live =
+            (!common.quiet).then(|| Live::new(test.clone(), format!("[{number}] "), common.every()));
+        let session = Session {
+            role: Role::Server,
+            parameters,
+            links,
+            shards: common.shards,
+            every: if common.quiet { Duration::ZERO } else { common.every() },
+            observe: Box::new(move |interval| {
+                if let Some(live) = &mut live {
+                    live.print(&interval);
+                }
+            }),
+            interrupt: self.interrupt.clone(),
+        };
+        if !common.quiet {
+            eprintln!("[{number}] a test of {} from {}", transport.name(), test.other.0);
+        }
+        let outcome = run_session(session, channel).await?;
+        print(common.json, number, &test, &outcome)
+    }
+
+    /// Waits until all flows of a test have joined.
+    async fn gather(
+        &self,
+        channel: &mut Channel,
+        parameters: &Parameters,
+        transport: Transport,
+        token: &str,
+    ) -> Result<Vec<Link>> {
+        let (joined, mut joining) = mpsc::channel(usize::from(FLOWS_MAX));
+        let waiting = Waiting { transport, nagle: parameters.nagle, joined };
+        self.waiting().insert(token.to_owned(), waiting);
+        let _registration = Registration { server: self, token: token.to_owned() };
+        channel.send(&Message::Accepted { token: token.to_owned() }).await?;
+        let mut places: Vec<Option<Link>> = (0..parameters.flows).map(|_| None).collect();
+        let gather = async {
+            while places.iter().any(Option::is_none) {
+                tokio::select! {
+                    Some((flow, link)) = joining.recv() => {
+                        let place = places.get_mut(usize::from(flow));
+                        let place = place.filter(|place| place.is_none());
+                        *place.context("a flow joined that is not part of the test")? = Some(link);
+                    }
+                    message = channel.recv() => {
+                        message?;
+                        anyhow::bail!("a control message came before the test began");
+                    }
+                }
+            }
+            Ok(())
+        };
+        timeout(PATIENCE, gather).await.context("not all associations of the test have come")??;
+        Ok(places.into_iter().flatten().collect())
+    }
+}
+
+/// On standard output; live lines and errors go to standard error.
+fn print(json: bool, number: u64, test: &Test, outcome: &Outcome) -> Result<()> {
+    if json {
+        println!("{}", serde_json::to_string(&test.report(Vec::new(), outcome))?);
+    } else {
+        println!("[{number}] {}", summary(test, outcome).replace('\n', &format!("\n[{number}] ")));
+    }
+    if let Some(failure) = &outcome.failure {
+        eprintln!("[{number}] the test failed: {failure}");
+    }
+    Ok(())
+}
+
+/// What a flow must know to join a test.
+#[allow(clippy::disallowed_methods, reason = "nobody else may guess it")]
+fn token() -> Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(std::io::Error::other)
+        .context("asking the system for random bytes")?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! A test from where both sides begin to where both know the figures. It is the same on both sides.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until, timeout};
+
+use super::channel::Channel;
+use super::flow::{Ended, Flow, Link, Load};
+use super::protocol::{Length, Message, Parameters, Role, SECONDS_MAX, SideReport};
+use super::tally::now;
+use super::track::{Interval, Tracker};
+
+/// How often the flows are looked at, at least.
+const LOOK: Duration = Duration::from_millis(100);
+/// A test on which nothing passes for so long has failed.
+const STALL_MAX: Duration = Duration::from_secs(60);
+/// What the other side may take longer than the test: to deliver what is queued, and to tell its figures.
+const GRACE: Duration = Duration::from_secs(30);
+/// The same after Ctrl-C: somebody is waiting.
+const HURRY: Duration = Duration::from_secs(3);
+
+/// How long the reason may come behind the end of a flow.
+const REASON: Duration = Duration::from_millis(500);
+
+/// What a test needs.
+pub(crate) struct Session {
+    pub(crate) role: Role,
+    pub(crate) parameters: Parameters,
+    pub(crate) links: Vec<Link>,
+    pub(crate) shards: u16,
+    /// How often to give an interval; zero: never.
+    pub(crate) every: Duration,
+    /// Takes each interval.
+    pub(crate) observe: Box<dyn FnMut(Interval) + Send>,
+    /// Turns true when the user wants an end.
+    pub(crate) interrupt: watch::Receiver<bool>,
+}
+
+/// What came of a test. There are figures even if it failed.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) own: SideReport,
+    pub(crate) peer: Option<SideReport>,
+    pub(crate) failure: Option<String>,
+    pub(crate) interrupted: bool,
+}
+
+/// A test under way.
+struct Running {
+    role: Role,
+    flows: Vec<Flow>,
+    load: Load,
+    workers: JoinSet<Ended>,
+    tracker: Tracker,
+    every: Duration,
+    observe: Box<dyn FnMut(Interval) + Send>,
+    congestion: Option<String>,
+    shards: u16,
+    /// The other side's figures, once they have come.
+    peer: Option<SideReport>,
+    told: bool,
+    interrupted: bool,
+    /// By when it has to be over.
+    deadline: Instant,
+}
+
+/// Moments at which something is to be done.
+struct Timers {
+    omit_end: Option<Instant>,
+    send_end: Option<Instant>,
+    /// How long to send after the warm-up, however late that was seen to end.
+    sending: Option<Duration>,
+    look: Ticks,
+    emit: Option<Ticks>,
+    passed: Instant,
+}
+
+/// Runs a test. Both sides call it when they know that all flows are there.
+pub(crate) async fn run(session: Session, channel: &mut Channel) -> Result<Outcome> {
+    let mut interrupt = session.interrupt.clone();
+    let mut running = Running::start(session)?;
+    let mut failure = None;
+    if let Err(error) = running.until_done(channel, &mut interrupt).await {
+        failure = Some(format!("{error:#}"));
+        // The other side learns why, if it still listens.
+        let reason = Message::Refused { reason: format!("the other side gave up: {error:#}") };
+        let _ = timeout(HURRY, channel.send(&reason)).await;
+        for flow in &running.flows {
+            flow.link.abort();
+        }
+    }
+    running.emit();
+    Ok(Outcome { own: running.report()?, peer: running.peer, failure, interrupted: running.interrupted })
+}
+
+impl Running {
+    fn start(session: Session) -> Result<Self> {
+        let Session { role, parameters, links, shards, every, observe, .. } = session;
+        let congestion = links.first().and_then(Link::congestion);
+        let flows: Vec<Flow> = links.into_iter().map(Flow::new).collect();
+        let load = Load::new(parameters.clone());
+        let mut workers = JoinSet::new();
+        let tracker = Tracker::start(&flows, parameters.omit_seconds > 0.0)?;
+        for (number, flow) in (0_u16..).zip(&flows) {
+            if parameters.receives(role) {
+                flow.start_receiver(number, &mut workers);
+            }
+            if parameters.sends(role) {
+                flow.start_sender(number, &load, &mut workers);
+            }
+        }
+        let seconds = match parameters.length {
+            Length::Seconds(seconds) => seconds + parameters.omit_seconds,
+            Length::Bytes(_) => SECONDS_MAX,
+        };
+        let deadline = now() + Duration::try_from_secs_f64(seconds)? + GRACE;
+        let (peer, told, interrupted) = (None, false, false);
+        Ok(Self {
+            role,
+            flows,
+            load,
+            workers,
+            tracker,
+            every,
+            observe,
+            congestion,
+            shards,
+            peer,
+            told,
+            interrupted,
+            deadline,
+        })
+    }
+
+    async fn until_done(
+        &mut self,
+        channel: &mut Channel,
+        interrupt: &mut watch::Receiver<bool>,
+    ) -> Result<()> {
+        let mut timers = Timers::new(&self.load.parameters, self.every)?;
+        loop {
+            if self.workers.is_empty() && !self.told {
+                self.tell(channel).await?;
+            }
+            if self.told && self.peer.is_some() {
+                return Ok(());
+            }
+            tokio::select! {
+                Some(ended) = self.workers.join_next() => {
+                    if let Err(error) = self.on_ended(ended.context("the task of a flow failed")?) {
+                        return Err(told_reason(channel).await.unwrap_or(error));
+                    }
+                }
+                message = channel.recv() => self.on_message(message?)?,
+                () = until(timers.omit_end) => {
+                    self.emit();
+                    self.tracker.end_warm_up(&self.flows)?;
+                    timers.end_warm_up();
+                }
+                () = until(timers.send_end) => {
+                    timers.send_end = None;
+                    self.load.stop.store(true, Ordering::Relaxed);
+                }
+                _ = timers.look.tick() => {
+                    if self.tracker.look(&self.flows) || self.workers.is_empty() {
+                        timers.passed = now();
+                    }
+                    if timers.passed.elapsed() > STALL_MAX {
+                        bail!("nothing has passed for {} s", STALL_MAX.as_secs());
+                    }
+                }
+                () = tick(&mut timers.emit) => self.emit(),
+                () = until(Some(self.deadline)) => bail!("the other side does not finish"),
+                () = interrupted(interrupt), if !self.interrupted => {
+                    self.on_interrupt(channel).await?;
+                }
+            }
+        }
+    }
+
+    fn on_ended(&mut self, ended: Ended) -> Result<()> {
+        self.tracker.ended(ended.flow, ended.sender, ended.at);
+        ended.result.with_context(|| {
+            let what = if ended.sender { "sending" } else { "receiving" };
+            format!("{what} on flow {}", ended.flow)
+        })?;
+        if self.workers.is_empty() {
+            self.tracker.look(&self.flows);
+            self.deadline = self.deadline.min(now() + GRACE);
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, message: Message) -> Result<()> {
+        match message {
+            Message::Finished(report) => {
+                let flows = self.flows.len();
+                if report.flows.len() != flows || self.peer.is_some() {
+                    bail!("the other side tells figures of {} flows, not of {flows}", report.flows.len());
+                }
+                self.peer = Some(report);
+                Ok(())
+            }
+            Message::Stop {} if self.role == Role::Server => {
+                self.load.stop.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Message::Refused { reason } => Err(anyhow!(reason)),
+            _ => bail!("the other side sends a control message that is not its turn"),
+        }
+    }
+
+    /// The client ends the test early and in order; a server that is to end can't wait for its clients.
+    async fn on_interrupt(&mut self, channel: &mut Channel) -> Result<()> {
+        self.interrupted = true;
+        if self.role == Role::Server {
+            bail!("the server was stopped");
+        }
+        self.load.stop.store(true, Ordering::Relaxed);
+        self.deadline = self.deadline.min(now() + HURRY);
+        if self.load.parameters.receives(self.role) {
+            channel.send(&Message::Stop {}).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the other side what was found. The server does so last: by then all of its processor time is used.
+    async fn tell(&mut self, channel: &mut Channel) -> Result<()> {
+        if self.role == Role::Client || self.peer.is_some() {
+            let report = self.report()?;
+            channel.send(&Message::Finished(report)).await?;
+            self.told = true;
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> Result<SideReport> {
+        Ok(self.tracker.report(self.congestion.clone(), self.shards)?)
+    }
+
+    fn emit(&mut self) {
+        if let Some(interval) = self.tracker.interval(&self.flows) {
+            (self.observe)(interval);
+        }
+    }
+}
+
+impl Timers {
+    fn new(parameters: &Parameters, every: Duration) -> Result<Self> {
+        let begin = now();
+        let omit = Duration::try_from_secs_f64(parameters.omit_seconds)?;
+        let sending = match parameters.length {
+            Length::Seconds(seconds) => Some(Duration::try_from_secs_f64(seconds)?),
+            Length::Bytes(_) => None,
+        };
+        Ok(Self {
+            omit_end: (!omit.is_zero()).then(|| begin + omit),
+            send_end: sending.filter(|_| omit.is_zero()).map(|sending| begin + sending),
+            sending,
+            look: ticks(LOOK),
+            emit: (!every.is_zero()).then(|| ticks(every)),
+            passed: begin,
+        })
+    }
+
+    fn end_warm_up(&mut self) {
+        self.omit_end = None;
+        self.send_end = self.sending.map(|sending| now() + sending);
+        if let Some(emit) = &mut self.emit {
+            emit.reset();
+        }
+    }
+}
+
+/// The other side's reason for ending a test, if it gives one: it may come behind the end of the flows.
+async fn told_reason(channel: &mut Channel) -> Option<anyhow::Error> {
+    match timeout(REASON, channel.recv()).await {
+        Ok(Ok(Message::Refused { reason })) => Some(anyhow!(reason)),
+        _ => None,
+    }
+}
+
+/// Waits until the user wants an end.
+pub(crate) async fn interrupted(interrupt: &mut watch::Receiver<bool>) {
+    if interrupt.wait_for(|&wanted| wanted).await.is_err() {
+        // Nobody is left who could want it.
+        std::future::pending().await
+    }
+}
+
+/// The first tick is one period from now.
+fn ticks(every: Duration) -> Ticks {
+    let mut ticks = interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.reset();
+    ticks
+}
+
+async fn tick(ticks: &mut Option<Ticks>) {
+    match ticks {
+        Some(ticks) => {
+            ticks.tick().await;
+        }
+        None => std::future::pending().await,
+    }
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,208 @@
+//! What one side of a test sees of it: figures of each interval, and of the whole.
+
+use std::time::Instant;
+
+use super::flow::Flow;
+use super::protocol::{CpuReport, Figures, FlowReport, Passed, SideReport, Spread};
+use super::tally::{Count, now};
+use super::usage::CpuTime;
+
+/// What passed between two looks at all flows.
+#[derive(Debug, Clone)]
+pub(crate) struct Interval {
+    /// Seconds since the warm-up ended, or since the begin within the warm-up.
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    /// It belongs to the warm-up.
+    pub(crate) omitted: bool,
+    /// By number of the flow.
+    pub(crate) flows: Vec<FlowInterval>,
+}
+
+/// One flow of an interval.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FlowInterval {
+    pub(crate) sent: Count,
+    pub(crate) received: Count,
+    /// State at its end; counters of the interval alone.
+    pub(crate) figures: Figures,
+}
+
+/// Follows the flows of a test.
+#[derive(Debug)]
+pub(crate) struct Tracker {
+    base: Instant,
+    cpu: CpuTime,
+    omitting: bool,
+    interval_begin: Instant,
+    flows: Vec<Tracked>,
+}
+
+/// What is kept of a flow.
+#[derive(Debug, Default)]
+struct Tracked {
+    base: View,
+    interval: View,
+    latest: View,
+    ended_sending: Option<Instant>,
+    ended_receiving: Option<Instant>,
+    rtt: Option<RunningSpread>,
+    cwnd_bytes_max: Option<u64>,
+}
+
+/// A flow at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+struct View {
+    sent: Count,
+    received: Count,
+    figures: Figures,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RunningSpread {
+    min: f64,
+    max: f64,
+    sum: f64,
+    count: f64,
+}
+
+impl Tracker {
+    /// Begins now.
+    pub(crate) fn start(flows: &[Flow], omitting: bool) -> std::io::Result<Self> {
+        let begin = now();
+        let mut tracker = Self {
+            base: begin,
+            cpu: CpuTime::now()?,
+            omitting,
+            interval_begin: begin,
+            flows: flows.iter().map(|_| Tracked::default()).collect(),
+        };
+        tracker.look(flows);
+        for tracked in &mut tracker.flows {
+            tracked.base = tracked.latest;
+            tracked.interval = tracked.latest;
+        }
+        Ok(tracker)
+    }
+
+    /// The warm-up is over: everything counts from here.
+    pub(crate) fn end_warm_up(&mut self, flows: &[Flow]) -> std::io::Result<()> {
+        self.look(flows);
+        self.omitting = false;
+        self.base = now();
+        self.interval_begin = self.base;
+        self.cpu = CpuTime::now()?;
+        for tracked in &mut self.flows {
+            tracked.base = tracked.latest;
+            tracked.interval = tracked.latest;
+            tracked.rtt = None;
+            tracked.cwnd_bytes_max = None;
+        }
+        Ok(())
+    }
+
+    /// A direction of a flow has ended.
+    pub(crate) fn ended(&mut self, flow: usize, sender: bool, at: Instant) {
+        if let Some(tracked) = self.flows.get_mut(flow) {
+            let place = if sender { &mut tracked.ended_sending } else { &mut tracked.ended_receiving };
+            *place = Some(at);
+        }
+    }
+
+    /// Looks at all flows. True if anything has passed since the last look.
+    pub(crate) fn look(&mut self, flows: &[Flow]) -> bool {
+        let mut passed = false;
+        for (tracked, flow) in self.flows.iter_mut().zip(flows) {
+            let before = tracked.latest;
+            tracked.latest.sent = flow.sent.count();
+            tracked.latest.received = flow.received.count();
+            passed |= (before.sent, before.received) != (tracked.latest.sent, tracked.latest.received);
+            // What has ended keeps the figures that it had.
+            if let Some(figures) = flow.link.figures() {
+                tracked.note(&figures);
+            }
+        }
+        passed
+    }
+
+    /// Ends an interval and begins the next. None if it would be empty.
+    pub(crate) fn interval(&mut self, flows: &[Flow]) -> Option<Interval> {
+        self.look(flows);
+        let end = now();
+        let length = end.saturating_duration_since(self.interval_begin);
+        let intervals: Vec<_> = self.flows.iter_mut().map(Tracked::interval).collect();
+        let start = self.interval_begin.saturating_duration_since(self.base).as_secs_f64();
+        self.interval_begin = end;
+        let empty = intervals.iter().all(|flow| flow.sent.bytes == 0 && flow.received.bytes == 0);
+        if empty && length.as_millis() < 10 {
+            return None;
+        }
+        let end = start + length.as_secs_f64();
+        Some(Interval { start, end, omitted: self.omitting, flows: intervals })
+    }
+
+    /// Everything up to now, or up to where it ended.
+    pub(crate) fn report(&self, congestion: Option<String>, shards: u16) -> std::io::Result<SideReport> {
+        let end = now();
+        let cpu = CpuTime::now()?.since(self.cpu);
+        let seconds =
+            |until: Option<Instant>| until.unwrap_or(end).saturating_duration_since(self.base).as_secs_f64();
+        let flows = self.flows.iter().map(|tracked| {
+            let (sent, received) = (
+                tracked.latest.sent.since(tracked.base.sent),
+                tracked.latest.received.since(tracked.base.received),
+            );
+            FlowReport {
+                sent: passed(sent, seconds(tracked.ended_sending)),
+                received: passed(received, seconds(tracked.ended_receiving)),
+                figures: tracked.latest.figures.since(&tracked.base.figures),
+                rtt_us: tracked.rtt.map(RunningSpread::spread),
+                cwnd_bytes_max: tracked.cwnd_bytes_max,
+            }
+        });
+        Ok(SideReport {
+            cpu: CpuReport {
+                user_seconds: cpu.user.as_secs_f64(),
+                system_seconds: cpu.system.as_secs_f64(),
+                wall_seconds: seconds(None),
+            },
+            shards,
+            congestion,
+            flows: flows.collect(),
+        })
+    }
+}
+
+fn passed(count: Count, seconds: f64) -> Passed {
+    Passed { seconds, bytes: count.bytes, messages: count.messages }
+}
+
+impl Tracked {
+    fn note(&mut self, figures: &Figures) {
+        self.latest.figures = *figures;
+        self.cwnd_bytes_max = self.cwnd_bytes_max.max(figures.cwnd_bytes);
+        if let Some(rtt) = figures.rtt_us {
+            let spread = self.rtt.get_or_insert(RunningSpread { min: rtt, max: rtt, sum: 0.0, count: 0.0 });
+            spread.min = spread.min.min(rtt);
+            spread.max = spread.max.max(rtt);
+            spread.sum += rtt;
+            spread.count += 1.0;
+        }
+    }
+
+    fn interval(&mut self) -> FlowInterval {
+        let (before, latest) = (self.interval, self.latest);
+        self.interval = latest;
+        FlowInterval {
+            sent: latest.sent.since(before.sent),
+            received: latest.received.since(before.received),
+            figures: latest.figures.since(&before.figures),
+        }
+    }
+}
+
+impl RunningSpread {
+    fn spread(self) -> Spread {
+        Spread { min: self.min, mean: self.sum / self.count.max(1.0), max: self.max }
+    }
+}

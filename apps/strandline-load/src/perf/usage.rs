@@ -1,0 +1,51 @@
+//! The processor time of this process.
+
+use std::time::Duration;
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// User and system time that this process has used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CpuTime {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+}
+
+impl CpuTime {
+    /// Up to now, since the process began.
+    pub(crate) fn now() -> std::io::Result<Self> {
+        let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+        Ok(Self { user: duration(usage.user_time()), system: duration(usage.system_time()) })
+    }
+
+    /// Since an earlier moment.
+    pub(crate) fn since(self, earlier: Self) -> Self {
+        Self {
+            user: self.user.saturating_sub(earlier.user),
+            system: self.system.saturating_sub(earlier.system),
+        }
+    }
+}
+
+fn duration(time: TimeVal) -> Duration {
+    let (seconds, micros) = (time.tv_sec(), time.tv_usec());
+    Duration::from_secs(seconds.try_into().unwrap_or(0))
+        + Duration::from_micros(micros.try_into().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_time() {
+        let before = CpuTime::now().unwrap();
+        let mut sum = 0_u64;
+        let used = || CpuTime::now().unwrap().since(before);
+        while (used().user + used().system).as_millis() < 10 {
+            sum = std::hint::black_box(sum + 1);
+        }
+        assert!(sum > 0);
+    }
+}

@@ -1,0 +1,69 @@
+//! Two endpoints and the way between them.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Result;
+use strandline_proto::config::EndpointConfig;
+use strandline_proto::endpoint::{Connect, Endpoint};
+use strandline_proto::event::{AssociationId, Datagram};
+use strandline_proto::time::Time;
+
+pub(crate) const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 9899);
+pub(crate) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)), 9899);
+pub(crate) const PORT: u16 = 7;
+/// Packets of a burst, as with GSO on a link of 1500 bytes.
+pub(crate) const SEGMENTS: usize = 44;
+const BUFFER_BYTES: usize = 1 << 16;
+/// How long a burst takes.
+const STEP: Duration = Duration::from_micros(20);
+
+pub(crate) struct World {
+    pub(crate) client: Endpoint,
+    pub(crate) server: Endpoint,
+    pub(crate) now: Time,
+    pub(crate) buffer: Vec<u8>,
+}
+
+impl World {
+    pub(crate) fn new() -> Result<Self> {
+        let now = Time::ZERO;
+        let client = Endpoint::new(EndpointConfig::default(), [1; 32], now)?;
+        let mut server = Endpoint::new(EndpointConfig::default(), [2; 32], now)?;
+        server.listen(PORT)?;
+        Ok(Self { client, server, now, buffer: vec![0; BUFFER_BYTES] })
+    }
+
+    pub(crate) fn connect(&mut self) -> Result<AssociationId> {
+        Ok(self.client.connect(self.now, Connect::to(SERVER, PORT))?)
+    }
+
+    /// What either side has to send goes to the other. True if anything went.
+    pub(crate) fn exchange(&mut self) -> bool {
+        let Self { client, server, now, buffer } = self;
+        let there = carry(client, server, CLIENT, *now, buffer);
+        let back = carry(server, client, SERVER, *now, buffer);
+        there || back
+    }
+
+    /// Time passes; timers that are due run.
+    pub(crate) fn step(&mut self) {
+        self.now += STEP;
+        for side in [&mut self.client, &mut self.server] {
+            if side.poll_timeout().is_some_and(|due| due <= self.now) {
+                side.handle_timeout(self.now);
+            }
+        }
+    }
+}
+
+fn carry(from: &mut Endpoint, to: &mut Endpoint, source: SocketAddr, now: Time, buffer: &mut [u8]) -> bool {
+    let mut went = false;
+    while let Some(transmit) = from.poll_transmit(now, buffer, SEGMENTS) {
+        for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
+            to.handle_datagram(now, Datagram { source, destination: None, bytes });
+        }
+        went = true;
+    }
+    went
+}

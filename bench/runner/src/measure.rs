@@ -1,0 +1,158 @@
+//! One measurement: a receiver, a sender, their reports.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::network::{Network, RECEIVER, Side};
+use crate::plan::{Row, Subject, fill};
+use crate::programs::Program;
+use crate::reports::{self, Metrics};
+
+/// Beyond the time of the measurement itself: connecting, draining queues, reporting.
+const GRACE: Duration = Duration::from_secs(30);
+const READY_MAX: Duration = Duration::from_secs(10);
+const READY_POLL: Duration = Duration::from_millis(20);
+/// Sockets of the last measurement may still be closing.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How every measurement is done.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    pub(crate) seconds: f64,
+    /// Before everything else on their cores.
+    pub(crate) realtime: bool,
+}
+
+/// What came out of one.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) metrics: Metrics,
+    pub(crate) sender: Value,
+    pub(crate) receiver: Option<Value>,
+}
+
+pub(crate) async fn measure(
+    network: &mut Network,
+    row: &Row,
+    subject: &Subject,
+    options: Options,
+) -> Result<Outcome> {
+    network.set_link(subject.link.unwrap_or(row.link))?;
+    let test = Test { network, row, subject, options };
+    let [sender_core, receiver_core] = subject.cores.as_ref().unwrap_or(&row.cores);
+    let mut receiver = None;
+    if let Some(command) = &subject.receiver {
+        let mut child = test.start(Side::Receiver, receiver_core, command)?;
+        test.wait_until_ready(&mut child).await?;
+        receiver = Some(child);
+    }
+    let beside = match &subject.beside {
+        Some(command) => Some(test.start(Side::Sender, sender_core, command)?),
+        None => None,
+    };
+    let sender = test.start(Side::Sender, sender_core, &subject.sender)?;
+    let sender = finish(sender, test.patience()).await.context("the sender")?;
+    let receiver = match receiver {
+        Some(child) if subject.ends => Some(finish(child, GRACE).await.context("the receiver")?),
+        _ => None,
+    };
+    drop(beside);
+    let size = row.values.get("size").and_then(Value::as_f64);
+    let metrics = reports::read(subject, &sender, receiver.as_ref(), size)?;
+    sleep(PAUSE).await;
+    Ok(Outcome { metrics, sender, receiver })
+}
+
+struct Test<'a> {
+    network: &'a Network,
+    row: &'a Row,
+    subject: &'a Subject,
+    options: Options,
+}
+
+impl Test<'_> {
+    fn seconds(&self) -> f64 {
+        self.row.seconds.unwrap_or(self.options.seconds)
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds()) + GRACE
+    }
+
+    /// Starts a command line in a namespace, on a core. It ends when the child is dropped, and by `timeout` at last.
+    fn start(&self, side: Side, core: &str, command: &str) -> Result<Child> {
+        let seconds = self.seconds();
+        let whole = format!("{:.0}", seconds.max(1.0));
+        let more = [("to", RECEIVER), ("seconds", &format!("{seconds}")), ("whole-seconds", &whole)];
+        let words = fill(command, &self.row.values, &more)?;
+        let (program, arguments) = words.split_first().context("an empty command")?;
+        let path = Program::named(program)?.path()?;
+        let priority: &[&str] =
+            if self.options.realtime { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] };
+        let limit = format!("{:.0}", (self.patience() + GRACE).as_secs_f64());
+        Command::new("ip")
+            .args(["netns", "exec", self.network.namespace(side)])
+            .args(["timeout", "--signal=KILL", &limit])
+            .args(priority)
+            .args(["taskset", "-c", core])
+            .arg(path)
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {command}"))
+    }
+
+    async fn wait_until_ready(&self, child: &mut Child) -> Result<()> {
+        let Some(what) = &self.subject.ready else { return Ok(()) };
+        let give_up = Instant::now() + READY_MAX;
+        while !self.network.is_ready(what)? {
+            ensure!(child.try_wait()?.is_none(), "the receiver ended before it listened on {what}");
+            ensure!(Instant::now() < give_up, "the receiver doesn't listen on {what}");
+            sleep(READY_POLL).await;
+        }
+        Ok(())
+    }
+}
+
+/// Waits for the end of a program; gives the JSON that it printed.
+async fn finish(child: Child, patience: Duration) -> Result<Value> {
+    let output = timeout(patience, child.wait_with_output()).await;
+    let output = output.context("it took too long and was ended")??;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}", output.status, errors.lines().last().unwrap_or("no message"));
+    }
+    parse(&text)
+}
+
+/// One document, or the last line if there are several.
+fn parse(text: &str) -> Result<Value> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(value);
+    }
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).context("it reported nothing")?;
+    serde_json::from_str(last).with_context(|| format!("its report is no JSON: {last:.80}"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn reports_are_found() {
+        assert_eq!(parse("{\n \"a\": 1\n}\n").unwrap()["a"], 1);
+        assert_eq!(parse("{\"a\":1}\n{\"a\":2}\n\n").unwrap()["a"], 2);
+        assert!(parse("\n").is_err());
+        assert!(parse("nothing\n").is_err());
+    }
+}

@@ -1,0 +1,138 @@
+//! Two network namespaces joined by a veth pair of MTU 1500. They go when this goes.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+use crate::plan::Link;
+
+/// The receiver's address.
+pub(crate) const RECEIVER: &str = "10.200.0.2";
+const SENDER: &str = "10.200.0.1";
+const DEVICE: &str = "veth0";
+
+/// Which side a command runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Sender,
+    Receiver,
+}
+
+#[derive(Debug)]
+pub(crate) struct Network {
+    sender: String,
+    receiver: String,
+    link: Link,
+}
+
+impl Network {
+    pub(crate) fn new() -> Result<Self> {
+        let pid = std::process::id();
+        let (sender, receiver) = (format!("bench-a{pid}"), format!("bench-b{pid}"));
+        let network = Self { sender, receiver, link: Link::Default };
+        network.set_up()?;
+        Ok(network)
+    }
+
+    fn set_up(&self) -> Result<()> {
+        let (a, b) = (self.sender.as_str(), self.receiver.as_str());
+        run(&["ip", "netns", "add", a])?;
+        run(&["ip", "netns", "add", b])?;
+        run(&["ip", "-n", a, "link", "add", DEVICE, "type", "veth", "peer", "name", DEVICE, "netns", b])?;
+        for (namespace, address) in [(a, SENDER), (b, RECEIVER)] {
+            let address = format!("{address}/24");
+            run(&["ip", "-n", namespace, "address", "add", &address, "dev", DEVICE])?;
+            run(&["ip", "-n", namespace, "link", "set", "lo", "up"])?;
+            run(&["ip", "-n", namespace, "link", "set", DEVICE, "mtu", "1500", "up"])?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn namespace(&self, side: Side) -> &str {
+        match side {
+            Side::Sender => &self.sender,
+            Side::Receiver => &self.receiver,
+        }
+    }
+
+    /// Brings both ends into a state.
+    pub(crate) fn set_link(&mut self, link: Link) -> Result<()> {
+        if link == self.link {
+            return Ok(());
+        }
+        // A veth has GRO off unless asked for: the default is as the kernel makes it.
+        let (segmentation, udp_segmentation) = match link {
+            Link::Default => ("on", "on"),
+            Link::OffloadsOff => ("off", "on"),
+            Link::GsoInSoftware => ("on", "off"),
+        };
+        for namespace in [&self.sender, &self.receiver] {
+            let switch = |feature: &str, value: &str| {
+                run(&["ip", "netns", "exec", namespace, "ethtool", "-K", DEVICE, feature, value])
+            };
+            for feature in ["tso", "gso"] {
+                switch(feature, segmentation)?;
+            }
+            switch("gro", "off")?;
+            switch("tx-udp-segmentation", udp_segmentation)?;
+        }
+        self.link = link;
+        Ok(())
+    }
+
+    /// True if something listens: "udp:PORT", "tcp:PORT" or "raw".
+    pub(crate) fn is_ready(&self, what: &str) -> Result<bool> {
+        let (kind, port) = what.split_once(':').unwrap_or((what, ""));
+        let option = match kind {
+            "udp" => "-Hlnu",
+            "tcp" => "-Hlnt",
+            "raw" => "-Hnwa",
+            _ => bail!("{what:?} is nothing that can be listened on"),
+        };
+        let mut command = vec!["ip", "netns", "exec", &self.receiver, "ss", option];
+        let source = format!("sport = :{port}");
+        if !port.is_empty() {
+            command.push(&source);
+        }
+        Ok(!run(&command)?.trim().is_empty())
+    }
+
+    /// The offloads of the sender's end, for the record.
+    pub(crate) fn offloads(&self) -> Result<Vec<String>> {
+        let text = run(&["ip", "netns", "exec", &self.sender, "ethtool", "-k", DEVICE])?;
+        let told = [
+            "tcp-segmentation-offload",
+            "generic-segmentation-offload",
+            "generic-receive-offload",
+            "tx-udp-segmentation",
+            "rx-gro-list",
+            "rx-udp-gro-forwarding",
+            "tx-checksum-sctp",
+        ];
+        let line = |line: &&str| told.iter().any(|name| line.trim().starts_with(name));
+        Ok(text.lines().filter(line).map(|line| line.trim().to_owned()).collect())
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for namespace in [&self.sender, &self.receiver] {
+            let _ = run(&["ip", "netns", "delete", namespace]);
+        }
+    }
+}
+
+/// Runs a command to its end; gives what it printed.
+pub(crate) fn run(words: &[&str]) -> Result<String> {
+    let shown = words.join(" ");
+    let (program, arguments) = words.split_first().context("an empty command")?;
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("starting {shown}"))?;
+    if !output.status.success() {
+        bail!("{shown}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -1,0 +1,123 @@
+//! Tables for people.
+
+use crate::judge::{Rounds, Verdict, summary};
+use crate::plan::{Metric, Plan, Row};
+use crate::statistics::Summary;
+
+/// Numbers of very different size, each with about three digits that matter.
+fn shown(value: f64) -> String {
+    let text = match value.abs() {
+        size if size >= 100.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => return format!("{value:.2}"),
+    };
+    let (whole, rest) = text.split_once('.').map_or((text.as_str(), ""), |(whole, rest)| (whole, rest));
+    let mut grouped = String::new();
+    for (i, digit) in whole.chars().enumerate() {
+        let left = whole.len() - i;
+        if i > 0 && left % 3 == 0 && !grouped.ends_with('-') {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    if rest.is_empty() { grouped } else { format!("{grouped}.{rest}") }
+}
+
+fn with_range(summary: Summary) -> String {
+    format!("{} ({} - {})", shown(summary.median), shown(summary.least), shown(summary.most))
+}
+
+/// The medians of everything that took part in a row.
+pub(crate) fn print_row(plan: &Plan, row: &Row, rounds: &Rounds) {
+    println!("\n## {}: {}\n", row.name, row.what);
+    let metrics: Vec<Metric> = Metric::ALL
+        .into_iter()
+        .filter(|metric| row.subjects.iter().any(|name| summary(rounds, name, *metric).is_some()))
+        .collect();
+    let mut lines = vec![vec!["subject".to_owned()]];
+    lines[0].extend(metrics.iter().map(|metric| metric.unit().to_owned()));
+    for name in &row.subjects {
+        let title = plan.subjects.get(name).map_or(name.as_str(), |subject| subject.title.as_str());
+        let mut line = vec![title.to_owned()];
+        line.extend(metrics.iter().map(|metric| match summary(rounds, name, *metric) {
+            Some(value) if matches!(metric, Metric::SenderCpu | Metric::ReceiverCpu) => shown(value.median),
+            Some(value) => with_range(value),
+            None => "-".to_owned(),
+        }));
+        lines.push(line);
+    }
+    print_table(&lines);
+}
+
+/// What must hold, and what came out.
+pub(crate) fn print_verdicts(plan: &Plan, verdicts: &[(String, Vec<Verdict>)]) {
+    println!("\n## What must hold\n");
+    let head = ["row", "metric", "of", "ours", "against", "theirs", "ratio (range)", "must", "aim", "met"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    for (row, verdicts) in verdicts {
+        lines.extend(verdicts.iter().map(|verdict| verdict_line(plan, row, verdict)));
+    }
+    print_table(&lines);
+}
+
+fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {
+    let title = |name: &String| plan.subjects.get(name).map_or(name.clone(), |subject| subject.title.clone());
+    let median = |summary: Option<Summary>| summary.map_or("-".to_owned(), |summary| shown(summary.median));
+    let sign = if verdict.less_is_better { "<=" } else { ">=" };
+    let bound = |bound: Option<f64>| bound.map_or(String::new(), |bound| format!("{sign} {}", shown(bound)));
+    let met = |is_met: Option<bool>, bound: Option<f64>, name: &str| match (bound, is_met) {
+        (None, _) => None,
+        (_, Some(true)) => Some(format!("{name} met")),
+        (_, Some(false)) => Some(format!("{name} MISSED")),
+        (_, None) => Some("not measured".to_owned()),
+    };
+    let outcomes =
+        [met(verdict.must_is_met, verdict.must, "must"), met(verdict.aim_is_met, verdict.aim, "aim")];
+    vec![
+        row.to_owned(),
+        verdict.metric.unit().to_owned(),
+        title(&verdict.of),
+        median(verdict.ours),
+        verdict.against.iter().map(title).collect::<Vec<_>>().join(" | "),
+        median(verdict.reference),
+        match verdict.ratio {
+            Some(ratio) if !verdict.against.is_empty() => with_range(ratio),
+            _ => "-".to_owned(),
+        },
+        bound(verdict.must),
+        bound(verdict.aim),
+        outcomes.into_iter().flatten().collect::<Vec<_>>().join(", "),
+    ]
+}
+
+/// Columns as wide as they need to be, in Markdown.
+fn print_table(lines: &[Vec<String>]) {
+    let columns = lines.first().map_or(0, Vec::len);
+    let width = |column: usize| {
+        let cells = lines.iter().filter_map(|line| line.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for (number, line) in lines.iter().enumerate() {
+        let cells = line.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}"));
+        println!("| {} |", cells.collect::<Vec<_>>().join(" | "));
+        if number == 0 {
+            let rules = widths.iter().map(|width| "-".repeat(*width));
+            println!("|-{}-|", rules.collect::<Vec<_>>().join("-|-"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(shown(0.4567), "0.46");
+        assert_eq!(shown(12.34), "12.3");
+        assert_eq!(shown(1234567.8), "1,234,568");
+        assert_eq!(shown(123.4), "123");
+        assert_eq!(shown(-1234.0), "-1,234");
+    }
+}

@@ -1,0 +1,299 @@
+//! What is measured: bench/rows.toml, read and checked.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, ensure};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// All of bench/rows.toml.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    #[serde(rename = "subject")]
+    pub(crate) subjects: BTreeMap<String, Subject>,
+    #[serde(rename = "row")]
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A program that takes part.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Subject {
+    pub(crate) title: String,
+    /// The receiver's or server's command line; without one the sender does everything.
+    pub(crate) receiver: Option<String>,
+    pub(crate) sender: String,
+    /// Something that runs in the sender's namespace meanwhile.
+    pub(crate) beside: Option<String>,
+    /// What the receiver listens on: "udp:PORT", "tcp:PORT" or "raw".
+    pub(crate) ready: Option<String>,
+    /// False: the receiver goes on for ever and is ended.
+    #[serde(default = "yes")]
+    pub(crate) ends: bool,
+    #[serde(default)]
+    pub(crate) report: ReportKind,
+    /// For reports of the kind "pointers": where in the sender's JSON a metric stands.
+    #[serde(default)]
+    pub(crate) metrics: BTreeMap<Metric, Pointer>,
+    pub(crate) link: Option<Link>,
+    pub(crate) cores: Option<[String; 2]>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Where a metric stands in JSON.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pointer {
+    /// JSON pointers (RFC 6901) to numbers that add up to it.
+    pub(crate) at: Vec<String>,
+    /// What makes the metric's unit of theirs.
+    #[serde(default = "one")]
+    pub(crate) times: f64,
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+/// How the JSON of a subject is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ReportKind {
+    /// A line from each side: seconds, bytes, messages, cpu_user_seconds, cpu_system_seconds.
+    #[default]
+    Plain,
+    /// `strandline perf client`: both sides in one report, with iperf3's names.
+    Perf,
+    /// iperf3 itself.
+    Iperf3,
+    /// The client's setup_us and transaction_us.
+    Transactions,
+    /// As the subject's `metrics` say.
+    Pointers,
+}
+
+/// The state of the veth pair.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Link {
+    /// As the kernel makes it: bursts pass whole.
+    #[default]
+    Default,
+    /// TSO, GSO and GRO off. (UDP's GSO stays on: it has a switch of its own.)
+    OffloadsOff,
+    /// The device can't segment UDP: the kernel does it before the device; GRO is off.
+    GsoInSoftware,
+}
+
+/// What is compared.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Row {
+    pub(crate) name: String,
+    pub(crate) what: String,
+    /// They take turns in this order.
+    pub(crate) subjects: Vec<String>,
+    /// For the command lines.
+    #[serde(default)]
+    pub(crate) values: BTreeMap<String, Value>,
+    #[serde(default)]
+    pub(crate) link: Link,
+    /// Where the sender and the receiver run.
+    #[serde(default = "apart")]
+    pub(crate) cores: [String; 2],
+    /// Seconds of each measurement, if they are not free to choose.
+    pub(crate) seconds: Option<f64>,
+    #[serde(default)]
+    pub(crate) checks: Vec<Check>,
+}
+
+fn apart() -> [String; 2] {
+    ["0".to_owned(), "1".to_owned()]
+}
+
+/// A bound on what comes out.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Check {
+    pub(crate) of: Option<String>,
+    pub(crate) metric: Metric,
+    /// The best of these is what counts.
+    #[serde(default)]
+    pub(crate) against: Vec<String>,
+    pub(crate) must: Option<f64>,
+    pub(crate) aim: Option<f64>,
+}
+
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Metric {
+    /// Mbit/s of user data that the receiver got.
+    Goodput,
+    /// Messages (or writes' worth of bytes) that the receiver got in a second.
+    Messages,
+    /// Processor seconds for each GB (10^9 bytes), both sides together.
+    Cpu,
+    /// Of the sender alone.
+    SenderCpu,
+    /// Of the receiver alone.
+    ReceiverCpu,
+    /// Microseconds of the set-up alone.
+    Setup,
+    /// Microseconds of set-up and first echo.
+    Transaction,
+    /// Bytes of memory of each idle association.
+    Memory,
+}
+
+impl Metric {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Goodput,
+        Self::Messages,
+        Self::Cpu,
+        Self::SenderCpu,
+        Self::ReceiverCpu,
+        Self::Setup,
+        Self::Transaction,
+        Self::Memory,
+    ];
+
+    /// True if less is better.
+    pub(crate) fn less_is_better(self) -> bool {
+        !matches!(self, Self::Goodput | Self::Messages)
+    }
+
+    pub(crate) fn unit(self) -> &'static str {
+        match self {
+            Self::Goodput => "Mbit/s",
+            Self::Messages => "messages/s",
+            Self::Cpu => "CPU-s/GB",
+            Self::SenderCpu => "sender CPU-s/GB",
+            Self::ReceiverCpu => "receiver CPU-s/GB",
+            Self::Setup => "us set-up",
+            Self::Transaction => "us set-up + echo",
+            Self::Memory => "bytes",
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let plan: Self = toml::from_str(text).context("bench/rows.toml")?;
+        plan.check().context("bench/rows.toml")?;
+        Ok(plan)
+    }
+
+    pub(crate) fn subject(&self, name: &str) -> Result<&Subject> {
+        self.subjects.get(name).with_context(|| format!("there is no subject {name:?}"))
+    }
+
+    /// What serde can't see.
+    fn check(&self) -> Result<()> {
+        for row in &self.rows {
+            let same = self.rows.iter().filter(|other| other.name == row.name).count();
+            ensure!(same == 1, "{} rows are called {:?}", same, row.name);
+            for name in &row.subjects {
+                let subject = self.subject(name)?;
+                for command in [Some(&subject.sender), subject.receiver.as_ref(), subject.beside.as_ref()] {
+                    let command = command.map(String::as_str).unwrap_or_default();
+                    self::fill(command, &row.values, &[("to", ""), ("seconds", ""), ("whole-seconds", "")])
+                        .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
+                }
+                let points = subject.report == ReportKind::Pointers;
+                ensure!(
+                    points != subject.metrics.is_empty(),
+                    "subject {name:?}: metrics go with \"pointers\""
+                );
+            }
+            for check in &row.checks {
+                for name in check.of.iter().chain(&check.against) {
+                    ensure!(
+                        row.subjects.contains(name),
+                        "row {:?} checks {name:?}, which isn't in it",
+                        row.name
+                    );
+                }
+                ensure!(
+                    check.must.is_some() || check.aim.is_some(),
+                    "row {:?}: a check without bound",
+                    row.name
+                );
+            }
+            ensure!(!row.subjects.is_empty(), "row {:?} is empty", row.name);
+        }
+        Ok(())
+    }
+}
+
+/// Replaces `{name}` by the row's value of that name, or by one of `more`.
+pub(crate) fn fill(
+    command: &str,
+    values: &BTreeMap<String, Value>,
+    more: &[(&str, &str)],
+) -> Result<Vec<String>> {
+    command.split_whitespace().map(|word| fill_word(word, values, more)).collect()
+}
+
+fn fill_word(word: &str, values: &BTreeMap<String, Value>, more: &[(&str, &str)]) -> Result<String> {
+    let Some((before, rest)) = word.split_once('{') else { return Ok(word.to_owned()) };
+    let (name, after) = rest.split_once('}').with_context(|| format!("{word:?} has no end"))?;
+    let known = more.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+    let own =
+        || values.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    let value = known.or_else(own).with_context(|| format!("{{{name}}} has no value"))?;
+    Ok(format!("{before}{value}{}", fill_word(after, values, more)?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_plan_of_the_repository_is_sound() {
+        let plan = Plan::parse(include_str!("../../rows.toml")).unwrap();
+        assert!(plan.rows.len() > 5);
+        for row in &plan.rows {
+            for name in &row.subjects {
+                let subject = plan.subject(name).unwrap();
+                for command in [Some(&subject.sender), subject.receiver.as_ref(), subject.beside.as_ref()] {
+                    let Some(program) = command.and_then(|command| command.split_whitespace().next()) else {
+                        continue;
+                    };
+                    assert!(crate::programs::Program::named(program).is_ok(), "{program}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn mistakes_are_found() {
+        let subject = "[subject.a]\ntitle = \"a\"\nsender = \"strandline --to {to} --size {size}\"\n";
+        let row = "[[row]]\nname = \"r\"\nwhat = \"r\"\nsubjects = [\"a\"]\n";
+        let size = "values = { size = 1 }\n";
+        assert!(Plan::parse(&format!("{subject}{row}{size}")).is_ok());
+        assert!(Plan::parse(&format!("{subject}{row}")).is_err(), "no value for {{size}}");
+        assert!(Plan::parse(&format!("{subject}{row}{size}{row}{size}")).is_err(), "a name twice");
+        let checked = |check: &str| Plan::parse(&format!("{subject}{row}{size}checks = [{{ {check} }}]\n"));
+        assert!(checked("metric = \"goodput\", must = 1.0").is_ok());
+        assert!(checked("metric = \"goodput\"").is_err(), "no bound");
+        assert!(checked("metric = \"goodput\", must = 1.0, against = [\"b\"]").is_err(), "not in the row");
+        assert!(checked("metric = \"speed\", must = 1.0").is_err(), "no such metric");
+    }
+
+    #[test]
+    fn commands_are_filled_in() {
+        let values = BTreeMap::from([("size".to_owned(), Value::from(64))]);
+        let words = fill("x --size {size} --to {to}", &values, &[("to", "192.0.2.1")]).unwrap();
+        assert_eq!(words, ["x", "--size", "64", "--to", "192.0.2.1"]);
+        let words = fill("{to}:{size}", &values, &[("to", "192.0.2.1")]).unwrap();
+        assert_eq!(words, ["192.0.2.1:64"]);
+        assert!(fill("{other}", &values, &[]).is_err());
+        assert!(fill("{size", &values, &[]).is_err());
+    }
+}

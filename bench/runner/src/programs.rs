@@ -1,0 +1,234 @@
+//! The programs that take part, and how each is built. References come from registries: Debian's packages, crates, Go
+//! modules; only what the chosen rows need is built.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::network::run;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Program {
+    Strandline,
+    /// An example of strandline-load.
+    Transaction,
+    UsrsctpStream,
+    UsrsctpTransaction,
+    DcsctpStream,
+    /// The same with the crate's packet log guarded.
+    DcsctpStreamQuiet,
+    PionStream,
+    QuinnStream,
+    KernelStream,
+    Iperf3,
+}
+
+const NAMES: [(&str, Program); 10] = [
+    ("strandline", Program::Strandline),
+    ("transaction", Program::Transaction),
+    ("usrsctp-stream", Program::UsrsctpStream),
+    ("usrsctp-transaction", Program::UsrsctpTransaction),
+    ("dcsctp-stream", Program::DcsctpStream),
+    ("dcsctp-stream-quiet", Program::DcsctpStreamQuiet),
+    ("pion-stream", Program::PionStream),
+    ("quinn-stream", Program::QuinnStream),
+    ("kernel-stream", Program::KernelStream),
+    ("iperf3", Program::Iperf3),
+];
+
+/// The repository's root.
+pub(crate) fn root() -> Result<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    root.map(Path::to_path_buf).context("the runner lies in bench/runner")
+}
+
+/// Where references are built.
+fn out() -> Result<PathBuf> {
+    Ok(root()?.join("target/bench"))
+}
+
+fn references() -> Result<PathBuf> {
+    Ok(root()?.join("bench/references"))
+}
+
+impl Program {
+    pub(crate) fn named(name: &str) -> Result<Self> {
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found.map(|(_, program)| *program).with_context(|| format!("no program is called {name:?}"))
+    }
+
+    fn name(self) -> &'static str {
+        NAMES.iter().find(|(_, program)| *program == self).map_or("", |(name, _)| name)
+    }
+
+    pub(crate) fn path(self) -> Result<PathBuf> {
+        Ok(match self {
+            Self::Strandline => root()?.join("target/release/strandline"),
+            Self::Transaction => root()?.join("target/release/examples/transaction"),
+            Self::DcsctpStream | Self::QuinnStream | Self::KernelStream => {
+                out()?.join("release").join(self.name())
+            }
+            Self::DcsctpStreamQuiet => out()?.join("quiet/target/release/dcsctp-stream"),
+            Self::UsrsctpStream | Self::UsrsctpTransaction | Self::PionStream => out()?.join(self.name()),
+            Self::Iperf3 => PathBuf::from("iperf3"),
+        })
+    }
+
+    fn build(self) -> Result<()> {
+        match self {
+            Self::Strandline => cargo(&root()?, &["--locked", "--package", "strandline-cli"]),
+            Self::Transaction => {
+                cargo(&root()?, &["--locked", "--package", "strandline-load", "--example", "transaction"])
+            }
+            Self::DcsctpStream | Self::QuinnStream | Self::KernelStream => {
+                let target = out()?;
+                let target = target.to_str().context("a path that is no text")?;
+                cargo(&references()?, &["--locked", "--target-dir", target, "--package", self.name()])
+            }
+            Self::DcsctpStreamQuiet => build_quiet_dcsctp(),
+            Self::UsrsctpStream => self.build_with_gcc("stream.c"),
+            Self::UsrsctpTransaction => self.build_with_gcc("transaction.c"),
+            Self::PionStream => self.build_with_go(),
+            Self::Iperf3 => Ok(()),
+        }
+    }
+
+    fn build_with_gcc(self, source: &str) -> Result<()> {
+        let (path, folder) = (self.path()?, references()?.join("usrsctp"));
+        let mut command = Command::new("gcc");
+        command.args(["-O2", "-Wall", "-Wextra", "-o"]).arg(path).arg(folder.join(source));
+        carry_out(command.args(["-lusrsctp", "-lpthread"]))
+    }
+
+    fn build_with_go(self) -> Result<()> {
+        let mut command = Command::new(go()?);
+        command.args(["build", "-buildvcs=false", "-o"]).arg(self.path()?).arg(".");
+        carry_out(command.current_dir(references()?.join(self.name())).env("CGO_ENABLED", "0"))
+    }
+}
+
+/// Installs and builds what is needed.
+pub(crate) fn prepare(programs: &BTreeSet<Program>) -> Result<()> {
+    install(programs)?;
+    std::fs::create_dir_all(out()?)?;
+    for program in programs {
+        eprintln!("building {}", program.name());
+        program.build().with_context(|| format!("building {}", program.name()))?;
+    }
+    Ok(())
+}
+
+/// Debian packages that are missing. Each stands with a file that shows that it is there.
+fn install(programs: &BTreeSet<Program>) -> Result<()> {
+    let mut needed = vec![
+        ("iproute2", "/usr/bin/ip"),
+        ("ethtool", "/usr/sbin/ethtool"),
+        ("util-linux", "/usr/bin/taskset"),
+    ];
+    if programs.contains(&Program::UsrsctpStream) || programs.contains(&Program::UsrsctpTransaction) {
+        needed.extend([("gcc", "/usr/bin/gcc"), ("libc6-dev", "/usr/include/stdio.h")]);
+        needed.push(("libusrsctp-dev", "/usr/include/usrsctp.h"));
+    }
+    if programs.contains(&Program::Iperf3) {
+        needed.push(("iperf3", "/usr/bin/iperf3"));
+    }
+    if programs.contains(&Program::PionStream) && go().is_err() {
+        needed.push(("golang-go", "/usr/bin/go"));
+    }
+    let missing: Vec<&str> =
+        needed.iter().filter(|(_, file)| !Path::new(file).exists()).map(|(package, _)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    eprintln!("installing: {}", missing.join(" "));
+    carry_out(Command::new("apt-get").args(["update", "-qq"]))?;
+    let mut command = Command::new("apt-get");
+    command.args(["install", "-y", "-qq", "--no-install-recommends"]).args(&missing);
+    carry_out(command.env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+pub(crate) fn go() -> Result<PathBuf> {
+    if run(&["go", "version"]).is_ok() {
+        return Ok(PathBuf::from("go"));
+    }
+    let places = ["/usr/local/go/bin/go", "/usr/bin/go"];
+    let found = places.iter().map(PathBuf::from).find(|path| path.exists());
+    found.context("there is no Go: install golang-go")
+}
+
+fn cargo(folder: &Path, arguments: &[&str]) -> Result<()> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let mut command = Command::new(cargo);
+    carry_out(command.args(["build", "--release", "--quiet"]).args(arguments).current_dir(folder))
+}
+
+fn carry_out(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}:\n{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// What the crate's packet log does before it asks whether anybody wants it.
+const UNGUARDED: &str = "pub fn log_packet(name: &str, ts: SocketTime, sent: bool, data: &[u8]) {\n";
+const GUARD: &str = "        if !log::log_enabled!(log::Level::Info) {\n            return;\n        }\n";
+
+/// The dcsctp crate writes every packet as text before it asks whether logging is on, so that switching the log off
+/// (even when it is compiled) doesn't help. This builds the same program on a copy of the crate whose packet log asks
+/// first: one line more, nothing else changed.
+fn build_quiet_dcsctp() -> Result<()> {
+    let from = references()?;
+    let folder = out()?.join("quiet");
+    std::fs::create_dir_all(&folder)?;
+    let source = crate_folder(&from, "dcsctp")?;
+    let copy = |from: &Path, name: &str| -> Result<PathBuf> {
+        let to = folder.join(name);
+        if to.exists() {
+            std::fs::remove_dir_all(&to)?;
+        }
+        carry_out(Command::new("cp").args(["-r", "--preserve=timestamps"]).arg(from).arg(&to))?;
+        Ok(to)
+    };
+    let library = folder.join("dcsctp/src/lib.rs");
+    // Once is enough: a new copy would be built anew.
+    if !std::fs::read_to_string(&library).is_ok_and(|text| text.contains(GUARD)) {
+        copy(&source, "dcsctp")?;
+        let text = std::fs::read_to_string(&library)?;
+        ensure!(
+            text.contains(UNGUARDED),
+            "this version of dcsctp logs in another way: look at its log_packet"
+        );
+        std::fs::write(&library, text.replace(UNGUARDED, &format!("{UNGUARDED}{GUARD}")))?;
+    }
+    for name in ["common", "dcsctp-stream"] {
+        copy(&from.join(name), name)?;
+    }
+    let manifest = std::fs::read_to_string(from.join("Cargo.toml"))?;
+    let changed = manifest
+        .replace("\"kernel-stream\", \"quinn-stream\"", "")
+        .replace("dcsctp = \"=0.1.16\"", "dcsctp = { path = \"dcsctp\" }")
+        .replace("resolver = \"3\"", "resolver = \"3\"\nexclude = [\"dcsctp\"]");
+    ensure!(changed.contains("path = \"dcsctp\""), "bench/references/Cargo.toml names dcsctp in another way");
+    std::fs::write(folder.join("Cargo.toml"), changed)?;
+    std::fs::copy(from.join("Cargo.lock"), folder.join("Cargo.lock"))?;
+    let target = folder.join("target");
+    let target = target.to_str().context("a path that is no text")?;
+    cargo(&folder, &["--target-dir", target, "--package", "dcsctp-stream"])
+}
+
+/// Where cargo has the source of a crate that a workspace depends on.
+fn crate_folder(workspace: &Path, name: &str) -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = ["metadata", "--format-version", "1", "--locked"];
+    let output = Command::new(cargo).args(arguments).current_dir(workspace).output()?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let package = packages.iter().find(|package| package["name"] == name);
+    let manifest = package.and_then(|package| package["manifest_path"].as_str());
+    let manifest = manifest.with_context(|| format!("{name} isn't among the dependencies"))?;
+    Path::new(manifest).parent().map(Path::to_path_buf).context("a manifest without folder")
+}

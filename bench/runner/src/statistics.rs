@@ -1,0 +1,35 @@
+//! Medians and ranges.
+
+use serde::Serialize;
+
+/// The median of some values, and their range.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Summary {
+    /// `None` without values.
+    pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let upper = *values.get(middle)?;
+        let median =
+            if values.len() % 2 == 1 { upper } else { f64::midpoint(upper, *values.get(middle - 1)?) };
+        Some(Self { median, least: *values.first()?, most: *values.last()? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(Summary::of(vec![]), None);
+        assert_eq!(Summary::of(vec![3.0, 1.0, 9.0]), Some(Summary { median: 3.0, least: 1.0, most: 9.0 }));
+        assert_eq!(Summary::of(vec![4.0, 2.0]), Some(Summary { median: 3.0, least: 2.0, most: 4.0 }));
+    }
+}

@@ -1,0 +1,133 @@
+//! [`Steering`] as a program.
+
+use libc::sock_filter;
+
+use crate::bpf::{REJECT, Start, instruction, statement};
+use crate::steering::Steering;
+
+const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
+const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+const ALU: u32 = libc::BPF_ALU | libc::BPF_K;
+const JUMP_EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+/// Return the accumulator (linux/filter.h).
+const RETURN_A: u32 = libc::BPF_RET | 0x10;
+
+/// Offsets from here on count from the IP header (linux/filter.h).
+const IP_HEADER: u32 = libc::SKF_NET_OFF as u32;
+/// Of the source address in the IP header.
+const V4_SOURCE: u32 = 12;
+const V6_SOURCE: u32 = 8;
+/// Of the verification tag in the common header.
+const TAG: u32 = 4;
+
+/// What the program sees first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    /// The common header; the IP header, of either version, lies before it.
+    Payload,
+    /// The common header, after an IPv6 header.
+    PayloadV6,
+    /// The IPv4 header.
+    HeaderV4,
+}
+
+/// Returns the place of a datagram, for a group of UDP sockets.
+pub(super) fn group_program(steering: &Steering) -> Vec<sock_filter> {
+    let mut program = place_of_packet(Layout::Payload, steering);
+    program.push(statement(RETURN_A, 0));
+    program
+}
+
+/// Rejects what is for another place, and goes on behind its last instruction with what is for this one.
+pub(super) fn place_program(start: Start, steering: &Steering, place: u16) -> Vec<sock_filter> {
+    let layout = match start {
+        Start::Ipv4Header => Layout::HeaderV4,
+        Start::CommonHeader => Layout::PayloadV6,
+    };
+    let mut program = place_of_packet(layout, steering);
+    program.push(instruction(JUMP_EQUAL, u32::from(place), 1, 0));
+    program.push(statement(libc::BPF_RET | libc::BPF_K, REJECT));
+    program
+}
+
+/// Leaves the place in A. A packet that is too short for a load gets 0 from the whole program.
+fn place_of_packet(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
+    let by_hash = home(layout, steering);
+    let by_tag = [
+        statement(ALU | libc::BPF_AND, steering.tag_mask()),
+        statement(libc::BPF_JMP | libc::BPF_JA, by_hash.len() as u32),
+    ];
+    let mut program = match layout {
+        Layout::HeaderV4 => vec![
+            // X = length of the IP header
+            statement(libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH, 0),
+            statement(libc::BPF_LD | libc::BPF_W | libc::BPF_IND, TAG),
+        ],
+        _ => vec![statement(LOAD_WORD, TAG)],
+    };
+    program.push(instruction(JUMP_EQUAL, 0, by_tag.len() as u8, 0));
+    program.extend(by_tag);
+    program.extend(by_hash);
+    program.push(statement(ALU | libc::BPF_MOD, u32::from(steering.places())));
+    program
+}
+
+/// Leaves the hash of an INIT in A: 16 bits.
+fn home(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
+    let v4 = address(V4_SOURCE, &steering.address[..2]);
+    let v6 = address(V6_SOURCE, &steering.address);
+    let mut program = ports(layout, steering);
+    match layout {
+        Layout::HeaderV4 => program.extend(v4),
+        Layout::PayloadV6 => program.extend(v6),
+        Layout::Payload => {
+            program.extend([
+                statement(LOAD_BYTE, IP_HEADER),
+                statement(ALU | libc::BPF_RSH, 4),
+                instruction(JUMP_EQUAL, 6, v4.len() as u8 + 1, 0),
+            ]);
+            program.extend(v4);
+            program.push(statement(libc::BPF_JMP | libc::BPF_JA, v6.len() as u32));
+            program.extend(v6);
+        }
+    }
+    // The sum is in X.
+    program.push(statement(libc::BPF_MISC | libc::BPF_TXA, 0));
+    program.push(statement(ALU | libc::BPF_RSH, 16));
+    program
+}
+
+/// Leaves start, source port and destination port, each times its multiplier, as a sum in X.
+fn ports(layout: Layout, steering: &Steering) -> Vec<sock_filter> {
+    let [source, destination] = steering.ports;
+    let load = match layout {
+        Layout::HeaderV4 => libc::BPF_LD | libc::BPF_H | libc::BPF_IND,
+        _ => LOAD_HALF,
+    };
+    vec![
+        // X is taken by the header's length where there is one: the first product waits in memory.
+        statement(load, 0),
+        statement(ALU | libc::BPF_MUL, source),
+        statement(ALU | libc::BPF_ADD, steering.start),
+        statement(libc::BPF_ST, 0),
+        statement(load, 2),
+        statement(ALU | libc::BPF_MUL, destination),
+        statement(libc::BPF_LDX | libc::BPF_W | libc::BPF_MEM, 0),
+        statement(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0),
+        statement(libc::BPF_MISC | libc::BPF_TAX, 0),
+    ]
+}
+
+/// Adds the words of an address in the IP header, each times its multiplier, to X.
+fn address(offset: u32, multipliers: &[u32]) -> Vec<sock_filter> {
+    let word = |(index, multiplier): (usize, &u32)| {
+        [
+            statement(LOAD_HALF, IP_HEADER + offset + 2 * index as u32),
+            statement(ALU | libc::BPF_MUL, *multiplier),
+            statement(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0),
+            statement(libc::BPF_MISC | libc::BPF_TAX, 0),
+        ]
+    };
+    multipliers.iter().enumerate().flat_map(word).collect()
+}

@@ -1,0 +1,162 @@
+//! Which of several sockets a packet is for, by one rule in the kernel and in the process.
+
+use std::net::IpAddr;
+
+/// Sockets that share the work, at most.
+pub const PLACES_MAX: u16 = 64;
+
+/// Where an INIT's hash starts in the common header: source and destination port.
+const PORTS: usize = 2;
+/// 16-bit words of an IPv6 address.
+const ADDRESS_WORDS: usize = 8;
+
+/// The rule by which packets are spread over sockets, their *places* counted from 0.
+///
+/// A packet with a verification tag goes to the place that the tag's low bits name: whoever chose the tag is there. An
+/// INIT, which has none, goes to the home of its sender: a hash of the packet's source address and both SCTP ports.
+/// The kernel runs the same rule ([`UdpCarrier::bind_group`](crate::UdpCarrier::bind_group),
+/// [`RawCarrier::open_place`](crate::RawCarrier::open_place)).
+///
+/// The hash is the multiply-shift scheme for vectors of 16-bit words: with a random key, two senders that were chosen
+/// without knowing the key meet in a place no more often than by chance. It spreads load; it keeps no secret.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Steering {
+    places: u16,
+    /// For the words of the address, for both ports, and the sum's start.
+    pub(crate) address: [u32; ADDRESS_WORDS],
+    pub(crate) ports: [u32; PORTS],
+    pub(crate) start: u32,
+}
+
+impl Steering {
+    /// A rule for so many places (1 to [`PLACES_MAX`]; other numbers are brought into this range), with a key that
+    /// should be random.
+    #[must_use]
+    pub fn new(places: u16, key: u64) -> Self {
+        let mut state = key;
+        // SplitMix64: the words of the key differ in every bit, however little the key has of them.
+        let mut word = || {
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = state;
+            z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 32) as u32
+        };
+        Self {
+            places: places.clamp(1, PLACES_MAX),
+            address: std::array::from_fn(|_| word()),
+            ports: std::array::from_fn(|_| word()),
+            start: word(),
+        }
+    }
+
+    /// How many places there are.
+    #[must_use]
+    pub fn places(&self) -> u16 {
+        self.places
+    }
+
+    /// Low bits of a verification tag that name the place: as many as the number of places needs.
+    #[must_use]
+    pub fn tag_bits(&self) -> u8 {
+        (u16::BITS - (self.places - 1).leading_zeros()) as u8
+    }
+
+    /// The low bits as a mask.
+    pub(crate) fn tag_mask(&self) -> u32 {
+        (1 << self.tag_bits()) - 1
+    }
+
+    /// The place of packets with a verification tag other than 0. Tags that nobody chose have one too.
+    #[must_use]
+    pub fn place_of_tag(&self, tag: u32) -> u16 {
+        ((tag & self.tag_mask()) % u32::from(self.places)) as u16
+    }
+
+    /// The place of a peer's INIT: by its address, its SCTP port and ours. IPv4 addresses that are written as IPv6 are
+    /// taken as IPv4.
+    #[must_use]
+    pub fn home(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> u16 {
+        let mut sum = self.start;
+        let mut add = |multiplier: u32, word: u16| {
+            sum = sum.wrapping_add(multiplier.wrapping_mul(u32::from(word)));
+        };
+        match peer.to_canonical() {
+            IpAddr::V4(v4) => {
+                let [a, b, c, d] = v4.octets();
+                add(self.address[0], u16::from_be_bytes([a, b]));
+                add(self.address[1], u16::from_be_bytes([c, d]));
+            }
+            IpAddr::V6(v6) => {
+                for (multiplier, word) in self.address.iter().zip(v6.segments()) {
+                    add(*multiplier, word);
+                }
+            }
+        }
+        add(self.ports[0], peer_port);
+        add(self.ports[1], local_port);
+        ((sum >> 16) % u32::from(self.places)) as u16
+    }
+
+    /// The place that the kernel gives a packet from `source`; 0 for what is too short.
+    #[must_use]
+    pub fn place_of(&self, source: IpAddr, packet: &[u8]) -> u16 {
+        let Some((ports, [a, b, c, d, ..])) = packet.split_first_chunk::<4>() else { return 0 };
+        match u32::from_be_bytes([*a, *b, *c, *d]) {
+            0 => {
+                let [s0, s1, d0, d1] = *ports;
+                self.home(source, u16::from_be_bytes([s0, s1]), u16::from_be_bytes([d0, d1]))
+            }
+            tag => self.place_of_tag(tag),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_has_tags_and_every_tag_a_place() {
+        for places in 1..=PLACES_MAX {
+            let steering = Steering::new(places, 7);
+            for place in 0..places {
+                assert_eq!(
+                    steering.place_of_tag(0xffff_ff00 & !steering.tag_mask() | u32::from(place)),
+                    place
+                );
+            }
+            for tag in 0..=255 {
+                assert!(steering.place_of_tag(tag) < places);
+            }
+        }
+        assert_eq!([1, 2, 3, 4, 5, 64].map(|places| Steering::new(places, 0).tag_bits()), [0, 1, 2, 2, 3, 6]);
+        assert_eq!((Steering::new(0, 1).places(), Steering::new(99, 1).places()), (1, PLACES_MAX));
+    }
+
+    #[test]
+    fn peers_are_spread_evenly() {
+        for key in 0..8 {
+            let steering = Steering::new(4, key);
+            // One client's ports, and one port of many clients.
+            let mut counts = [[0_u32; 4]; 3];
+            for number in 0..4096_u16 {
+                let v4 = IpAddr::from([10, 0, (number >> 8) as u8, number as u8]);
+                let v6 = IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, number]);
+                counts[0][usize::from(steering.home([10, 0, 0, 1].into(), 49_152 + number, 7))] += 1;
+                counts[1][usize::from(steering.home(v4, 5_060, 7))] += 1;
+                counts[2][usize::from(steering.home(v6, 5_060, 7))] += 1;
+            }
+            assert!(counts.iter().flatten().all(|count| (700..1400).contains(count)), "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_same_peer() {
+        let steering = Steering::new(64, 3);
+        for last in 0..=255 {
+            let v4 = std::net::Ipv4Addr::new(192, 0, 2, last);
+            assert_eq!(steering.home(v4.into(), 1, 2), steering.home(v4.to_ipv6_mapped().into(), 1, 2));
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The timing wheel: setting and expiring with few and with many deadlines in it.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use strandline_proto::time::Time;
+use strandline_proto::timer::TimerWheel;
+
+const OPERATIONS: usize = 1_000_000;
+
+pub(crate) fn table() {
+    println!("{:>10} {:>14} {:>14}", "deadlines", "schedule ns", "expire ns");
+    for count in [1, 1_000, 1_000_000_u32] {
+        let full = || {
+            let mut wheel = TimerWheel::new(Time::ZERO);
+            for key in 0..count {
+                wheel.schedule(key, at(key));
+            }
+            wheel
+        };
+        let schedule = super::nanos_each(OPERATIONS, full, |wheel| {
+            for step in 0..OPERATIONS as u32 {
+                // A multiplicative walk over the keys: neighbours in time are not neighbours in memory.
+                wheel.schedule(step.wrapping_mul(2_654_435_761) % count, at(step) + Duration::from_millis(7));
+            }
+        });
+        let rounds = (OPERATIONS as u32 / count).max(1);
+        let expire = super::nanos_each((rounds * count) as usize, full, |wheel| {
+            for round in 1..=rounds {
+                let now = Time::ZERO + Duration::from_secs(60) * round;
+                while let Some(key) = wheel.pop_expired(now) {
+                    black_box(key);
+                }
+                if round < rounds {
+                    for key in 0..count {
+                        wheel.schedule(key, now + at(key).since(Time::ZERO));
+                    }
+                }
+            }
+        });
+        println!("{count:>10} {schedule:>14.1} {expire:>14.1}");
+    }
+    println!("(expire: with setting the next deadline where there are fewer than {OPERATIONS})\n");
+}
+
+/// Somewhere in the next 30 seconds, as heartbeats are.
+fn at(key: u32) -> Time {
+    Time::ZERO + Duration::from_micros(u64::from(key.wrapping_mul(2_654_435_761)) * 30 / 4295)
+}

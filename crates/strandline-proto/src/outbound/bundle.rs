@@ -1,0 +1,96 @@
+//! Bundling whole messages (RFC 9260 section 6.10): the way of what fits a packet as it is, a packetful at a time.
+//!
+//! What it gives is what `Outbound::next_new` would give chunk by chunk. The checks that hold for all of them are made
+//! once, and the messages move from the queue to the send window together.
+
+use strandline_wire::{Data, PacketBuilder};
+
+use super::outstanding::chunk_len;
+use super::{Busy, Outbound};
+use crate::time::Time;
+
+/// Which chunks ask for an acknowledgement at once (section 6.1, I bit).
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Urgency {
+    /// All of them.
+    pub(crate) always: bool,
+    /// Those after which this many bytes of chunks have been sent.
+    pub(crate) from_bytes: u32,
+}
+
+impl Urgency {
+    /// Whether the chunk asks after which so many bytes have been sent.
+    #[inline]
+    pub(crate) const fn at(self, bytes: u32) -> bool {
+        self.always || bytes >= self.from_bytes
+    }
+}
+
+/// What went into a packet.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bundled {
+    /// Bytes of the chunks, headers and padding included.
+    pub(crate) bytes: u32,
+    pub(crate) chunks: u32,
+}
+
+impl Outbound {
+    /// Appends the messages that are next to a packet while they fit it whole and the peer's window has room; they are in
+    /// flight on `path` from now on. `packet_space` as for [`next_new`](Self::next_new).
+    pub(crate) fn bundle(
+        &mut self,
+        now: Time,
+        path: u8,
+        packet_space: usize,
+        urgency: Urgency,
+        packet: &mut PacketBuilder<'_>,
+    ) -> Bundled {
+        let mut bundled = Bundled::default();
+        let Some(Busy { queue, sent, copies }) = self.busy.as_deref_mut() else { return bundled };
+        let outstanding = &mut sent.outstanding;
+        if outstanding.marked() > 0 || outstanding.under_way().is_some() {
+            return bundled;
+        }
+        let mut space = packet.remaining().min(packet_space);
+        let mut rwnd = self.window.rwnd() as usize;
+        let mut tsn = outstanding.next_tsn();
+        let room = outstanding.room();
+        let mut user_data = 0;
+        for message in queue.front().iter_mut().take(room) {
+            let len = message.len();
+            let size = chunk_len(len) as usize;
+            if size > space || len > rwnd {
+                break;
+            }
+            if !message.info.unordered {
+                message.ssn = self.numbers.take(message.info.stream);
+            }
+            bundled.bytes += size as u32;
+            let data = Data {
+                tsn,
+                stream: message.info.stream,
+                ssn: message.ssn,
+                ppid: message.info.ppid,
+                unordered: message.info.unordered,
+                beginning: true,
+                ending: true,
+                immediate: message.info.immediate | urgency.at(bundled.bytes),
+                payload: message.payload.bytes(copies),
+            };
+            let pushed = packet.push(&data);
+            debug_assert!(pushed, "it was measured");
+            outstanding.push_whole(bundled.chunks, path, len);
+            bundled.chunks += 1;
+            user_data += len;
+            space -= size;
+            rwnd -= len;
+            tsn = tsn.next();
+        }
+        if bundled.chunks > 0 {
+            outstanding.adopt(now, queue.take(bundled.chunks as usize), user_data);
+            queue.on_sent(user_data);
+            self.window.spend(user_data);
+        }
+        bundled
+    }
+}

@@ -1,0 +1,158 @@
+//! Copies of small messages, from `push` until they are acknowledged.
+//!
+//! They lie one behind the other in blocks, and a block counts the messages in it that are still needed: taking a
+//! message in is one copy, and letting go of a run of them is one subtraction, without an allocation or an atomic
+//! counter for either. Messages leave in any order; a block comes free with its last one.
+
+use std::collections::VecDeque;
+
+/// Size of the first block. Each further one is twice as large, so that an association that sends a little has little.
+const BLOCK_MIN: usize = 512;
+/// Size of the largest blocks.
+const BLOCK_MAX: usize = 64 << 10;
+
+/// Messages up to this length are worth a place in a block if they have to be copied anyway.
+pub(super) const COPY_MAX: usize = BLOCK_MAX / 8;
+
+/// Where a message lies.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    /// Number of the block, counted from the association's first one, modulo 2^32.
+    block: u32,
+    start: u32,
+    len: u32,
+}
+
+impl Place {
+    #[inline]
+    pub(super) const fn len(self) -> usize {
+        self.len as usize
+    }
+
+    #[inline]
+    pub(super) const fn block(self) -> u32 {
+        self.block
+    }
+}
+
+#[derive(Debug)]
+struct Block {
+    /// Never grows beyond its first capacity.
+    bytes: Vec<u8>,
+    /// Messages in it that are needed.
+    live: u32,
+}
+
+/// The copies of one association.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    blocks: VecDeque<Block>,
+    /// Number of the first block.
+    first: u32,
+    /// Blocks of the largest size that are free, for another turn; given back with everything else once idle.
+    spare: Vec<Vec<u8>>,
+}
+
+impl Copies {
+    /// Takes a message of at most [`COPY_MAX`] bytes in.
+    #[inline]
+    pub(super) fn push(&mut self, message: &[u8]) -> Place {
+        let room = |block: &Block| block.bytes.capacity() - block.bytes.len();
+        if self.blocks.back().is_none_or(|last| room(last) < message.len()) {
+            self.begin_block(message.len());
+        }
+        let block = self.first.wrapping_add(self.blocks.len() as u32).wrapping_sub(1);
+        let Some(last) = self.blocks.back_mut() else { return Place { block, start: 0, len: 0 } };
+        let start = last.bytes.len() as u32;
+        last.bytes.extend_from_slice(message);
+        last.live += 1;
+        Place { block, start, len: message.len() as u32 }
+    }
+
+    /// The bytes of a message.
+    #[inline]
+    pub(super) fn bytes(&self, place: Place) -> &[u8] {
+        let index = place.block.wrapping_sub(self.first) as usize;
+        let block = self.blocks.get(index).map_or(&[][..], |block| &block.bytes);
+        block.get(place.start as usize..place.start as usize + place.len()).unwrap_or_default()
+    }
+
+    /// So many messages of a block are not needed any more.
+    pub(super) fn release(&mut self, block: u32, messages: u32) {
+        let index = block.wrapping_sub(self.first) as usize;
+        let Some(block) = self.blocks.get_mut(index) else { return };
+        debug_assert!(block.live >= messages, "released twice");
+        block.live = block.live.saturating_sub(messages);
+        if block.live == 0 {
+            block.bytes.clear(); // Written again from its beginning if it is the last one.
+            self.retire();
+        }
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(|block| block.bytes.capacity()).sum();
+        let spare: usize = self.spare.iter().map(Vec::capacity).sum();
+        let lists =
+            self.blocks.capacity() * size_of::<Block>() + self.spare.capacity() * size_of::<Vec<u8>>();
+        blocks + spare + lists
+    }
+
+    #[cold]
+    fn begin_block(&mut self, len: usize) {
+        let last = self.blocks.back().map_or(0, |block| block.bytes.capacity());
+        let size = (2 * last).max(len.next_power_of_two()).clamp(BLOCK_MIN, BLOCK_MAX);
+        let bytes = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(size));
+        self.blocks.push_back(Block { bytes, live: 0 });
+    }
+
+    /// Takes the blocks in front that nobody needs out of the list.
+    #[cold]
+    fn retire(&mut self) {
+        while self.blocks.len() > 1
+            && let Some(Block { live: 0, .. }) = self.blocks.front()
+            && let Some(block) = self.blocks.pop_front()
+        {
+            self.first = self.first.wrapping_add(1);
+            if block.bytes.capacity() >= BLOCK_MAX {
+                self.spare.push(block.bytes);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_leave_in_any_order_and_blocks_with_their_last_one() {
+        let mut copies = Copies::default();
+        let message = |number: usize| vec![number as u8; 1 + number % 200];
+        let places: Vec<Place> = (0..2000).map(|number| copies.push(&message(number))).collect();
+        let taken = copies.heap_bytes();
+        for (number, place) in places.iter().enumerate().filter(|(number, _)| number % 3 == 0) {
+            assert_eq!(copies.bytes(*place), message(number));
+            copies.release(place.block(), 1);
+        }
+        for (number, place) in places.iter().enumerate().filter(|(number, _)| number % 3 != 0) {
+            assert_eq!(copies.bytes(*place), message(number), "others' leaving moves nothing");
+            copies.release(place.block(), 1);
+        }
+        assert_eq!(copies.blocks.len(), 1, "the last one is kept, empty");
+        assert!(copies.blocks[0].bytes.is_empty());
+        assert!(taken < 2 * places.iter().map(|place| place.len()).sum::<usize>() + BLOCK_MAX);
+    }
+
+    #[test]
+    fn a_small_message_costs_a_small_block() {
+        let mut copies = Copies::default();
+        let place = copies.push(b"ping");
+        assert!(copies.heap_bytes() < 1024, "{}", copies.heap_bytes());
+        copies.release(place.block(), 1);
+        for _ in 0..1000 {
+            let place = copies.push(b"ping");
+            copies.release(place.block(), 1);
+        }
+        assert!(copies.heap_bytes() < 1024, "{}", copies.heap_bytes());
+    }
+}

@@ -1,0 +1,91 @@
+//! A port bound on all shards of a stack, which the application sees as one socket.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use strandline_proto::error::ListenError;
+
+use crate::error::BindError;
+use crate::shard::any::Everywhere;
+use crate::shard::core::Shard;
+use crate::shard::socket::Kind;
+use crate::stack::{Stack, StackInner};
+
+/// How often another port is picked if one that is free on the first shard is taken on another.
+const PICKS_MAX: usize = 64;
+
+/// A listener or a one-to-many endpoint on every shard; dropping it closes them.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub(crate) stack: Arc<StackInner>,
+    kind: Kind,
+    /// Its index on each shard that has it.
+    sockets: Vec<u32>,
+    pub(crate) port: u16,
+    turn: AtomicUsize,
+}
+
+impl Bound {
+    /// Binds on all shards; port 0 picks one that is free on all.
+    pub(crate) fn new(stack: &Stack, kind: Kind, port: u16) -> Result<Self, BindError> {
+        let inner = &stack.inner;
+        for _ in 0..PICKS_MAX {
+            let mut bound =
+                Self { stack: Arc::clone(inner), kind, sockets: Vec::new(), port, turn: AtomicUsize::new(0) };
+            match inner.shards.iter().try_for_each(|shard| bound.add(shard, port == 0)) {
+                Ok(()) => {
+                    inner.reserve(bound.port)?;
+                    return Ok(bound);
+                }
+                Err(BindError::Port(ListenError::PortInUse(_))) if port == 0 => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ListenError::NoPort.into())
+    }
+
+    /// Binds on one more shard: on the first to the port that was asked for, then to what that became.
+    fn add(&mut self, shard: &Shard, picks: bool) -> Result<(), BindError> {
+        let (port, kind) = (self.port, self.kind);
+        let (socket, port) = shard.with(|state, _| {
+            if picks && port != 0 && state.engine.uses_port(port) {
+                return Err(ListenError::PortInUse(port).into());
+            }
+            state.bind(kind, port)
+        })?;
+        self.sockets.push(socket);
+        self.port = port;
+        Ok(())
+    }
+
+    /// Its index on a shard.
+    pub(crate) fn socket(&self, shard: u16) -> Option<u32> {
+        self.sockets.get(usize::from(shard)).copied()
+    }
+
+    /// All shards with the index that it has there.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (u16, &Arc<Shard>, u32)> {
+        let with_socket = self.stack.shards.iter().zip(&self.sockets);
+        (0..).zip(with_socket).map(|(index, (shard, socket))| (index, shard, *socket))
+    }
+
+    /// One shard, with the index that it has there.
+    pub(crate) fn on(&self, shard: usize) -> Option<(u16, &Arc<Shard>, u32)> {
+        self.each().nth(shard)
+    }
+
+    pub(crate) fn everywhere(&self) -> Everywhere<'_> {
+        Everywhere { shards: &self.stack.shards, sockets: &self.sockets, turn: &self.turn }
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        for (_, shard, socket) in self.each() {
+            shard.with(|state, now| match self.kind {
+                Kind::Listener { .. } => state.close_listener(now, socket),
+                Kind::Many => state.close_many(socket),
+            });
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Waiting for several shards at once: whichever has something first.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use strandline_proto::time::Time;
+
+use super::attempt::{self, forget};
+use super::core::Shard;
+use super::place::Place;
+use super::state::State;
+use crate::wait::Token;
+
+/// A socket on every shard of a stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Everywhere<'a> {
+    pub(crate) shards: &'a [Arc<Shard>],
+    /// The socket's index on each.
+    pub(crate) sockets: &'a [u32],
+    /// Which shard is asked first.
+    pub(crate) turn: &'a AtomicUsize,
+}
+
+/// A socket on one of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct At {
+    pub(crate) shard: u16,
+    pub(crate) socket: u32,
+}
+
+/// Tries on each shard in turn until one succeeds, which is told. Nothing happens unless it succeeds, so it can be
+/// dropped at any time. An error of a shard counts once no other has anything.
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub(crate) struct AnyAttempt<'a, F> {
+    socket: Everywhere<'a>,
+    place: fn(u32) -> Place,
+    /// Where it waits, and at which shards.
+    waiting: Vec<(usize, Token)>,
+    run: F,
+}
+
+impl<'a, F> AnyAttempt<'a, F> {
+    /// `run` gets the state of a shard, and which it is.
+    pub(crate) fn new<T, E>(socket: Everywhere<'a>, place: fn(u32) -> Place, run: F) -> Self
+    where
+        F: FnMut(&mut State, Time, At) -> Poll<Result<T, E>> + Unpin,
+    {
+        Self { socket, place, waiting: Vec::new(), run }
+    }
+
+    /// Stops waiting everywhere.
+    fn forget_all(&mut self) {
+        for (index, mut token) in self.waiting.drain(..) {
+            if let (Some(shard), Some(socket)) =
+                (self.socket.shards.get(index), self.socket.sockets.get(index))
+            {
+                forget(shard, (self.place)(*socket), &mut token);
+            }
+        }
+    }
+
+    fn take_token(&mut self, index: usize) -> Token {
+        let found = self.waiting.iter().position(|(waiting, _)| *waiting == index)?;
+        self.waiting.swap_remove(found).1
+    }
+}
+
+impl<T, E, F> Future for AnyAttempt<'_, F>
+where
+    F: FnMut(&mut State, Time, At) -> Poll<Result<T, E>> + Unpin,
+{
+    type Output = Result<(u16, T), E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let Everywhere { shards, sockets, turn } = this.socket;
+        let (first, mut failed) = (turn.load(Ordering::Relaxed), None);
+        for step in 0..shards.len() {
+            let index = first.wrapping_add(step) % shards.len();
+            let (Some(shard), Some(socket)) = (shards.get(index), sockets.get(index)) else { continue };
+            let mut token = this.take_token(index);
+            let at = At { shard: index as u16, socket: *socket };
+            let run = |state: &mut State, now| (this.run)(state, now, at);
+            let tried = attempt::poll(shard, (this.place)(*socket), &mut token, cx, run);
+            if token.is_some() {
+                this.waiting.push((index, token));
+            }
+            match tried {
+                Poll::Ready(Ok(value)) => {
+                    turn.store(index + 1, Ordering::Relaxed);
+                    this.forget_all();
+                    return Poll::Ready(Ok((at.shard, value)));
+                }
+                Poll::Ready(Err(error)) => failed = Some(error),
+                Poll::Pending => {}
+            }
+        }
+        match failed {
+            Some(error) => {
+                this.forget_all();
+                Poll::Ready(Err(error))
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl<F> Drop for AnyAttempt<'_, F> {
+    fn drop(&mut self) {
+        self.forget_all();
+    }
+}

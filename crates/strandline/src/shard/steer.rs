@@ -1,0 +1,242 @@
+//! Whose a packet is, among the shards of a stack. The carrier steers by the same rule, so nearly always the answer is
+//! "ours"; what is left are packets that it can't know, or got wrong.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::task::Waker;
+
+use strandline_io::Steering;
+use strandline_proto::event::{Datagram, IcmpError};
+use strandline_proto::time::Time;
+use strandline_wire::chunk::{Chunk, kind};
+use strandline_wire::{COMMON_HEADER_LEN, Init, Packet, Parameter};
+
+use super::post::{Item, Mail, Post};
+use crate::engine::Engine;
+
+/// Addresses of an INIT that are looked at: more than the engine takes.
+const ADDRESSES_MAX: usize = 16;
+
+/// A shard's knowledge of the others.
+#[derive(Debug)]
+pub(crate) struct Steer {
+    index: u16,
+    rule: Arc<Steering>,
+    post: Arc<Post>,
+}
+
+/// What an INIT says about its sender.
+struct Sender {
+    addresses: Vec<IpAddr>,
+    port: u16,
+    local_port: u16,
+}
+
+impl Steer {
+    pub(crate) fn new(index: u16, rule: Arc<Steering>, post: Arc<Post>) -> Self {
+        Self { index, rule, post }
+    }
+
+    pub(crate) fn post(&self) -> &Post {
+        &self.post
+    }
+
+    pub(crate) fn index(&self) -> u16 {
+        self.index
+    }
+
+    /// Takes note of how many associations the engine has with peers of several addresses.
+    pub(crate) fn note_multihomed(&self, engine: &Engine) {
+        self.post.set_multihomed(self.index, engine.multihomed_count());
+    }
+
+    /// An ICMP message: the sockets of a group get each other's.
+    pub(crate) fn handle_icmp(
+        &self,
+        engine: &mut Engine,
+        now: Time,
+        error: IcmpError<'_>,
+        to_wake: &mut Vec<Waker>,
+    ) {
+        let known = Packet::parse(error.quoted).is_ok_and(|packet| {
+            let (local_port, peer_port) = (packet.source_port(), packet.destination_port());
+            engine.find(local_port, error.destination.ip(), peer_port).is_some()
+        });
+        if !known {
+            self.post.tell_all(self.index, &error, to_wake);
+        }
+        engine.handle_icmp(now, error);
+    }
+
+    /// Where a packet belongs: `None` if it is here, else to which shard, and who has been asked by then.
+    fn elsewhere(&self, engine: &Engine, datagram: &Datagram<'_>, asked: u64) -> Option<(u16, u64)> {
+        let Ok(packet) = Packet::parse(datagram.bytes) else { return None };
+        let tag = packet.verification_tag().0;
+        if tag == 0 {
+            return self.init_elsewhere(engine, &packet, datagram, asked);
+        }
+        if has_reflected_tag(datagram.bytes) {
+            // The tag is the peer's own and says nothing.
+            let (local, source) = (packet.destination_port(), datagram.source.ip());
+            if engine.find(local, source, packet.source_port()).is_some() {
+                return None;
+            }
+            return self.next(asked, None);
+        }
+        let owner = self.rule.place_of_tag(tag);
+        (owner != self.index).then_some((owner, asked))
+    }
+
+    /// An INIT goes to the shard that has an association with its sender, and else to its home. The shard that the
+    /// carrier gave it to is both, unless the sender or somebody else's peer has several addresses: then all are asked.
+    fn init_elsewhere(
+        &self,
+        engine: &Engine,
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+        asked: u64,
+    ) -> Option<(u16, u64)> {
+        let sender = sender_of(packet, datagram.source.ip())?;
+        let home = home(&self.rule, sender.addresses.iter().copied(), sender.port, sender.local_port);
+        let only_here = home == self.index && sender.addresses.len() == 1 && asked == 0;
+        if only_here && !self.post.multihomed_elsewhere(self.index) {
+            return None;
+        }
+        let known = |address: &IpAddr| engine.find(sender.local_port, *address, sender.port).is_some();
+        if sender.addresses.iter().any(known) {
+            return None;
+        }
+        self.next(asked, Some(home))
+    }
+
+    /// The next shard to be asked; the home last. `None` if all have been, and this one keeps the packet.
+    fn next(&self, asked: u64, home: Option<u16>) -> Option<(u16, u64)> {
+        let asked = asked | 1 << self.index;
+        let places = self.rule.places();
+        let ring = (1..places).map(|step| (self.index + step) % places);
+        let next = ring.filter(|place| asked & (1 << place) == 0).min_by_key(|place| Some(*place) == home);
+        match (next, home) {
+            (Some(next), _) => Some((next, asked)),
+            (None, Some(home)) if home != self.index => Some((home, asked)),
+            _ => None,
+        }
+    }
+}
+
+/// The home of an association: by the smallest of the peer's addresses, so that it is the same from wherever the peer
+/// sends.
+pub(crate) fn home(
+    rule: &Steering,
+    addresses: impl Iterator<Item = IpAddr>,
+    peer_port: u16,
+    local_port: u16,
+) -> u16 {
+    addresses.min().map_or(0, |smallest| rule.home(smallest, peer_port, local_port))
+}
+
+/// An ABORT or SHUTDOWN COMPLETE with the T bit (RFC 9260 section 8.5.1).
+fn has_reflected_tag(bytes: &[u8]) -> bool {
+    match bytes.get(COMMON_HEADER_LEN..COMMON_HEADER_LEN + 2) {
+        Some([first, flags]) => matches!(*first, kind::ABORT | kind::SHUTDOWN_COMPLETE) && flags & 1 != 0,
+        _ => false,
+    }
+}
+
+/// Reads an INIT, as far as it says who sends it. `None` for what is none: the engine counts it.
+fn sender_of(packet: &Packet<'_>, source: IpAddr) -> Option<Sender> {
+    let first = packet.chunks().next()?.ok()?;
+    let Ok(Chunk::Init(Init { parameters, .. })) = first.parse() else { return None };
+    let mut addresses = vec![source];
+    for parameter in parameters.iter().map_while(Result::ok) {
+        let address = match parameter.parse() {
+            Ok(Parameter::Ipv4Address(v4)) => IpAddr::V4(v4),
+            Ok(Parameter::Ipv6Address(v6)) => IpAddr::V6(v6),
+            _ => continue,
+        };
+        if !addresses.contains(&address) && addresses.len() < ADDRESSES_MAX {
+            addresses.push(address);
+        }
+    }
+    Some(Sender { addresses, port: packet.source_port(), local_port: packet.destination_port() })
+}
+
+/// Sorts what a shard receives, and reads its mail. The driver has it.
+#[derive(Debug)]
+pub(crate) struct Sorter {
+    steer: Arc<Steer>,
+    /// Mail that came.
+    inbox: Mail,
+    /// Mail to each of the shards, put together before it is brought.
+    outgoing: Vec<Mail>,
+    registered: Option<Waker>,
+}
+
+impl Sorter {
+    pub(crate) fn new(steer: Arc<Steer>) -> Self {
+        let outgoing = (0..steer.rule.places()).map(|_| Mail::default()).collect();
+        Self { steer, inbox: Mail::default(), outgoing, registered: None }
+    }
+
+    /// Looks for mail; it wakes the task if there is none now. True if there is some.
+    pub(crate) fn fetch(&mut self, waker: &Waker) -> bool {
+        if !self.registered.as_ref().is_some_and(|registered| registered.will_wake(waker)) {
+            self.steer.post.register(self.steer.index, waker);
+            self.registered = Some(waker.clone());
+        }
+        self.steer.post.fetch(self.steer.index, &mut self.inbox)
+    }
+
+    /// Takes packets that arrived together: to the engine what is ours.
+    pub(crate) fn take(&mut self, engine: &mut Engine, now: Time, train: Datagram<'_>, segment_size: usize) {
+        let packets = || train.bytes.chunks(segment_size.max(1)).map(|bytes| Datagram { bytes, ..train });
+        if packets().all(|packet| self.steer.elsewhere(engine, &packet, 0).is_none()) {
+            return engine.handle_datagrams(now, train, segment_size);
+        }
+        for packet in packets() {
+            match self.steer.elsewhere(engine, &packet, 0) {
+                None => engine.handle_datagram(now, packet),
+                Some((to, asked)) => self.hand_over(to, &packet, asked),
+            }
+        }
+    }
+
+    fn hand_over(&mut self, to: u16, datagram: &Datagram<'_>, asked: u64) {
+        if let Some(mail) = self.outgoing.get_mut(usize::from(to)) {
+            mail.push_datagram(datagram, asked);
+        }
+    }
+
+    /// Takes what the others brought.
+    pub(crate) fn read(&mut self, engine: &mut Engine, now: Time) {
+        let inbox = std::mem::take(&mut self.inbox);
+        for item in inbox.iter() {
+            match item {
+                Item::Icmp(error) => engine.handle_icmp(now, error),
+                Item::Datagram { datagram, asked } => match self.steer.elsewhere(engine, &datagram, asked) {
+                    None => engine.handle_datagram(now, datagram),
+                    Some((to, asked)) => self.hand_over(to, &datagram, asked),
+                },
+            }
+        }
+        self.inbox = inbox;
+    }
+
+    /// Brings what was put together to the others, and tells them of new associations.
+    pub(crate) fn send(&mut self, engine: &Engine, to_wake: &mut Vec<Waker>) {
+        self.steer.note_multihomed(engine);
+        for (to, mail) in (0..).zip(&mut self.outgoing) {
+            if !mail.is_empty() {
+                self.steer.post.deliver(self.steer.index, to, mail, to_wake);
+            }
+        }
+    }
+}
+
+impl Drop for Sorter {
+    fn drop(&mut self) {
+        self.steer.post.close(self.steer.index);
+    }
+}
+
+#[cfg(test)]
+mod tests;

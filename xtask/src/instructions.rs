@@ -1,0 +1,135 @@
+//! `cargo xtask instructions`: how many instructions the engine takes, counted by callgrind, so that a change that makes
+//! it slower shows whatever else the machine does meanwhile. Figures to hold stand in bench/instructions.toml.
+//!
+//! What is held is the engine's own code. Apart from it are counted: code that picks its way by what the processor can
+//! do (the checksum, the cookie's hash, the random numbers), and the C library (copies, the allocator), which differ
+//! from machine to machine. Callgrind knows no AVX-512, so the checksum's count is not of the way it takes without.
+
+mod callgrind;
+mod figures;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use self::callgrind::{Instructions, run};
+use self::figures::{Baseline, Figure};
+
+/// What is counted: the program's arguments, the functions, and for each of the program's units the figure's name.
+struct Measurement {
+    arguments: &'static [&'static str],
+    functions: &'static str,
+    figures: &'static [(&'static str, &'static str)],
+}
+
+const LARGE: &[&str] = &["transfer", "8192", "4000"];
+const SMALL: &[&str] = &["transfer", "64", "100000"];
+
+const MEASUREMENTS: [Measurement; 7] = [
+    Measurement {
+        arguments: LARGE,
+        functions: "*measured_sender*",
+        figures: &[("messages", "8 KB message sent"), ("packets", "packet sent with 8 KB messages")],
+    },
+    Measurement {
+        arguments: LARGE,
+        functions: "*measured_receiver*",
+        figures: &[("messages", "8 KB message received"), ("packets", "packet received with 8 KB messages")],
+    },
+    Measurement {
+        arguments: LARGE,
+        functions: "*measured_sack*",
+        figures: &[("sacks", "SACK taken, 8 KB messages")],
+    },
+    Measurement {
+        arguments: SMALL,
+        functions: "*measured_sender*",
+        figures: &[("messages", "64 B message sent"), ("packets", "packet sent with 64 B messages")],
+    },
+    Measurement {
+        arguments: SMALL,
+        functions: "*measured_receiver*",
+        figures: &[("messages", "64 B message received"), ("packets", "packet received with 64 B messages")],
+    },
+    Measurement {
+        arguments: SMALL,
+        functions: "*measured_sack*",
+        figures: &[("messages", "64 B message acknowledged")],
+    },
+    Measurement {
+        arguments: &["set-up", "300"],
+        functions: "*measured_set_up*",
+        figures: &[("set-ups", "set-up, both sides")],
+    },
+];
+
+/// Counts, and compares or (`update`) writes down. False if something got dearer.
+pub(crate) fn check(root: &Path, update: bool) -> Result<bool> {
+    let path = root.join("bench/instructions.toml");
+    if std::env::consts::ARCH != "x86_64" {
+        println!("instructions: the figures are of x86_64; here is nothing to compare");
+        return Ok(true);
+    }
+    let program = build(root)?;
+    let mut measured = Vec::new();
+    for measurement in &MEASUREMENTS {
+        let (counts, instructions) = run(root, &program, measurement.arguments, measurement.functions)?;
+        for (unit, name) in measurement.figures {
+            let count = counts.get(*unit).copied().filter(|count| *count > 0);
+            let count = count.with_context(|| format!("the program had no {unit}"))?;
+            measured.push(Figure { name, each: instructions.each(count) });
+        }
+    }
+    let rustc = output(Command::new("rustc").arg("--version"))?;
+    if update {
+        std::fs::write(&path, figures::written(&measured, rustc.trim()))?;
+        println!("instructions: bench/instructions.toml holds what they are now");
+        return Ok(true);
+    }
+    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let baseline = Baseline::parse(&text)?;
+    let (report, holds) = figures::compare(&baseline, &measured, rustc.trim());
+    println!("{report}");
+    Ok(holds)
+}
+
+fn build(root: &Path) -> Result<PathBuf> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let arguments = ["build", "--release", "--locked", "--quiet", "--package", "strandline-instructions"];
+    // Flags of one machine's own would make other code.
+    let status = Command::new(cargo).args(arguments).current_dir(root).env_remove("RUSTFLAGS").status()?;
+    ensure!(status.success(), "building strandline-instructions");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    Ok(target.join("release/strandline-instructions"))
+}
+
+fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("starting {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+impl Instructions {
+    /// For each of `count` things.
+    fn each(&self, count: u64) -> Each {
+        let each = |instructions: u64| instructions as f64 / count as f64;
+        Each {
+            engine: each(self.engine),
+            checksum: each(self.checksum),
+            hashing: each(self.hashing),
+            library: each(self.library),
+        }
+    }
+}
+
+/// Instructions for each thing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Each {
+    engine: f64,
+    checksum: f64,
+    hashing: f64,
+    library: f64,
+}

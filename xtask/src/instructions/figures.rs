@@ -1,0 +1,130 @@
+//! The figures to hold, and the comparison.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::Each;
+
+/// Beyond this a figure has changed.
+const TOLERANCE_PERCENT: f64 = 3.0;
+
+/// What was measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figure {
+    pub(super) name: &'static str,
+    pub(super) each: Each,
+}
+
+/// bench/instructions.toml.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Baseline {
+    /// Compilers differ in what they make of the same source.
+    rustc: String,
+    instructions: BTreeMap<String, f64>,
+}
+
+impl Baseline {
+    pub(super) fn parse(text: &str) -> Result<Self> {
+        toml::from_str(text).context("bench/instructions.toml")
+    }
+}
+
+/// The file's text.
+pub(super) fn written(figures: &[Figure], rustc: &str) -> String {
+    let mut text = format!(
+        "# Instructions of the engine for each of these, without checksum, hashes and the C library, on x86_64. CI fails if\n\
+         # one gets more than {TOLERANCE_PERCENT} % dearer. `make bench-instructions-update` writes this file.\n\
+         rustc = \"{rustc}\"\n\n[instructions]\n"
+    );
+    for figure in figures {
+        let _ = writeln!(text, "\"{}\" = {:.1}", figure.name, figure.each.engine);
+    }
+    text
+}
+
+/// A table, and whether everything holds.
+pub(super) fn compare(baseline: &Baseline, figures: &[Figure], rustc: &str) -> (String, bool) {
+    let mut text = format!(
+        "{:<36} {:>9} {:>9} {:>8}   {:>9} {:>8} {:>9}\n",
+        "instructions for each", "engine", "to hold", "change", "checksum", "hashing", "C library"
+    );
+    let (mut dearer, mut cheaper, mut unknown) = (0, 0, 0);
+    for figure in figures {
+        let Each { engine, checksum, hashing, library } = figure.each;
+        let (held, change, verdict) = match baseline.instructions.get(figure.name) {
+            Some(held) => {
+                let percent = (engine / held - 1.0) * 100.0;
+                let verdict = if percent > TOLERANCE_PERCENT {
+                    dearer += 1;
+                    "  DEARER"
+                } else if percent < -TOLERANCE_PERCENT {
+                    cheaper += 1;
+                    "  cheaper"
+                } else {
+                    ""
+                };
+                // Not "-0.0 %".
+                let change = if percent.abs() < 0.05 { "0 %".to_owned() } else { format!("{percent:+.1} %") };
+                (format!("{held:.0}"), change, verdict)
+            }
+            None => {
+                unknown += 1;
+                ("-".to_owned(), "-".to_owned(), "  NOT HELD")
+            }
+        };
+        let _ = writeln!(
+            text,
+            "{:<36} {engine:>9.0} {held:>9} {change:>8}   {checksum:>9.0} {hashing:>8.0} {library:>9.0}{verdict}",
+            figure.name
+        );
+    }
+    let names: Vec<&str> = figures.iter().map(|figure| figure.name).collect();
+    let gone = baseline.instructions.keys().filter(|name| !names.contains(&name.as_str())).count();
+    let holds = dearer == 0 && unknown == 0 && gone == 0;
+    let _ = match (holds, cheaper) {
+        (false, _) => write!(
+            text,
+            "{dearer} dearer by more than {TOLERANCE_PERCENT} %, {unknown} without a figure to hold, {gone} figures of \
+             nothing: make it cheaper, or say why and write it down with `make bench-instructions-update`"
+        ),
+        (true, 0) => write!(text, "instructions: all hold"),
+        (true, _) => write!(text, "{cheaper} cheaper: write it down with `make bench-instructions-update`"),
+    };
+    if rustc != baseline.rustc && (!holds || cheaper > 0) {
+        let _ = write!(text, "\n(the figures are of {}; this is {rustc})", baseline.rustc);
+    }
+    (text, holds)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn figure(engine: f64) -> Figure {
+        Figure { name: "packet", each: Each { engine, checksum: 1.0, hashing: 0.0, library: 2.0 } }
+    }
+
+    #[test]
+    fn only_what_got_dearer_fails() {
+        let baseline = Baseline::parse(&written(&[figure(1000.0)], "rustc 1")).unwrap();
+        let holds = |engine| compare(&baseline, &[figure(engine)], "rustc 1").1;
+        assert!(holds(1000.0) && holds(1029.0) && holds(500.0));
+        assert!(!holds(1031.0));
+        let (report, _) = compare(&baseline, &[figure(500.0)], "rustc 2");
+        assert!(report.contains("bench-instructions-update") && report.contains("rustc 2"), "{report}");
+    }
+
+    #[test]
+    fn a_figure_without_counterpart_fails() {
+        let nothing = Baseline::parse("rustc = \"1\"\n[instructions]\n").unwrap();
+        assert!(!compare(&nothing, &[figure(1.0)], "1").1);
+        let other =
+            Baseline::parse("rustc = \"1\"\n[instructions]\n\"other\" = 1.0\npacket = 1.0\n").unwrap();
+        assert!(!compare(&other, &[figure(1.0)], "1").1);
+    }
+}
