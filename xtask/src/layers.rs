@@ -15,7 +15,7 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 13] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -25,6 +25,7 @@ const CRATES: [(&str, &[&str]); 12] = [
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-lab", &["strandline", "strandline-netem", "strandline-sim"]),
+    ("strandline-sip", &["strandline"]),
     ("xtask", &[]),
     ("strandline-bench", &[]),
     ("strandline-instructions", &["strandline-proto"]),
@@ -55,9 +56,14 @@ const PROTO_EXCEPTIONS: [(&str, &str, &str); 1] = [(
 )];
 const PROTO_ROOT: &str = "crates/strandline-proto/src/lib.rs";
 
+/// The module of strandline-sip that is below all its others and does no I/O.
+const SIP_CODEC: &str = "codec";
+const SIP_ROOT: &str = "apps/strandline-sip/src/lib.rs";
+
 pub(crate) fn check(root: &Path, tree: &Tree) -> Result<Vec<Violation>> {
     let mut found = check_crates(&metadata(root)?);
     found.extend(check_modules(&Crate::load(tree, PROTO_ROOT)));
+    found.extend(check_codec(&Crate::load(tree, SIP_ROOT)));
     Ok(found)
 }
 
@@ -240,6 +246,31 @@ fn check_modules(krate: &Crate) -> Vec<Violation> {
                 )
             };
             found.push(Violation::new(&import.file, import.line, message));
+        }
+    }
+    found
+}
+
+/// The codec imports no other module of its crate, and no runtime.
+fn check_codec(krate: &Crate) -> Vec<Violation> {
+    let mut found = krate.broken.clone();
+    for import in imports(krate) {
+        let Some((0, from, to)) = siblings(krate, &import) else { continue };
+        if krate.name(from) == SIP_CODEC {
+            let message = format!("`{SIP_CODEC}` imports `{}`: it is below all others", krate.name(to));
+            found.push(Violation::new(&import.file, import.line, message));
+        }
+    }
+    let below = format!("{SIP_CODEC}::");
+    for (number, module) in krate.modules.iter().enumerate().filter(|(_, module)| !module.test) {
+        let name = krate.name(number);
+        if name != SIP_CODEC && !name.starts_with(&below) {
+            continue;
+        }
+        let runtime = |first: &String| RUNTIMES.contains(&first.as_str());
+        for reference in module.references.iter().filter(|path| path.segments.first().is_some_and(runtime)) {
+            let message = format!("`{name}` uses {}: the codec does no I/O", reference.segments.join("::"));
+            found.push(Violation::new(&module.file, reference.line, message));
         }
     }
     found

@@ -125,3 +125,27 @@ fn a_runtime_is_found_however_indirect_and_allowed_for_tests() {
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].contains("strandline-proto -> helper -> tokio"), "{found:?}");
 }
+
+#[test]
+fn the_sip_codec_is_below_all_and_without_io() {
+    let root = "pub mod codec;\npub mod proxy;\n";
+    let codec = "mod scan;\nuse crate::proxy::Route;\npub struct Message;\n";
+    let tree = Tree::of(&[
+        (SIP_ROOT, root),
+        ("apps/strandline-sip/src/codec/mod.rs", codec),
+        ("apps/strandline-sip/src/codec/scan.rs", "use tokio::io::AsyncRead;\n"),
+        (
+            "apps/strandline-sip/src/proxy.rs",
+            "use crate::codec::Message;\nuse tokio::net::UdpSocket;\npub struct Route;\n",
+        ),
+    ]);
+    let found: Vec<String> =
+        check_codec(&Crate::load(&tree, SIP_ROOT)).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        found,
+        [
+            "apps/strandline-sip/src/codec/mod.rs:2: `codec` imports `proxy`: it is below all others",
+            "apps/strandline-sip/src/codec/scan.rs:1: `codec::scan` uses tokio::io::AsyncRead: the codec does no I/O",
+        ]
+    );
+}

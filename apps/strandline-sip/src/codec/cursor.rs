@@ -1,0 +1,226 @@
+//! A place in a text, and the smallest steps of the grammar.
+
+use super::class::{self, is};
+use super::error::{Error, ErrorKind};
+use super::scan;
+
+/// A place within `bytes`. `bytes` starts where offsets of errors count from and ends where the value ends.
+#[derive(Debug, Clone, Copy)]
+pub struct Cursor<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+pub(crate) type Result<T> = core::result::Result<T, Error>;
+
+impl<'a> Cursor<'a> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at }
+    }
+
+    #[inline(always)]
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or(&[])
+    }
+
+    /// What lies between `start` and here.
+    #[inline(always)]
+    pub(crate) fn since(&self, start: usize) -> &'a [u8] {
+        self.bytes.get(start..self.at).unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    pub(crate) fn advance(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.bytes.len());
+    }
+
+    #[inline(always)]
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    #[inline]
+    pub(crate) fn error(&self, kind: ErrorKind) -> Error {
+        Error::new(kind, self.at)
+    }
+
+    /// SWS: white space, if there is any. Says whether there was.
+    #[inline(always)]
+    pub(crate) fn skip_space(&mut self) -> bool {
+        match self.peek() {
+            Some(byte) if byte <= b' ' => self.skip_some_space(),
+            _ => false,
+        }
+    }
+
+    fn skip_some_space(&mut self) -> bool {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| is(byte, class::SPACE)) {
+            self.at += 1;
+        }
+        self.at != start
+    }
+
+    /// The longest run of a class, possibly empty.
+    #[inline]
+    pub(crate) fn run(&mut self, class: u16) -> &'a [u8] {
+        let rest = self.rest();
+        let len = run_len(rest, class);
+        self.at += len;
+        rest.get(..len).unwrap_or(&[])
+    }
+
+    /// A run of a class that is not empty.
+    #[inline]
+    pub(crate) fn some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
+        let run = self.run(class);
+        if run.is_empty() { Err(self.error(kind)) } else { Ok(run) }
+    }
+
+    #[inline]
+    pub(crate) fn token(&mut self) -> Result<&'a [u8]> {
+        self.some(class::TOKEN, ErrorKind::Token)
+    }
+
+    /// A run of a class in which `%` starts an escape of two hexadecimal digits.
+    #[inline]
+    pub(crate) fn escaped(&mut self, class: u16) -> Result<&'a [u8]> {
+        let start = self.at;
+        loop {
+            self.run(class);
+            if self.peek() != Some(b'%') {
+                return Ok(self.since(start));
+            }
+            match self.rest() {
+                [_, high, low, ..] if is(*high, class::HEX) && is(*low, class::HEX) => self.at += 3,
+                _ => return Err(self.error(ErrorKind::Uri)),
+            }
+        }
+    }
+
+    /// Decimal digits as a number up to `max`.
+    #[inline]
+    pub(crate) fn number(&mut self, max: u32) -> Result<u32> {
+        let start = self.at;
+        let digits = self.some(class::DIGIT, ErrorKind::Number)?;
+        let mut value = 0u32;
+        for digit in digits {
+            let next = value.checked_mul(10).and_then(|tens| tens.checked_add(u32::from(digit - b'0')));
+            match next {
+                Some(next) if next <= max => value = next,
+                _ => return Err(Error::new(ErrorKind::TooLarge, start)),
+            }
+        }
+        Ok(value)
+    }
+
+    /// A quoted string; what comes back is between the quotes, escapes untouched. The cursor stands on the first quote.
+    pub(crate) fn quoted(&mut self) -> Result<&'a [u8]> {
+        let open = self.at;
+        self.at += 1;
+        loop {
+            self.at = scan::quote(self.bytes, self.at);
+            match self.rest() {
+                [b'"', ..] => {
+                    let inside = self.since(open + 1);
+                    self.at += 1;
+                    return Ok(inside);
+                }
+                [b'\\', next, ..] if *next != b'\r' && *next != b'\n' && next.is_ascii() => self.at += 2,
+                // LWS, perhaps folded.
+                [b'\t' | b'\r' | b'\n', ..] => self.at += 1,
+                _ => return Err(Error::new(ErrorKind::Quoted, open)),
+            }
+        }
+    }
+
+    /// What is between `<` and `>`. The cursor stands after the `<`, and then after the `>`. Which characters a URI may have
+    /// is left to whoever parses it; blanks it must not (RFC 4475 section 3.1.2.14).
+    #[inline]
+    pub(crate) fn bracketed(&mut self) -> Result<&'a [u8]> {
+        let start = self.at;
+        self.at = scan::bracket(self.bytes, start);
+        let inside = self.since(start);
+        if inside.is_empty() || !self.eat(b'>') {
+            return Err(self.error(ErrorKind::Brackets));
+        }
+        Ok(inside)
+    }
+
+    /// A comment in parentheses; what comes back is between the outer ones. The cursor stands on the first.
+    pub(crate) fn comment(&mut self) -> Result<&'a [u8]> {
+        let open = self.at;
+        let mut depth = 0u32;
+        while let Some(byte) = self.peek() {
+            self.at += 1;
+            match byte {
+                b'(' => depth += 1,
+                b')' if depth == 1 => {
+                    return Ok(self.bytes.get(open + 1..self.at - 1).unwrap_or(&[]));
+                }
+                b')' => depth -= 1,
+                b'\\' => self.advance(1),
+                _ => {}
+            }
+        }
+        Err(Error::new(ErrorKind::Comment, open))
+    }
+
+    /// The value ends here, but for white space.
+    #[inline]
+    pub(crate) fn finish(&mut self) -> Result<()> {
+        self.skip_space();
+        if self.at >= self.bytes.len() { Ok(()) } else { Err(self.error(ErrorKind::Trailing)) }
+    }
+
+    /// The value ends here, or a comma separates it from the next, which is stepped over.
+    #[inline]
+    pub(crate) fn finish_element(&mut self) -> Result<()> {
+        self.skip_space();
+        match self.peek() {
+            None => Ok(()),
+            Some(b',') => {
+                self.at += 1;
+                self.skip_space();
+                if self.peek().is_none() { Err(self.error(ErrorKind::Token)) } else { Ok(()) }
+            }
+            Some(_) => Err(self.error(ErrorKind::Trailing)),
+        }
+    }
+}
+
+/// How many bytes at the start are of the class. Four in a step: this is what most of a value goes through.
+#[inline]
+fn run_len(bytes: &[u8], class: u16) -> usize {
+    let (fours, rest) = bytes.as_chunks::<4>();
+    let mut len = 0;
+    for [a, b, c, d] in fours {
+        if !is(*a, class) {
+            return len;
+        }
+        if !is(*b, class) {
+            return len + 1;
+        }
+        if !is(*c, class) {
+            return len + 2;
+        }
+        if !is(*d, class) {
+            return len + 3;
+        }
+        len += 4;
+    }
+    len + rest.iter().position(|byte| !is(*byte, class)).unwrap_or(rest.len())
+}

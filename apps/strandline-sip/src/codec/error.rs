@@ -1,0 +1,193 @@
+//! What can be wrong with a message, where, and the status code that a server answers with.
+
+use core::fmt;
+
+use super::name::HeaderName;
+use super::status::StatusCode;
+
+/// What is wrong, and where: [`offset`](Self::offset) counts bytes from the start of what was parsed (the message, or
+/// the value if it was parsed alone).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub struct Error {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// The header line in which it was found, if it was in one that has a type of its own.
+    pub header: Option<HeaderName>,
+    /// Byte at which it was noticed.
+    pub offset: u32,
+}
+
+/// What can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Nothing but line ends, or nothing.
+    Empty,
+    /// The empty line that ends the headers is missing.
+    HeadersUnterminated,
+    /// CR without LF or LF without CR.
+    LineEnd,
+    /// A control character outside of a quoted string.
+    Control,
+    /// More header lines than [`Limits::header_lines_max`](super::Limits).
+    TooManyHeaders,
+    /// Headers longer than [`Limits::header_bytes_max`](super::Limits), all together.
+    HeadersTooLong,
+    /// Body longer than [`Limits::body_bytes_max`](super::Limits).
+    BodyTooLong,
+    /// The first line is neither a request line nor a status line.
+    StartLine,
+    /// SIP, but not version 2.0.
+    Version,
+    /// The status code of a response is not one of 100 to 699.
+    StatusCode,
+    /// A header line without a name or without its colon.
+    HeaderName,
+    /// A header that must be there is not.
+    Missing,
+    /// A header that may be there once is there more often.
+    Repeated,
+    /// Content-Length says more than there is.
+    BodyTruncated,
+    /// The URI is malformed.
+    Uri,
+    /// The scheme of the request URI is one that this server doesn't know.
+    Scheme,
+    /// A header that asks for a SIP or SIPS URI has another.
+    NotSip,
+    /// The request URI has headers, which is not allowed there (RFC 3261 section 19.1.1).
+    UriHeaders,
+    /// A host name or address is malformed.
+    Host,
+    /// A port is not a number up to 65,535.
+    Port,
+    /// A token was expected.
+    Token,
+    /// A number was expected.
+    Number,
+    /// A number is larger than its field allows.
+    TooLarge,
+    /// A quoted string doesn't end, or holds what it must not.
+    Quoted,
+    /// `<` without `>`, or blanks within.
+    Brackets,
+    /// A comment doesn't end, or is nested too deeply.
+    Comment,
+    /// A parameter is malformed or empty.
+    Parameter,
+    /// A parameter is there twice and may be once.
+    ParameterRepeated,
+    /// Something follows the value that doesn't belong to it.
+    Trailing,
+    /// The protocol of a Via is not `SIP/2.0/transport`.
+    Protocol,
+    /// The branch is the magic cookie `z9hG4bK` with nothing after it.
+    Branch,
+    /// CSeq names another method than the request line, which is one that this codec knows.
+    MethodMismatch,
+    /// CSeq names another method than the request line, which is one that this codec doesn't know.
+    UnknownMethodMismatch,
+    /// A date is not an RFC 1123 date in GMT.
+    Date,
+    /// Extensions are required that the server doesn't support.
+    Extension,
+    /// A body is not multipart, or its boundary is missing.
+    Multipart,
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, offset: usize) -> Self {
+        Self { kind, header: None, offset: u32::try_from(offset).unwrap_or(u32::MAX) }
+    }
+
+    pub(crate) fn missing(header: HeaderName, offset: usize) -> Self {
+        Self { header: Some(header), ..Self::new(ErrorKind::Missing, offset) }
+    }
+
+    /// The same in a named header.
+    pub(crate) fn within(self, header: HeaderName) -> Self {
+        Self { header: Some(self.header.unwrap_or(header)), ..self }
+    }
+
+    /// The status code that a server answers a request with: 400, 416 (scheme), 420 (extension), 501 (unknown method
+    /// in one place), 505 (version), 513 (too large).
+    ///
+    /// ```
+    /// use strandline_sip::codec::{Index, Message};
+    ///
+    /// let bytes = b"OPTIONS sip:a@example.com SIP/7.0\r\nVia: SIP/2.0/UDP b.example.com\r\n\r\n";
+    /// let mut index = Index::new();
+    /// let rejected = Message::parse(bytes, &mut index).unwrap_err();
+    /// assert_eq!(rejected.error.status().code(), 505);
+    /// assert_eq!(rejected.error.offset, 26);
+    /// assert!(rejected.answerable().is_some());
+    /// ```
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self.kind {
+            ErrorKind::Scheme => StatusCode::UNSUPPORTED_URI_SCHEME,
+            ErrorKind::Extension => StatusCode::BAD_EXTENSION,
+            ErrorKind::UnknownMethodMismatch => StatusCode::NOT_IMPLEMENTED,
+            ErrorKind::Version => StatusCode::VERSION_NOT_SUPPORTED,
+            ErrorKind::TooManyHeaders | ErrorKind::HeadersTooLong | ErrorKind::BodyTooLong => {
+                StatusCode::MESSAGE_TOO_LARGE
+            }
+            _ => StatusCode::BAD_REQUEST,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.kind, self.header) {
+            (ErrorKind::Missing, Some(header)) => write!(f, "Missing {header}"),
+            (ErrorKind::Repeated, Some(header)) => write!(f, "Repeated {header}"),
+            (kind, Some(header)) => write!(f, "{} in {header} at byte {}", kind.text(), self.offset),
+            (kind, None) => write!(f, "{} at byte {}", kind.text(), self.offset),
+        }
+    }
+}
+
+impl ErrorKind {
+    /// A short text, fit for a reason phrase (RFC 3261 section 21.4.1).
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Empty => "Empty message",
+            Self::HeadersUnterminated => "Headers don't end",
+            Self::LineEnd => "Line doesn't end with CRLF",
+            Self::Control => "Control character",
+            Self::TooManyHeaders => "Too many headers",
+            Self::HeadersTooLong => "Headers too long",
+            Self::BodyTooLong => "Body too long",
+            Self::StartLine => "Malformed first line",
+            Self::Version => "Unknown version",
+            Self::StatusCode => "Impossible status code",
+            Self::HeaderName => "Malformed header name",
+            Self::Missing => "Missing header",
+            Self::Repeated => "Repeated header",
+            Self::BodyTruncated => "Body shorter than Content-Length",
+            Self::Uri => "Malformed URI",
+            Self::Scheme => "Unknown URI scheme",
+            Self::NotSip => "Not a SIP URI",
+            Self::UriHeaders => "Headers in request URI",
+            Self::Host => "Malformed host",
+            Self::Port => "Malformed port",
+            Self::Token => "Token expected",
+            Self::Number => "Number expected",
+            Self::TooLarge => "Number too large",
+            Self::Quoted => "Malformed quoted string",
+            Self::Brackets => "Malformed angle brackets",
+            Self::Comment => "Malformed comment",
+            Self::Parameter => "Malformed parameter",
+            Self::ParameterRepeated => "Repeated parameter",
+            Self::Trailing => "Text after value",
+            Self::Protocol => "Unknown protocol",
+            Self::Branch => "Empty branch",
+            Self::MethodMismatch | Self::UnknownMethodMismatch => "Method differs from CSeq",
+            Self::Date => "Malformed date",
+            Self::Extension => "Unsupported extension",
+            Self::Multipart => "Malformed multipart body",
+        }
+    }
+}

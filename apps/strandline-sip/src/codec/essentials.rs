@@ -1,0 +1,83 @@
+//! What a proxy or a transaction needs of every message, checked at once (RFC 3261 sections 8.2, 16.3 and 17).
+
+use super::cursor::Result;
+use super::error::{Error, ErrorKind};
+use super::header::address::Address;
+use super::header::cseq::CSeq;
+use super::header::token::CallId;
+use super::header::via::Via;
+use super::message::Message;
+use super::method::Method;
+use super::name::HeaderName;
+use super::uri::Uri;
+
+/// The headers that every message must have once, parsed, and the request URI.
+#[derive(Debug, Clone, Copy)]
+pub struct Essentials<'a> {
+    /// The request URI; none of a response.
+    pub uri: Option<Uri<'a>>,
+    /// The topmost Via.
+    pub via: Via<'a>,
+    /// From. The tag may be missing: RFC 2543 had none (RFC 4475 section 3.4.1).
+    pub from: Address<'a>,
+    /// To.
+    pub to: Address<'a>,
+    /// Call-ID.
+    pub call_id: &'a [u8],
+    /// CSeq.
+    pub cseq: CSeq<'a>,
+    /// Max-Forwards. If it is not there, a proxy adds one.
+    pub max_forwards: Option<u8>,
+}
+
+impl<'a> Essentials<'a> {
+    /// The request URI, if its scheme is one that this codec knows: sip, sips or tel.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Scheme`] for any other, which a proxy answers with 416 (RFC 3261 section 16.3, step 2); and if this is
+    /// a response.
+    pub fn routable_uri(&self) -> Result<Uri<'a>> {
+        match self.uri {
+            Some(uri @ (Uri::Sip(_) | Uri::Tel(_))) => Ok(uri),
+            _ => Err(Error::new(ErrorKind::Scheme, 0)),
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Parses and checks what every message must have.
+    ///
+    /// # Errors
+    /// If a header is missing, there more than once or malformed, the method of a request and of its CSeq differ, the
+    /// branch is empty, or the request URI is malformed or has headers. A request is then answered with the error's status
+    /// code if it [can be](Self::is_answerable); a response is dropped. An unknown scheme of the request URI is not
+    /// an error here: whether it is one (416) depends on what the server can do.
+    #[inline]
+    pub fn essentials(&self) -> Result<Essentials<'a>> {
+        let via = self.via()?;
+        let from = self.required(HeaderName::From)?;
+        let to = self.required(HeaderName::To)?;
+        let CallId(call_id) = self.required(HeaderName::CallId)?;
+        let cseq: CSeq<'a> = self.required(HeaderName::CSeq)?;
+        let max_forwards = self.max_forwards()?;
+        let uri = self.request_uri()?;
+        if self.method().is_some_and(|method| method != cseq.method) {
+            return Err(self.mismatch());
+        }
+        if via.branch.is_some_and(|branch| branch.eq_ignore_ascii_case(super::header::via::MAGIC_COOKIE)) {
+            return Err(Error::new(ErrorKind::Branch, self.first.1).within(HeaderName::Via));
+        }
+        Ok(Essentials { uri, via, from, to, call_id, cseq, max_forwards })
+    }
+
+    #[cold]
+    fn mismatch(&self) -> Error {
+        // 501 for a method that nobody here knows (RFC 4475 section 3.1.2.18).
+        let kind = match self.method() {
+            Some(Method::Other(_)) => ErrorKind::UnknownMethodMismatch,
+            _ => ErrorKind::MethodMismatch,
+        };
+        let at = self.lines(HeaderName::CSeq).next().map_or(0, |line| line.offset());
+        Error::new(kind, at).within(HeaderName::CSeq)
+    }
+}

@@ -1,0 +1,244 @@
+//! Addresses: From, To, Contact, Route, Record-Route, Path, Service-Route, Reply-To, Refer-To and their like (RFC 3261
+//! section 20.10 and others).
+
+use crate::codec::class::{self, is};
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::{Error, ErrorKind};
+use crate::codec::uri::Uri;
+use crate::codec::uri::sip::SipUri;
+
+use super::params::{Params, same, whole_number};
+use super::values::{Element, sealed};
+
+/// `"display name" <uri>;parameters`, or a URI without brackets, whose parameters are then the header's.
+#[derive(Debug, Clone, Copy)]
+pub struct Address<'a> {
+    /// The display name as it was sent: tokens, or a quoted string with its quotes.
+    pub display: Option<&'a [u8]>,
+    /// The URI in brackets or without.
+    pub bracketed: bool,
+    /// Parameters of the header.
+    pub params: Params<'a>,
+    /// `tag`, of From and To.
+    pub tag: Option<&'a [u8]>,
+    /// `expires`, of Contact: see [`expires`](Self::expires).
+    expires: Option<&'a [u8]>,
+    /// The text up to the URI's end.
+    text: &'a [u8],
+    /// Where the URI starts in it.
+    uri_at: usize,
+}
+
+impl<'a> Address<'a> {
+    /// The URI as it was sent.
+    #[must_use]
+    pub fn uri_bytes(&self) -> &'a [u8] {
+        self.text.get(self.uri_at..).unwrap_or(&[])
+    }
+
+    /// Parses the URI. Until then only its characters have been looked at.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn uri(&self) -> Result<Uri<'a>> {
+        Uri::parse_at(self.text, self.uri_at)
+    }
+
+    /// Parses the URI, which must be a SIP or SIPS URI.
+    ///
+    /// # Errors
+    /// If it is malformed or another.
+    pub fn sip_uri(&self) -> Result<SipUri<'a>> {
+        match self.uri()? {
+            Uri::Sip(uri) => Ok(uri),
+            _ => Err(Error::new(ErrorKind::NotSip, self.uri_at)),
+        }
+    }
+
+    /// `expires` of a Contact, in seconds.
+    ///
+    /// # Errors
+    /// If it is there and no number of 32 bits. A registrar may then take its default (RFC 3261 section 10.2.1.1).
+    pub fn expires(&self) -> Result<Option<u32>> {
+        self.expires.map(whole_number).transpose()
+    }
+
+    /// `q` of a Contact, in thousandths.
+    ///
+    /// # Errors
+    /// If it is there and not between 0 and 1 with at most three decimals.
+    pub fn q(&self) -> Result<Option<u16>> {
+        self.params.value(b"q").map(quality).transpose()
+    }
+
+    /// `reg-id` of a Contact (RFC 5626 section 4.2): 1 or more.
+    ///
+    /// # Errors
+    /// If it is there and no number of 31 bits, or 0.
+    pub fn reg_id(&self) -> Result<Option<u32>> {
+        match self.params.number(b"reg-id")? {
+            Some(0) => Err(Error::new(ErrorKind::Number, 0)),
+            Some(id) if id > i32::MAX as u32 => Err(Error::new(ErrorKind::TooLarge, 0)),
+            id => Ok(id),
+        }
+    }
+
+    /// `+sip.instance` of a Contact (RFC 5626 section 4.1) without its angle brackets, such as `urn:uuid:...`.
+    #[must_use]
+    pub fn instance(&self) -> Option<&'a [u8]> {
+        let value = self.params.value(b"+sip.instance")?;
+        Some(value.strip_prefix(b"<").and_then(|inside| inside.strip_suffix(b">")).unwrap_or(value))
+    }
+
+    /// `pub-gruu` of a Contact (RFC 5627).
+    #[must_use]
+    pub fn public_gruu(&self) -> Option<&'a [u8]> {
+        self.params.value(b"pub-gruu")
+    }
+
+    /// `temp-gruu` of a Contact (RFC 5627).
+    #[must_use]
+    pub fn temporary_gruu(&self) -> Option<&'a [u8]> {
+        self.params.value(b"temp-gruu")
+    }
+}
+
+/// A `qvalue` in thousandths.
+pub(crate) fn quality(text: &[u8]) -> Result<u16> {
+    let error = Error::new(ErrorKind::Number, 0);
+    let (whole, decimals) = match text {
+        [whole] => (whole, &[][..]),
+        [whole, b'.', decimals @ ..] if decimals.len() <= 3 => (whole, decimals),
+        _ => return Err(error),
+    };
+    let mut value = u16::from(whole.wrapping_sub(b'0'));
+    for place in 0..3 {
+        let digit = decimals.get(place).unwrap_or(&b'0');
+        if !digit.is_ascii_digit() {
+            return Err(error);
+        }
+        value = value.saturating_mul(10).saturating_add(u16::from(digit - b'0'));
+    }
+    if value <= 1000 { Ok(value) } else { Err(error) }
+}
+
+/// The display name, up to the `<` of the URI; nothing if there is no `<`.
+#[inline]
+fn display<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a [u8]>> {
+    let start = *cursor;
+    let mut end = start;
+    if cursor.peek() == Some(b'"') {
+        cursor.quoted()?;
+        end = *cursor;
+        cursor.skip_space();
+    } else {
+        // Tokens, also directly before the bracket (RFC 4475 section 3.1.1.6).
+        while !cursor.run(class::TOKEN).is_empty() {
+            end = *cursor;
+            cursor.skip_space();
+        }
+    }
+    if cursor.peek() != Some(b'<') {
+        return if end.at() > start.at() { Err(cursor.error(ErrorKind::Brackets)) } else { Ok(None) };
+    }
+    Ok(Some(end.since(start.at())).filter(|name| !name.is_empty()))
+}
+
+/// A URI without brackets: it ends before what would be a parameter, a header or the next value.
+#[inline]
+fn take_bare(cursor: &mut Cursor<'_>) -> Result<()> {
+    let start = *cursor;
+    let rest = cursor.rest();
+    let ends = |byte: &u8| matches!(*byte, b';' | b',' | b'?') || !is(*byte, class::URI);
+    let len = rest.iter().position(ends).unwrap_or(rest.len());
+    cursor.advance(len);
+    match cursor.peek() {
+        // With `?` the URI must be in brackets (RFC 3261 section 20).
+        Some(b'?') => Err(cursor.error(ErrorKind::Brackets)),
+        _ if !cursor.since(start.at()).contains(&b':') => Err(start.error(ErrorKind::Uri)),
+        _ => Ok(()),
+    }
+}
+
+impl<'a> Address<'a> {
+    /// Takes what comes before the parameters.
+    #[inline]
+    fn name_addr(cursor: &mut Cursor<'a>) -> Result<Self> {
+        // A bare URI starts with a token too, and a colon follows it.
+        let mut ahead = *cursor;
+        ahead.run(class::TOKEN);
+        let bare = ahead.at() > cursor.at() && ahead.peek() == Some(b':');
+        let (params, tag, expires) = (Params::default(), None, None);
+        if bare {
+            let uri_at = cursor.at();
+            take_bare(cursor)?;
+            return Ok(Self {
+                display: None,
+                bracketed: false,
+                params,
+                tag,
+                expires,
+                text: cursor.since(0),
+                uri_at,
+            });
+        }
+        let display = display(cursor)?;
+        if !cursor.eat(b'<') {
+            return Err(cursor.error(ErrorKind::Uri));
+        }
+        let uri_at = cursor.at();
+        let uri = cursor.bracketed()?;
+        let text = cursor.since(0).get(..uri_at + uri.len()).unwrap_or(&[]);
+        Ok(Self { display, bracketed: true, params, tag, expires, text, uri_at })
+    }
+}
+
+impl sealed::Sealed for Address<'_> {}
+
+impl<'a> Element<'a> for Address<'a> {
+    #[inline]
+    fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let mut address = Self::name_addr(cursor)?;
+        let (mut tag, mut expires) = (None, None);
+        address.params = Params::take(cursor, |name, value| {
+            match name.len() {
+                3 if same(name, b"tag") => {
+                    let value = value.ok_or(ErrorKind::Parameter)?;
+                    if tag.replace(value.as_bytes()).is_some() {
+                        return Err(ErrorKind::ParameterRepeated);
+                    }
+                }
+                // Of one that is there twice the first counts, as everywhere else.
+                7 if same(name, b"expires") => expires = expires.or(value.map(|value| value.as_bytes())),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        address.expires = expires;
+        address.tag = tag;
+        Ok(address)
+    }
+}
+
+/// A value of Route, Record-Route, Path or Service-Route, whose URI must be in brackets.
+#[derive(Debug, Clone, Copy)]
+pub struct Route<'a>(pub Address<'a>);
+
+impl sealed::Sealed for Route<'_> {}
+
+impl<'a> Element<'a> for Route<'a> {
+    #[inline]
+    fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let start = *cursor;
+        let address = Address::take(cursor)?;
+        if address.bracketed { Ok(Self(address)) } else { Err(start.error(ErrorKind::Brackets)) }
+    }
+}
+
+impl<'a> core::ops::Deref for Route<'a> {
+    type Target = Address<'a>;
+
+    fn deref(&self) -> &Address<'a> {
+        &self.0
+    }
+}

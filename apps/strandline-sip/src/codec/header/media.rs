@@ -1,0 +1,107 @@
+//! Content-Type and what is accepted: Accept, Accept-Encoding, Accept-Language (RFC 3261 sections 20.1 to 20.3, 20.15).
+
+use crate::codec::class;
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::ErrorKind;
+
+use super::address::quality;
+use super::params::Params;
+use super::values::{Element, sealed};
+
+/// `type/subtype;parameters`: a Content-Type, or one value of Accept, in which `*` stands for any.
+#[derive(Debug, Clone, Copy)]
+pub struct MediaType<'a> {
+    /// Such as `application`; compare it without case.
+    pub kind: &'a [u8],
+    /// Such as `sdp`; compare it without case.
+    pub subtype: &'a [u8],
+    /// Parameters.
+    pub params: Params<'a>,
+}
+
+impl<'a> MediaType<'a> {
+    /// Is it this type, whatever its parameters?
+    #[must_use]
+    pub fn is(&self, kind: &[u8], subtype: &[u8]) -> bool {
+        self.kind.eq_ignore_ascii_case(kind) && self.subtype.eq_ignore_ascii_case(subtype)
+    }
+
+    /// As a range of Accept: is that type within it?
+    ///
+    /// ```
+    /// use strandline_sip::codec::{Element, MediaType};
+    ///
+    /// let range = MediaType::parse(b"text/*;q=0.5")?;
+    /// assert!(range.covers(b"text", b"plain") && !range.covers(b"application", b"sdp"));
+    /// assert_eq!(range.q()?, 500);
+    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// ```
+    #[must_use]
+    pub fn covers(&self, kind: &[u8], subtype: &[u8]) -> bool {
+        let within = |range: &[u8], text: &[u8]| range == b"*" || range.eq_ignore_ascii_case(text);
+        within(self.kind, kind) && within(self.subtype, subtype)
+    }
+
+    /// `q` in thousandths; 1000 if it is not there.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn q(&self) -> Result<u16> {
+        self.params.value(b"q").map_or(Ok(1000), quality)
+    }
+
+    /// `boundary` of a multipart type.
+    #[must_use]
+    pub fn boundary(&self) -> Option<&'a [u8]> {
+        self.params.value(b"boundary")
+    }
+}
+
+impl sealed::Sealed for MediaType<'_> {}
+
+impl<'a> Element<'a> for MediaType<'a> {
+    const MAY_BE_EMPTY: bool = true;
+
+    fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let kind = cursor.token()?;
+        cursor.skip_space();
+        if !cursor.eat(b'/') {
+            return Err(cursor.error(ErrorKind::Token));
+        }
+        cursor.skip_space();
+        let subtype = cursor.token()?;
+        let params = Params::take(cursor, |_, _| Ok(()))?;
+        Ok(Self { kind, subtype, params })
+    }
+}
+
+/// One token with parameters: a value of Accept-Encoding, Accept-Language, Content-Disposition, Reason or Privacy.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// The token, or `*`.
+    pub token: &'a [u8],
+    /// Parameters.
+    pub params: Params<'a>,
+}
+
+impl Choice<'_> {
+    /// `q` in thousandths; 1000 if it is not there.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn q(&self) -> Result<u16> {
+        self.params.value(b"q").map_or(Ok(1000), quality)
+    }
+}
+
+impl sealed::Sealed for Choice<'_> {}
+
+impl<'a> Element<'a> for Choice<'a> {
+    const MAY_BE_EMPTY: bool = true;
+
+    fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let token = cursor.some(class::TOKEN, ErrorKind::Token)?;
+        let params = Params::take(cursor, |_, _| Ok(()))?;
+        Ok(Self { token, params })
+    }
+}

@@ -1,0 +1,12 @@
+//! The values of headers, each parsed when it is asked for.
+
+pub(crate) mod address;
+pub(crate) mod auth;
+pub(crate) mod cseq;
+pub(crate) mod date;
+pub(crate) mod event;
+pub(crate) mod media;
+pub(crate) mod params;
+pub(crate) mod token;
+pub(crate) mod values;
+pub(crate) mod via;

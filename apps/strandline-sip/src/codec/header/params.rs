@@ -1,0 +1,163 @@
+//! Parameters of header values (`generic-param`, RFC 3261 section 25.1) and quoted strings.
+
+use crate::codec::class;
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::ErrorKind;
+
+/// The parameters of a header value: `;name`, `;name=token` or `;name="quoted string"`, with white space around the
+/// separators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Params<'a> {
+    raw: &'a [u8],
+}
+
+/// A parameter's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParamValue<'a> {
+    /// A token or host.
+    Token(&'a [u8]),
+    /// What stands between the quotes, escapes untouched: see [`unquote`].
+    Quoted(&'a [u8]),
+}
+
+impl<'a> ParamValue<'a> {
+    /// The value without its quotes, escapes untouched.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Token(text) | Self::Quoted(text) => text,
+        }
+    }
+
+    /// Does it say this, once unquoted?
+    #[must_use]
+    pub fn is(&self, text: &[u8]) -> bool {
+        match self {
+            Self::Token(token) => *token == text,
+            Self::Quoted(quoted) => unquote(quoted).eq(text.iter().copied()),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        if cursor.peek() == Some(b'"') {
+            cursor.quoted().map(Self::Quoted)
+        } else {
+            cursor.some(class::VALUE, ErrorKind::Parameter).map(Self::Token)
+        }
+    }
+}
+
+/// Undoes the backslashes of a quoted string.
+///
+/// ```
+/// use strandline_sip::codec::unquote;
+///
+/// assert!(unquote(br#"J Rosenberg \\\""#).eq(*br#"J Rosenberg \""#));
+/// ```
+pub fn unquote(inside: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    let mut bytes = inside.iter().copied();
+    core::iter::from_fn(move || match bytes.next()? {
+        b'\\' => bytes.next().or(Some(b'\\')),
+        byte => Some(byte),
+    })
+}
+
+impl<'a> Params<'a> {
+    /// Takes all parameters and the white space after them, and shows each one to `see`. Afterwards they can't be
+    /// malformed.
+    #[inline(always)]
+    pub(crate) fn take(
+        cursor: &mut Cursor<'a>,
+        mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind>,
+    ) -> Result<Self> {
+        let start = cursor.at();
+        let mut end = *cursor;
+        cursor.skip_space();
+        while cursor.peek() == Some(b';') {
+            let at = *cursor;
+            let (name, value) = take_param(cursor)?;
+            see(name, value).map_err(|kind| at.error(kind))?;
+            end = *cursor;
+            cursor.skip_space();
+        }
+        Ok(Self { raw: end.since(start) })
+    }
+
+    /// All as they were sent, with the `;` before each.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// There is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<ParamValue<'a>>)> + use<'a> {
+        let mut cursor = Cursor::new(self.raw, 0);
+        core::iter::from_fn(move || {
+            cursor.skip_space();
+            if cursor.peek() == Some(b';') { take_param(&mut cursor).ok() } else { None }
+        })
+    }
+
+    /// A parameter by its name, in any case: `None` if it is not there, `Some(None)` if it has no value.
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<Option<ParamValue<'a>>> {
+        self.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// The value of a parameter, without quotes and with escapes untouched.
+    #[must_use]
+    pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.get(name).flatten().map(|value| value.as_bytes())
+    }
+
+    /// Is the parameter there, with a value or without?
+    #[must_use]
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// The value of a parameter that is a number.
+    ///
+    /// # Errors
+    /// If it is there and is no number of 32 bits.
+    pub fn number(&self, name: &[u8]) -> Result<Option<u32>> {
+        self.value(name).map(whole_number).transpose()
+    }
+}
+
+/// One parameter; the cursor stands on its `;`.
+#[inline(always)]
+pub(crate) fn take_param<'a>(cursor: &mut Cursor<'a>) -> Result<(&'a [u8], Option<ParamValue<'a>>)> {
+    cursor.advance(1);
+    cursor.skip_space();
+    let name = cursor.some(class::TOKEN, ErrorKind::Parameter)?;
+    let end = *cursor;
+    cursor.skip_space();
+    if !cursor.eat(b'=') {
+        *cursor = end;
+        return Ok((name, None));
+    }
+    cursor.skip_space();
+    ParamValue::take(cursor).map(|value| (name, Some(value)))
+}
+
+/// A number of 32 bits and nothing else.
+pub(crate) fn whole_number(text: &[u8]) -> Result<u32> {
+    let mut cursor = Cursor::new(text, 0);
+    let number = cursor.number(u32::MAX)?;
+    cursor.finish()?;
+    Ok(number)
+}
+
+/// Is this the parameter, in any case? Mostly names are written in small letters.
+#[inline(always)]
+pub(crate) fn same<const N: usize>(name: &[u8], known: &[u8; N]) -> bool {
+    name == known || name.eq_ignore_ascii_case(known)
+}

@@ -1,0 +1,124 @@
+//! Values of headers that may have several, in one line with commas or in several lines: both mean the same (RFC 3261
+//! section 7.3.1).
+
+use core::marker::PhantomData;
+
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::{Error, ErrorKind};
+use crate::codec::index::Index;
+use crate::codec::name::HeaderName;
+
+pub(crate) mod sealed {
+    /// Keeps [`Element`](super::Element) to the types of this crate.
+    pub trait Sealed {}
+}
+
+/// A value that parses itself. Implemented by the types of this crate only.
+pub trait Element<'a>: sealed::Sealed + Sized {
+    /// A header without a value has none, rather than a malformed one.
+    #[doc(hidden)]
+    const MAY_BE_EMPTY: bool = false;
+
+    /// Takes one value, up to what doesn't belong to it.
+    #[doc(hidden)]
+    fn take(cursor: &mut Cursor<'a>) -> Result<Self>;
+
+    /// Parses one value alone.
+    ///
+    /// # Errors
+    /// If it is malformed, or something follows it.
+    ///
+    /// ```
+    /// use strandline_sip::codec::{Element, Transport, Via};
+    ///
+    /// let via = Via::parse(b"SIP / 2.0 / TCP client.example.com:5062 ;branch=z9hG4bK74;rport")?;
+    /// assert_eq!(via.transport, Transport::Tcp);
+    /// assert_eq!(via.branch_id(), Some(&b"74"[..]));
+    /// assert_eq!(via.rport, Some(None));
+    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// ```
+    fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, 0);
+        Self::parse_whole(&mut cursor)
+    }
+
+    /// Takes one value that is alone in its line.
+    #[doc(hidden)]
+    #[inline]
+    fn parse_whole(cursor: &mut Cursor<'a>) -> Result<Self> {
+        cursor.skip_space();
+        let value = Self::take(cursor)?;
+        cursor.finish()?;
+        Ok(value)
+    }
+}
+
+/// Iterator over all values of a header, through all its lines. After an error it is at its end.
+#[derive(Debug, Clone)]
+pub struct Values<'a, T> {
+    bytes: &'a [u8],
+    index: &'a Index,
+    name: HeaderName,
+    /// The line being read.
+    line: Option<usize>,
+    /// The place within it; none if it hasn't been begun.
+    cursor: Option<Cursor<'a>>,
+    kind: PhantomData<T>,
+}
+
+impl<'a, T> Values<'a, T> {
+    #[inline]
+    pub(crate) fn new(bytes: &'a [u8], index: &'a Index, name: HeaderName) -> Self {
+        Self { bytes, index, name, line: index.first(name), cursor: None, kind: PhantomData }
+    }
+}
+
+impl<'a, T: Element<'a>> Values<'a, T> {
+    #[inline]
+    fn step(&mut self) -> Result<Option<T>> {
+        loop {
+            let Some(number) = self.line else { return Ok(None) };
+            let begun = self.cursor.is_some();
+            let Some(mut cursor) = self.cursor.or_else(|| line_cursor(self.bytes, self.index, number)) else {
+                return Ok(None);
+            };
+            if !begun {
+                cursor.skip_space();
+            }
+            if cursor.peek().is_none() {
+                self.line = self.index.next(self.name, number);
+                self.cursor = None;
+                if begun || T::MAY_BE_EMPTY {
+                    continue;
+                }
+                return Err(cursor.error(ErrorKind::Token));
+            }
+            let value = T::take(&mut cursor)?;
+            cursor.finish_element()?;
+            self.cursor = Some(cursor);
+            return Ok(Some(value));
+        }
+    }
+}
+
+/// The value of a line, as a place in the message.
+#[inline]
+pub(crate) fn line_cursor<'a>(bytes: &'a [u8], index: &'a Index, number: usize) -> Option<Cursor<'a>> {
+    let line = index.lines().get(number)?;
+    Some(Cursor::new(bytes.get(..line.end as usize)?, line.value as usize))
+}
+
+impl<'a, T: Element<'a>> Iterator for Values<'a, T> {
+    type Item = core::result::Result<T, Error>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let step = self.step().map_err(|error| error.within(self.name)).transpose();
+        if !matches!(step, Some(Ok(_))) {
+            self.line = None;
+        }
+        step
+    }
+}
+
+impl<'a, T: Element<'a>> core::iter::FusedIterator for Values<'a, T> {}

@@ -1,0 +1,257 @@
+//! Via (RFC 3261 sections 18.2 and 20.42, RFC 3581, RFC 5923, RFC 7339).
+
+use core::fmt;
+use core::net::IpAddr;
+
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::{Error, ErrorKind};
+use crate::codec::uri::host::{Host, ipv6};
+use crate::codec::uri::sip::port;
+
+use super::params::{ParamValue, Params, same};
+use super::values::{Element, sealed};
+
+/// How a message was or will be carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Transport<'a> {
+    /// UDP.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// TLS over TCP.
+    Tls,
+    /// SCTP (RFC 4168).
+    Sctp,
+    /// TLS over SCTP (RFC 4168).
+    TlsSctp,
+    /// WebSocket (RFC 7118).
+    Ws,
+    /// WebSocket over TLS (RFC 7118).
+    Wss,
+    /// Any other.
+    Other(&'a [u8]),
+}
+
+impl<'a> Transport<'a> {
+    /// The transport with this name, in any case.
+    #[inline]
+    #[must_use]
+    pub fn from_bytes(name: &'a [u8]) -> Self {
+        match name {
+            b"UDP" => return Self::Udp,
+            b"TCP" => return Self::Tcp,
+            _ => {}
+        }
+        let known = [Self::Udp, Self::Tcp, Self::Tls, Self::Sctp, Self::TlsSctp, Self::Ws, Self::Wss];
+        let found = known.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name));
+        found.unwrap_or(Self::Other(name))
+    }
+
+    /// Its name as it stands in Via.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        match self {
+            Self::Udp => b"UDP",
+            Self::Tcp => b"TCP",
+            Self::Tls => b"TLS",
+            Self::Sctp => b"SCTP",
+            Self::TlsSctp => b"TLS-SCTP",
+            Self::Ws => b"WS",
+            Self::Wss => b"WSS",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Does it deliver what it takes? All but UDP do; an unknown one is not trusted to.
+    #[must_use]
+    pub const fn is_reliable(&self) -> bool {
+        !matches!(self, Self::Udp | Self::Other(_))
+    }
+}
+
+impl fmt::Display for Transport<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.as_bytes().escape_ascii(), f)
+    }
+}
+
+/// One value of Via: `SIP/2.0/UDP host:port;branch=...`
+#[derive(Debug, Clone, Copy)]
+pub struct Via<'a> {
+    /// The transport that the message was sent over.
+    pub transport: Transport<'a>,
+    /// Who sent it, by its own word.
+    pub host: Host<'a>,
+    /// The port at which it expects answers, if it says so.
+    pub port: Option<u16>,
+    /// All parameters.
+    pub params: Params<'a>,
+    /// `branch`: see [`branch_id`](Self::branch_id).
+    pub branch: Option<&'a [u8]>,
+    /// `received`: where the message came from, if the receiver found that to be elsewhere.
+    pub received: Option<IpAddr>,
+    /// `rport` (RFC 3581): `Some(None)` asks for the port to be filled in.
+    pub rport: Option<Option<u16>>,
+}
+
+/// The start of every branch that is unique (RFC 3261 section 8.1.1.7).
+pub const MAGIC_COOKIE: &[u8] = b"z9hG4bK";
+
+impl<'a> Via<'a> {
+    /// What follows the magic cookie in the branch. `None` for a branch of RFC 2543, which doesn't identify a transaction
+    /// alone; it is also `None` if nothing follows the cookie.
+    #[must_use]
+    pub fn branch_id(&self) -> Option<&'a [u8]> {
+        let cookie = self.branch?.get(..MAGIC_COOKIE.len())?;
+        let id = self.branch?.get(MAGIC_COOKIE.len()..)?;
+        if cookie.eq_ignore_ascii_case(MAGIC_COOKIE) && !id.is_empty() { Some(id) } else { None }
+    }
+
+    /// `maddr`: a multicast address or host to answer to.
+    #[must_use]
+    pub fn maddr(&self) -> Option<&'a [u8]> {
+        self.params.value(b"maddr")
+    }
+
+    /// `ttl` of multicast.
+    ///
+    /// # Errors
+    /// If it is no number up to 255.
+    pub fn ttl(&self) -> Result<Option<u8>> {
+        let ttl = self.params.number(b"ttl")?;
+        ttl.map(|ttl| u8::try_from(ttl).map_err(|_| Error::new(ErrorKind::TooLarge, 0))).transpose()
+    }
+
+    /// `alias` (RFC 5923): the connection may be used for requests in the other direction.
+    #[must_use]
+    pub fn has_alias(&self) -> bool {
+        self.params.has(b"alias")
+    }
+
+    /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed. The version
+    /// is not looked at: one that is unknown is found in the first line, and answered with 505.
+    pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Self> {
+        sent_protocol(cursor).and_then(|(transport, _)| Self::sent_by(cursor, transport))
+    }
+
+    #[inline]
+    fn sent_by(cursor: &mut Cursor<'a>, transport: Transport<'a>) -> Result<Self> {
+        if !cursor.skip_space() {
+            return Err(cursor.error(ErrorKind::Protocol));
+        }
+        let host = Host::take(cursor)?;
+        let after = *cursor;
+        cursor.skip_space();
+        let colon = cursor.peek() == Some(b':');
+        let port = if colon { blank_port(cursor)? } else { None };
+        if !colon {
+            *cursor = after;
+        }
+        let params = Params::default();
+        Ok(Self { transport, host, port, params, branch: None, received: None, rport: None })
+    }
+
+    #[inline]
+    fn see(&mut self, name: &'a [u8], value: Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind> {
+        // Parameters that matter are told apart by their length first: this is done for every message.
+        match name.len() {
+            6 if same(name, b"branch") => {
+                let Some(ParamValue::Token(branch)) = value else { return Err(ErrorKind::Branch) };
+                if self.branch.replace(branch).is_some() {
+                    return Err(ErrorKind::ParameterRepeated);
+                }
+            }
+            8 if same(name, b"received") => {
+                let text = value.ok_or(ErrorKind::Host)?;
+                if self.received.replace(address(text.as_bytes())?).is_some() {
+                    return Err(ErrorKind::ParameterRepeated);
+                }
+            }
+            5 if same(name, b"rport") => {
+                let port = value.map(|text| whole_port(text.as_bytes())).transpose()?;
+                if self.rport.replace(port).is_some() {
+                    return Err(ErrorKind::ParameterRepeated);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// `SIP/2.0/transport` with white space around the slashes, and whether it is this version.
+#[inline]
+fn sent_protocol<'a>(cursor: &mut Cursor<'a>) -> Result<(Transport<'a>, bool)> {
+    match cursor.rest().first_chunk() {
+        Some(b"SIP/2.0/UDP ") => {
+            cursor.advance(11);
+            return Ok((Transport::Udp, true));
+        }
+        Some(b"SIP/2.0/TCP ") => {
+            cursor.advance(11);
+            return Ok((Transport::Tcp, true));
+        }
+        _ => {}
+    }
+    let start = *cursor;
+    let name = cursor.token()?;
+    slash(cursor)?;
+    let version = cursor.token()?;
+    slash(cursor)?;
+    let transport = cursor.token()?;
+    if !name.eq_ignore_ascii_case(b"SIP") {
+        return Err(start.error(ErrorKind::Protocol));
+    }
+    Ok((Transport::from_bytes(transport), version == b"2.0"))
+}
+
+#[inline]
+fn slash(cursor: &mut Cursor<'_>) -> Result<()> {
+    cursor.skip_space();
+    if !cursor.eat(b'/') {
+        return Err(cursor.error(ErrorKind::Protocol));
+    }
+    cursor.skip_space();
+    Ok(())
+}
+
+/// `: port` with white space after the colon.
+fn blank_port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
+    if matches!(cursor.rest(), [b':', b' ' | b'\t' | b'\r', ..]) {
+        cursor.advance(1);
+        cursor.skip_space();
+        let port = cursor.number(u32::from(u16::MAX));
+        return port.map(|port| Some(port as u16)).map_err(|error| Error { kind: ErrorKind::Port, ..error });
+    }
+    port(cursor)
+}
+
+fn whole_port(text: &[u8]) -> core::result::Result<u16, ErrorKind> {
+    let mut cursor = Cursor::new(text, 0);
+    let port = cursor.number(u32::from(u16::MAX)).map_err(|_| ErrorKind::Port)?;
+    if cursor.rest().is_empty() { Ok(port as u16) } else { Err(ErrorKind::Port) }
+}
+
+/// An address with brackets or without: both are sent (RFC 5118 section 4.5).
+fn address(text: &[u8]) -> core::result::Result<IpAddr, ErrorKind> {
+    if text.contains(&b':') && text.first() != Some(&b'[') {
+        return ipv6(text).map(IpAddr::V6).ok_or(ErrorKind::Host);
+    }
+    Host::parse(text).ok().and_then(|host| host.ip()).ok_or(ErrorKind::Host)
+}
+
+impl sealed::Sealed for Via<'_> {}
+
+impl<'a> Element<'a> for Via<'a> {
+    #[inline]
+    fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let start = *cursor;
+        let (transport, known) = sent_protocol(cursor)?;
+        if !known {
+            return Err(start.error(ErrorKind::Protocol));
+        }
+        let mut via = Self::sent_by(cursor, transport)?;
+        via.params = Params::take(cursor, |name, value| via.see(name, value))?;
+        Ok(via)
+    }
+}

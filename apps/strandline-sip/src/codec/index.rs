@@ -1,0 +1,229 @@
+//! The index of header lines: made in one pass, used by all that is asked afterwards.
+
+use super::class;
+use super::error::{Error, ErrorKind};
+use super::limits::Limits;
+use super::name::{HeaderName, NAME_BYTES_MAX, NAMES_LEN};
+use super::scan;
+
+/// One header line. Folded ones are one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Where its name starts.
+    pub(crate) start: u32,
+    /// Where its value starts, after the colon and blanks.
+    pub(crate) value: u32,
+    /// Where its value ends: the place of the CRLF.
+    pub(crate) end: u32,
+    pub(crate) name: HeaderName,
+    /// It goes over more than one line.
+    pub(crate) folded: bool,
+}
+
+/// Where the headers of a message are. It is given to [`Message::parse`](super::Message::parse) again and again, so
+/// that only the first messages allocate: 16 bytes for each header line of the longest message so far, at most
+/// [`Limits::header_lines_max`].
+#[derive(Debug, Clone)]
+pub struct Index {
+    lines: Vec<Line>,
+    /// By name: the number of the first one, or [`NONE`].
+    first: [u16; NAMES_LEN + 1],
+    /// Bit by name: there is more than one.
+    repeated: u128,
+    limits: Limits,
+}
+
+/// No line has this number.
+const NONE: u16 = u16::MAX;
+
+/// Room made at the start; few messages have more headers.
+const LINES_USUAL: usize = 48;
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Index {
+    /// An index with the default limits.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_limits(Limits::default())
+    }
+
+    /// An index with limits of one's own.
+    #[must_use]
+    pub fn with_limits(limits: Limits) -> Self {
+        let limits = Limits { header_lines_max: limits.header_lines_max.min(usize::from(NONE)), ..limits };
+        let lines = Vec::with_capacity(LINES_USUAL.min(limits.header_lines_max));
+        Self { lines, first: [NONE; NAMES_LEN + 1], repeated: 0, limits }
+    }
+
+    /// The limits it was made with.
+    #[must_use]
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.lines.clear();
+        self.first = [NONE; NAMES_LEN + 1];
+        self.repeated = 0;
+    }
+
+    #[inline]
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    #[inline]
+    pub(crate) fn is_repeated(&self, name: HeaderName) -> bool {
+        self.repeated != 0 && self.repeated & (1 << name as u8) != 0
+    }
+
+    /// The number of the first line with this name.
+    #[inline]
+    pub(crate) fn first(&self, name: HeaderName) -> Option<usize> {
+        let first = self.first.get(name as usize).copied();
+        first.filter(|first| *first != NONE).map(usize::from)
+    }
+
+    /// The number of the next line with this name after line `number`.
+    #[inline]
+    pub(crate) fn next(&self, name: HeaderName, number: usize) -> Option<usize> {
+        if !self.is_repeated(name) {
+            return None;
+        }
+        let rest = self.lines.get(number + 1..)?;
+        rest.iter().position(|line| line.name == name).map(|at| number + 1 + at)
+    }
+
+    #[inline]
+    fn add(&mut self, line: Line) {
+        match self.first.get_mut(line.name as usize) {
+            Some(first) if *first == NONE => *first = self.lines.len() as u16,
+            _ => self.repeated |= 1u128 << line.name as u8,
+        }
+        self.lines.push(line);
+    }
+
+    /// Reads the header lines from `start` to the empty line; what comes back is where the body starts.
+    ///
+    /// On an error the lines before it stay in the index, so that there is something to answer with, and so do those
+    /// after it as long as lines can be told apart.
+    pub(crate) fn read(&mut self, bytes: &[u8], start: usize) -> core::result::Result<usize, Error> {
+        // Offsets are kept in 32 bits, so that even an absurd limit must stay below that.
+        let bytes_max = self.limits.header_bytes_max.min(u32::MAX as usize / 2);
+        let within = bytes.get(..bytes_max).unwrap_or(bytes);
+        let mut at = start;
+        let mut fault = None;
+        loop {
+            match within.get(at..).unwrap_or(&[]) {
+                [b'\r', b'\n', ..] => return fault.map_or(Ok(at + 2), Err),
+                [] | [b'\r'] => break,
+                _ => {}
+            }
+            if self.lines.len() >= self.limits.header_lines_max {
+                return Err(fault.unwrap_or(Error::new(ErrorKind::TooManyHeaders, at)));
+            }
+            match read_line(within, at) {
+                Ok(line) => {
+                    at = line.end as usize + 2;
+                    self.add(line);
+                }
+                Err(Fault { error, next: Some(next) }) => {
+                    fault.get_or_insert(error);
+                    at = next;
+                }
+                Err(Fault { error, next: None }) if error.kind == ErrorKind::HeadersUnterminated => break,
+                Err(Fault { error, next: None }) => return Err(fault.unwrap_or(error)),
+            }
+        }
+        let kind = if within.len() < bytes.len() {
+            ErrorKind::HeadersTooLong
+        } else {
+            ErrorKind::HeadersUnterminated
+        };
+        Err(fault.unwrap_or(Error::new(kind, within.len())))
+    }
+}
+
+/// What is wrong with a line, and where the next one starts if that can be told.
+pub(crate) struct Fault {
+    pub(crate) error: Error,
+    next: Option<usize>,
+}
+
+/// Reads one header line that starts at `start`.
+#[inline]
+pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line, Fault> {
+    let window = bytes.get(start..).and_then(|rest| rest.first_chunk::<NAME_BYTES_MAX>());
+    let (name, colon) = match window.map(HeaderName::before_colon) {
+        Some((name, length)) if length > 0 => (name, start + length),
+        _ => unusual_name(bytes, start)?,
+    };
+    let mut value = colon + 1;
+    while let Some(b' ' | b'\t') = bytes.get(value) {
+        value += 1;
+    }
+    let end = scan::control(bytes, value);
+    let (end, folded) = match bytes.get(end..end + 3) {
+        Some([b'\r', b'\n', next]) if !matches!(next, b' ' | b'\t') => (end, false),
+        _ => value_end(bytes, value)?,
+    };
+    Ok(Line { start: start as u32, value: value as u32, end: end as u32, name, folded })
+}
+
+/// A name that is unknown, or has blanks before its colon, or is none; and the place of its colon.
+#[cold]
+fn unusual_name(bytes: &[u8], start: usize) -> core::result::Result<(HeaderName, usize), Fault> {
+    let mut colon = scan::colon(bytes, start);
+    while bytes.get(colon) == Some(&b'\t') {
+        colon = scan::colon(bytes, colon + 1);
+    }
+    let name = bytes.get(start..colon).unwrap_or(&[]).trim_ascii_end();
+    if bytes.get(colon) == Some(&b':') && class::all(name, class::TOKEN) {
+        return Ok((HeaderName::from_bytes(name), colon));
+    }
+    let (end, _) = value_end(bytes, start)?;
+    Err(Fault { error: Error::new(ErrorKind::HeaderName, start), next: Some(end + 2) })
+}
+
+/// Where the value ends that starts at `start`, and whether it is folded.
+pub(crate) fn value_end(bytes: &[u8], start: usize) -> core::result::Result<(usize, bool), Fault> {
+    let mut at = start;
+    let mut folded = false;
+    let mut control = None;
+    loop {
+        at = scan::control(bytes, at);
+        let kind = match bytes.get(at..).unwrap_or(&[]) {
+            [b'\r', b'\n', b' ' | b'\t', ..] => {
+                folded = true;
+                at += 3;
+                continue;
+            }
+            [b'\r', b'\n', ..] => {
+                return match control {
+                    None => Ok((at, folded)),
+                    Some(place) => {
+                        let error = Error::new(ErrorKind::Control, place);
+                        Err(Fault { error, next: Some(at + 2) })
+                    }
+                };
+            }
+            [] | [b'\r'] => ErrorKind::HeadersUnterminated,
+            [b'\r' | b'\n', ..] => ErrorKind::LineEnd,
+            [byte, ..] => {
+                // A control character may be quoted (RFC 4475 section 3.1.1.2).
+                let quoted = at > start && bytes.get(at - 1) == Some(&b'\\');
+                if *byte != b'\t' && !quoted {
+                    control.get_or_insert(at);
+                }
+                at += 1;
+                continue;
+            }
+        };
+        return Err(Fault { error: Error::new(kind, at), next: None });
+    }
+}

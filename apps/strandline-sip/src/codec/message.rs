@@ -1,0 +1,331 @@
+//! A message: its first line, its headers through the index, its body (RFC 3261 section 7).
+
+use super::cursor::{Cursor, Result};
+use super::error::{Error, ErrorKind};
+use super::header::token::Number;
+use super::header::values::{Element, Values, line_cursor};
+use super::header::via::Via;
+use super::index::{Index, Line};
+use super::method::Method;
+use super::name::HeaderName;
+use super::start_line::{RejectedLine, RequestLine, StartLine, StatusLine, line_end, skip_line_ends};
+use super::uri::Uri;
+
+/// A message as views of its bytes: small, and copied at will.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    pub(crate) bytes: &'a [u8],
+    pub(crate) index: &'a Index,
+    /// First line.
+    start_line: StartLine<'a>,
+    /// Where the first line starts, and its end.
+    pub(crate) first: (usize, usize),
+    /// Where headers end: the empty line.
+    pub(crate) headers_end: usize,
+    body: &'a [u8],
+}
+
+/// One header line.
+#[derive(Debug, Clone, Copy)]
+pub struct Header<'a> {
+    bytes: &'a [u8],
+    line: Line,
+}
+
+impl<'a> Header<'a> {
+    /// Which header it is.
+    #[must_use]
+    pub const fn name(&self) -> HeaderName {
+        self.line.name
+    }
+
+    /// The name as it was sent.
+    #[must_use]
+    pub fn name_bytes(&self) -> &'a [u8] {
+        let line = self.bytes.get(self.line.start as usize..self.line.value as usize).unwrap_or(&[]);
+        let colon = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+        line.get(..colon).unwrap_or(&[]).trim_ascii_end()
+    }
+
+    /// The value as it was sent, without white space around it. A folded one has line ends in it.
+    #[must_use]
+    pub fn value(&self) -> &'a [u8] {
+        self.bytes.get(self.line.value as usize..self.line.end as usize).unwrap_or(&[]).trim_ascii()
+    }
+
+    /// Where the line starts in the message.
+    #[must_use]
+    pub const fn offset(&self) -> usize {
+        self.line.start as usize
+    }
+
+    /// Where its value starts, after white space, even if that is folded.
+    pub(crate) fn value_offset(&self) -> usize {
+        let value = self.bytes.get(self.line.value as usize..self.line.end as usize).unwrap_or(&[]);
+        self.line.value as usize + (value.len() - value.trim_ascii_start().len())
+    }
+
+    /// It is folded: it goes over several lines, which stand for blanks (section 7.3.1).
+    #[must_use]
+    pub const fn is_folded(&self) -> bool {
+        self.line.folded
+    }
+
+    /// The whole line as it was sent, with its line end.
+    #[must_use]
+    pub fn line(&self) -> &'a [u8] {
+        self.bytes.get(self.line.start as usize..self.line.end as usize + 2).unwrap_or(&[])
+    }
+
+    /// Parses the value, which must be one.
+    ///
+    /// # Errors
+    /// If it is malformed.
+    pub fn parse<T: Element<'a>>(&self) -> Result<T> {
+        let value = self.bytes.get(..self.line.end as usize).unwrap_or(&[]);
+        let mut cursor = Cursor::new(value, self.line.value as usize);
+        T::parse_whole(&mut cursor).map_err(|error| error.within(self.line.name))
+    }
+}
+
+/// What is wrong with a message, and what there is of it to answer with.
+#[derive(Debug, Clone, Copy)]
+pub struct Rejected<'a> {
+    /// What is wrong; its status code is what to answer.
+    pub error: Error,
+    message: Option<Message<'a>>,
+}
+
+impl<'a> Rejected<'a> {
+    /// The request, if it can be answered: it is no ACK, and its topmost Via names who sent it. Anything else is dropped
+    /// without a word (RFC 3261 sections 16.3 and 18.3).
+    #[must_use]
+    pub fn answerable(&self) -> Option<Message<'a>> {
+        self.message.filter(Message::is_answerable)
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Parses a whole message: a datagram of UDP, a message of SCTP or WebSocket, or what
+    /// [`StreamFramer`](super::StreamFramer) cut out of a stream. Looks at the first line, finds all headers, and takes
+    /// the body by Content-Length: what follows it is ignored, and if there is less, that is an error (RFC 3261 section
+    /// 18.3). Values of headers are parsed when they are asked for.
+    ///
+    /// # Errors
+    /// If the first line or a header line is malformed, a limit of the index is exceeded, or the body is too short.
+    ///
+    /// ```
+    /// use strandline_sip::codec::{Index, Message, Method, StatusCode};
+    ///
+    /// let bytes = b"REGISTER sip:example.com SIP/2.0\r\n\
+    ///     v: SIP/2.0/UDP 192.0.2.4:5060;branch=z9hG4bKnashds7\r\n\
+    ///     To: Bob <sips:bob@example.com>\r\n\
+    ///     From: Bob <sips:bob@example.com>;tag=456248\r\n\
+    ///     Call-ID: 843817637684230@998sdasdh09\r\n\
+    ///     CSeq: 1826 REGISTER\r\n\
+    ///     Contact: <sips:bob@192.0.2.4>;expires=600,\r\n <sips:bob@192.0.2.5>\r\n\
+    ///     Content-Length: 0\r\n\r\n";
+    /// let mut index = Index::new(); // used for message after message
+    /// let message = Message::parse(bytes, &mut index).unwrap();
+    /// assert_eq!(message.method(), Some(Method::Register));
+    /// assert_eq!(message.contacts()?.count(), 2);
+    /// let essentials = message.essentials()?;
+    /// assert_eq!(essentials.from.tag, Some(&b"456248"[..]));
+    /// assert_eq!(essentials.cseq.number, 1826);
+    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// ```
+    #[inline]
+    pub fn parse(bytes: &'a [u8], index: &'a mut Index) -> core::result::Result<Self, Rejected<'a>> {
+        index.clear();
+        let start = skip_line_ends(bytes);
+        let nothing = |error| Rejected { error, message: None };
+        let end = line_end(bytes, start).map_err(nothing)?;
+        let line = StartLine::parse_line(bytes.get(..end).unwrap_or(bytes), start);
+        let (start_line, fault) = match line {
+            Ok(start_line) => (start_line, None),
+            Err(RejectedLine { error, request: Some(request) }) => (StartLine::Request(request), Some(error)),
+            Err(RejectedLine { error, request: None }) => return Err(nothing(error)),
+        };
+        let read = index.read(bytes, end + 2);
+        let index: &'a Index = index;
+        let body_at = *read.as_ref().unwrap_or(&bytes.len());
+        let headers_end = index.lines().last().map_or(end + 2, |line| line.end as usize + 2);
+        let body = bytes.get(body_at..).unwrap_or(&[]);
+        let mut message = Self { bytes, index, start_line, first: (start, end), headers_end, body };
+        let fault = fault.or(read.err());
+        let body = message.cut_body();
+        match fault.or(body.as_ref().err().copied()) {
+            None => {
+                message.body = body.unwrap_or(message.body);
+                Ok(message)
+            }
+            Some(error) => Err(Rejected { error, message: Some(message) }),
+        }
+    }
+
+    /// The body as Content-Length says, out of all that follows the headers.
+    #[inline]
+    fn cut_body(&self) -> Result<&'a [u8]> {
+        let Some(length) = self.content_length()? else { return Ok(self.body) };
+        let error = Error::new(ErrorKind::BodyTruncated, self.bytes.len()).within(HeaderName::ContentLength);
+        self.body.get(..length).ok_or(error)
+    }
+
+    /// May this request be answered with an error? Not an ACK, not a response, and not if nothing tells who sent it.
+    #[must_use]
+    pub fn is_answerable(&self) -> bool {
+        let via = self.index.first(HeaderName::Via);
+        let cursor = via.and_then(|number| line_cursor(self.bytes, self.index, number));
+        let sender = cursor.is_some_and(|mut cursor| {
+            cursor.skip_space();
+            Via::head(&mut cursor).is_ok()
+        });
+        sender && self.method().is_some_and(|method| method != Method::Ack)
+    }
+
+    /// The first line.
+    #[must_use]
+    pub const fn start_line(&self) -> &StartLine<'a> {
+        &self.start_line
+    }
+
+    /// The first line, if it is that of a request.
+    #[must_use]
+    pub const fn request_line(&self) -> Option<&RequestLine<'a>> {
+        match &self.start_line {
+            StartLine::Request(line) => Some(line),
+            StartLine::Status(_) => None,
+        }
+    }
+
+    /// The first line, if it is that of a response.
+    #[must_use]
+    pub const fn status_line(&self) -> Option<&StatusLine<'a>> {
+        match &self.start_line {
+            StartLine::Request(_) => None,
+            StartLine::Status(line) => Some(line),
+        }
+    }
+
+    /// The request's method.
+    #[must_use]
+    pub const fn method(&self) -> Option<Method<'a>> {
+        self.start_line.method()
+    }
+
+    /// Is it a request?
+    #[must_use]
+    pub const fn is_request(&self) -> bool {
+        self.request_line().is_some()
+    }
+
+    /// Parses the request URI; none of a response.
+    ///
+    /// # Errors
+    /// If it is malformed or has headers.
+    #[inline]
+    pub fn request_uri(&self) -> Result<Option<Uri<'a>>> {
+        let Some(line) = self.request_line() else { return Ok(None) };
+        let end = line.uri_at + line.uri.len();
+        let text = self.bytes.get(..end).unwrap_or(&[]);
+        Uri::parse_at(text, line.uri_at).and_then(|uri| uri.as_target(line.uri_at)).map(Some)
+    }
+
+    /// The message as it was sent, without line ends before it and without what follows the body.
+    #[must_use]
+    pub fn as_bytes(&self) -> &'a [u8] {
+        self.bytes.get(self.first.0..self.body_at() + self.body.len()).unwrap_or(&[])
+    }
+
+    /// The body.
+    #[must_use]
+    pub const fn body(&self) -> &'a [u8] {
+        self.body
+    }
+
+    pub(crate) fn body_at(&self) -> usize {
+        self.headers_end + 2
+    }
+
+    /// All header lines in order.
+    pub fn headers(&self) -> impl Iterator<Item = Header<'a>> + use<'a> {
+        let bytes = self.bytes;
+        self.index.lines().iter().map(move |line| Header { bytes, line: *line })
+    }
+
+    /// The lines of one header in order.
+    pub fn lines(&self, name: HeaderName) -> impl Iterator<Item = Header<'a>> + use<'a> {
+        let (bytes, index) = (self.bytes, self.index);
+        let numbers = core::iter::successors(index.first(name), move |number| index.next(name, *number));
+        numbers.filter_map(move |number| Some(Header { bytes, line: *index.lines().get(number)? }))
+    }
+
+    /// The lines of a header that has no [`HeaderName`], by its name in any case.
+    pub fn lines_named(&self, name: &'a [u8]) -> impl Iterator<Item = Header<'a>> + use<'a> {
+        self.lines(HeaderName::Other).filter(move |header| header.name_bytes().eq_ignore_ascii_case(name))
+    }
+
+    /// Is there at least one line of this header?
+    #[must_use]
+    pub fn has(&self, name: HeaderName) -> bool {
+        self.index.first(name).is_some()
+    }
+
+    /// The value of a header that may be there once.
+    ///
+    /// # Errors
+    /// If it is malformed or there more than once.
+    #[inline(always)]
+    pub fn one<T: Element<'a>>(&self, name: HeaderName) -> Result<Option<T>> {
+        let Some(number) = self.index.first(name) else { return Ok(None) };
+        let Some(mut cursor) = line_cursor(self.bytes, self.index, number) else { return Ok(None) };
+        if self.index.is_repeated(name) {
+            let second = self.index.next(name, number).and_then(|next| self.index.lines().get(next));
+            let at = second.map_or(0, |line| line.start as usize);
+            return Err(Error::new(ErrorKind::Repeated, at).within(name));
+        }
+        T::parse_whole(&mut cursor).map(Some).map_err(|error| error.within(name))
+    }
+
+    /// The value of a header that must be there once.
+    ///
+    /// # Errors
+    /// If it is missing, malformed or there more than once.
+    #[inline(always)]
+    pub fn required<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
+        self.one(name)?.ok_or(Error::missing(name, self.headers_end))
+    }
+
+    /// The first value of a header that must be there and may have several.
+    ///
+    /// # Errors
+    /// If it is missing or malformed.
+    #[inline(always)]
+    pub fn top<T: Element<'a>>(&self, name: HeaderName) -> Result<T> {
+        let cursor = self.index.first(name).and_then(|number| line_cursor(self.bytes, self.index, number));
+        let Some(mut cursor) = cursor else { return Err(Error::missing(name, self.headers_end)) };
+        cursor.skip_space();
+        let value = T::take(&mut cursor);
+        match value.and_then(|value| cursor.finish_element().map(|()| value)) {
+            Ok(value) => Ok(value),
+            Err(error) => Err(error.within(name)),
+        }
+    }
+
+    /// All values of a header that may have several, through all its lines.
+    #[inline]
+    #[must_use]
+    pub fn values<T: Element<'a>>(&self, name: HeaderName) -> Values<'a, T> {
+        Values::new(self.bytes, self.index, name)
+    }
+
+    /// Content-Length, if it is there.
+    ///
+    /// # Errors
+    /// If it is no number, or there more than once: even with the same number nobody should guess what the sender meant.
+    #[inline]
+    pub fn content_length(&self) -> Result<Option<usize>> {
+        let length: Option<Number> = self.one(HeaderName::ContentLength)?;
+        Ok(length.map(|Number(length)| length as usize))
+    }
+}

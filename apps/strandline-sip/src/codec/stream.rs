@@ -1,0 +1,204 @@
+//! Messages and keep-alives in a stream of bytes (RFC 3261 sections 7.5 and 18.3, RFC 5626 section 4.4.1).
+
+use super::cursor::{Cursor, Result};
+use super::error::{Error, ErrorKind};
+use super::index::value_end;
+use super::limits::Limits;
+use super::name::HeaderName;
+use super::scan;
+
+/// Which side opened the connection: only the one who did sends pings, and only the other answers them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The peer did: two CRLFs are its ping, and one alone means nothing.
+    Accepted,
+    /// We did: each CRLF is a pong.
+    Opened,
+}
+
+/// What stands at the front of the bytes received. `len` bytes of it are to be removed before the next call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cut {
+    /// More bytes are needed; nothing is to be removed.
+    Incomplete,
+    /// A whole message: give its bytes to [`Message::parse`](super::Message::parse).
+    Message {
+        /// Its length.
+        len: usize,
+    },
+    /// A ping, to be answered with a CRLF.
+    Ping {
+        /// Its length.
+        len: usize,
+    },
+    /// A pong.
+    Pong {
+        /// Its length.
+        len: usize,
+    },
+    /// A line end before a message, which means nothing.
+    Blank {
+        /// Its length.
+        len: usize,
+    },
+}
+
+/// Cuts a stream (TCP, TLS) into messages. It owns no bytes: the caller keeps what was received, shows all of it each
+/// time, and removes what was cut. However the stream was split on its way, each byte is looked at once.
+///
+/// ```
+/// use strandline_sip::codec::{Cut, Limits, Side, StreamFramer};
+///
+/// let mut framer = StreamFramer::new(Side::Accepted, Limits::default());
+/// let mut buffer = b"\r\n\r\nBYE sip:a.example SIP/2.0\r\nl: 2\r\n\r\nh".to_vec();
+/// assert_eq!(framer.cut(&buffer)?, Cut::Ping { len: 4 });
+/// buffer.drain(..4);
+/// assert_eq!(framer.cut(&buffer)?, Cut::Incomplete);
+/// buffer.extend(b"i");
+/// assert_eq!(framer.cut(&buffer)?, Cut::Message { len: buffer.len() });
+/// # Ok::<(), strandline_sip::codec::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct StreamFramer {
+    side: Side,
+    limits: Limits,
+    state: State,
+}
+
+/// How far the message at the front has been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Head(Head),
+    /// The headers have ended, and the length of all is known.
+    Body {
+        len: usize,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Head {
+    /// Up to here.
+    scanned: usize,
+    /// Where the last line starts.
+    line: usize,
+    /// Where Content-Length's value starts.
+    length: Option<usize>,
+}
+
+impl StreamFramer {
+    /// At the start of a stream.
+    #[must_use]
+    pub const fn new(side: Side, limits: Limits) -> Self {
+        let head = Head { scanned: 0, line: 0, length: None };
+        Self { side, limits, state: State::Head(head) }
+    }
+
+    /// Looks at all that was received and not removed yet.
+    ///
+    /// # Errors
+    /// If the message at the front can't be told from what follows: no Content-Length, or one that is malformed or
+    /// there twice, a line that doesn't end with CRLF, or too long. The stream is then of no use any more (RFC 4475
+    /// sections 3.1.2.3 and 3.3.9). The request can be answered before the connection is closed: parse what was received,
+    /// and take either the message or [`Rejected::answerable`](super::Rejected::answerable).
+    pub fn cut(&mut self, received: &[u8]) -> Result<Cut> {
+        let head = match self.state {
+            State::Body { len } => return Ok(self.body(received, len)),
+            State::Head(head) => head,
+        };
+        if head.scanned == 0
+            && let Some(cut) = self.before(received)
+        {
+            return Ok(cut);
+        }
+        self.head(received, head)
+    }
+
+    /// How many bytes of the message at the front there are to come at least, for the size of the next read.
+    #[must_use]
+    pub const fn missing(&self, received: usize) -> usize {
+        match self.state {
+            State::Head(_) => 1,
+            State::Body { len } => len.saturating_sub(received),
+        }
+    }
+
+    fn body(&mut self, received: &[u8], len: usize) -> Cut {
+        if received.len() < len {
+            return Cut::Incomplete;
+        }
+        self.state = State::Head(Head::default());
+        Cut::Message { len }
+    }
+
+    /// Line ends before a message.
+    fn before(&self, received: &[u8]) -> Option<Cut> {
+        match (received, self.side) {
+            ([] | [b'\r'], _) => Some(Cut::Incomplete),
+            ([b'\r', b'\n', ..], Side::Opened) => Some(Cut::Pong { len: 2 }),
+            ([b'\r', b'\n', b'\r', b'\n', ..], Side::Accepted) => Some(Cut::Ping { len: 4 }),
+            ([b'\r', b'\n'] | [b'\r', b'\n', b'\r'], Side::Accepted) => Some(Cut::Incomplete),
+            ([b'\r', b'\n', ..], Side::Accepted) => Some(Cut::Blank { len: 2 }),
+            _ => None,
+        }
+    }
+
+    fn head(&mut self, received: &[u8], mut head: Head) -> Result<Cut> {
+        let max = self.limits.header_bytes_max;
+        loop {
+            head.scanned = scan::control(received, head.scanned);
+            if head.scanned > max {
+                return Err(Error::new(ErrorKind::HeadersTooLong, max));
+            }
+            match received.get(head.scanned..).unwrap_or(&[]) {
+                [] | [b'\r'] => {
+                    self.state = State::Head(head);
+                    return Ok(Cut::Incomplete);
+                }
+                [b'\r', b'\n', ..] if head.scanned == head.line => return self.end_of_head(received, head),
+                [b'\r', b'\n', ..] => {
+                    head.see_line(received)?;
+                    head.scanned += 2;
+                    head.line = head.scanned;
+                }
+                [b'\r' | b'\n', ..] => return Err(Error::new(ErrorKind::LineEnd, head.scanned)),
+                // What else is wrong is found when the message is parsed: where it ends is known all the same.
+                _ => head.scanned += 1,
+            }
+        }
+    }
+
+    fn end_of_head(&mut self, received: &[u8], head: Head) -> Result<Cut> {
+        let end = head.scanned + 2;
+        let Some(start) = head.length else { return Err(Error::missing(HeaderName::ContentLength, end)) };
+        let within = |error: Error| error.within(HeaderName::ContentLength);
+        let (value_end, _) = value_end(received, start).map_err(|fault| within(fault.error))?;
+        let mut cursor = Cursor::new(received.get(..value_end).unwrap_or(&[]), start);
+        cursor.skip_space();
+        let length = cursor.number(u32::MAX).map_err(within)? as usize;
+        cursor.finish().map_err(within)?;
+        if length > self.limits.body_bytes_max {
+            return Err(within(Error::new(ErrorKind::BodyTooLong, start)));
+        }
+        let len = end + length;
+        self.state = State::Body { len };
+        Ok(self.body(received, len))
+    }
+}
+
+impl Head {
+    /// A line has ended at `scanned`: is it Content-Length?
+    fn see_line(&mut self, received: &[u8]) -> Result<()> {
+        let line = received.get(self.line..self.scanned).unwrap_or(&[]);
+        if self.line == 0 || !matches!(line.first(), Some(b'c' | b'C' | b'l' | b'L')) {
+            return Ok(());
+        }
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Ok(()) };
+        let name = line.get(..colon).unwrap_or(&[]).trim_ascii_end();
+        if HeaderName::from_bytes(name) == HeaderName::ContentLength
+            && self.length.replace(self.line + colon + 1).is_some()
+        {
+            return Err(Error::new(ErrorKind::Repeated, self.line).within(HeaderName::ContentLength));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Escapes `%41` of URIs. They are undone once, never twice (RFC 4475 section 3.1.1.3).
+
+/// The bytes that an escaped text stands for.
+#[derive(Debug, Clone)]
+pub struct Unescaped<'a> {
+    rest: &'a [u8],
+}
+
+/// Undoes the escapes of a part of a URI. What is no escape stays as it is.
+///
+/// ```
+/// use strandline_sip::codec::unescape;
+///
+/// assert!(unescape(b"I%20have%20spaces").eq(*b"I have spaces"));
+/// assert!(unescape(b"value%25%34%31").eq(*b"value%41"));
+/// assert!(unescape(b"null-%00-null").eq(*b"null-\0-null"));
+/// ```
+#[must_use]
+pub fn unescape(text: &[u8]) -> Unescaped<'_> {
+    Unescaped { rest: text }
+}
+
+fn nibble(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).map(|digit| digit as u8)
+}
+
+impl Iterator for Unescaped<'_> {
+    type Item = u8;
+
+    #[inline]
+    fn next(&mut self) -> Option<u8> {
+        if let [b'%', high, low, rest @ ..] = self.rest
+            && let (Some(high), Some(low)) = (nibble(*high), nibble(*low))
+        {
+            self.rest = rest;
+            return Some(high << 4 | low);
+        }
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(*first)
+    }
+}
+
+impl core::iter::FusedIterator for Unescaped<'_> {}
+
+/// Are these the same once escapes are undone?
+pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
+    a == b || unescape(a).eq(unescape(b))
+}
+
+/// Are these the same once escapes are undone, whatever their case?
+pub(crate) fn same_any_case(a: &[u8], b: &[u8]) -> bool {
+    let lower = |byte: u8| byte.to_ascii_lowercase();
+    a.eq_ignore_ascii_case(b) || unescape(a).map(lower).eq(unescape(b).map(lower))
+}

@@ -1,0 +1,186 @@
+//! Hosts: names, IPv4 addresses, IPv6 references (RFC 3261 section 25.1).
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use crate::codec::class::{self, is};
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::ErrorKind;
+
+/// A host as it stands in URIs and in Via.
+#[derive(Debug, Clone, Copy)]
+pub enum Host<'a> {
+    /// A name. Underscores are taken, though the grammar has none: machines are called so.
+    Name(&'a [u8]),
+    /// An IPv4 address.
+    V4(Ipv4Addr),
+    /// An IPv6 address, which stands in brackets.
+    V6(Ipv6Addr),
+}
+
+impl<'a> Host<'a> {
+    /// Parses a host alone.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Host`] if it is malformed.
+    ///
+    /// ```
+    /// use strandline_sip::codec::Host;
+    ///
+    /// assert_eq!(Host::parse(b"[2001:db8::1]")?.ip(), "2001:db8::1".parse().ok());
+    /// assert_eq!(Host::parse(b"Example.COM")?, Host::Name(b"example.com"));
+    /// assert!(Host::parse(b"2001:db8::1").is_err());
+    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// ```
+    pub fn parse(bytes: &'a [u8]) -> Result<Self> {
+        let mut cursor = Cursor::new(bytes, 0);
+        let host = Self::take(&mut cursor)?;
+        if cursor.rest().is_empty() { Ok(host) } else { Err(cursor.error(ErrorKind::Host)) }
+    }
+
+    #[inline]
+    pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        if cursor.peek() == Some(b'[') {
+            return reference(cursor);
+        }
+        let rest = cursor.rest();
+        if let Some((address, len)) = ipv4(rest) {
+            cursor.advance(len);
+            return Ok(Self::V4(address));
+        }
+        let len = name_len(rest).ok_or(cursor.error(ErrorKind::Host))?;
+        cursor.advance(len);
+        Ok(Self::Name(rest.get(..len).unwrap_or(&[])))
+    }
+
+    /// The address, if it is one.
+    #[must_use]
+    pub const fn ip(&self) -> Option<IpAddr> {
+        match *self {
+            Self::Name(_) => None,
+            Self::V4(address) => Some(IpAddr::V4(address)),
+            Self::V6(address) => Some(IpAddr::V6(address)),
+        }
+    }
+
+    /// May a message be sent there? Not to the broadcast address, multicast or the unspecified address, which a hostile
+    /// Via may name (RFC 4475 section 3.3.10). A name may.
+    #[must_use]
+    pub fn may_be_sent_to(&self) -> bool {
+        match self {
+            Self::Name(_) => true,
+            Self::V4(address) => {
+                !address.is_broadcast() && !address.is_multicast() && !address.is_unspecified()
+            }
+            Self::V6(address) => !address.is_multicast() && !address.is_unspecified(),
+        }
+    }
+}
+
+/// Names are compared without case and without the dot at their end, addresses as addresses.
+impl PartialEq for Host<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Name(a), Self::Name(b)) => {
+                let (a, b) = (a.strip_suffix(b".").unwrap_or(a), b.strip_suffix(b".").unwrap_or(b));
+                a.eq_ignore_ascii_case(b)
+            }
+            (Self::V4(a), Self::V4(b)) => a == b,
+            (Self::V6(a), Self::V6(b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Host<'_> {}
+
+impl fmt::Display for Host<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => fmt::Display::fmt(&name.escape_ascii(), f),
+            Self::V4(address) => address.fmt(f),
+            Self::V6(address) => write!(f, "[{address}]"),
+        }
+    }
+}
+
+/// Four numbers up to 255 of one to three digits at the start of `text`, and how long they are. Leading zeros don't matter:
+/// the numbers are decimal all the same. `None` if what follows belongs to a name.
+#[inline]
+fn ipv4(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
+    let (mut address, mut dots) = (0u32, 0);
+    let (mut value, mut digits) = (0u32, 0);
+    let mut len = 0;
+    for byte in text {
+        let digit = byte.wrapping_sub(b'0');
+        if digit < 10 {
+            value = value * 10 + u32::from(digit);
+            digits += 1;
+            if digits > 3 {
+                return None;
+            }
+        } else if *byte == b'.' && dots < 3 && digits > 0 && value < 256 {
+            address = address << 8 | value;
+            dots += 1;
+            (value, digits) = (0, 0);
+        } else if is(*byte, class::LABEL) || matches!(byte, b'.' | b'-') {
+            return None;
+        } else {
+            break;
+        }
+        len += 1;
+    }
+    let whole = dots == 3 && digits > 0 && value < 256;
+    whole.then(|| (Ipv4Addr::from(address << 8 | value), len))
+}
+
+/// How long the name at the start of `text` is: labels of letters, digits and `-` with dots between them and perhaps at the
+/// end; none is empty or starts or ends with `-`, and the last doesn't start with a digit.
+#[inline]
+fn name_len(text: &[u8]) -> Option<usize> {
+    let mut before = b'.';
+    let (mut top, mut len) = (b'.', 0);
+    for byte in text {
+        if is(*byte, class::LABEL) {
+            if before == b'.' {
+                top = *byte;
+            }
+        } else if *byte == b'.' {
+            if before == b'.' || before == b'-' {
+                return None;
+            }
+        } else if *byte != b'-' {
+            break;
+        } else if before == b'.' {
+            return None;
+        }
+        before = *byte;
+        len += 1;
+    }
+    (len > 0 && before != b'-' && !top.is_ascii_digit()).then_some(len)
+}
+
+/// `[address]`. One colon too many before an IPv4 part, which the grammar of RFC 3261 wrongly asks for, is overlooked (RFC
+/// 5118 section 4.10).
+fn reference<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>> {
+    let error = cursor.error(ErrorKind::Host);
+    let inside = cursor.rest().get(1..).unwrap_or(&[]);
+    let len = inside.iter().take(64).position(|byte| *byte == b']').ok_or(error)?;
+    let address = ipv6(inside.get(..len).unwrap_or(&[])).ok_or(error)?;
+    cursor.advance(len + 2);
+    Ok(Host::V6(address))
+}
+
+/// An IPv6 address without its brackets.
+pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
+    let text = core::str::from_utf8(text).ok()?;
+    if let Ok(address) = text.parse() {
+        return Some(address);
+    }
+    let (before, after) = text.split_once(":::")?;
+    if !after.contains('.') || text.len() > 48 {
+        return None;
+    }
+    let mended = format!("{before}::{after}");
+    mended.parse().ok()
+}

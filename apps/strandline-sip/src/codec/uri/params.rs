@@ -1,0 +1,121 @@
+//! Parameters and headers of URIs (RFC 3261 section 19.1.1).
+
+use crate::codec::class;
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::ErrorKind;
+
+use super::escape;
+
+/// The parameters of a SIP or tel URI: `;name` or `;name=value`, escaped as they were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UriParams<'a> {
+    raw: &'a [u8],
+}
+
+impl<'a> UriParams<'a> {
+    /// Takes all parameters. Afterwards they can't be malformed.
+    #[inline]
+    pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let start = cursor.at();
+        while cursor.eat(b';') {
+            let name = cursor.escaped(class::PARAM)?;
+            let valued = cursor.eat(b'=');
+            if name.is_empty() || valued && cursor.escaped(class::PARAM)?.is_empty() {
+                return Err(cursor.error(ErrorKind::Parameter));
+            }
+        }
+        Ok(Self { raw: cursor.since(start) })
+    }
+
+    /// All as they were sent, each with the `;` before it.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// There is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], Option<&'a [u8]>)> + use<'a> {
+        self.raw.split(|byte| *byte == b';').skip(1).map(|param| split(param))
+    }
+
+    /// The value of a parameter: `None` if it is not there, `Some(None)` if it has no value. The name is compared
+    /// without case and without escapes.
+    #[must_use]
+    pub fn get(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
+        self.iter().find(|(found, _)| escape::same_any_case(found, name)).map(|(_, value)| value)
+    }
+
+    /// The value of a parameter that has one.
+    #[must_use]
+    pub fn value(&self, name: &[u8]) -> Option<&'a [u8]> {
+        self.get(name).flatten()
+    }
+
+    /// Is the parameter there, with a value or without?
+    #[must_use]
+    pub fn has(&self, name: &[u8]) -> bool {
+        self.get(name).is_some()
+    }
+}
+
+/// The headers of a SIP URI: `?name=value&name=value`, escaped as they were sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct UriHeaders<'a> {
+    raw: &'a [u8],
+}
+
+impl<'a> UriHeaders<'a> {
+    /// Takes all headers. Afterwards they can't be malformed.
+    #[inline]
+    pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        let start = cursor.at();
+        if cursor.eat(b'?') {
+            loop {
+                let name = cursor.escaped(class::HNV)?;
+                if name.is_empty() || !cursor.eat(b'=') {
+                    return Err(cursor.error(ErrorKind::Uri));
+                }
+                cursor.escaped(class::HNV)?;
+                if !cursor.eat(b'&') {
+                    break;
+                }
+            }
+        }
+        Ok(Self { raw: cursor.since(start) })
+    }
+
+    /// All as they were sent, with the `?` before them.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// There is none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.raw.is_empty()
+    }
+
+    /// Names and values in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        let raw = self.raw.strip_prefix(b"?");
+        let headers = raw.into_iter().flat_map(|raw| raw.split(|byte| *byte == b'&'));
+        headers.map(|header| {
+            let (name, value) = split(header);
+            (name, value.unwrap_or(&[]))
+        })
+    }
+}
+
+fn split(pair: &[u8]) -> (&[u8], Option<&[u8]>) {
+    match pair.iter().position(|byte| *byte == b'=') {
+        Some(at) => (pair.get(..at).unwrap_or(&[]), pair.get(at + 1..)),
+        None => (pair, None),
+    }
+}

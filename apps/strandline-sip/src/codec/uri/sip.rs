@@ -1,0 +1,115 @@
+//! SIP and SIPS URIs (RFC 3261 section 19.1).
+
+use crate::codec::class;
+use crate::codec::cursor::{Cursor, Result};
+use crate::codec::error::{Error, ErrorKind};
+
+use super::host::Host;
+use super::params::{UriHeaders, UriParams};
+
+/// `sip:user:password@host:port;parameters?headers`
+///
+/// Parts are views of the text, escaped as they were sent.
+#[derive(Debug, Clone, Copy)]
+pub struct SipUri<'a> {
+    /// `sips:` rather than `sip:`.
+    pub secure: bool,
+    /// User, which may be a telephone number and may hold `;` (RFC 4475 section 3.1.1.9).
+    pub user: Option<&'a [u8]>,
+    /// Password, if there is a colon after the user.
+    pub password: Option<&'a [u8]>,
+    /// Host.
+    pub host: Host<'a>,
+    /// Port, if it is there.
+    pub port: Option<u16>,
+    /// Parameters.
+    pub params: UriParams<'a>,
+    /// Headers.
+    pub headers: UriHeaders<'a>,
+}
+
+impl<'a> SipUri<'a> {
+    /// Parses what follows `sip:` or `sips:` up to the end.
+    #[inline]
+    pub(crate) fn take(cursor: &mut Cursor<'a>, secure: bool) -> Result<Self> {
+        let (user, password) = user_info(cursor)?;
+        let host = Host::take(cursor)?;
+        let port = port(cursor)?;
+        let params = UriParams::take(cursor)?;
+        let headers = UriHeaders::take(cursor)?;
+        if !cursor.rest().is_empty() {
+            return Err(cursor.error(ErrorKind::Uri));
+        }
+        Ok(Self { secure, user, password, host, port, params, headers })
+    }
+
+    /// The port, or the default one: 5061 for `sips:`, 5060 otherwise.
+    #[must_use]
+    pub fn port_or_default(&self) -> u16 {
+        self.port.unwrap_or(if self.secure { 5061 } else { 5060 })
+    }
+
+    /// `transport`, such as `tcp`; compare it without case.
+    #[must_use]
+    pub fn transport(&self) -> Option<&'a [u8]> {
+        self.params.value(b"transport")
+    }
+
+    /// `lr`: the host routes loosely (section 19.1.1), also when written `lr=on`.
+    #[must_use]
+    pub fn is_loose_router(&self) -> bool {
+        self.params.has(b"lr")
+    }
+
+    /// `maddr`: where to send instead of to the host.
+    #[must_use]
+    pub fn maddr(&self) -> Option<&'a [u8]> {
+        self.params.value(b"maddr")
+    }
+
+    /// `user=phone`: the user is a telephone number.
+    #[must_use]
+    pub fn is_phone(&self) -> bool {
+        self.params.value(b"user").is_some_and(|value| value.eq_ignore_ascii_case(b"phone"))
+    }
+
+    /// `ob`: what is sent here should use the flow of the registration (RFC 5626 section 5.4).
+    #[must_use]
+    pub fn is_outbound(&self) -> bool {
+        self.params.has(b"ob")
+    }
+
+    /// `gr`: this is a GRUU (RFC 5627), public if it has a value, temporary if not.
+    #[must_use]
+    pub fn gruu(&self) -> Option<Option<&'a [u8]>> {
+        self.params.get(b"gr")
+    }
+}
+
+/// `user[:password]@`, if there is an `@`: it can't be anywhere else in a SIP URI.
+#[inline]
+fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>)> {
+    // Most have one, and most users are followed by it at once: only otherwise is it looked for.
+    let start = *cursor;
+    let user = cursor.escaped(class::USER);
+    if cursor.peek() != Some(b'@') && !cursor.rest().contains(&b'@') {
+        *cursor = start;
+        return Ok((None, None));
+    }
+    let user = user?;
+    let password = if cursor.eat(b':') { Some(cursor.escaped(class::PASSWORD)?) } else { None };
+    if user.is_empty() || !cursor.eat(b'@') {
+        return Err(cursor.error(ErrorKind::Uri));
+    }
+    Ok((Some(user), password))
+}
+
+/// `:port`, if it is there.
+#[inline]
+pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
+    if !cursor.eat(b':') {
+        return Ok(None);
+    }
+    let error = |error: Error| Error { kind: ErrorKind::Port, ..error };
+    cursor.number(u32::from(u16::MAX)).map(|port| Some(port as u16)).map_err(error)
+}

@@ -1,0 +1,144 @@
+//! Messages built anew.
+
+use bytes::BytesMut;
+
+use crate::codec::message::Header;
+use crate::codec::method::Method;
+use crate::codec::name::HeaderName;
+use crate::codec::status::StatusCode;
+
+use super::via::{NewVia, write_number};
+use super::{WriteError, check_name, check_text};
+
+/// Writes a message: first line, headers in the order in which they are given, Content-Length and body at the end.
+///
+/// What is wrong is told by [`finish`](Self::finish), and then nothing was written.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use strandline_sip::codec::{HeaderName, Host, Method, MessageWriter, NewVia, Transport};
+///
+/// let mut out = BytesMut::new();
+/// let mut writer = MessageWriter::request(&mut out, Method::Options, b"sip:example.com");
+/// let via = NewVia {
+///     transport: Transport::Tcp, host: Host::Name(b"a.example"), port: None, branch: b"77", rport: true, params: b"",
+/// };
+/// writer.via(&via);
+/// writer.header(HeaderName::CSeq, b"1 OPTIONS");
+/// writer.finish(b"")?;
+/// assert_eq!(
+///     &out[..],
+///     b"OPTIONS sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP a.example;branch=z9hG4bK77;rport\r\n\
+///       CSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n",
+/// );
+/// # Ok::<(), strandline_sip::codec::WriteError>(())
+/// ```
+#[derive(Debug)]
+pub struct MessageWriter<'b> {
+    out: &'b mut BytesMut,
+    /// What was in the buffer before.
+    start: usize,
+    result: Result<(), WriteError>,
+}
+
+impl<'b> MessageWriter<'b> {
+    /// Starts a request. It is appended to what is in `out`.
+    #[must_use]
+    pub fn request(out: &'b mut BytesMut, method: Method<'_>, uri: &[u8]) -> Self {
+        let mut writer = Self { start: out.len(), out, result: Ok(()) };
+        writer.check(check_name(method.as_bytes()));
+        writer.check(check_text(uri));
+        if uri.is_empty() || uri.contains(&b' ') {
+            writer.check(Err(WriteError::Target));
+        }
+        writer.put(&[method.as_bytes(), b" ", uri, b" SIP/2.0\r\n"]);
+        writer
+    }
+
+    /// Starts a response that answers nothing: see [`Reply`](super::super::Reply) for those that do.
+    #[must_use]
+    pub fn response(out: &'b mut BytesMut, code: StatusCode, reason: &[u8]) -> Self {
+        let mut writer = Self { start: out.len(), out, result: Ok(()) };
+        writer.check(check_text(reason));
+        writer.put(&[b"SIP/2.0 "]);
+        write_number(writer.out, u32::from(code.code()));
+        writer.put(&[b" ", reason, b"\r\n"]);
+        writer
+    }
+
+    pub(crate) fn buffer(&mut self) -> &mut BytesMut {
+        self.out
+    }
+
+    pub(crate) fn check(&mut self, result: Result<(), WriteError>) {
+        self.result = self.result.and(result);
+    }
+
+    pub(crate) fn put(&mut self, parts: &[&[u8]]) {
+        for part in parts {
+            self.out.extend_from_slice(part);
+        }
+    }
+
+    /// A header. Content-Length is written by [`finish`](Self::finish).
+    pub fn header(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
+        self.header_named(name.as_str().as_bytes(), value)
+    }
+
+    /// A header by its name.
+    pub fn header_named(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
+        self.check(check_name(name));
+        self.check(check_text(value));
+        self.put(&[name, b": ", value, b"\r\n"]);
+        self
+    }
+
+    /// A header whose value is a number.
+    pub fn number(&mut self, name: HeaderName, value: u32) -> &mut Self {
+        self.check(check_name(name.as_str().as_bytes()));
+        self.put(&[name.as_str().as_bytes(), b": "]);
+        write_number(self.out, value);
+        self.put(&[b"\r\n"]);
+        self
+    }
+
+    /// A header whose value is put together from parts.
+    pub fn header_of(&mut self, name: HeaderName, parts: &[&[u8]]) -> &mut Self {
+        self.check(check_name(name.as_str().as_bytes()));
+        self.put(&[name.as_str().as_bytes(), b": "]);
+        for part in parts {
+            self.check(check_text(part));
+        }
+        self.put(parts);
+        self.put(&[b"\r\n"]);
+        self
+    }
+
+    /// A Via.
+    pub fn via(&mut self, via: &NewVia<'_>) -> &mut Self {
+        self.check(via.check());
+        via.write(self.out);
+        self
+    }
+
+    /// A header line of another message, byte for byte.
+    pub fn copy(&mut self, header: &Header<'_>) -> &mut Self {
+        self.put(&[header.line()]);
+        self
+    }
+
+    /// Content-Length and the body.
+    ///
+    /// # Errors
+    /// If any text had a line break in it or any name was none. The buffer is then as it was before.
+    pub fn finish(mut self, body: &[u8]) -> Result<(), WriteError> {
+        if let Err(error) = self.result {
+            self.out.truncate(self.start);
+            return Err(error);
+        }
+        self.put(&[b"Content-Length: "]);
+        write_number(self.out, u32::try_from(body.len()).unwrap_or(u32::MAX));
+        self.put(&[b"\r\n\r\n", body]);
+        Ok(())
+    }
+}

@@ -1,0 +1,44 @@
+//! Writing: messages built anew, responses to requests, and edits of a message on its way through a proxy. All goes into
+//! one buffer of the caller's; nothing else is allocated.
+
+pub(crate) mod build;
+pub(crate) mod edit;
+pub(crate) mod respond;
+pub(crate) mod source;
+pub(crate) mod via;
+
+use super::class;
+
+/// Why nothing was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// A line break in a text that was to be written: what follows it would be a header of its own.
+    #[error("line break in a value")]
+    LineBreak,
+    /// A name that is no token.
+    #[error("the name of a header or a method is not a token")]
+    Name,
+    /// More edits than [`Edits::EDITS_MAX`](super::Edits::EDITS_MAX).
+    #[error("too many edits of one message")]
+    TooManyEdits,
+    /// Two edits of the same bytes.
+    #[error("edits overlap")]
+    Overlap,
+    /// The header to be edited is not there or malformed.
+    #[error("the header to be edited is missing or malformed")]
+    Target,
+}
+
+/// A text that goes into a line must not end it.
+pub(crate) fn check_text(text: &[u8]) -> Result<(), WriteError> {
+    if text.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+        Err(WriteError::LineBreak)
+    } else {
+        Ok(())
+    }
+}
+
+pub(crate) fn check_name(name: &[u8]) -> Result<(), WriteError> {
+    if class::all(name, class::TOKEN) { Ok(()) } else { Err(WriteError::Name) }
+}

@@ -1,0 +1,79 @@
+//! What a receiver notes in the topmost Via: where the message really came from (RFC 3261 section 18.2.1, RFC 3581 section
+//! 4).
+
+use core::net::{IpAddr, SocketAddr};
+
+use bytes::BytesMut;
+
+use crate::codec::cursor::Cursor;
+use crate::codec::header::params::take_param;
+use crate::codec::header::values::line_cursor;
+use crate::codec::header::via::Via;
+use crate::codec::message::Message;
+use crate::codec::name::HeaderName;
+
+use super::via::write_number;
+
+/// What is to be written into the topmost Via.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// Removes a parameter.
+    Nothing,
+    /// `;rport=port`
+    Port(u16),
+    /// `;received=address`
+    Address(IpAddr),
+}
+
+impl Note {
+    pub(crate) fn write(self, out: &mut BytesMut) {
+        match self {
+            Self::Nothing => {}
+            Self::Port(port) => {
+                out.extend_from_slice(b";rport=");
+                write_number(out, u32::from(port));
+            }
+            Self::Address(address) => {
+                use core::fmt::Write;
+                // Without brackets (RFC 5118 section 4.5). Writing to a buffer that grows does not fail.
+                let _ = write!(out, ";received={address}");
+            }
+        }
+    }
+}
+
+/// A note and the bytes of the message that it replaces.
+pub(crate) type Noted = (usize, usize, Note);
+
+/// The notes about `source`: a `received` unless the sender named its address itself, and the port if it asked for it.
+/// What is there already was not noted by us, so it is replaced. Works on a Via with malformed parameters too.
+pub(crate) fn notes(message: &Message<'_>, source: SocketAddr) -> [Option<Noted>; 3] {
+    let line = message.index.first(HeaderName::Via);
+    let cursor = line.and_then(|number| line_cursor(message.bytes, message.index, number));
+    cursor.and_then(|cursor| notes_of(cursor, source)).unwrap_or_default()
+}
+
+fn notes_of(mut cursor: Cursor<'_>, source: SocketAddr) -> Option<[Option<Noted>; 3]> {
+    cursor.skip_space();
+    let via = Via::head(&mut cursor).ok()?;
+    let address = source.ip().to_canonical();
+    let (mut received, mut rport) = (None, None);
+    let mut end = cursor.at();
+    loop {
+        cursor.skip_space();
+        let start = end;
+        if cursor.peek() != Some(b';') {
+            break;
+        }
+        let Ok((name, _)) = take_param(&mut cursor) else { break };
+        end = cursor.at();
+        if name.eq_ignore_ascii_case(b"received") {
+            received = Some((start, end, Note::Nothing));
+        } else if name.eq_ignore_ascii_case(b"rport") {
+            rport = Some((start, end, Note::Port(source.port())));
+        }
+    }
+    let named = via.host.ip().map(|ip| ip.to_canonical()) == Some(address);
+    let needed = !named || rport.is_some();
+    Some([received, rport, needed.then_some((end, end, Note::Address(address)))])
+}

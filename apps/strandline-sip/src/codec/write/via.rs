@@ -1,0 +1,79 @@
+//! A Via of one's own (RFC 3261 section 18.1.1).
+
+use core::fmt::Write;
+
+use bytes::BytesMut;
+
+use crate::codec::header::via::{MAGIC_COOKIE, Transport};
+use crate::codec::uri::host::Host;
+
+use super::{WriteError, check_text};
+
+/// A Via to be written.
+#[derive(Debug, Clone, Copy)]
+pub struct NewVia<'a> {
+    /// The transport that the message goes over.
+    pub transport: Transport<'a>,
+    /// Where answers are to come.
+    pub host: Host<'a>,
+    /// The port, if it is not the default one.
+    pub port: Option<u16>,
+    /// The branch without the magic cookie, which is written before it.
+    pub branch: &'a [u8],
+    /// Asks for the port to be filled in (RFC 3581).
+    pub rport: bool,
+    /// Further parameters as they are to stand, such as `;alias`.
+    pub params: &'a [u8],
+}
+
+impl NewVia<'_> {
+    pub(crate) fn check(&self) -> Result<(), WriteError> {
+        check_text(self.branch).and_then(|()| check_text(self.params))
+    }
+
+    /// The whole line.
+    pub(crate) fn write(&self, out: &mut BytesMut) {
+        out.extend_from_slice(b"Via: SIP/2.0/");
+        out.extend_from_slice(self.transport.as_bytes());
+        out.extend_from_slice(b" ");
+        write_host(out, &self.host);
+        if let Some(port) = self.port {
+            out.extend_from_slice(b":");
+            write_number(out, u32::from(port));
+        }
+        out.extend_from_slice(b";branch=");
+        out.extend_from_slice(MAGIC_COOKIE);
+        out.extend_from_slice(self.branch);
+        if self.rport {
+            out.extend_from_slice(b";rport");
+        }
+        out.extend_from_slice(self.params);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A host as it stands in a URI or in Via.
+pub(crate) fn write_host(out: &mut BytesMut, host: &Host<'_>) {
+    match host {
+        Host::Name(name) => out.extend_from_slice(name),
+        // Writing to a buffer that grows does not fail.
+        address => {
+            let _ = write!(out, "{address}");
+        }
+    }
+}
+
+/// A number in decimal.
+pub(crate) fn write_number(out: &mut BytesMut, mut number: u32) {
+    let mut digits = [0u8; 10];
+    let mut at = digits.len();
+    for place in digits.iter_mut().rev() {
+        *place = b'0' + (number % 10) as u8;
+        at -= 1;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(digits.get(at..).unwrap_or(&[]));
+}
