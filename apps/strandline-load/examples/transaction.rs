@@ -35,14 +35,19 @@ enum Command {
 
 fn main() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // In a task, as in a program with many of them: tokio asks the system for news before it polls the future that it
+    // was started with.
     runtime.block_on(async {
-        match Command::parse() {
-            Command::Serve => serve().await,
-            Command::Call { to, size, seconds, early } => {
-                let duration = Duration::try_from_secs_f64(seconds).context("--seconds")?;
-                call(to, size, duration, early).await
+        tokio::spawn(async {
+            match Command::parse() {
+                Command::Serve => serve().await,
+                Command::Call { to, size, seconds, early } => {
+                    let duration = Duration::try_from_secs_f64(seconds).context("--seconds")?;
+                    call(to, size, duration, early).await
+                }
             }
-        }
+        })
+        .await?
     })
 }
 

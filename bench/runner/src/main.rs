@@ -170,12 +170,12 @@ async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> R
     let mut results = Vec::new();
     for row in rows {
         let (mut rounds, mut samples) = (Rounds::new(), Vec::new());
-        for round in 0..usize::from(args.rounds) {
+        for round in 0..usize::from(rounds_of(row, args)) {
             for name in &row.subjects {
                 // By what it has taken so far, once that is known.
                 let pace = if done > 0.0 { begin.elapsed().as_secs_f64() / done } else { 1.0 };
                 let left = Duration::from_secs_f64((expected.as_secs_f64() - done).max(0.0) * pace);
-                let what = format!("{}, round {} of {}: {name}", row.name, round + 1, args.rounds);
+                let what = format!("{}, round {} of {}: {name}", row.name, round + 1, rounds_of(row, args));
                 eprint!("\r{what:<60} {:>9} left ", lasting(left));
                 let subject = plan.subject(name)?;
                 let load = machine::load();
@@ -208,13 +208,19 @@ fn each(row: &Row, args: &Args) -> f64 {
     row.seconds.unwrap_or(args.seconds) + OVERHEAD_SECONDS
 }
 
+/// As many as are asked for; fewer where the row says so.
+fn rounds_of(row: &Row, args: &Args) -> u16 {
+    row.rounds_max.map_or(args.rounds, |most| args.rounds.min(most))
+}
+
 fn total(rows: &[Row], args: &Args) -> Duration {
-    let seconds = rows.iter().map(|row| each(row, args) * row.subjects.len() as f64 * f64::from(args.rounds));
+    let seconds =
+        rows.iter().map(|row| each(row, args) * row.subjects.len() as f64 * f64::from(rounds_of(row, args)));
     Duration::from_secs_f64(seconds.sum())
 }
 
 fn count(rows: &[Row], args: &Args) -> usize {
-    rows.iter().map(|row| row.subjects.len()).sum::<usize>() * usize::from(args.rounds)
+    rows.iter().map(|row| row.subjects.len() * usize::from(rounds_of(row, args))).sum()
 }
 
 fn lasting(time: Duration) -> String {

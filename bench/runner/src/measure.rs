@@ -36,17 +36,30 @@ pub(crate) struct Outcome {
     pub(crate) receiver: Option<Value>,
 }
 
+/// One measurement. Nothing that took part is left when it has ended, however it did.
 pub(crate) async fn measure(
     network: &mut Network,
     row: &Row,
     subject: &Subject,
     options: Options,
 ) -> Result<Outcome> {
+    let outcome = take_part(network, row, subject, options).await;
+    // What was started is the parent of what measures: ending it alone would leave a server behind, which the next
+    // subject would take for its own.
+    network.end_programs()?;
+    sleep(PAUSE).await;
+    outcome
+}
+
+async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options: Options) -> Result<Outcome> {
     network.set_link(subject.link.unwrap_or(row.link))?;
     let test = Test { network, row, subject, options };
     let [sender_core, receiver_core] = subject.cores.as_ref().unwrap_or(&row.cores);
     let mut receiver = None;
     if let Some(command) = &subject.receiver {
+        if let Some(what) = &subject.ready {
+            ensure!(!network.is_ready(what)?, "something listens on {what} already");
+        }
         let mut child = test.start(Side::Receiver, receiver_core, command)?;
         test.wait_until_ready(&mut child).await?;
         receiver = Some(child);
@@ -64,7 +77,6 @@ pub(crate) async fn measure(
     drop(beside);
     let size = row.values.get("size").and_then(Value::as_f64);
     let metrics = reports::read(subject, &sender, receiver.as_ref(), size)?;
-    sleep(PAUSE).await;
     Ok(Outcome { metrics, sender, receiver })
 }
 

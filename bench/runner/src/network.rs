@@ -80,6 +80,18 @@ impl Network {
         Ok(())
     }
 
+    /// Ends whatever still runs in the namespaces, which are the runner's own.
+    pub(crate) fn end_programs(&self) -> Result<()> {
+        for namespace in [&self.sender, &self.receiver] {
+            let running = run(&["ip", "netns", "pids", namespace])?;
+            for pid in running.split_whitespace() {
+                // It may have ended by itself in the meantime.
+                let _ = run(&["kill", "-KILL", pid]);
+            }
+        }
+        Ok(())
+    }
+
     /// True if something listens: "udp:PORT", "tcp:PORT" or "raw".
     pub(crate) fn is_ready(&self, what: &str) -> Result<bool> {
         let (kind, port) = what.split_once(':').unwrap_or((what, ""));

@@ -107,6 +107,8 @@ pub(crate) struct Row {
     pub(crate) cores: [String; 2],
     /// Seconds of each measurement, if they are not free to choose.
     pub(crate) seconds: Option<f64>,
+    /// No more rounds than this, where a measurement takes minutes.
+    pub(crate) rounds_max: Option<u16>,
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
 }
