@@ -1,7 +1,7 @@
 //! `strandline perf`: how fast messages go between two hosts, over SCTP or TCP, and what that costs.
 //!
 //! A server takes tests from any client. A test has a control association (or TCP connection) on which the two agree
-//! and exchange their figures ([`protocol`]), and one or several others that carry the messages.
+//! and exchange their figures (the module `protocol`), and one or several others that carry the messages.
 
 mod args;
 mod budget;
