@@ -68,6 +68,12 @@ impl Controller for Congestion {
         }
     }
 
+    fn on_undo(&mut self) {
+        match self {
+            Self::Rfc9260(controller) => controller.on_undo(),
+        }
+    }
+
     fn on_idle(&mut self, rto_periods: u32) {
         match self {
             Self::Rfc9260(controller) => controller.on_idle(rto_periods),

@@ -17,6 +17,8 @@ pub struct Rfc9260 {
     ssthresh: u32,
     partial_bytes_acked: u32,
     pmdcs: u32,
+    /// cwnd and ssthresh before the latest loss, until that is undone.
+    before: Option<(u32, u32)>,
 }
 
 impl Rfc9260 {
@@ -27,7 +29,7 @@ impl Rfc9260 {
         // Three full packets on Ethernet, which differ by the IP header.
         let three_packets = if ipv6 { 4344 } else { 4404 };
         let cwnd = pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets));
-        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs }
+        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None }
     }
 
     /// max(cwnd / 2, 4 * PMDCS), the threshold after a loss.
@@ -87,15 +89,27 @@ impl Controller for Rfc9260 {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
+        self.before = Some((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
     }
 
     fn on_timeout(&mut self, _now: Time) {
+        // After several in a row, what was before the first.
+        if self.cwnd > self.pmdcs || self.before.is_none() {
+            self.before = Some((self.cwnd, self.ssthresh));
+        }
         self.ssthresh = self.halved();
         self.cwnd = self.pmdcs;
         self.partial_bytes_acked = 0;
+    }
+
+    fn on_undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
     }
 
     fn on_idle(&mut self, rto_periods: u32) {

@@ -13,6 +13,7 @@
 mod ack;
 mod bundle;
 mod copies;
+mod doubt;
 mod fragment;
 mod gaps;
 mod loss;
@@ -20,6 +21,8 @@ mod message;
 mod on_sack;
 mod outstanding;
 mod queue;
+mod rack;
+mod resent;
 mod retransmit;
 mod scheduler;
 mod send_times;
@@ -36,7 +39,7 @@ pub(crate) use retransmit::Retransmission;
 use bytes::Bytes;
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, Sack};
 
-use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::config::{AssociationConfig, PATHS_MAX, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
@@ -52,6 +55,9 @@ use window::PeerWindow;
 
 /// Messages up to this length are copied even if they come in a shared buffer: letting go of one costs as much.
 const SHARED_COPY_MAX: usize = 256;
+
+/// New data for a tail-loss probe must fit the peer's window if it fills a packet of this size.
+const FULL_PACKET: usize = 1500;
 
 /// The sending half of an association.
 ///
@@ -100,8 +106,8 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(next: Tsn) -> Self {
-        Self { queue: Queue::default(), sent: SendWindow::new(next), copies: Copies::default() }
+    fn new(next: Tsn, recovery: Recovery) -> Self {
+        Self { queue: Queue::default(), sent: SendWindow::new(next, recovery), copies: Copies::default() }
     }
 }
 
@@ -226,7 +232,7 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
+        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, config.recovery)));
         busy.queue.check_room(len, config)?;
         Ok(busy)
     }
@@ -260,9 +266,9 @@ impl Outbound {
 impl Outbound {
     /// The lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding; it is in
     /// flight on `path` from now on.
-    pub(crate) fn next_retransmission(&mut self, path: u8, space: usize) -> Option<Data<'_>> {
+    pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
         let Busy { sent: SendWindow { outstanding, .. }, copies, .. } = self.busy.as_deref_mut()?;
-        let data = retransmit::next(outstanding, copies, path, space)?;
+        let data = retransmit::next(now, outstanding, copies, path, space)?;
         self.window.spend(data.payload.len());
         Some(data)
     }
@@ -298,6 +304,9 @@ impl Outbound {
                 message.ssn = self.numbers.take(message.info.stream);
             }
             outstanding.begin(message);
+        }
+        if let Some(rack) = &mut outstanding.rack {
+            rack.set_packet(packet_space);
         }
         queue.on_sent(len);
         self.window.spend(len);
@@ -353,7 +362,7 @@ impl Outbound {
     /// Takes in a SACK (section 6.2.1).
     pub(crate) fn on_sack(
         &mut self,
-        _now: Time,
+        now: Time,
         sack: &Sack<'_>,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> SackOutcome {
@@ -361,7 +370,7 @@ impl Outbound {
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
             None => {
-                idle = Busy::new(self.idle_next);
+                idle = Busy::new(self.idle_next, Recovery::Rfc9260);
                 &mut idle
             }
         };
@@ -378,7 +387,10 @@ impl Outbound {
         if busy.sent.names_unsent(steps, sack.gap_blocks()) {
             return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
         }
-        let progress = busy.sent.acknowledge(steps, sack.gap_blocks(), &mut busy.copies, paths);
+        if sack.duplicates().len() > 0 {
+            busy.sent.on_duplicates(sack.duplicates());
+        }
+        let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.copies, paths);
         let outstanding = &busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
@@ -388,7 +400,7 @@ impl Outbound {
     /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which says nothing of gaps and window (section 9.2).
     pub(crate) fn on_cumulative(
         &mut self,
-        _now: Time,
+        now: Time,
         tsn: Tsn,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> SackOutcome {
@@ -396,7 +408,7 @@ impl Outbound {
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
             None => {
-                idle = Busy::new(self.idle_next);
+                idle = Busy::new(self.idle_next, Recovery::Rfc9260);
                 &mut idle
             }
         };
@@ -406,9 +418,7 @@ impl Outbound {
             // counts all the same; what is outstanding stays so until a SACK says otherwise.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
-        let (newly_acked, delivered) = busy.sent.advance(steps, &mut busy.copies, paths);
-        let in_fast_recovery = busy.sent.recovery.is_active();
-        let progress = Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() };
+        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.copies, paths);
         Self::outcome(busy, steps, progress)
     }
 
@@ -431,9 +441,55 @@ impl Outbound {
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
+        rack::on_path_marked(&mut busy.sent.outstanding, path);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
+    }
+
+    /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its
+    /// lowest chunks as fit a packet are marked for retransmission; the answer to them tells of the others. Where losses
+    /// are found by miss indications, it is [`on_timeout`](Self::on_timeout).
+    pub(crate) fn on_first_timeout(&mut self, path: u8) -> u32 {
+        let Some(busy) = self.busy.as_mut().filter(|busy| busy.sent.outstanding.rack.is_some()) else {
+            return self.on_timeout(path);
+        };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        let bytes = rack::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
+        self.window.on_timeout();
+        bytes
+    }
+
+    /// The deadline that [`loss_deadline`](Self::loss_deadline) gave has passed: marks what is lost by that.
+    pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
+        let Some(busy) = &mut self.busy else { return };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        rack::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, false, paths);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
+    }
+
+    /// A packet is to go to the path whatever its window, to learn whether the last ones were lost: what is marked for
+    /// retransmission, new data if `new_allowed`, or else the highest chunk in flight, which is marked then. Returns the
+    /// bytes that left the path's flight.
+    pub(crate) fn on_probe(&mut self, path: u8, new_allowed: bool) -> u32 {
+        let pending = self.pending_bytes();
+        let Some(busy) = &mut self.busy else { return 0 };
+        let outstanding = &mut busy.sent.outstanding;
+        let sendable = pending > 0 && pending.min(FULL_PACKET) <= self.window.rwnd() as usize;
+        if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {
+            return 0;
+        }
+        let in_flight = outstanding.in_flight_bytes();
+        let bytes = rack::on_probe(outstanding, path % PATHS_MAX as u8);
+        self.window.give_back(in_flight.saturating_sub(outstanding.in_flight_bytes()));
+        bytes
+    }
+
+    /// When [`on_loss_timer`](Self::on_loss_timer) is due; `Time::MAX`: nothing is in doubt.
+    #[must_use]
+    pub(crate) fn loss_deadline(&self) -> Time {
+        self.sent().and_then(|sent| sent.outstanding.rack.as_ref()).map_or(Time::MAX, |rack| rack.deadline())
     }
 
     /// The peer's window is shut, data or a probe is outstanding, and a SACK came since the last time-out: T3-rtx
@@ -480,7 +536,8 @@ impl Outbound {
     /// Fast recovery is under way (section 7.2.4).
     #[must_use]
     pub(crate) fn in_fast_recovery(&self) -> bool {
-        self.sent().is_some_and(|sent| sent.recovery.is_active())
+        let by_time = |sent: &SendWindow| sent.outstanding.rack.as_ref().is_some_and(|rack| rack.in_recovery());
+        self.sent().is_some_and(|sent| sent.recovery.is_active() || by_time(sent))
     }
 
     /// Bytes of user data in flight on all paths.

@@ -81,7 +81,7 @@ impl Fixture {
     fn with_window(a_rwnd: u32) -> Self {
         Self {
             out: Outbound::new(Tsn(INITIAL), a_rwnd, 100),
-            config: AssociationConfig::default(),
+            config: AssociationConfig { recovery: Recovery::Rfc9260, ..AssociationConfig::default() },
             now: Time::ZERO,
             flight: [0; PATHS_MAX],
             a_rwnd,
@@ -118,7 +118,7 @@ impl Fixture {
     }
 
     fn again(&mut self, path: u8, space: usize) -> Option<Sent> {
-        let sent = Sent::new(&self.out.next_retransmission(path, space)?);
+        let sent = Sent::new(&self.out.next_retransmission(self.now, path, space)?);
         self.flight[usize::from(path)] += sent.size() as u32;
         Some(sent)
     }
