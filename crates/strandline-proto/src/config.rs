@@ -157,7 +157,7 @@ impl Default for AssociationConfig {
             shutdown_guard: None,
             zero_checksum: None,
             recovery: Recovery::default(),
-            congestion: crate::congestion::Algorithm::Rfc9260,
+            congestion: crate::congestion::Algorithm::default(),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! rates, so that a change to recovery or congestion control can be compared with what was before.
 //!
 //! ```text
-//! cargo run --release -p strandline-sim --example goodput -- --recovery rfc9260
+//! cargo run --release -p strandline-sim --example goodput -- --recovery rfc9260 --congestion rfc9260
 //! cargo run --release -p strandline-sim --example goodput -- --recovery rack --only "random 1%" --rtt 60
 //! ```
 //!
@@ -21,6 +21,7 @@ use bytes::Bytes;
 use clap::Parser;
 use strandline_netem::{LinkConfig, Loss, Reordering};
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Recovery};
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::event::{AssociationId, SendInfo};
 use strandline_sim::pair::{Pair, Side};
 
@@ -30,6 +31,9 @@ struct Args {
     /// rfc9260 or rack.
     #[arg(long, default_value = "rack")]
     recovery: String,
+    /// cubic or rfc9260.
+    #[arg(long, default_value = "cubic")]
+    congestion: String,
     /// Only the condition of this name.
     #[arg(long)]
     only: Option<String>,
@@ -94,8 +98,14 @@ fn endpoint(args: &Args) -> EndpointConfig {
         "rack" => Recovery::Rack,
         other => panic!("--recovery rfc9260 or rack, not {other}"),
     };
+    let congestion = match args.congestion.as_str() {
+        "rfc9260" => Algorithm::Rfc9260,
+        "cubic" => Algorithm::Cubic,
+        other => panic!("--congestion cubic or rfc9260, not {other}"),
+    };
     let association = AssociationConfig {
         recovery,
+        congestion,
         send_buffer: 64 << 20,
         receive_buffer: 64 << 20,
         path_mtu_initial: 1500,
@@ -193,7 +203,7 @@ fn main() {
 
 fn print(args: &Args, cells: &[Cell], results: &[Measured]) {
     let rtts: Vec<String> = args.rtt.iter().map(|rtt| format!("{rtt} ms")).collect();
-    println!("| {} | Mbit/s | {} |", args.recovery, rtts.join(" | "));
+    println!("| {}, {} | Mbit/s | {} |", args.recovery, args.congestion, rtts.join(" | "));
     println!("|---|---|{}", "---|".repeat(rtts.len()));
     let rows = cells.chunks(rtts.len()).zip(results.chunks(rtts.len()));
     for (row, measured) in rows {

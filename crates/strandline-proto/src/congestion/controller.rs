@@ -25,6 +25,8 @@ pub struct Ack {
     pub all_acked: bool,
     /// A round-trip time that the SACK measured; one in each round trip.
     pub rtt: Option<Duration>,
+    /// The round-trip time of the latest chunk it acknowledges that was sent only once.
+    pub latest_rtt: Option<Duration>,
 }
 
 /// A congestion controller of one path. Windows and thresholds are in bytes of DATA chunks, headers and padding

@@ -21,14 +21,19 @@ pub struct Rfc9260 {
     before: Option<(u32, u32)>,
 }
 
+/// min(4 * PMDCS, max(2 * PMDCS, three packets)) of section 7.2.1.
+pub(super) fn initial_window(pmdcs: u32, ipv6: bool) -> u32 {
+    // Three full packets on Ethernet, which differ by the IP header.
+    let three_packets = if ipv6 { 4344 } else { 4404 };
+    pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets))
+}
+
 impl Rfc9260 {
     /// The initial window of section 7.2.1. `pmdcs` in bytes.
     #[must_use]
     pub fn new(pmdcs: u32, ipv6: bool) -> Self {
         let pmdcs = pmdcs.max(1);
-        // Three full packets on Ethernet, which differ by the IP header.
-        let three_packets = if ipv6 { 4344 } else { 4404 };
-        let cwnd = pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets));
+        let cwnd = initial_window(pmdcs, ipv6);
         Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None }
     }
 

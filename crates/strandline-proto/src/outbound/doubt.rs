@@ -1,9 +1,9 @@
 //! Whether what was believed lost was lost. If every chunk that a recovery or a time-out marked turns out to have
-//! arrived the first time, there was no congestion, and the window is what it was before (the ideas of RFC 3522 and
-//! RFC 3708).
+//! arrived the first time, there was no congestion, and the window is what it was before (the idea of RFC 3708).
 //!
-//! A mark is refuted if the chunk is acknowledged before it was sent again; if the acknowledgement comes sooner after
-//! the retransmission than any answer could; or if the peer reports the retransmission as a duplicate.
+//! A mark is refuted if the chunk is acknowledged before it was sent again, or if the peer reports the retransmission as
+//! a duplicate, which every SCTP receiver does. That an acknowledgement comes sooner than any answer could (RFC 3522)
+//! proves nothing here: without time stamps in packets a small packet on a slow link is faster than any that was measured.
 
 use crate::number::Tsn;
 

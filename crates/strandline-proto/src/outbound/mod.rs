@@ -449,13 +449,13 @@ impl Outbound {
 
     /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its
     /// lowest chunks as fit a packet are marked for retransmission; the answer to them tells of the others. Where losses
-    /// are found by miss indications, it is [`on_timeout`](Self::on_timeout).
+    /// are found by miss indications, or that did not help, it is [`on_timeout`](Self::on_timeout).
     pub(crate) fn on_first_timeout(&mut self, path: u8) -> u32 {
-        let Some(busy) = self.busy.as_mut().filter(|busy| busy.sent.outstanding.rack.is_some()) else {
+        let Some(busy) = &mut self.busy else { return 0 };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        let Some(bytes) = rack::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8) else {
             return self.on_timeout(path);
         };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let bytes = rack::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes

@@ -208,16 +208,14 @@ impl Rack {
     }
 
     /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Sooner than
-    /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2; the idea of RFC 3522).
+    /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). After a time-out it is
+    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
     pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
         let (Some(at), now) = (self.log.at(number), self.now) else { return };
         let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
-        let min_rtt_ns = path.min_rtt_ns();
-        if rtt_ns < min_rtt_ns / 4 * 3 {
-            path.doubt.on_refuted(tsn);
-        }
-        if rtt_ns >= min_rtt_ns {
+        let least_ns = if path.timed_out { path.min_rtt_ns() / 2 } else { path.min_rtt_ns() };
+        if rtt_ns >= least_ns {
             path.offer(at, tsn, true);
         }
     }
@@ -338,7 +336,7 @@ impl Rack {
         let mut newest = Time::ZERO;
         for (stick, path) in sticks.iter_mut().zip(&self.paths) {
             let Some(latest) = path.latest else { continue };
-            let patience_ns = path.rtt_ns + path.reordering_window_ns(many_acked);
+            let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
             *stick = Some(Yardstick { latest, patience_ns });
             newest = newest.max(latest.0);
         }
@@ -423,9 +421,10 @@ impl Rack {
 /// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
 /// What becomes of the others, the answer to these tells: if it takes as long as an answer does, they were sent before
 /// what has arrived, and are lost; if it comes sooner, nothing was lost but time (RFC 5682). Returns the bytes marked,
-/// header and padding included.
-pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> u32 {
-    let Some(mut rack) = outstanding.rack.take() else { return 0 };
+/// header and padding included. `None`: that was tried and did not help, so that all have to be marked.
+pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
+    let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out);
+    let mut rack = outstanding.rack.take_if(|rack| !tried(rack))?;
     let last_sent = outstanding.next_tsn().previous();
     let packet = rack.packet;
     let mut room = packet;
@@ -454,7 +453,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> u32 {
         }
     }
     outstanding.rack = Some(rack);
-    bytes
+    Some(bytes)
 }
 
 /// Everything in flight on the path was marked, so that what was known of it is void.

@@ -430,6 +430,7 @@ impl Path {
             in_fast_recovery: sack.in_fast_recovery,
             all_acked: self.flight == 0,
             rtt,
+            latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
         });
         self.timed_out = false;
         self.quiet_since = now;

@@ -1,6 +1,9 @@
 //! Proportional rate reduction (RFC 9937): in recovery, what is sent is paced by what arrives, so that the flight comes
 //! down to the slow start threshold by the end of the recovery, neither at once nor with pauses and bursts.
 
+#[cfg(test)]
+mod tests;
+
 /// The state of one recovery; `Prr::default()` outside of any. Bytes of DATA chunks, headers and padding included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Prr {

@@ -17,6 +17,7 @@ fn full(acked_bytes: u32) -> Ack {
         in_fast_recovery: false,
         all_acked: false,
         rtt: None,
+        latest_rtt: None,
     }
 }
 

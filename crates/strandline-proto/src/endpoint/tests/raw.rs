@@ -7,6 +7,7 @@ use strandline_wire::{Data, Encode};
 
 use super::*;
 use crate::config::Recovery;
+use crate::congestion::Algorithm;
 
 /// Its SCTP port.
 pub(super) const RAW_PORT: u16 = 6000;
@@ -142,6 +143,7 @@ impl Raw {
     pub(super) fn configured(change: impl Fn(&mut AssociationConfig)) -> Self {
         let pure = |config: &mut AssociationConfig| {
             config.recovery = Recovery::Rfc9260;
+            config.congestion = Algorithm::Rfc9260;
             change(config);
         };
         Self::open(Pair::configured(pure), init(Tsn(1000)))
