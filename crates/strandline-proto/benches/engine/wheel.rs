@@ -53,7 +53,7 @@ fn heartbeats() {
     let mut now = Time::ZERO;
     let mut ticks: Vec<Duration> = (0..120_000)
         .map(|_| {
-            now = now + TICK;
+            now += TICK;
             let start = super::processor_time();
             while let Some(key) = wheel.pop_expired(now) {
                 wheel.schedule(key, now + Duration::from_secs(30));

@@ -13,7 +13,7 @@ fn full(at: impl Fn(u32) -> u64) -> TimerWheel {
 
 /// A spread of keys over `ticks` in which neighbours in number are not neighbours in time.
 fn scattered(key: u32, ticks: u64) -> u64 {
-    u64::from(key.wrapping_mul(2_654_435_761)) * ticks >> 32
+    (u64::from(key.wrapping_mul(2_654_435_761)) * ticks) >> 32
 }
 
 /// What an advance to `tick` does: the deadlines that expired, and how many were moved.

@@ -100,7 +100,8 @@ impl Pair {
         }
         if matches!(op, Op::Advance { .. } | Op::Sleep | Op::Oversleep { .. }) {
             let due = |at: u64| at.div_ceil(TICK) <= self.now / TICK;
-            let expected: Vec<u32> = self.model.iter().filter(|(_, at)| due(**at)).map(|(key, _)| *key).collect();
+            let expected: Vec<u32> =
+                self.model.iter().filter(|(_, at)| due(**at)).map(|(key, _)| *key).collect();
             prop_assert_eq!(pop_all(&mut self.wheel, Time::from_nanos(self.now)), expected);
             self.model.retain(|_, at| !due(*at));
         }
@@ -160,7 +161,7 @@ proptest! {
         while !pair.model.is_empty() {
             // Mostly in time, so that slices are taken one by one, and now and then up to 256 ticks late.
             let random = pair.now.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-            pair.step(&Op::Oversleep { by: if random % 16 == 0 { random >> 4 } else { 0 } })?;
+            pair.step(&Op::Oversleep { by: if random.is_multiple_of(16) { random >> 4 } else { 0 } })?;
         }
     }
 }
