@@ -9,6 +9,8 @@
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
 //! | [`on_timeout`], [`on_probe`] | T3-rtx (as F-RTO, RFC 5682, would have it) and tail-loss probes |
 
+use strandline_wire::DATA_CHUNK_HEADER_LEN;
+
 use super::ack::{self, PathAck};
 use super::doubt::Doubt;
 use super::gaps::Gaps;
@@ -36,7 +38,7 @@ pub(super) struct Rack {
     paths: Vec<PathRack>,
     /// No chunk below this index is in flight and was sent only once.
     judged: usize,
-    /// What a packet has room for, in bytes of chunks.
+    /// What a packet has room for, in bytes of user data.
     packet: u32,
     /// SACKs that acknowledged something beyond a gap since there is one.
     gap_sacks: u32,
@@ -194,7 +196,7 @@ impl Rack {
     /// Packets have room for so many bytes of chunks.
     #[inline]
     pub(super) fn set_packet(&mut self, packet: usize) {
-        self.packet = packet as u32;
+        self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
     }
 
     /// Chunks that were sent once are acknowledged for the first time, the last of them `tsn`. `overtaken`: a later one
@@ -426,7 +428,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
     let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out);
     let mut rack = outstanding.rack.take_if(|rack| !tried(rack))?;
     let last_sent = outstanding.next_tsn().previous();
-    let packet = rack.packet;
+    let packet = rack.packet + DATA_CHUNK_HEADER_LEN as u32;
     let mut room = packet;
     let mut bytes = 0;
     if let Some(state) = rack.path(path) {

@@ -219,7 +219,9 @@ impl Path {
     /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged.
     /// Unlike there one follows another, as in RFC 9002 section 6.2, and recovery does not exclude it.
     fn probe_deadline(&self) -> Time {
-        if self.recovery != Recovery::Rack || self.flight == 0 || self.timed_out || self.probes >= PROBES_MAX {
+        // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
+        let none = self.flight == 0 || self.timed_out || self.rtx_deadline == Time::MAX;
+        if self.recovery != Recovery::Rack || none || self.probes >= PROBES_MAX {
             return Time::MAX;
         }
         let Some(srtt) = self.rto.srtt() else { return Time::MAX };
