@@ -5,6 +5,7 @@ use crate::association::Association;
 use crate::carrier::narrow::Narrow;
 use crate::listener::Listener;
 use strandline_proto::event::SendInfo;
+use tokio::time::{interval, timeout};
 
 #[tokio::test(start_paused = true)]
 async fn what_a_full_carrier_could_not_take_goes_later_once_and_in_order() {
@@ -25,16 +26,20 @@ async fn what_a_full_carrier_could_not_take_goes_later_once_and_in_order() {
     for number in 0..40_u32 {
         client.send(&[number as u8; 1000], SendInfo::default()).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(
+        timeout(Duration::from_millis(50), server.recv()).await.is_err(),
+        "there is no room for anything"
+    );
     let receiving = tokio::spawn(async move {
         for number in 0..40_u32 {
             assert_eq!(server.recv().await.unwrap().unwrap().data, vec![number as u8; 1000]);
         }
     });
     // One packet at a time: bursts are sent in part.
+    let mut pace = interval(Duration::from_millis(1));
     while !receiving.is_finished() {
         narrow.set_room(1);
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        pace.tick().await;
     }
     receiving.await.unwrap();
     assert_eq!(client.status().unwrap().stats.retransmissions, 0);

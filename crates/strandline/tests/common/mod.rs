@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use strandline::memory::{Network, NetworkBuilder};
 use strandline::{Association, AssociationConfig, Listener, Message, Peer, Stack};
+use tokio::time::{interval, timeout};
 
 pub const SERVER: [u8; 4] = [10, 0, 0, 2];
 
@@ -35,6 +36,22 @@ pub async fn pair(here: &Stack, there: &Stack) -> (Association, Association) {
     let listener = Listener::bind(there, 0).unwrap();
     let client = Association::connect(here, server(listener.port())).await.unwrap();
     (client, listener.accept().await.unwrap())
+}
+
+/// Waits, in virtual time, until it is so: a minute at the most.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut looks = interval(Duration::from_millis(1));
+    let waiting = async {
+        while !is_so() {
+            looks.tick().await;
+        }
+    };
+    assert!(timeout(Duration::from_secs(60), waiting).await.is_ok(), "waited a minute in vain: {what}");
+}
+
+/// Waits until the peer has acknowledged everything that was sent.
+pub async fn all_arrived(association: &Association) {
+    until("all is acknowledged", || association.status().unwrap().send_buffered == 0).await;
 }
 
 /// A stack on a UDP socket of the loopback interface, with timers that suit it.
