@@ -8,6 +8,7 @@ use super::report::{Test, Way, seconds_per_gb};
 use super::session::Outcome;
 use super::tally::Count;
 use super::track::Interval;
+use crate::report::thousands;
 
 /// The live lines of one test, on standard error.
 #[derive(Debug)]
@@ -243,19 +244,6 @@ fn amount(value: f64, unit: &str) -> String {
 
 fn micros(value: f64) -> String {
     if value < 999.5 { format!("{value:.0} us") } else { format!("{:.1} ms", value / 1000.0) }
-}
-
-/// With a comma between each three digits.
-fn thousands(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]

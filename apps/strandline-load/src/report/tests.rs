@@ -10,7 +10,9 @@ fn bars_are_in_proportion() {
 
 #[test]
 fn thousands_are_set_apart() {
+    assert_eq!(thousands(0), "0");
     assert_eq!(thousands(7), "7");
+    assert_eq!(thousands(999), "999");
     assert_eq!(thousands(50_000), "50,000");
     assert_eq!(thousands(1_234_567), "1,234,567");
 }
