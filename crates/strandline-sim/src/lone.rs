@@ -81,9 +81,10 @@ impl core::fmt::Display for Sent {
 /// lone.next_tsn = lone.next_tsn.next();
 /// let data = lone.data(0, 0, b"out of order");
 /// let answers = lone.handle(&data);
-/// let [Chunk::Sack(sack)] = answers[0].chunks()[..] else { panic!("{}", answers[0]) };
+/// let [Chunk::Sack(sack)] = answers[0].chunks()[..] else { return Err(answers[0].to_string()) };
 /// assert_eq!(sack.cumulative_tsn(), cumulative);
 /// assert_eq!(sack.gap_blocks().len(), 1);
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Debug)]
 pub struct Lone {
