@@ -47,17 +47,7 @@ pub(super) fn init(initial_tsn: Tsn) -> Init<'static> {
 
 /// A message in one chunk, on stream 0.
 pub(super) fn whole(tsn: Tsn, ssn: u16, payload: &[u8]) -> Data<'_> {
-    Data {
-        tsn,
-        stream: StreamId(0),
-        ssn: Ssn(ssn),
-        ppid: Ppid(0),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload,
-    }
+    Data::whole(tsn, StreamId(0), Ssn(ssn), payload)
 }
 
 /// Any chunk, whatever its content.
