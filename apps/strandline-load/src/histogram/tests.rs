@@ -14,5 +14,11 @@ fn histograms_pass_between_processes_and_add_up() {
     assert_eq!(summary.count, 8);
     assert!((0.119..0.121).contains(&summary.p50_ms), "{}", summary.p50_ms);
     assert!((8.9..9.1).contains(&summary.max_ms), "{}", summary.max_ms);
-    assert!(Times::default().summary().is_none());
+
+    let mut nothing = Times::default();
+    assert!(nothing.summary().is_none());
+    times.merge(&nothing);
+    assert_eq!(times.count(), 4);
+    nothing.merge(&times);
+    assert_eq!(nothing.count(), 4);
 }
