@@ -230,6 +230,12 @@ pub(super) fn forge_init_ack(pair: &mut Pair, ack: Init<'_>) -> Sent {
     pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&InitAck(ack))))
 }
 
+/// An INIT ACK with a cookie and no more, which the client will answer.
+pub(super) fn forge_good_init_ack(pair: &mut Pair) -> Sent {
+    let cookie = [0, 7, 0, 8, 1, 2, 3, 4];
+    forge_init_ack(pair, Init { parameters: Parameters::new(&cookie), ..init(Tsn(1)) })
+}
+
 /// The client's tag, from its latest INIT, which nobody else gets.
 pub(super) fn client_tag(pair: &mut Pair) -> VerificationTag {
     pair.collect();
