@@ -14,18 +14,6 @@ pub(super) const FUNCTION_LINES_MAX: usize = 70;
 const UNSAFE_CRATES: [&str; 3] =
     ["crates/strandline-io/", "crates/strandline-capi/", "crates/strandline-preload/"];
 
-/// Files that still have tests in them.
-const TESTS_WITHIN: [&str; 8] = [
-    "crates/strandline-io/src/icmp.rs",
-    "crates/strandline-io/src/local.rs",
-    "crates/strandline-io/src/open.rs",
-    "crates/strandline-io/src/ports.rs",
-    "crates/strandline-io/src/steering.rs",
-    "crates/strandline-io/src/sys/address.rs",
-    "crates/strandline-io/src/sys/control.rs",
-    "crates/strandline/src/carrier.rs",
-];
-
 /// Lengths, names, tests in source files and unsafe code; for every Rust file, tests too.
 pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     let Ok(parsed) = syn::parse_file(content) else {
@@ -93,8 +81,7 @@ impl<'ast> Visit<'ast> for Functions<'_> {
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        let inline = module.content.is_some() && is_test_only(&module.attrs);
-        if inline && self.file.contains("/src/") && !TESTS_WITHIN.contains(&self.file) {
+        if module.content.is_some() && is_test_only(&module.attrs) && self.file.contains("/src/") {
             let name = &module.ident;
             let message =
                 format!("tests in the source file: move `{name}` to a file beside it, `.../{name}.rs`");
