@@ -181,11 +181,7 @@ fn a_cookie_past_its_life_is_answered_with_stale_cookie_and_asked_for_anew() {
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
     // Hold the first COOKIE ECHO back until it is stale.
-    pair.collect();
-    while !pair.wire.front().is_some_and(has(kind::COOKIE_ECHO)) {
-        let sent = pair.wire.pop_front().unwrap();
-        pair.deliver(&sent);
-    }
+    pair.run_to(kind::COOKIE_ECHO);
     pair.now += Duration::from_millis(300);
     pair.run();
     assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_stale, 1);
