@@ -4,10 +4,10 @@ use strandline_wire::GapBlock;
 
 use super::ack::{self, PathAck};
 use super::copies::Copies;
+use super::detect;
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
 use super::outstanding::{CREDITED, Outstanding, RESENT, Record, State};
-use super::rack;
 use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
 use crate::time::Time;
@@ -43,7 +43,11 @@ pub(super) struct Progress {
 
 impl SendWindow {
     pub(super) fn new(first: Tsn, mode: Mode) -> Self {
-        Self { outstanding: Outstanding::new(first, mode), gaps: Gaps::default(), recovery: Recovery::default() }
+        Self {
+            outstanding: Outstanding::new(first, mode),
+            gaps: Gaps::default(),
+            recovery: Recovery::default(),
+        }
     }
 
     /// Where a cumulative TSN lies in the send window.
@@ -72,7 +76,8 @@ impl SendWindow {
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> (bool, usize) {
-        let (newly_acked, delivered) = self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), copies, paths);
+        let (newly_acked, delivered) =
+            self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), copies, paths);
         self.gaps.advance(steps);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
@@ -101,7 +106,7 @@ impl SendWindow {
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
             beyond = self.take_gaps(steps, blocks, &mut progress, paths);
         }
-        rack::conclude(&mut self.outstanding, &self.gaps, now, beyond, paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, beyond, paths);
         self.gaps.settle();
         progress
     }
@@ -118,7 +123,7 @@ impl SendWindow {
             rack.begin(now);
         }
         let (newly_acked, delivered) = self.advance(steps, copies, paths);
-        rack::conclude(&mut self.outstanding, &self.gaps, now, false, paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, false, paths);
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }

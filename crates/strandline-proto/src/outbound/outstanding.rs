@@ -329,13 +329,7 @@ impl Outstanding {
     }
 
     /// Books a run that leaves; its last record is at index `last`. True if it was not acknowledged before.
-    fn settle(
-        &mut self,
-        run: &Run,
-        last: usize,
-        overtaken: usize,
-        paths: &mut [PathAck; PATHS_MAX],
-    ) -> bool {
+    fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
         let (number, state, flags) = run.alike;
         self.bytes -= run.payload;
         let path = ack::of(paths, number);

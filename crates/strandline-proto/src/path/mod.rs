@@ -5,6 +5,7 @@ mod destination;
 mod heartbeat;
 mod pmtu;
 mod prr;
+mod reachability;
 mod rto;
 mod set;
 

@@ -3,8 +3,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use strandline_proto::congestion::Algorithm;
 use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, Recovery};
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::time::Time;
 
 use super::{ClientPlan, Features, HostPlan, address, config};

@@ -74,7 +74,8 @@ fn section_7_2_1_slow_start_needs_a_full_window_and_no_fast_recovery() {
 
 #[test]
 fn section_7_2_1_slow_start_up_to_and_including_ssthresh() {
-    let mut controller = Rfc9260 { cwnd: 9000, ssthresh: 9000, partial_bytes_acked: 0, pmdcs: PMDCS, before: None };
+    let mut controller =
+        Rfc9260 { cwnd: 9000, ssthresh: 9000, partial_bytes_acked: 0, pmdcs: PMDCS, before: None };
     controller.on_ack(&full(PMDCS));
     assert_eq!(controller.window(), 9000 + PMDCS);
     controller.on_ack(&full(PMDCS));

@@ -10,7 +10,7 @@ fn outbound_is_small_and_idle_without_heap() {
     assert!(size_of::<outstanding::Record>() <= 16);
     assert!(size_of::<crate::outbound::message::Message>() <= 48);
     let mut fixture = Fixture::new();
-    assert_eq!(fixture.out.heap(), OutboundHeap::default());
+    assert_eq!(fixture.out.heap(), super::super::state::OutboundHeap::default());
     fixture.push(1);
     assert_eq!(fixture.out.heap().fixed, size_of::<Busy>());
     assert!(fixture.out.heap_bytes() > size_of::<Busy>());

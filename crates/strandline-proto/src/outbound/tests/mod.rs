@@ -203,12 +203,7 @@ impl Fixture {
         Some(acks)
     }
 
-    fn take_sack(
-        &mut self,
-        cumulative: Tsn,
-        blocks: &[GapBlock],
-        duplicates: &[Tsn],
-    ) -> (SackOutcome, Acks) {
+    fn take_sack(&mut self, cumulative: Tsn, blocks: &[GapBlock], duplicates: &[Tsn]) -> (SackOutcome, Acks) {
         let mut acks = Acks::default();
         let bytes = encode_sack(cumulative, self.a_rwnd, blocks, duplicates);
         let outcome = self.out.on_sack(self.now, &decode_sack(&bytes), &mut acks);

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::reachability::{HeartbeatAnswer, HeartbeatLoss};
 use super::*;
 
 const MIDDLE: u32 = 1 << 31;
