@@ -62,8 +62,9 @@ impl Prr {
             let limit = if step.safe { replaced.saturating_add(step.pmdcs) } else { replaced };
             limit.min(step.threshold - step.flight)
         };
-        // The first retransmission goes whatever the arithmetic.
-        let least = if self.sent == 0 { step.pmdcs } else { 0 };
+        // The first retransmission goes whatever the arithmetic, and so does one when nothing is in flight: no
+        // acknowledgement would come to let any go.
+        let least = if self.sent == 0 || step.flight == 0 { step.pmdcs } else { 0 };
         self.window = step.flight.saturating_add(allowed.max(least));
     }
 }

@@ -50,6 +50,16 @@ fn the_first_retransmission_always_goes() {
     assert_eq!(prr.window(), 20_000);
 }
 
+/// All that was in flight was found lost at once: one packet goes, or nothing would ever move again.
+#[test]
+fn with_nothing_in_flight_a_packet_goes() {
+    let mut prr = Prr::begin(20_000);
+    prr.on_sack(step(PMDCS, 19_000, 10_000));
+    prr.on_sent(3 * PMDCS);
+    prr.on_sack(Step { safe: false, ..step(0, 0, 10_000) });
+    assert_eq!(prr.window(), PMDCS);
+}
+
 proptest! {
     /// Whatever comes: never more is in flight than the threshold or what was in flight before, beyond the packet that
     /// always goes.
