@@ -12,6 +12,8 @@ pub struct Stretch {
     /// Where they are.
     from: f64,
     to: f64,
+    /// Between two numbers that are written, if it runs evenly.
+    step: f64,
 }
 
 /// Marks on an axis from zero.
@@ -22,8 +24,9 @@ impl Stretch {
     #[must_use]
     pub fn above(numbers: &[f64], scale: Scale, from: f64, to: f64) -> Self {
         let most = numbers.iter().copied().fold(0.0, f64::max);
+        let step = step(most);
         let (low, high) = match scale {
-            Scale::Linear => (0.0, if most > 0.0 { ceil(most * 1.02, step(most)) } else { 1.0 }),
+            Scale::Linear => (0.0, if most > 0.0 { ceil(most * 1.02, step) } else { 1.0 }),
             Scale::Log => {
                 let least = numbers.iter().copied().filter(|n| *n > 0.0).fold(f64::INFINITY, f64::min);
                 let least = if least.is_finite() { least } else { 1.0 };
@@ -31,7 +34,7 @@ impl Stretch {
                 (low, 10_f64.powf(most.max(low * 10.0).log10().ceil()))
             }
         };
-        Self { scale, low, high, from, to }
+        Self { scale, low, high, from, to, step }
     }
 
     /// One that has all the numbers, with a little room at both ends.
@@ -51,7 +54,7 @@ impl Stretch {
             }
         };
         let scale = if least > 0.0 { scale } else { Scale::Linear };
-        Self { scale, low, high, from, to }
+        Self { scale, low, high, from, to, step: step(high) }
     }
 
     /// Where a number is.
@@ -69,9 +72,8 @@ impl Stretch {
     pub fn ticks(&self) -> Vec<f64> {
         match self.scale {
             Scale::Linear => {
-                let step = step(self.high);
-                let count = (self.high / step).round() as u32;
-                (0..=count).map(|n| f64::from(n) * step).collect()
+                let count = (self.high / self.step).round() as u32;
+                (0..=count).map(|n| f64::from(n) * self.step).collect()
             }
             Scale::Log => {
                 let (first, last) = (self.low.log10().round() as i32, self.high.log10().round() as i32);

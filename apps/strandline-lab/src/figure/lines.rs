@@ -12,6 +12,8 @@ const MARGIN_TOP: f64 = 10.0;
 /// From the field to the axis' label.
 const BELOW: f64 = 44.0;
 const LEGEND_LINE: f64 = 22.0;
+/// Between points of different series at the same place, so that their ranges can be told apart.
+const ASIDE: f64 = 5.0;
 
 struct Field {
     left: f64,
@@ -27,7 +29,8 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let field = Field::of(chart, width);
     field.draw_axes(chart, &mut svg);
     for (shape, line) in chart.lines.iter().enumerate() {
-        field.draw_line(line, shape, &chart.unit, &mut svg);
+        let aside = (shape as f64 - (chart.lines.len() as f64 - 1.0) / 2.0) * ASIDE;
+        field.draw_line(line, (shape, aside), &chart.unit, &mut svg);
     }
     let bottom = legend(chart, width, field.bottom + BELOW + 16.0, &mut svg);
     svg.finish(width, bottom, &chart.title)
@@ -76,9 +79,9 @@ impl Field {
         svg.upward_text([13.0, f64::midpoint(top, bottom)], &chart.y.label, Paint::Ink);
     }
 
-    fn draw_line(&self, line: &Line, shape: usize, unit: &str, svg: &mut Svg) {
+    fn draw_line(&self, line: &Line, (shape, aside): (usize, f64), unit: &str, svg: &mut Svg) {
         let paint = Paint::Series(line.transport, line.shade);
-        let place = |x: f64, y: f64| [self.x.place(x), self.y.place(y)];
+        let place = |x: f64, y: f64| [self.x.place(x) + aside, self.y.place(y)];
         for mark in &line.invalid {
             svg.cross(place(mark.x, mark.y), &format!("not valid: {}", line.tip(mark, unit)));
         }
