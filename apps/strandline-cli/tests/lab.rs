@@ -1,5 +1,5 @@
 //! `strandline lab` as a user runs it: from plans to a report that a browser shows.
-#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -212,7 +212,10 @@ fn browse(page: &Path, arguments: &[&str]) -> (String, String) {
         .arg(format!("file://{}", page.display()))
         .output()
         .expect("chromium is one of the tests' packages: tests/interop/setup quick");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }
 
 #[test]
@@ -242,7 +245,8 @@ fn a_browser_shows_the_report_at_every_width() {
         frame.srcdoc = report; document.body.append(frame);
     }";
     let wrapped = folder.join("frames.html");
-    fs::write(&wrapped, format!("<!doctype html><body><script>const report = {quoted};{script}</script>")).unwrap();
+    fs::write(&wrapped, format!("<!doctype html><body><script>const report = {quoted};{script}</script>"))
+        .unwrap();
     let (dom, log) = browse(&wrapped, &["--virtual-time-budget=5000", "--dump-dom"]);
     for width in [320, 390, 768, 1200] {
         assert!(dom.contains(&format!("frame {width} is {width} text true")), "{width}: {}", tail(&dom));
@@ -253,7 +257,10 @@ fn a_browser_shows_the_report_at_every_width() {
         browse(&folder.join("index.html"), &[&format!("--screenshot={}", picture.display()), mode]);
         fs::read(picture).unwrap()
     };
-    assert_ne!(ground("--blink-settings=preferredColorScheme=0"), ground("--blink-settings=preferredColorScheme=1,"));
+    assert_ne!(
+        ground("--blink-settings=preferredColorScheme=0"),
+        ground("--blink-settings=preferredColorScheme=1,")
+    );
 }
 
 fn tail(text: &str) -> &str {

@@ -8,6 +8,7 @@
 //! Each part has its arguments for the command line and a `run`.
 #![forbid(unsafe_code)]
 
+mod clock;
 mod command;
 pub mod figure;
 pub mod instructions;

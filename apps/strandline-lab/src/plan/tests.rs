@@ -81,8 +81,9 @@ pub(crate) fn read(text: &str) -> Result<Plan, String> {
     let folder = std::env::temp_dir().join(format!("lab-plans-{}", std::process::id())).join("paper");
     std::fs::create_dir_all(&folder).unwrap();
     // Tests run side by side.
-    let number = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_nanos();
-    let path = folder.join(format!("plan{number}-{:?}.toml", std::thread::current().id()));
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = folder.join(format!("plan{number}.toml"));
     std::fs::write(&path, text).unwrap();
     let found = Found { paper: "paper".to_owned(), name: "plan".to_owned(), path: path.clone() };
     let plan = load(&found).map_err(|error| format!("{error:#}"));

@@ -10,11 +10,11 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 
 use self::claims::Verdict;
+use crate::clock::unix_seconds;
 use crate::figure::{Theme, png};
 use crate::plan::{self, Paper, Plan};
 use crate::results::Results;
@@ -157,8 +157,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The day in UTC, as 2026-11-21.
 fn today() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let (year, month, day) = date(seconds / 86_400);
+    let (year, month, day) = date(unix_seconds() / 86_400);
     format!("{year}-{month:02}-{day:02}")
 }
 

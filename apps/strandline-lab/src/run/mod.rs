@@ -8,7 +8,6 @@ mod tests;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +16,7 @@ use tokio::sync::watch;
 use self::measure::Taken;
 use self::progress::Progress;
 pub use self::progress::show_time;
+use crate::clock;
 use crate::netem::namespace::require_root;
 use crate::plan::{self, Found, Mode, NetworkKind, Plan, Run};
 use crate::results::{Machine, Record, Results};
@@ -231,8 +231,8 @@ impl Job {
         let run = &task.run;
         let Some(series) = self.plan.series.get(run.series) else { bail!("a run of no series") };
         let value = self.plan.value(run.value).map(ToString::to_string);
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let start = Instant::now();
+        let began = clock::unix_seconds();
+        let start = clock::now();
         let name = format!("lab-{}", std::process::id());
         let Taken { printed, mut invalid_because } = measure::take(&name, series, run, interrupt).await?;
         let mut record = Record {

@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+use crate::clock;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar on a terminal; lines elsewhere.
@@ -30,7 +31,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
         });
-        Self { takes, began: Instant::now(), bar, shown: String::new() }
+        Self { takes, began: clock::now(), bar, shown: String::new() }
     }
 
     /// The next run begins.

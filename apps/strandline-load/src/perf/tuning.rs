@@ -12,6 +12,9 @@ pub struct Tuning {
     /// New packets sent at one opportunity (Max.Burst); 0: no limit (default: 4)
     #[arg(long, value_name = "PACKETS")]
     pub burst: Option<u16>,
+    /// Give each chunk of new data a packet of its own
+    #[arg(long)]
+    pub no_bundling: bool,
     /// Leave the checksum out (RFC 9653), which both sides have to ask for. For measuring only: nothing below makes up
     /// for it
     #[arg(long)]
@@ -24,6 +27,7 @@ impl Tuning {
         AssociationConfig {
             sack_frequency: self.sack_frequency.unwrap_or(config.sack_frequency),
             burst_max: self.burst.unwrap_or(config.burst_max),
+            bundling: !self.no_bundling,
             zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),
             ..config
         }
