@@ -149,6 +149,19 @@ fn a_program_that_fails_spoils_only_its_own_runs() {
 }
 
 #[test]
+fn what_waits_for_something_is_only_listed() {
+    let plan = PLAN.replace("[network]", "waits-for = \"a flying server\"\n[network]");
+    let laboratory = Laboratory::new("waits", &plan);
+    let (code, listed, _) = laboratory.run(&["list"]);
+    assert!(code == Some(0) && listed.contains("waits for: a flying server"), "{listed}");
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert!(code == Some(0) && told.contains("nothing to run"), "{told}");
+    assert_eq!(laboratory.run(&["report", "--unmeasured"]).0, Some(0));
+    let report = fs::read_to_string(laboratory.folder.join("lab-report/index.html")).unwrap();
+    assert!(report.contains("Waits for: a flying server"));
+}
+
+#[test]
 fn errors_say_what_to_do() {
     let laboratory = Laboratory::new("errors", &PLAN.replace("cat FOLDER/a.json", "iperf3000 -c {to}"));
     let (code, _, told) = laboratory.run(&["run", "--all"]);

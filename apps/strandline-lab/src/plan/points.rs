@@ -50,13 +50,14 @@ pub struct Run {
 }
 
 impl Plan {
-    /// The runs of a mode: all series by turns, for each value of the sweep, then all that again.
+    /// The runs of a mode: all series by turns, for each value of the sweep, then all that again. None of a plan that
+    /// waits for something.
     ///
     /// # Errors
     /// A variable that has no value.
     pub fn runs(&self, mode: Mode) -> Result<Vec<Run>, String> {
         let short = mode == Mode::Short;
-        if short && self.short.skip {
+        if self.waits_for.is_some() || (short && self.short.skip) {
             return Ok(Vec::new());
         }
         let repetitions = self.short.repetitions.filter(|_| short).unwrap_or(self.runs.repetitions);

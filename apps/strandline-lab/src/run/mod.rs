@@ -109,7 +109,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         return Ok(show(&jobs, &tasks, done));
     }
     if tasks.is_empty() {
-        eprintln!("lab: all {done} runs are done already (--again measures them again)");
+        match done {
+            0 => eprintln!("lab: nothing to run: see 'strandline lab list'"),
+            _ => eprintln!("lab: all {done} runs are done already (--again measures them again)"),
+        }
         return Ok(ExitCode::SUCCESS);
     }
     check_programs(&tasks)?;
