@@ -252,7 +252,8 @@ fn a_browser_shows_the_report_at_every_width() {
             const narrow = page.querySelector('.narrow svg').getBoundingClientRect().width > 0;
             const text = page.querySelector((narrow ? '.narrow' : '.wide') + ' svg text').getBoundingClientRect().height;
             const line = document.createElement('p');
-            line.textContent = `frame ${width} is ${page.documentElement.scrollWidth} text ${text > 9}`;
+            const over = page.documentElement.scrollWidth - page.documentElement.clientWidth;
+            line.textContent = `frame ${width}: ${over} pixels too wide, text ${text > 9}`;
             document.body.append(line);
         };
         frame.srcdoc = report; document.body.append(frame);
@@ -262,7 +263,11 @@ fn a_browser_shows_the_report_at_every_width() {
         .unwrap();
     let (dom, log) = browse(&wrapped, &["--virtual-time-budget=5000", "--dump-dom"]);
     for width in [320, 390, 768, 1200] {
-        assert!(dom.contains(&format!("frame {width} is {width} text true")), "{width}: {}", tail(&dom));
+        assert!(
+            dom.contains(&format!("frame {width}: 0 pixels too wide, text true")),
+            "{width}: {}",
+            tail(&dom)
+        );
     }
     assert!(!log.contains("CONSOLE"), "{log}");
     let ground = |mode: &str| {

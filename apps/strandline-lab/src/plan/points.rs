@@ -151,9 +151,10 @@ impl Plan {
             self.measures.iter().filter_map(|measure| self.expression(series, measure)).collect();
         let each = self.sweep.as_ref().and_then(|sweep| sweep.each.clone());
         let network = serde_json::to_string(&run.network).unwrap_or_default();
+        let value = self.value(run.value);
         let all = format!(
-            "{network}\n{:?}\n{}\n{measures:?}\n{each:?}\n{} {}",
-            run.server, run.client, run.repetition, run.seed
+            "{network}\n{} {value:?}\n{:?}\n{}\n{measures:?}\n{each:?}\n{} {}",
+            series.name, run.server, run.client, run.repetition, run.seed
         );
         short_hash(&all)
     }

@@ -156,6 +156,9 @@ fn a_key_is_of_what_is_measured() {
     // Those of the other series stay.
     assert_eq!(before.iter().zip(&other).filter(|(a, b)| a == b).count(), before.len() / 2);
     assert_ne!(before, keys(&WHOLE.replace("rtt=10ms", "rtt=11ms")));
+    // Points differ even where only an expression has the variable.
+    let alike = keys(&WHOLE.replace("loss-every={every}", "loss=1%"));
+    assert_eq!(alike.iter().collect::<std::collections::BTreeSet<_>>().len(), alike.len());
 }
 
 #[test]
