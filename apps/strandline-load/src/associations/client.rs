@@ -134,8 +134,13 @@ async fn operate(shared: Rc<Shared>, order: Order, count: u64, schedule: Option<
 impl Shared {
     async fn attempt(&self, order: Order, number: u64, count: u64) -> Result<()> {
         match order {
-            Order::Grow { .. } => {
+            Order::Grow { rate, .. } => {
+                let begin = now();
                 let session = self.set_up(number).await?;
+                if rate.is_some() {
+                    self.transact(&session).await?;
+                    self.done.borrow_mut().total.record(begin.elapsed());
+                }
                 self.held.borrow_mut().push(session);
                 Ok(())
             }
