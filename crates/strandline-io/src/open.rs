@@ -82,6 +82,14 @@ impl OpenError {
         }
     }
 
+    /// Of the calls that make packet sockets.
+    pub(crate) fn of_packet_socket(source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::Privilege,
+            _ => Self::Io { action: "making a packet socket", source },
+        }
+    }
+
     pub(crate) fn of_option(source: io::Error) -> Self {
         Self::Io { action: "setting up a socket", source }
     }

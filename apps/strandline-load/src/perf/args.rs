@@ -69,6 +69,9 @@ pub struct Common {
     /// SCTP directly over IP (protocol 132), which needs CAP_NET_RAW; a server then takes both
     #[arg(long)]
     pub raw: bool,
+    /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
+    #[arg(long, requires = "raw")]
+    pub packet_socket: bool,
     /// Bytes of each receive buffer, which is the window that the peer sees (default: 1M with SCTP, the kernel's choice
     /// with TCP)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
