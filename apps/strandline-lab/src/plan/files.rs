@@ -128,3 +128,12 @@ pub fn paper(found: &Found) -> Result<Paper> {
     })?;
     toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))
 }
+
+/// A hash of a plan's file, to tell with which version something was measured.
+///
+/// # Errors
+/// It can't be read.
+pub fn hash(path: &Path) -> Result<String> {
+    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    Ok(super::points::short_hash(&text))
+}

@@ -6,13 +6,13 @@ mod files;
 mod points;
 pub mod template;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use files::{Found, Paper, find, load, paper};
+pub use files::{Found, Paper, find, hash, load, paper};
 pub use points::{Mode, Run};
 
 /// An experiment: one figure or table of a paper.
@@ -75,7 +75,7 @@ pub enum NetworkKind {
 }
 
 /// What is between the two sides.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NetworkPlan {
     /// What carries the packets.
@@ -377,6 +377,8 @@ pub struct Claim {
     pub min: Option<f64>,
     /// At most this.
     pub max: Option<f64>,
+    /// Which way from what is expected is better than what the paper found.
+    pub better: Option<Better>,
     /// Unit of the value, for the reader.
     #[serde(default)]
     pub unit: String,

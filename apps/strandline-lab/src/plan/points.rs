@@ -9,6 +9,9 @@ use super::{NetworkPlan, Plan, Series, Value};
 /// Addresses of the left and of the right side, in every kind of network.
 pub const ADDRESSES: [&str; 2] = ["10.0.1.1", "10.0.1.2"];
 
+/// Seconds that a run takes beyond those that its programs measure.
+const OVERHEAD: f64 = 0.7;
+
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,7 +112,7 @@ impl Plan {
         variables.insert("link".to_owned(), network.link.clone());
         let server = series.server.as_ref().map(|server| fill(server, &variables)).transpose()?;
         let client = fill(&series.client, &variables)?;
-        let takes = self.short.takes.filter(|_| short).or(self.runs.takes).unwrap_or(seconds + 1.0);
+        let takes = self.short.takes.filter(|_| short).or(self.runs.takes).unwrap_or(seconds + OVERHEAD);
         let timeout = self.runs.timeout.unwrap_or(takes + 60.0);
         let mut run = Run {
             series: place,
