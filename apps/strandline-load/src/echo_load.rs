@@ -47,8 +47,11 @@ pub struct Args {
     #[arg(long, default_value_t = 2500.0)]
     pub rate: f64,
     /// Operations in all [default: 5 seconds' worth]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "duration")]
     pub count: Option<u64>,
+    /// As many operations as the rate makes in so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub duration: f64,
     /// Client processes
     #[arg(long, default_value_t = 1)]
     pub clients: usize,
@@ -86,6 +89,9 @@ impl Args {
         if !(self.rate > 0.0 && self.rate.is_finite()) {
             bail!("--rate must be more than 0");
         }
+        if !(self.duration > 0.0 && self.duration <= 86_400.0) {
+            bail!("--duration must be more than 0 and at most 86400");
+        }
         if self.clients == 0 {
             bail!("--clients must be at least 1");
         }
@@ -93,7 +99,7 @@ impl Args {
             bail!("--pcap captures SCTP only: for TCP and UDP use tcpdump");
         }
         let clients = self.clients as u64;
-        let total = self.count.unwrap_or((self.rate * 5.0).ceil() as u64);
+        let total = self.count.unwrap_or((self.rate * self.duration).ceil() as u64);
         let share = |all: u64, number: u64| all / clients + u64::from(number < all % clients);
         let encapsulation =
             if self.raw { Encapsulation::Raw } else { Encapsulation::Udp(self.encapsulation) };
@@ -187,7 +193,8 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for line in ["--rate 0", "--clients 0", "--transport tcp --pcap x"] {
+        for line in ["--rate 0", "--duration 0", "--duration nan", "--clients 0", "--transport tcp --pcap x"]
+        {
             jobs(line).unwrap_err();
         }
     }

@@ -208,11 +208,15 @@ impl<'a> Stage<'a> {
                 caches.insert(name.clone(), grown);
             }
         }
+        let server_process = each(now.server.rss_anon, base.server.rss_anon);
+        let kernel = of_kernel(now.kernel, base.kernel);
         Ok(Memory {
-            server_process: each(now.server.rss_anon, base.server.rss_anon),
+            server: server_process + kernel,
+            server_process,
             client_process: each(now.client.rss_anon, base.client.rss_anon),
-            kernel: of_kernel(now.kernel, base.kernel),
+            kernel,
             kernel_caches: caches,
+            stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
             stack_items: now.server.items.into_iter().collect(),
         })
     }

@@ -61,6 +61,8 @@ pub(super) struct Cost {
 /// Bytes for each of those held.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Memory {
+    /// The server's side in all: growth of its process and of the kernel.
+    pub(super) server: f64,
     /// Growth of the server process.
     pub(super) server_process: f64,
     pub(super) client_process: f64,
@@ -68,14 +70,9 @@ pub(super) struct Memory {
     pub(super) kernel: f64,
     /// The caches that grew, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
-    /// What the server's stack says itself, item by item.
+    /// What the server's stack says itself, in all and item by item.
+    pub(super) stack: f64,
     pub(super) stack_items: BTreeMap<String, f64>,
-}
-
-impl Memory {
-    pub(super) fn server(&self) -> f64 {
-        self.server_process + self.kernel
-    }
 }
 
 /// What holding cost while nothing was asked.
@@ -150,7 +147,6 @@ impl Ladder {
         let first = self.steps.first();
         for step in &self.steps {
             let ratio = |of: fn(&Step) -> f64| first.map_or(1.0, |first| of(step) / of(first));
-            let itself = step.memory.stack_items.values().sum::<f64>();
             writeln!(
                 out,
                 "{:>10} |{:>9.1}{:>9.1}{:>9.2}{:>10}{:>10} |{:>9.1}{:>9.2}{:>9.0} |{:>8.0}{:>8.0}{:>8.0}{:>8.0}",
@@ -165,7 +161,7 @@ impl Ladder {
                 step.sweep_rate,
                 step.memory.server_process,
                 step.memory.kernel,
-                itself,
+                step.memory.stack,
                 step.memory.client_process,
             )?;
         }
@@ -217,9 +213,9 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
         writeln!(
             out,
             "memory, SCTP association / TCP connection: {:.0} / {:.0} bytes = {:.2}",
-            sctp.memory.server(),
-            tcp.memory.server(),
-            sctp.memory.server() / tcp.memory.server().max(1.0)
+            sctp.memory.server,
+            tcp.memory.server,
+            sctp.memory.server / tcp.memory.server.max(1.0)
         )?;
     }
     writeln!(
