@@ -149,6 +149,19 @@ fn a_program_that_fails_spoils_only_its_own_runs() {
 }
 
 #[test]
+fn what_waits_for_something_is_only_listed() {
+    let plan = PLAN.replace("[network]", "waits-for = \"a flying server\"\n[network]");
+    let laboratory = Laboratory::new("waits", &plan);
+    let (code, listed, _) = laboratory.run(&["list"]);
+    assert!(code == Some(0) && listed.contains("waits for: a flying server"), "{listed}");
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert!(code == Some(0) && told.contains("nothing to run"), "{told}");
+    assert_eq!(laboratory.run(&["report", "--unmeasured"]).0, Some(0));
+    let report = fs::read_to_string(laboratory.folder.join("lab-report/index.html")).unwrap();
+    assert!(report.contains("Waits for: a flying server"));
+}
+
+#[test]
 fn errors_say_what_to_do() {
     let laboratory = Laboratory::new("errors", &PLAN.replace("cat FOLDER/a.json", "iperf3000 -c {to}"));
     let (code, _, told) = laboratory.run(&["run", "--all"]);
@@ -239,7 +252,8 @@ fn a_browser_shows_the_report_at_every_width() {
             const narrow = page.querySelector('.narrow svg').getBoundingClientRect().width > 0;
             const text = page.querySelector((narrow ? '.narrow' : '.wide') + ' svg text').getBoundingClientRect().height;
             const line = document.createElement('p');
-            line.textContent = `frame ${width} is ${page.documentElement.scrollWidth} text ${text > 9}`;
+            const over = page.documentElement.scrollWidth - page.documentElement.clientWidth;
+            line.textContent = `frame ${width}: ${over} pixels too wide, text ${text > 9}`;
             document.body.append(line);
         };
         frame.srcdoc = report; document.body.append(frame);
@@ -249,7 +263,11 @@ fn a_browser_shows_the_report_at_every_width() {
         .unwrap();
     let (dom, log) = browse(&wrapped, &["--virtual-time-budget=5000", "--dump-dom"]);
     for width in [320, 390, 768, 1200] {
-        assert!(dom.contains(&format!("frame {width} is {width} text true")), "{width}: {}", tail(&dom));
+        assert!(
+            dom.contains(&format!("frame {width}: 0 pixels too wide, text true")),
+            "{width}: {}",
+            tail(&dom)
+        );
     }
     assert!(!log.contains("CONSOLE"), "{log}");
     let ground = |mode: &str| {

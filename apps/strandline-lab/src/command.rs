@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::instructions::{self, InstructionsArgs};
-use crate::plan::{self, Mode};
+use crate::plan::{self, Mode, Plan};
 use crate::report::{self, ReportArgs};
 use crate::results::{Results, statistics};
 use crate::run::{self, Places, RunArgs};
@@ -64,6 +64,11 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
             let about = plan::paper(&found)?;
             println!("{paper}: {}, \"{}\" ({})", about.authors, about.title, about.year);
         }
+        if let Some(what) = &plan.waits_for {
+            println!("{}", heading(&plan));
+            println!("{:<41} waits for: {what}", "");
+            continue;
+        }
         let results = Results::load(&args.places.results, &plan)?;
         let judged = statistics::evaluate(&plan, &results).map_err(anyhow::Error::msg)?;
         let seconds = |mode| -> Result<String> {
@@ -71,12 +76,9 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
             Ok(run::show_time(runs.iter().map(|run| run.takes).sum()))
         };
         let short = if plan.short.skip { "not in it".to_owned() } else { seconds(Mode::Short)? };
+        println!("{}", heading(&plan));
         println!(
-            "  {:<28} {:<10} {}\n  {:<28} {:<10} all: {}; --short: {short}; done: {} of {}{}",
-            format!("{}/{}", plan.paper, plan.name),
-            plan.figure,
-            plan.title,
-            "",
+            "{:<41} all: {}; --short: {short}; done: {} of {}{}",
             "",
             seconds(Mode::Whole)?,
             judged.done,
@@ -85,4 +87,8 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn heading(plan: &Plan) -> String {
+    format!("  {:<28} {:<10} {}", format!("{}/{}", plan.paper, plan.name), plan.figure, plan.title)
 }

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod associations;
+mod child;
 mod client;
 mod controller;
 mod cores;

@@ -14,6 +14,7 @@ use crate::plan::{Scale, Transport};
 pub use axis::show;
 pub use paint::Theme;
 pub use png::png;
+pub use svg::escape;
 
 /// What an axis shows.
 #[derive(Debug, Clone)]

@@ -22,7 +22,7 @@ pub struct Svg {
 /// Size of text in pixels.
 pub const TEXT: f64 = 13.0;
 
-/// Text as it may stand in XML.
+/// Text as it may stand in XML and HTML.
 #[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")

@@ -41,6 +41,12 @@ impl Plan {
             self.check_published(published)
                 .map_err(|wrong| format!("published '{}': {wrong}", published.name))?;
         }
+        for (key, text) in [("shows", &self.shows), ("differs", &self.differs)] {
+            for part in text.split('{').skip(1) {
+                let name = part.split('}').next().unwrap_or_default();
+                self.check_name(name).map_err(|wrong| format!("{key}: {wrong}"))?;
+            }
+        }
         for claim in &self.claims {
             ensure(claim.min.is_some() || claim.max.is_some(), || {
                 format!("claim '{}': give it a min, a max or both", claim.says)
@@ -170,22 +176,25 @@ impl Plan {
     }
 
     fn check_claim(&self, text: &str) -> Checked {
-        for name in Expression::parse(text)?.names() {
-            let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
-            let (series, measure) = what.split_once('.').ok_or_else(|| {
-                format!("'{{{name}}}': write {{series.measure}} or {{series.measure@value of the sweep}}")
-            })?;
-            let published = self.published.iter().any(|published| published.name == series);
-            ensure(published || self.series(series).is_some(), || format!("there is no series '{series}'"))?;
-            ensure(self.measure(measure).is_some(), || self.no_measure(measure))?;
-            match at {
-                Some(at) => ensure(published || self.is_value(at), || {
-                    format!("'{{{name}}}': '{at}' is none of the sweep's values")
-                })?,
-                None => ensure(self.sweep.is_none(), || {
-                    format!("'{{{name}}}': say at which value of the sweep: {{{name}@value}}")
-                })?,
-            }
+        Expression::parse(text)?.names().into_iter().try_for_each(|name| self.check_name(name))
+    }
+
+    /// Whether a name stands for a median or a published number.
+    fn check_name(&self, name: &str) -> Checked {
+        let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
+        let (series, measure) = what.split_once('.').ok_or_else(|| {
+            format!("'{{{name}}}': write {{series.measure}} or {{series.measure@value of the sweep}}")
+        })?;
+        let published = self.published.iter().any(|published| published.name == series);
+        ensure(published || self.series(series).is_some(), || format!("there is no series '{series}'"))?;
+        ensure(self.measure(measure).is_some(), || self.no_measure(measure))?;
+        match at {
+            Some(at) => ensure(published || self.is_value(at), || {
+                format!("'{{{name}}}': '{at}' is none of the sweep's values")
+            })?,
+            None => ensure(self.sweep.is_none(), || {
+                format!("'{{{name}}}': say at which value of the sweep: {{{name}@value}}")
+            })?,
         }
         Ok(())
     }

@@ -35,6 +35,8 @@ pub struct Plan {
     pub shows: String,
     /// What differs from the paper here, and why.
     pub differs: String,
+    /// What has to be built before it can be run: until then it is only listed.
+    pub waits_for: Option<String>,
     /// What is between the two sides.
     pub network: NetworkPlan,
     /// How long and how often.

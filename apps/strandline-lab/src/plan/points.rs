@@ -50,13 +50,14 @@ pub struct Run {
 }
 
 impl Plan {
-    /// The runs of a mode: all series by turns, for each value of the sweep, then all that again.
+    /// The runs of a mode: all series by turns, for each value of the sweep, then all that again. None of a plan that
+    /// waits for something.
     ///
     /// # Errors
     /// A variable that has no value.
     pub fn runs(&self, mode: Mode) -> Result<Vec<Run>, String> {
         let short = mode == Mode::Short;
-        if short && self.short.skip {
+        if self.waits_for.is_some() || (short && self.short.skip) {
             return Ok(Vec::new());
         }
         let repetitions = self.short.repetitions.filter(|_| short).unwrap_or(self.runs.repetitions);
@@ -150,9 +151,10 @@ impl Plan {
             self.measures.iter().filter_map(|measure| self.expression(series, measure)).collect();
         let each = self.sweep.as_ref().and_then(|sweep| sweep.each.clone());
         let network = serde_json::to_string(&run.network).unwrap_or_default();
+        let value = self.value(run.value);
         let all = format!(
-            "{network}\n{:?}\n{}\n{measures:?}\n{each:?}\n{} {}",
-            run.server, run.client, run.repetition, run.seed
+            "{network}\n{} {value:?}\n{:?}\n{}\n{measures:?}\n{each:?}\n{} {}",
+            series.name, run.server, run.client, run.repetition, run.seed
         );
         short_hash(&all)
     }

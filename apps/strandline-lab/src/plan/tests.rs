@@ -101,7 +101,8 @@ fn every_plan_of_the_repository_is_sound() {
     assert!(found.len() >= 8, "{found:?}");
     for found in found {
         let plan = load(&found).unwrap_or_else(|error| panic!("{error:#}"));
-        assert!(!plan.runs(Mode::Whole).unwrap().is_empty(), "{}", found.path.display());
+        let waits = plan.waits_for.is_some();
+        assert_eq!(plan.runs(Mode::Whole).unwrap().is_empty(), waits, "{}", found.path.display());
         paper(&found).unwrap_or_else(|error| panic!("{error:#}"));
     }
 }
@@ -155,6 +156,9 @@ fn a_key_is_of_what_is_measured() {
     // Those of the other series stay.
     assert_eq!(before.iter().zip(&other).filter(|(a, b)| a == b).count(), before.len() / 2);
     assert_ne!(before, keys(&WHOLE.replace("rtt=10ms", "rtt=11ms")));
+    // Points differ even where only an expression has the variable.
+    let alike = keys(&WHOLE.replace("loss-every={every}", "loss=1%"));
+    assert_eq!(alike.iter().collect::<std::collections::BTreeSet<_>>().len(), alike.len());
 }
 
 #[test]
@@ -186,6 +190,7 @@ fn mistakes_say_where_they_are_and_what_is_right() {
         ("{tcp.throughput@10}", "{quic.throughput@10}", vec!["no series 'quic'"]),
         ("{tcp.throughput@10}", "{tcp.throughput@7}", vec!["'7' is none of the sweep's values"]),
         ("min = 1\n", "\n", vec!["a min, a max or both"]),
+        ("{ours.throughput@10} Mbit/s", "{hours.throughput@10}", vec!["differs: there is no series 'hours'"]),
         (
             "{ throughput = \"{server:/bits} / {every}\" }",
             "{ goodput = \"1\" }",

@@ -4,16 +4,11 @@ use std::fmt::Write;
 
 use super::claims::{self, Verdict};
 use super::{Drawn, Section, tables};
-use crate::figure::{paint, show};
+use crate::figure::{escape, paint, show};
 use crate::plan::Mode;
 use crate::results::Machine;
 
 const STYLE: &str = include_str!("style.css");
-
-/// Text as it may stand in HTML.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
 
 /// The page. `made` is the day it was made on.
 #[must_use]
@@ -143,6 +138,9 @@ fn section_text(section: &Section<'_>) -> String {
 fn how_much(section: &Section<'_>) -> String {
     let evaluation = &section.evaluation;
     let set = if evaluation.mode == Mode::Short { "the short set" } else { "the whole set" };
+    if let Some(what) = &section.plan.waits_for {
+        return format!("Waits for: {}", escape(what));
+    }
     match (evaluation.done, evaluation.planned) {
         (0, _) => "Nothing was measured yet".to_owned(),
         (done, planned) if done == planned => format!("All {planned} runs of {set}"),

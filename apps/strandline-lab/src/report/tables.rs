@@ -5,8 +5,7 @@ use std::fmt::Write;
 use super::Section;
 use super::chart::position;
 use super::claims::number;
-use super::page::escape;
-use crate::figure::show;
+use crate::figure::{escape, show};
 use crate::plan::Measure;
 
 /// Medians with ranges, published numbers below those measured.

@@ -41,7 +41,7 @@ pub struct Places {
 
 /// `strandline lab run`
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "\
+#[command(group(clap::ArgGroup::new("what").args(["chosen", "all"]).required(true)), after_help = "\
 Examples:
   strandline lab run --short jani-kant-2005      a paper's experiments, few repetitions
   strandline lab run jani-kant-2005/figure5      one figure, all of it
@@ -55,10 +55,10 @@ Exit code: 0; 3 if some runs failed or were not valid (they are tried again the 
 time); 130 after Ctrl-C; 1 if it could not begin.")]
 pub struct RunArgs {
     /// Papers (jani-kant-2005), plans (jani-kant-2005/figure5) or files of plans
-    #[arg(value_name = "PAPER|PLAN", required_unless_present = "all")]
+    #[arg(value_name = "PAPER|PLAN")]
     pub chosen: Vec<String>,
     /// All papers
-    #[arg(long, conflicts_with = "chosen")]
+    #[arg(long)]
     pub all: bool,
     /// The short set: fewer points, fewer and shorter repetitions
     #[arg(long)]
@@ -109,7 +109,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         return Ok(show(&jobs, &tasks, done));
     }
     if tasks.is_empty() {
-        eprintln!("lab: all {done} runs are done already (--again measures them again)");
+        match done {
+            0 => eprintln!("lab: nothing to run: see 'strandline lab list'"),
+            _ => eprintln!("lab: all {done} runs are done already (--again measures them again)"),
+        }
         return Ok(ExitCode::SUCCESS);
     }
     check_programs(&tasks)?;

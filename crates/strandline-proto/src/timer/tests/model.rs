@@ -95,8 +95,8 @@ impl Pair {
             }
             Op::CancelEvery { nth } => (0..KEYS).step_by(nth as usize).for_each(|key| self.cancel(key)),
             Op::Advance { by } => self.now += by,
-            Op::Sleep => self.sleep(0)?,
-            Op::Oversleep { by } => self.sleep(by)?,
+            Op::Sleep => self.jump(0)?,
+            Op::Oversleep { by } => self.jump(by)?,
         }
         if matches!(op, Op::Advance { .. } | Op::Sleep | Op::Oversleep { .. }) {
             let due = |at: u64| at.div_ceil(TICK) <= self.now / TICK;
@@ -108,9 +108,9 @@ impl Pair {
         self.check()
     }
 
-    fn sleep(&mut self, longer: u64) -> Result<(), TestCaseError> {
+    fn jump(&mut self, longer: u64) -> Result<(), TestCaseError> {
         if let Some(next) = self.wheel.next_deadline() {
-            prop_assert!(next.as_nanos() > self.now, "a sleep must make progress");
+            prop_assert!(next.as_nanos() > self.now, "a jump must make progress");
             self.now = next.as_nanos() + longer;
         }
         Ok(())
