@@ -41,6 +41,12 @@ fn associations_are_counted_timed_and_weighed_beside_tcp() {
     let bytes: f64 = items.values().map(|item| item.as_f64().unwrap()).sum();
     assert!((200.0..=1024.0).contains(&bytes), "{items:?}");
     assert!((bytes - memory["stack"].as_f64().unwrap()).abs() < 1e-6, "{memory}");
+    let memory = &ladders[1]["steps"][3]["memory"];
+    let kernel: f64 = ["sock", "file", "epoll", "other"]
+        .map(|item| memory["kernel_items"][item].as_f64().unwrap())
+        .iter()
+        .sum();
+    assert!((kernel - memory["kernel"].as_f64().unwrap()).abs() < 1e-6, "{memory}");
 }
 
 #[test]

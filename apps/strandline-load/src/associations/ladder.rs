@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
 use super::process::{Process, progress_bar, together};
-use super::report::{Cost, Hold, Ladder, Memory, Step};
+use super::report::{Cost, Hold, KernelItems, Ladder, Memory, Step};
 use super::{Args, Transport};
 use crate::memory;
 use crate::pace::now;
@@ -200,21 +200,24 @@ impl<'a> Stage<'a> {
             Transport::Sctp | Transport::SctpOne => 0.0,
             Transport::Tcp => each(now, base) / 2.0,
         };
-        let mut caches = BTreeMap::new();
+        let (mut caches, mut items) = (BTreeMap::new(), KernelItems::default());
         for (name, bytes) in &now.caches {
             let before = base.caches.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
             let grown = of_kernel(*bytes, before);
+            items.add(name, grown);
             if grown >= 8.0 {
                 caches.insert(name.clone(), grown);
             }
         }
         let server_process = each(now.server.rss_anon, base.server.rss_anon);
         let kernel = of_kernel(now.kernel, base.kernel);
+        items.other = kernel - items.sock - items.file - items.epoll;
         Ok(Memory {
             server: server_process + kernel,
             server_process,
             client_process: each(now.client.rss_anon, base.client.rss_anon),
             kernel,
+            kernel_items: items,
             kernel_caches: caches,
             stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
             stack_items: now.server.items.into_iter().collect(),

@@ -68,11 +68,38 @@ pub(super) struct Memory {
     pub(super) client_process: f64,
     /// Growth of the kernel's slab caches and socket buffers, for one side.
     pub(super) kernel: f64,
+    /// The same by what it is for.
+    pub(super) kernel_items: KernelItems,
     /// The caches that grew, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
     /// What the server's stack says itself, in all and item by item.
     pub(super) stack: f64,
     pub(super) stack_items: BTreeMap<String, f64>,
+}
+
+/// What a connection takes of the kernel. Without the right to read /proc/slabinfo all of it is `other`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct KernelItems {
+    /// TCP's own record.
+    pub(super) sock: f64,
+    /// What makes it a file: dentry, file, inode.
+    pub(super) file: f64,
+    /// What it takes to wait for it.
+    pub(super) epoll: f64,
+    /// Caches that others use as well, and pages of buffers.
+    pub(super) other: f64,
+}
+
+impl KernelItems {
+    /// Adds the growth of a slab cache.
+    pub(super) fn add(&mut self, cache: &str, bytes: f64) {
+        match cache {
+            "TCP" => self.sock += bytes,
+            "dentry" | "filp" | "sock_inode_cache" => self.file += bytes,
+            _ if cache.starts_with("eventpoll_") => self.epoll += bytes,
+            _ => {}
+        }
+    }
 }
 
 /// What holding cost while nothing was asked.
