@@ -19,6 +19,7 @@ Examples:
   strandline load echo                 load for it, at a steady rate
   strandline netem exec --help         run programs on an emulated network
   strandline perf server               measures throughput with `strandline perf client ADDR` on another host
+  strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug"
 )]
@@ -42,6 +43,8 @@ enum Command {
     /// Emulate a network between two programs: delay, rate, queue, loss, several paths
     #[command(subcommand)]
     Netem(strandline_lab::netem::Netem),
+    /// SIP server: registrar and proxy on UDP, TCP and SCTP
+    Sip(strandline_sip::server::Args),
     /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
@@ -69,6 +72,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Perf(args) => strandline_load::perf::run(&args),
         Command::Load(load) => load.run(),
         Command::Netem(netem) => netem.run(),
+        Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "strandline", &mut std::io::stdout());

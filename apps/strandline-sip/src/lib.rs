@@ -8,5 +8,7 @@
 pub mod codec;
 pub mod location;
 pub mod registrar;
+pub mod server;
 pub mod service;
+pub mod store;
 pub mod transaction;

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 use siphasher::sip::SipHasher13;
 
-use crate::codec::{Index, Message};
+use crate::codec::{Error, Index, Limits, Message};
 use crate::location::{Journal, Locations};
 use crate::registrar::Registrar;
 use crate::transaction::{ClientId, Flow, Outbox, Slots, Time, Transactions};
@@ -78,6 +78,10 @@ pub struct Service {
     aor: Vec<u8>,
     targets: Vec<Target>,
     counters: Counters,
+    /// Something that was handed over with the journal is not durable yet.
+    unsettled: bool,
+    /// It is about to end: nothing new is begun.
+    draining: bool,
     /// Messages to be sent at once.
     pub out: Outbox,
     /// Answers to be sent when the journal has been written down.
@@ -109,6 +113,8 @@ impl Service {
             aor: Vec::new(),
             targets: Vec::new(),
             counters: Counters::default(),
+            unsettled: false,
+            draining: false,
             out: Outbox::new(),
             held: Outbox::new(),
             journal: Journal::default(),
@@ -137,6 +143,43 @@ impl Service {
     #[must_use]
     pub fn transactions(&self) -> (usize, usize) {
         self.transactions.counts()
+    }
+
+    /// How large a message may be.
+    #[must_use]
+    pub const fn message_limits(&self) -> Limits {
+        self.settings.message
+    }
+
+    /// Tells whether something that was handed over with the journal is not durable yet.
+    pub fn set_unsettled(&mut self, unsettled: bool) {
+        self.unsettled = unsettled;
+    }
+
+    /// From now on new requests are refused with 503; what has begun goes on.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// No request is on its way any more.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.contexts.len() == 0
+    }
+
+    /// What is at the front of a stream can't be told from what follows: the request is answered if it can be.
+    pub fn handle_unframed(&mut self, now: Time, flow: Flow, bytes: &[u8], error: Error) {
+        self.counters.malformed += 1;
+        let mut index = self.index.take().unwrap_or_default();
+        let request = match Message::parse(bytes, &mut index) {
+            Ok(message) => Some(message),
+            Err(rejected) => rejected.answerable(),
+        };
+        if let Some(request) = request {
+            self.answer(&request, flow, error.status(), Some(error.kind.text()), None);
+        }
+        self.index = Some(index);
+        self.on_events(now);
     }
 
     fn unix_secs(&self, now: Time) -> u64 {

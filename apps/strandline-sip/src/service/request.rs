@@ -85,6 +85,9 @@ impl Service {
             }
             _ => false,
         };
+        if self.draining && way.token.is_none() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, None));
+        }
         if let (true, Uri::Sip(uri)) = (here, &way.uri) {
             if method == Method::Register {
                 return self.on_register(now, incoming);
@@ -232,11 +235,11 @@ impl Service {
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message);
         // A repetition waits as well: what it repeats may not be durable yet.
-        let durable = self.settings.durable && result != Registered::Refused(crate::registrar::Refusal::TooBrief(0));
-        let out = if durable && !self.journal.is_empty() { &mut self.held } else { &mut self.out };
+        let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
+        let out = if waits { &mut self.held } else { &mut self.out };
         let written = match result {
             Registered::Refused(refusal) => {
-                self.out.write(to, None, |out| write_error(&request, refusal, &tag, out)).map(|_| ())
+                out.write(to, None, |out| write_error(&request, refusal, &tag, out)).map(|_| ())
             }
             Registered::Changed | Registered::Same => {
                 self.counters.registered += 1;

@@ -1,0 +1,170 @@
+//! Connections of a shard: what is to be written to them, and which there are.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+
+use crate::transaction::{ClientId, Flow};
+
+use super::hub::Hub;
+use super::tcp;
+
+/// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
+const PENDING_MAX: usize = 1 << 20;
+/// Capacity that is kept for the next message; more is given back.
+const PENDING_KEPT: usize = 0;
+
+/// A connection.
+pub(super) struct Connection {
+    pub(super) id: u64,
+    pub(super) peer: SocketAddr,
+    /// None while it is being opened.
+    pub(super) stream: RefCell<Option<Rc<TcpStream>>>,
+    pending: RefCell<Vec<u8>>,
+    /// It is in the list of those to be written to, or its own task writes.
+    busy: Cell<bool>,
+    /// It is to be closed.
+    pub(super) closing: Notify,
+    /// Requests that fail if it can't be opened.
+    pub(super) clients: RefCell<Vec<ClientId>>,
+}
+
+/// All connections of a shard.
+pub(super) struct Connections {
+    by_id: RefCell<HashMap<u64, Rc<Connection>>>,
+    by_peer: RefCell<HashMap<SocketAddr, u64>>,
+    dirty: RefCell<Vec<Rc<Connection>>>,
+    next: Cell<u64>,
+}
+
+impl Connections {
+    /// Numbers are never those of an earlier run: bindings and flow tokens may still name them.
+    pub(super) fn new(epoch_unix_secs: u64) -> Self {
+        Self {
+            by_id: RefCell::default(),
+            by_peer: RefCell::default(),
+            dirty: RefCell::default(),
+            next: Cell::new((epoch_unix_secs << 28) + 1),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.by_id.borrow().len()
+    }
+
+    /// A number for a connection or an association.
+    pub(super) fn number(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
+    /// A new connection; without a stream if it is still to be opened.
+    pub(super) fn add(&self, peer: SocketAddr, stream: Option<Rc<TcpStream>>) -> Rc<Connection> {
+        let connection = Rc::new(Connection {
+            id: self.number(),
+            peer,
+            stream: RefCell::new(stream),
+            pending: RefCell::default(),
+            busy: Cell::new(false),
+            closing: Notify::new(),
+            clients: RefCell::default(),
+        });
+        self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
+        self.by_peer.borrow_mut().insert(peer, connection.id);
+        connection
+    }
+
+    /// It is gone.
+    pub(super) fn remove(&self, connection: &Connection) {
+        self.by_id.borrow_mut().remove(&connection.id);
+        let mut by_peer = self.by_peer.borrow_mut();
+        if by_peer.get(&connection.peer) == Some(&connection.id) {
+            by_peer.remove(&connection.peer);
+        }
+    }
+
+    fn find(&self, flow: &Flow) -> Option<Rc<Connection>> {
+        let id = match flow.connection {
+            0 => *self.by_peer.borrow().get(&flow.peer)?,
+            id => id,
+        };
+        self.by_id.borrow().get(&id).cloned()
+    }
+
+    /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
+    pub(super) fn queue(&self, hub: &Rc<Hub>, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
+        let connection = match self.find(&flow) {
+            Some(connection) => connection,
+            None if flow.connection == 0 => {
+                let connection = self.add(flow.peer, None);
+                tokio::task::spawn_local(tcp::open(Rc::clone(hub), Rc::clone(&connection)));
+                connection
+            }
+            None => return false,
+        };
+        let mut pending = connection.pending.borrow_mut();
+        if pending.len() + bytes.len() > PENDING_MAX {
+            connection.closing.notify_one();
+            return false;
+        }
+        pending.extend_from_slice(bytes);
+        if connection.stream.borrow().is_none() {
+            connection.clients.borrow_mut().extend(client);
+        } else if !connection.busy.replace(true) {
+            self.dirty.borrow_mut().push(Rc::clone(&connection));
+        }
+        true
+    }
+
+    /// Writes what was queued.
+    pub(super) fn flush(&self, hub: &Rc<Hub>) {
+        loop {
+            let Some(connection) = self.dirty.borrow_mut().pop() else { return };
+            if connection.write() {
+                connection.busy.set(false);
+            } else {
+                tokio::task::spawn_local(tcp::write_rest(Rc::clone(hub), connection));
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go.
+    pub(super) fn write(&self) -> bool {
+        let Some(stream) = self.stream.borrow().clone() else { return true };
+        let mut pending = self.pending.borrow_mut();
+        let mut written = 0;
+        while let Some(rest) = pending.get(written..).filter(|rest| !rest.is_empty()) {
+            match stream.try_write(rest) {
+                Ok(0) => break,
+                Ok(len) => written += len,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    pending.drain(..written);
+                    return false;
+                }
+                Err(_) => {
+                    self.closing.notify_one();
+                    break;
+                }
+            }
+        }
+        pending.clear();
+        pending.shrink_to(PENDING_KEPT);
+        true
+    }
+
+    /// All is written.
+    pub(super) fn set_idle(&self) {
+        self.busy.set(false);
+    }
+
+    /// The stream is open: what was queued meanwhile can be written.
+    pub(super) fn opened(&self, stream: Rc<TcpStream>) {
+        self.stream.replace(Some(stream));
+        self.busy.set(true);
+    }
+}
