@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::service::Service;
 use crate::store::{Done, Writer};
-use crate::transaction::{Flow, Outbox, Protocol, Time};
+use crate::transaction::{Outbox, Protocol, Time};
 
 use super::clock::Clock;
 use super::connections::Connections;
@@ -123,11 +123,6 @@ impl Hub {
                 hub.with(|service, now| failed.into_iter().for_each(|client| service.send_failed(now, client)));
             });
         }
-    }
-
-    /// A message came.
-    pub(super) fn receive(self: &Rc<Self>, flow: Flow, bytes: &[u8]) {
-        self.with(|service, now| service.handle_message(now, flow, bytes));
     }
 }
 

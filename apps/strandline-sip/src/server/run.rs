@@ -75,7 +75,7 @@ async fn serve(config: Config, json: bool) -> Result<()> {
     let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
     let hub = Hub::new(service, clock, writer);
     let users = hub.service.borrow().locations().len();
-    print(&sockets.advertised, users, json);
+    print(&sockets, users, json);
     sockets.serve(&hub, config.connections_max);
     tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
@@ -155,34 +155,40 @@ async fn drain(hub: &Rc<Hub>) {
     }
 }
 
-fn print(advertised: &[Advertised], users: usize, json: bool) {
+fn print(sockets: &Sockets, users: usize, json: bool) {
+    let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
-        let all: Vec<String> = advertised
-            .iter()
-            .map(|one| {
-                format!("{{\"protocol\":\"{}\",\"host\":\"{}\",\"port\":{}}}", one.protocol.in_uri(), one.host, one.port)
-            })
-            .collect();
+        let one = |one: &Advertised| {
+            let (name, host, port) = (one.protocol.in_uri(), &one.host, one.port);
+            let carrier = carrier(one).map_or(String::new(), |port| format!(",\"carrier\":{port}"));
+            format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
+        };
+        let all: Vec<String> = sockets.advertised.iter().map(one).collect();
         println!("{{\"listening\":[{}],\"users\":{users}}}", all.join(","));
         return;
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
-    for one in advertised {
-        println!("  {:<5}{} port {}", one.protocol.in_uri().to_ascii_uppercase(), one.host, one.port);
+    for one in &sockets.advertised {
+        let name = one.protocol.in_uri().to_ascii_uppercase();
+        let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
+        println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
 }
 
 /// What it listens on.
+#[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
     tcp: RefCell<Option<tokio::net::TcpListener>>,
     sctp: Option<Rc<Sctp>>,
+    /// The UDP port that carries SCTP.
+    carrier: Option<u16>,
     advertised: Vec<Advertised>,
 }
 
 impl Sockets {
     fn open(config: &Config) -> Result<Self> {
-        let mut sockets = Self { udp: None, tcp: RefCell::new(None), sctp: None, advertised: Vec::new() };
+        let mut sockets = Self::default();
         for listen in &config.listen {
             let port = sockets.open_one(listen).with_context(|| {
                 let name = listen.protocol.in_uri();
@@ -211,6 +217,7 @@ impl Sockets {
             }
             Protocol::Sctp => {
                 let stack = Stack::builder().udp(listen.address)?;
+                self.carrier = stack.local_addr().map(|address| address.port());
                 let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
                 let port = endpoint.port();
                 self.sctp = Some(Sctp::new(endpoint));

@@ -161,10 +161,10 @@ impl Service {
         self.draining = true;
     }
 
-    /// No request is on its way any more.
+    /// Every request that was forwarded has been answered.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.contexts.len() == 0
+        self.contexts.iter().all(|context| context.answered)
     }
 
     /// What is at the front of a stream can't be told from what follows: the request is answered if it can be.

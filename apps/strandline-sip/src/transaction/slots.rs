@@ -45,6 +45,10 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
+    }
+
     /// How many places there are, taken or free.
     pub(crate) fn places(&self) -> u32 {
         self.places.len() as u32
