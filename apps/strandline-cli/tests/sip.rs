@@ -58,7 +58,8 @@ fn phones_register_over_udp_and_tcp_and_are_listed() {
     assert!(ok.starts_with("SIP/2.0 200 OK\r\n"), "{ok}");
     let mut stream = connect(&server);
     // Several messages at once, and a ping (RFC 5626 section 4.4.1) before them.
-    let two = format!("\r\n\r\n{}{}", register("TCP", "eve", 1, &contact("eve")), register("TCP", "bob", 2, ""));
+    let two =
+        format!("\r\n\r\n{}{}", register("TCP", "eve", 1, &contact("eve")), register("TCP", "bob", 2, ""));
     stream.write_all(two.as_bytes()).unwrap();
     let answers = read_messages(&mut stream, 2);
     assert!(answers.starts_with("\r\nSIP/2.0 200 OK"), "{answers}");
@@ -70,7 +71,8 @@ fn phones_register_over_udp_and_tcp_and_are_listed() {
 async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
     let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
     let carrier = server.carrier();
-    let stack = Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let stack =
+        Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
     let phone = Endpoint::bind(&stack, 0).unwrap();
     let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
     let text = register("SCTP", "bob", 1, "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>\r\n");
@@ -83,7 +85,9 @@ async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
          Content-Length: 2\r\n\r\nhi";
     socket.send_to(message.as_bytes(), server.address("udp")).unwrap();
     let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
-    assert!(came.data.starts_with(b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP"));
+    assert!(
+        came.data.starts_with(b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP")
+    );
     assert!(came.data.ends_with(b"\r\n\r\nhi"));
 }
 
@@ -167,7 +171,10 @@ fn the_front_end_answers_200_to_all_but_ack() {
     let register = register("UDP", "bob", 1, "");
     for method in ["REGISTER", "INVITE", "BYE", "MESSAGE"] {
         let answer = ask_udp(&server, &register.replace("REGISTER", method));
-        assert!(answer.starts_with("SIP/2.0 200 OK") && answer.contains(&format!("CSeq: 1 {method}")), "{answer}");
+        assert!(
+            answer.starts_with("SIP/2.0 200 OK") && answer.contains(&format!("CSeq: 1 {method}")),
+            "{answer}"
+        );
     }
 }
 
@@ -194,12 +201,21 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
     assert_eq!(check(right), (true, String::new()));
     for (text, error) in [
         (right.replace("domains", "domain"), "line 1, column 1"),
-        (right.replace("\"udp\"", "\"tls\""), "listen.protocol: \"tls\" is none of \"udp\", \"tcp\" and \"sctp\""),
-        (right.replace("advertise = \"sip.example.com\"", ""), "listen.advertise: needed with address 0.0.0.0:5060"),
+        (
+            right.replace("\"udp\"", "\"tls\""),
+            "listen.protocol: \"tls\" is none of \"udp\", \"tcp\" and \"sctp\"",
+        ),
+        (
+            right.replace("advertise = \"sip.example.com\"", ""),
+            "listen.advertise: needed with address 0.0.0.0:5060",
+        ),
         (right.replace("path = \"/tmp/a.db\"", ""), "store.path: needed with kind = \"sqlite\""),
         (right.replace("0/24", "0/33"), "relay.from: \"192.0.2.0/33\" is not like 192.0.2.0/24"),
         (format!("{right}[timers]\nt1_ms = 1\n"), "timers.t1_ms: 1 is not between 10 and 10000"),
-        (format!("{right}[registrar]\nexpires_min_secs = 7200\n"), "registrar.expires_min_secs: more than 3600"),
+        (
+            format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
+            "registrar.expires_min_secs: more than 3600",
+        ),
     ] {
         let (success, stderr) = check(&text);
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");

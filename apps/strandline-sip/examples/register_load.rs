@@ -1,7 +1,13 @@
 //! REGISTER at a server of one's own, closed loop: how many it answers in a second.
 //!
 //! `register_load udp|tcp ADDRESS:PORT USERS OUTSTANDING SECONDS [CONNECTIONS]`
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::disallowed_methods, clippy::indexing_slicing)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    clippy::indexing_slicing
+)]
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -51,14 +57,17 @@ fn udp(plan: &Plan) -> u64 {
                     message
                 })
                 .collect();
-            let slices: Vec<[IoSlice<'_>; 1]> = messages.iter().map(|message| [IoSlice::new(message)]).collect();
+            let slices: Vec<[IoSlice<'_>; 1]> =
+                messages.iter().map(|message| [IoSlice::new(message)]).collect();
             let none = vec![None::<SockaddrStorage>; count];
-            let sent = sendmmsg(socket.as_raw_fd(), &mut headers, slices.iter(), &none, [], MsgFlags::empty());
+            let sent =
+                sendmmsg(socket.as_raw_fd(), &mut headers, slices.iter(), &none, [], MsgFlags::empty());
             due -= sent.map(Iterator::count).unwrap_or(0).min(count);
         }
         let mut places: Vec<[IoSliceMut<'_>; 1]> =
             room.chunks_mut(2048).map(|place| [IoSliceMut::new(place)]).collect();
-        let got = recvmmsg(socket.as_raw_fd(), &mut headers, places.iter_mut(), MsgFlags::MSG_WAITFORONE, None);
+        let got =
+            recvmmsg(socket.as_raw_fd(), &mut headers, places.iter_mut(), MsgFlags::MSG_WAITFORONE, None);
         match got {
             Ok(got) => {
                 for message in got {

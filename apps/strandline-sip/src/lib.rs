@@ -5,6 +5,7 @@
 //! - [`transaction`]: the four state machines, matching and timers. No I/O, no clock.
 #![forbid(unsafe_code)]
 
+pub mod auth;
 pub mod codec;
 pub mod location;
 pub mod registrar;

@@ -54,7 +54,9 @@ impl Binding {
         use std::io::Write;
         let texts = [&self.contact, &self.params, &self.call_id, &self.instance, &self.path];
         for text in texts {
-            out.extend(text.iter().map(|byte| if matches!(byte, b'\t' | b'\r' | b'\n') { b' ' } else { *byte }));
+            out.extend(
+                text.iter().map(|byte| if matches!(byte, b'\t' | b'\r' | b'\n') { b' ' } else { *byte }),
+            );
             out.push(b'\t');
         }
         let flow_use = match self.flow_use {

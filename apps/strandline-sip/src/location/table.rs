@@ -15,9 +15,17 @@ use crate::transaction::Slots;
 pub struct Journal {
     bytes: Vec<u8>,
     changes: usize,
+    /// Nobody will write it down.
+    off: bool,
 }
 
 impl Journal {
+    /// One that takes nothing, where there is no store.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self { bytes: Vec::new(), changes: 0, off: true }
+    }
+
     /// Nothing changed.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -50,6 +58,9 @@ impl Journal {
 
     /// Notes the bindings that a user has now.
     pub fn record(&mut self, aor: &[u8], bindings: &[Binding]) {
+        if self.off {
+            return;
+        }
         self.bytes.extend_from_slice(&(aor.len() as u32).to_le_bytes());
         self.bytes.extend_from_slice(aor);
         let at = self.bytes.len();

@@ -97,7 +97,8 @@ impl Registrar {
             Contacts::Some(values) => {
                 let mut wanted_contacts = std::mem::take(&mut self.wanted);
                 let read = wanted(values, request, &self.settings, &mut wanted_contacts);
-                let result = read.and_then(|()| self.bind(request, aor, &wanted_contacts, locations, journal));
+                let result =
+                    read.and_then(|()| self.bind(request, aor, &wanted_contacts, locations, journal));
                 wanted_contacts.clear();
                 self.wanted = wanted_contacts;
                 result

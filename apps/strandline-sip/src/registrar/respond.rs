@@ -17,8 +17,7 @@ pub fn write_ok(
     to_tag: &[u8],
     out: &mut BytesMut,
 ) -> Result<(), WriteError> {
-    let reply =
-        Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), ..Reply::new(StatusCode::OK) };
+    let reply = Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), ..Reply::new(StatusCode::OK) };
     let mut writer = reply.write(&request.message, out);
     let mut outbound = false;
     for binding in bindings.iter().filter(|binding| !binding.has_expired(request.unix_secs)) {
@@ -58,8 +57,7 @@ pub fn write_error(
         Refusal::TooBrief(_) => (StatusCode::INTERVAL_TOO_BRIEF, None),
         Refusal::Unsupported(_) => (StatusCode::BAD_EXTENSION, None),
     };
-    let reply =
-        Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), reason, ..Reply::new(code) };
+    let reply = Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), reason, ..Reply::new(code) };
     let mut writer = reply.write(&request.message, out);
     match refusal {
         Refusal::TooBrief(secs) => {

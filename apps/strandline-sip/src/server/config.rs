@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::auth::{Algorithm, Users};
 use crate::registrar::RegistrarSettings;
 use crate::service::{Mode, Relay, Settings};
 use crate::transaction::{Protocol, Timings, TransactionLimits};
@@ -52,6 +53,7 @@ struct File {
     domains: Vec<String>,
     listen: Vec<FileListen>,
     store: FileStore,
+    auth: Option<FileAuth>,
     registrar: FileRegistrar,
     timers: FileTimers,
     relay: FileRelay,
@@ -90,6 +92,15 @@ struct FileRegistrar {
     expires_max_secs: Option<u32>,
     contacts_max: Option<usize>,
     outbound: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileAuth {
+    realm: String,
+    users: PathBuf,
+    algorithms: Option<Vec<String>>,
+    nonce_lifetime_secs: Option<u64>,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -140,8 +151,23 @@ pub struct Config {
     pub listen: Vec<Listen>,
     /// The SQLite file; memory only without it.
     pub store: Option<PathBuf>,
+    /// Who has to prove who they are; nobody without it.
+    pub auth: Option<Auth>,
     /// Connections at most.
     pub connections_max: usize,
+}
+
+/// How users prove who they are.
+#[derive(Debug, Clone)]
+pub struct Auth {
+    /// The realm.
+    pub realm: String,
+    /// The users and their secrets.
+    pub users: Users,
+    /// What is offered, the most preferred first.
+    pub algorithms: Vec<Algorithm>,
+    /// How long a nonce can be used.
+    pub nonce_lifetime: Duration,
 }
 
 impl Config {
@@ -205,7 +231,8 @@ fn check(file: File) -> Result<Config, ConfigError> {
         FileMode::Proxy => Mode::Proxy,
         FileMode::FrontEnd => Mode::FrontEnd,
     };
-    let domains = file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
+    let domains =
+        file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
     let listen = file.listen.into_iter().map(file_listen).collect::<Result<_, _>>()?;
     let transactions = file.limits.transactions_max.unwrap_or(defaults.limits.servers_max);
     let mut message = defaults.message;
@@ -224,13 +251,17 @@ fn check(file: File) -> Result<Config, ConfigError> {
         ..defaults
     };
     let connections_max = file.limits.connections_max.unwrap_or(1_000_000);
-    Ok(Config { settings, listen, store: check_store(file.store)?, connections_max })
+    let auth = file.auth.map(check_auth).transpose()?;
+    Ok(Config { settings, listen, store: check_store(file.store)?, auth, connections_max })
 }
 
 fn file_listen(listen: FileListen) -> Result<Listen, ConfigError> {
     let protocol = protocol("listen.protocol", &listen.protocol)?;
     if listen.sctp_port.is_some() && protocol != Protocol::Sctp {
-        return Err(wrong("listen.sctp_port", format!("goes with protocol = \"sctp\", not {:?}", listen.protocol)));
+        return Err(wrong(
+            "listen.sctp_port",
+            format!("goes with protocol = \"sctp\", not {:?}", listen.protocol),
+        ));
     }
     let sctp_port = listen.sctp_port.unwrap_or(5060);
     Ok(Listen { protocol, address: listen.address, advertise: listen.advertise, sctp_port })
@@ -242,7 +273,8 @@ fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
 }
 
 fn parse_listen(text: &str) -> Result<Listen, ConfigError> {
-    let form = || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
+    let form =
+        || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
     let (name, address) = text.split_once(':').ok_or_else(form)?;
     let protocol = protocol("--listen", name)?;
     let address = address.parse().map_err(|_| form())?;
@@ -262,7 +294,11 @@ fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
 
 fn check_domain(key: &str, domain: &str) -> Result<String, ConfigError> {
     let lower = domain.to_ascii_lowercase();
-    let host = if lower.parse::<IpAddr>().is_ok() { Ok(()) } else { crate::codec::Host::parse(lower.as_bytes()).map(|_| ()) };
+    let host = if lower.parse::<IpAddr>().is_ok() {
+        Ok(())
+    } else {
+        crate::codec::Host::parse(lower.as_bytes()).map(|_| ())
+    };
     host.map_err(|_| wrong(key, format!("{domain:?} is neither a name nor an address")))?;
     Ok(lower)
 }
@@ -277,6 +313,27 @@ fn check_store(store: FileStore) -> Result<Option<PathBuf>, ConfigError> {
     }
 }
 
+fn check_auth(file: FileAuth) -> Result<Auth, ConfigError> {
+    if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\')) {
+        return Err(wrong("auth.realm", "must be a text without quotes and backslashes, such as \"example.com\""));
+    }
+    let text = std::fs::read_to_string(&file.users)
+        .map_err(|cause| ConfigError::Unreadable { path: file.users.clone(), cause })?;
+    let users = Users::read(&text)
+        .map_err(|error| wrong("auth.users", format!("{}, {error}", file.users.display())))?;
+    let names = file.algorithms.unwrap_or_else(|| vec!["SHA-256".to_owned(), "MD5".to_owned()]);
+    let known = |name: &String| {
+        let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");
+        Algorithm::from_name(name.as_bytes()).ok_or_else(|| wrong("auth.algorithms", message()))
+    };
+    let algorithms: Vec<Algorithm> = names.iter().map(known).collect::<Result<_, _>>()?;
+    if algorithms.is_empty() {
+        return Err(wrong("auth.algorithms", "at least one is needed"));
+    }
+    let nonce_lifetime = Duration::from_secs(file.nonce_lifetime_secs.unwrap_or(300));
+    Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime })
+}
+
 fn check_registrar(file: &FileRegistrar) -> Result<RegistrarSettings, ConfigError> {
     let defaults = RegistrarSettings::default();
     let settings = RegistrarSettings {
@@ -289,14 +346,20 @@ fn check_registrar(file: &FileRegistrar) -> Result<RegistrarSettings, ConfigErro
     };
     if settings.expires_min_secs > 3600 {
         // RFC 3261 section 10.3: an hour must never be refused.
-        return Err(wrong("registrar.expires_min_secs", "more than 3600 would refuse what must not be refused"));
+        return Err(wrong(
+            "registrar.expires_min_secs",
+            "more than 3600 would refuse what must not be refused",
+        ));
     }
     if settings.expires_max_secs < settings.expires_min_secs {
         return Err(wrong("registrar.expires_max_secs", "less than expires_min_secs"));
     }
     let range = settings.expires_min_secs..=settings.expires_max_secs;
     if !range.contains(&settings.expires_default_secs) {
-        return Err(wrong("registrar.expires_default_secs", "not between expires_min_secs and expires_max_secs"));
+        return Err(wrong(
+            "registrar.expires_default_secs",
+            "not between expires_min_secs and expires_max_secs",
+        ));
     }
     if settings.contacts_max == 0 {
         return Err(wrong("registrar.contacts_max", "0 would let nobody register"));

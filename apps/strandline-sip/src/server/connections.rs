@@ -5,8 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use tokio::net::TcpStream;
-use tokio::sync::Notify;
+use tokio::net::tcp::OwnedWriteHalf;
 
 use crate::transaction::{ClientId, Flow};
 
@@ -15,20 +14,16 @@ use super::tcp;
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
 const PENDING_MAX: usize = 1 << 20;
-/// Capacity that is kept for the next message; more is given back.
-const PENDING_KEPT: usize = 0;
 
 /// A connection.
 pub(super) struct Connection {
     pub(super) id: u64,
     pub(super) peer: SocketAddr,
     /// None while it is being opened.
-    pub(super) stream: RefCell<Option<Rc<TcpStream>>>,
+    pub(super) stream: RefCell<Option<Rc<OwnedWriteHalf>>>,
     pending: RefCell<Vec<u8>>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
-    /// It is to be closed.
-    pub(super) closing: Notify,
     /// Requests that fail if it can't be opened.
     pub(super) clients: RefCell<Vec<ClientId>>,
 }
@@ -62,14 +57,13 @@ impl Connections {
     }
 
     /// A new connection; without a stream if it is still to be opened.
-    pub(super) fn add(&self, peer: SocketAddr, stream: Option<Rc<TcpStream>>) -> Rc<Connection> {
+    pub(super) fn add(&self, peer: SocketAddr, stream: Option<Rc<OwnedWriteHalf>>) -> Rc<Connection> {
         let connection = Rc::new(Connection {
             id: self.number(),
             peer,
             stream: RefCell::new(stream),
             pending: RefCell::default(),
             busy: Cell::new(false),
-            closing: Notify::new(),
             clients: RefCell::default(),
         });
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
@@ -107,7 +101,7 @@ impl Connections {
         };
         let mut pending = connection.pending.borrow_mut();
         if pending.len() + bytes.len() > PENDING_MAX {
-            connection.closing.notify_one();
+            connection.close();
             return false;
         }
         pending.extend_from_slice(bytes);
@@ -120,13 +114,13 @@ impl Connections {
     }
 
     /// Writes what was queued.
-    pub(super) fn flush(&self, hub: &Rc<Hub>) {
+    pub(super) fn flush(&self) {
         loop {
             let Some(connection) = self.dirty.borrow_mut().pop() else { return };
             if connection.write() {
                 connection.busy.set(false);
             } else {
-                tokio::task::spawn_local(tcp::write_rest(Rc::clone(hub), connection));
+                tokio::task::spawn_local(tcp::write_rest(connection));
             }
         }
     }
@@ -147,14 +141,22 @@ impl Connection {
                     return false;
                 }
                 Err(_) => {
-                    self.closing.notify_one();
+                    self.close();
                     break;
                 }
             }
         }
-        pending.clear();
-        pending.shrink_to(PENDING_KEPT);
+        // An idle connection keeps no buffer.
+        *pending = Vec::new();
         true
+    }
+
+    /// Ends it: whoever reads from it finds the end.
+    fn close(&self) {
+        if let Some(stream) = self.stream.borrow().as_ref() {
+            // If it has ended already, that is what was wanted.
+            let _ = socket2::SockRef::from(stream.as_ref().as_ref()).shutdown(std::net::Shutdown::Both);
+        }
     }
 
     /// All is written.
@@ -163,7 +165,7 @@ impl Connection {
     }
 
     /// The stream is open: what was queued meanwhile can be written.
-    pub(super) fn opened(&self, stream: Rc<TcpStream>) {
+    pub(super) fn opened(&self, stream: Rc<OwnedWriteHalf>) {
         self.stream.replace(Some(stream));
         self.busy.set(true);
     }

@@ -115,12 +115,14 @@ impl Hub {
             };
             failed.extend(item.client.filter(|_| !sent));
         }
-        self.connections.flush(self);
+        self.connections.flush();
         out.clear();
         if !failed.is_empty() {
             let hub = Rc::clone(self);
             tokio::task::spawn_local(async move {
-                hub.with(|service, now| failed.into_iter().for_each(|client| service.send_failed(now, client)));
+                hub.with(|service, now| {
+                    failed.into_iter().for_each(|client| service.send_failed(now, client))
+                });
             });
         }
     }

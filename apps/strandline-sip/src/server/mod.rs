@@ -12,6 +12,7 @@ mod run;
 mod sctp;
 mod tcp;
 mod udp;
+mod urgency;
 
 pub use args::Args;
 pub use config::{Config, ConfigError};

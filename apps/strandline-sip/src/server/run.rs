@@ -12,17 +12,18 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
+use crate::auth::{Authenticator, Nonces};
 use crate::service::{Advertised, Seeds, Service};
 use crate::store::{Done, SqliteStore, Store, Writer};
 use crate::transaction::Protocol;
 
 use super::args::Args;
 use super::clock::Clock;
-use super::config::{Config, Listen};
+use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
 use super::sctp::Sctp;
-use super::udp::Udp;
 use super::tcp;
+use super::udp::Udp;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -72,6 +73,9 @@ async fn serve(config: Config, json: bool) -> Result<()> {
         None => None,
     };
     let mut service = Service::new(settings, &seeds, clock.epoch_unix_secs);
+    if let Some(auth) = &config.auth {
+        service.authenticate(authenticator(auth)?);
+    }
     let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
     let hub = Hub::new(service, clock, writer);
     let users = hub.service.borrow().locations().len();
@@ -93,6 +97,18 @@ fn random_seeds() -> Result<Seeds> {
         .and_then(|()| getrandom::fill(&mut seeds.tokens))
         .map_err(|error| anyhow::anyhow!("random numbers: {error}"))?;
     Ok(seeds)
+}
+
+/// Nonces in use at once, for which the server remembers what was used of them.
+const NONCES: usize = 1 << 20;
+
+fn authenticator(auth: &Auth) -> Result<Authenticator> {
+    let seeds = random_seeds()?;
+    let (own, _) = seeds.own.split_at(16);
+    let key = <[u8; 16]>::try_from(own).unwrap_or(seeds.tokens);
+    let nonces = Nonces::new(key, auth.nonce_lifetime, NONCES);
+    let (realm, algorithms, users) = (auth.realm.clone(), auth.algorithms.clone(), auth.users.clone());
+    Ok(Authenticator::new(realm, algorithms, users, nonces, seeds.tokens))
 }
 
 fn start_store(mut store: SqliteStore, service: &mut Service, done: UnboundedSender<Done>) -> Result<Writer> {
@@ -192,7 +208,10 @@ impl Sockets {
         for listen in &config.listen {
             let port = sockets.open_one(listen).with_context(|| {
                 let name = listen.protocol.in_uri();
-                format!("listening on {name} {}: is another server there, or is the port below 1024?", listen.address)
+                format!(
+                    "listening on {name} {}: is another server there, or is the port below 1024?",
+                    listen.address
+                )
             })?;
             let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
             sockets.advertised.push(Advertised { protocol: listen.protocol, host, port });

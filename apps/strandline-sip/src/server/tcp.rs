@@ -1,11 +1,15 @@
 //! TCP: a task for each connection, which waits without a buffer of its own.
 
 use std::cell::RefCell;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, ReadBuf};
+use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::codec::{Cut, Side, StreamFramer};
@@ -47,9 +51,10 @@ pub(super) async fn serve(listener: TcpListener, hub: Rc<Hub>, max: usize) {
             Ok((stream, _)) if hub.connections.len() >= max => drop(stream),
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                let connection = hub.connections.add(peer, Some(Rc::new(stream)));
+                let (reading, writing) = stream.into_split();
+                let connection = hub.connections.add(peer, Some(Rc::new(writing)));
                 hub.service.borrow_mut().connection_opened(connection.id);
-                tokio::task::spawn_local(receive(Rc::clone(&hub), connection, Side::Accepted));
+                tokio::task::spawn_local(receive(Rc::clone(&hub), connection, reading, Side::Accepted));
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a TCP connection");
@@ -66,10 +71,11 @@ pub(super) async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
     match opened {
         Ok(Ok(stream)) => {
             let _ = stream.set_nodelay(true);
-            connection.opened(Rc::new(stream));
+            let (reading, writing) = stream.into_split();
+            connection.opened(Rc::new(writing));
             hub.service.borrow_mut().connection_opened(connection.id);
-            tokio::task::spawn_local(write_rest(Rc::clone(&hub), Rc::clone(&connection)));
-            receive(hub, connection, Side::Opened).await;
+            tokio::task::spawn_local(write_rest(Rc::clone(&connection)));
+            receive(hub, connection, reading, Side::Opened).await;
         }
         Ok(Err(_)) | Err(_) => {
             tracing::debug!(peer = %connection.peer, "a connection can't be opened");
@@ -80,7 +86,7 @@ pub(super) async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
 }
 
 /// Writes what didn't go at once.
-pub(super) async fn write_rest(_hub: Rc<Hub>, connection: Rc<Connection>) {
+pub(super) async fn write_rest(connection: Rc<Connection>) {
     let Some(stream) = connection.stream.borrow().clone() else { return };
     while !connection.write() {
         if stream.writable().await.is_err() {
@@ -91,27 +97,25 @@ pub(super) async fn write_rest(_hub: Rc<Hub>, connection: Rc<Connection>) {
 }
 
 /// Receives until the connection ends.
-async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, side: Side) {
-    let Some(stream) = connection.stream.borrow().clone() else { return };
+async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, mut stream: OwnedReadHalf, side: Side) {
     let mut reader = Reader::new(&hub, &connection, side);
+    let mut begun = None;
     loop {
-        let ready = tokio::select! {
-            ready = stream.readable() => ready,
-            () = connection.closing.notified() => break,
-            () = late(reader.is_waiting()) => break,
+        let waiting = reader.is_waiting();
+        let read = std::future::poll_fn(|context| poll_read(&mut stream, context, &mut reader, &hub));
+        // Who begins a message must end it: there is no time limit between messages.
+        let on = match waiting {
+            false => {
+                begun = None;
+                read.await
+            }
+            true => {
+                let begun = *begun.get_or_insert_with(tokio::time::Instant::now);
+                tokio::time::timeout_at(begun + PATIENCE, read).await.unwrap_or(false)
+            }
         };
-        if ready.is_err() {
+        if !on {
             break;
-        }
-        let read = ROOM.with_borrow_mut(|room| match stream.try_read(room) {
-            Ok(0) => Ok(false),
-            Ok(len) => Ok(reader.take(&hub, room.get(..len).unwrap_or(&[])).is_ok()),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(true),
-            Err(error) => Err(error),
-        });
-        match read {
-            Ok(true) => {}
-            Ok(false) | Err(_) => break,
         }
     }
     hub.connections.remove(&connection);
@@ -120,13 +124,21 @@ async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, side: Side) {
     connection.stream.replace(None);
 }
 
-/// Ends when a message that has begun to arrive has taken too long; never while there is none.
-async fn late(waiting: bool) {
-    if waiting {
-        tokio::time::sleep(PATIENCE).await;
-    } else {
-        std::future::pending::<()>().await;
-    }
+/// Reads into the room that all share, and handles what came while it is there. False at the end.
+fn poll_read(
+    stream: &mut OwnedReadHalf,
+    context: &mut Context<'_>,
+    reader: &mut Reader,
+    hub: &Rc<Hub>,
+) -> Poll<bool> {
+    ROOM.with_borrow_mut(|room| {
+        let mut room = ReadBuf::new(room);
+        match std::task::ready!(Pin::new(stream).poll_read(context, &mut room)) {
+            Ok(()) if room.filled().is_empty() => Poll::Ready(false),
+            Ok(()) => Poll::Ready(reader.take(hub, room.filled()).is_ok()),
+            Err(_) => Poll::Ready(false),
+        }
+    })
 }
 
 /// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.

@@ -3,8 +3,9 @@
 use std::cell::RefCell;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 use tokio::io::Interest;
@@ -14,9 +15,16 @@ use crate::codec::Datagram;
 use crate::transaction::{Flow, Outbox, Protocol};
 
 use super::hub::Hub;
+use super::urgency::Urgency;
 
 /// Datagrams with one call.
 const BATCH: usize = 64;
+/// Datagrams in one turn.
+const TURN: usize = 1024;
+/// How long a turn may take for what isn't urgent.
+const BUDGET: Duration = Duration::from_millis(50);
+/// How many are told in a turn that there are too many: the others hear nothing, and try again later by themselves.
+const REFUSALS: usize = 64;
 /// The largest datagram there is.
 const DATAGRAM: usize = 65_536;
 /// What the kernel is asked to keep for us while we are busy, bytes.
@@ -45,46 +53,39 @@ impl Udp {
     }
 
     /// Receives until the task is ended.
+    ///
+    /// Each turn takes all that has come, up to [`TURN`] datagrams, and handles the most urgent first. What begins something
+    /// new is refused once the turn has taken [`BUDGET`]: so nothing waits for longer than about that, and the socket's
+    /// buffer doesn't overflow with what is urgent while there is time for what is not.
     pub(super) async fn serve(self: Rc<Self>, hub: Rc<Hub>) {
-        let mut room = vec![0; BATCH * DATAGRAM];
+        let mut room = vec![0; TURN * DATAGRAM];
         let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, None);
+        let mut met = Vec::with_capacity(TURN);
         loop {
             if let Err(error) = self.socket.readable().await {
                 tracing::error!(%error, "waiting for datagrams");
                 return;
             }
-            let received = self.socket.try_io(Interest::READABLE, || self.receive(&hub, &mut room, &mut headers));
-            match received {
-                Ok(()) => tokio::task::yield_now().await,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // What came back from a peer that is gone; there is nothing to do about it.
-                Err(error) => tracing::debug!(%error, "receiving datagrams"),
-            }
-        }
-    }
-
-    fn receive(
-        &self,
-        hub: &Rc<Hub>,
-        room: &mut [u8],
-        headers: &mut MultiHeaders<SockaddrStorage>,
-    ) -> io::Result<()> {
-        let mut places: Vec<[IoSliceMut<'_>; 1]> =
-            room.chunks_mut(DATAGRAM).map(|place| [IoSliceMut::new(place)]).collect();
-        let received =
-            recvmmsg(self.socket.as_raw_fd(), headers, places.iter_mut(), MsgFlags::MSG_DONTWAIT, None)?;
-        hub.with(|service, now| {
-            for message in received {
-                let (Some(peer), Some(bytes)) = (message.address.as_ref().and_then(address), message.iovs().next())
-                else {
-                    continue;
-                };
-                if Datagram::of(bytes) == Datagram::Sip {
-                    service.handle_message(now, Flow::to(Protocol::Udp, peer), bytes);
+            met.clear();
+            while met.len() < TURN {
+                let at = met.len();
+                let Some(places) = room.get_mut(at * DATAGRAM..) else { break };
+                let received = || receive(self.socket.as_raw_fd(), places, &mut headers, &mut met);
+                match self.socket.try_io(Interest::READABLE, received) {
+                    // Fewer than there was room for: no more are there.
+                    Ok(count) if count < BATCH => break,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    // What came back from a peer that is gone; there is nothing to do about it.
+                    Err(error) => {
+                        tracing::debug!(%error, "receiving datagrams");
+                        break;
+                    }
                 }
             }
-        });
-        Ok(())
+            handle(&hub, &room, &met);
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
@@ -109,13 +110,67 @@ impl Udp {
         while let Some(rest) = batch.get(done..).filter(|rest| !rest.is_empty()) {
             let addresses: Vec<Option<SockaddrStorage>> = rest.iter().map(|(_, address)| *address).collect();
             let slices = rest.iter().map(|(slice, _)| slice);
-            let sent =
-                sendmmsg(self.socket.as_raw_fd(), &mut headers, slices, &addresses, [], MsgFlags::MSG_DONTWAIT);
+            let sent = sendmmsg(
+                self.socket.as_raw_fd(),
+                &mut headers,
+                slices,
+                &addresses,
+                [],
+                MsgFlags::MSG_DONTWAIT,
+            );
             match sent.map(Iterator::count) {
                 Ok(count @ 1..) => done += count,
                 // The first one can't be sent: the others may be.
                 Ok(0) | Err(_) => done += 1,
             }
+        }
+    }
+}
+
+/// Receives up to a batch into `places`, and notes who sent what: sender and length.
+fn receive(
+    socket: RawFd,
+    places: &mut [u8],
+    headers: &mut MultiHeaders<SockaddrStorage>,
+    met: &mut Vec<(Option<SocketAddr>, usize)>,
+) -> io::Result<usize> {
+    let mut places: Vec<[IoSliceMut<'_>; 1]> =
+        places.chunks_mut(DATAGRAM).take(BATCH).map(|place| [IoSliceMut::new(place)]).collect();
+    let received = recvmmsg(socket, headers, places.iter_mut(), MsgFlags::MSG_DONTWAIT, None)?;
+    let before = met.len();
+    met.extend(received.map(|message| (message.address.as_ref().and_then(address), message.bytes)));
+    Ok(met.len() - before)
+}
+
+/// Handles what has come in a turn.
+fn handle(hub: &Rc<Hub>, room: &[u8], met: &[(Option<SocketAddr>, usize)]) {
+    let messages = || {
+        room.chunks(DATAGRAM).zip(met).filter_map(|(place, (peer, len))| {
+            let bytes = place.get(..*len).filter(|bytes| Datagram::of(bytes) == Datagram::Sip)?;
+            Some((Flow::to(Protocol::Udp, (*peer)?), bytes))
+        })
+    };
+    if met.len() <= BATCH {
+        return hub.with(|service, now| {
+            messages().for_each(|(flow, bytes)| service.handle_message(now, flow, bytes));
+        });
+    }
+    let end = hub.now() + BUDGET;
+    let mut refusals = REFUSALS;
+    for urgency in Urgency::ALL {
+        let mut these = messages().filter(|(_, bytes)| Urgency::of(bytes) == urgency).peekable();
+        while these.peek().is_some() {
+            hub.with(|service, now| {
+                for (flow, bytes) in these.by_ref().take(BATCH) {
+                    if urgency == Urgency::Begun || now < end {
+                        service.handle_message(now, flow, bytes);
+                    } else {
+                        let told = refusals > 0;
+                        refusals -= usize::from(told);
+                        service.refuse(flow, bytes, told);
+                    }
+                }
+            });
         }
     }
 }

@@ -5,7 +5,7 @@ use core::hash::Hasher;
 use bytes::BytesMut;
 
 use crate::codec::{Edits, HeaderName, Index, Message, Method, NewVia, StatusCode, WriteError};
-use crate::transaction::{Arriving, Branch, BeginError, Flow, Time};
+use crate::transaction::{Arriving, BeginError, Branch, Flow, Time};
 
 use super::Service;
 use super::context::{Context, Leg, Target};
@@ -37,12 +37,13 @@ impl Service {
         targets: &mut Vec<Target>,
     ) -> Result<(), (StatusCode, Option<&'static str>)> {
         let full = (StatusCode::SERVICE_UNAVAILABLE, None);
-        let Incoming { message, essentials, flow } = incoming;
+        let Incoming { message, essentials, flow, .. } = incoming;
         let invite = essentials.cseq.method == Method::Invite;
         let back = answer_flow(*flow, Some(&essentials.via));
         // The slot of the context is the transaction's name for us.
         let slot = self.contexts.next_free();
-        let server = self.transactions.begin_server(arriving, back, false, u64::from(slot)).map_err(|_| full)?;
+        let server =
+            self.transactions.begin_server(arriving, back, false, u64::from(slot)).map_err(|_| full)?;
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         let group = targets.iter().take_while(|target| target.q == first).count();
@@ -153,7 +154,7 @@ impl Service {
         copy: &Copy<'_>,
         out: &mut BytesMut,
     ) -> Result<(), WriteError> {
-        let Incoming { message, essentials, flow } = incoming;
+        let Incoming { message, essentials, flow, proved } = incoming;
         let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
         let via = NewVia {
             transport: copy.flow.protocol.in_via(),
@@ -199,6 +200,10 @@ impl Service {
         if essentials.cseq.method != Method::Ack {
             edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
         }
+        // Credentials that were for us go no further; if there are others, they are left alone.
+        if *proved && message.lines(HeaderName::ProxyAuthorization).count() == 1 {
+            edits.remove(HeaderName::ProxyAuthorization);
+        }
         if copy.flow.protocol.is_reliable() {
             edits.ensure_content_length();
         }
@@ -238,7 +243,8 @@ impl Service {
         let Ok(message) = Message::parse(&bytes, &mut index) else { return 0 };
         let Ok(essentials) = message.essentials() else { return 0 };
         let Ok(way) = self.way(&message, &essentials) else { return 0 };
-        let incoming = Incoming { message, essentials, flow };
+        // It was proved before it was kept, or needed not be.
+        let incoming = Incoming { message, essentials, flow, proved: true };
         let mark = self.mark(&incoming);
         self.send_to_all(now, &incoming, &way, slot, mark, &targets)
     }

@@ -1,5 +1,6 @@
 //! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
 
+mod checks;
 mod context;
 mod forward;
 mod reply;
@@ -13,7 +14,8 @@ use std::collections::HashSet;
 
 use siphasher::sip::SipHasher13;
 
-use crate::codec::{Error, Index, Limits, Message};
+use crate::auth::Authenticator;
+use crate::codec::{Error, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
 use crate::registrar::Registrar;
 use crate::transaction::{ClientId, Flow, Outbox, Slots, Time, Transactions};
@@ -70,6 +72,8 @@ pub struct Service {
     registrar: Registrar,
     contexts: Slots<Context>,
     tokens: Tokens,
+    /// Asks for passwords; nobody is asked without it.
+    authenticator: Option<Authenticator>,
     hasher: SipHasher13,
     connections: HashSet<u64>,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -106,6 +110,7 @@ impl Service {
             registrar: Registrar::new(settings.registrar),
             contexts: Slots::new(settings.limits.servers_max),
             tokens: Tokens::new(seeds.tokens),
+            authenticator: None,
             hasher: SipHasher13::new_with_key(&seed(48)),
             connections: HashSet::new(),
             epoch_unix_secs,
@@ -117,9 +122,14 @@ impl Service {
             draining: false,
             out: Outbox::new(),
             held: Outbox::new(),
-            journal: Journal::default(),
+            journal: if settings.durable { Journal::default() } else { Journal::off() },
             settings,
         }
+    }
+
+    /// From now on users have to prove who they are.
+    pub fn authenticate(&mut self, authenticator: Authenticator) {
+        self.authenticator = Some(authenticator);
     }
 
     /// What happened so far.
@@ -180,6 +190,20 @@ impl Service {
         }
         self.index = Some(index);
         self.on_events(now);
+    }
+
+    /// There is no time for a message: a request is answered with 503 if its sender is to be `told`.
+    pub fn refuse(&mut self, flow: Flow, bytes: &[u8], told: bool) {
+        self.counters.refused += 1;
+        if !told {
+            return;
+        }
+        let mut index = self.index.take().unwrap_or_default();
+        if let Ok(request) = Message::parse(bytes, &mut index) {
+            let later = Some((HeaderName::RetryAfter, &b"5"[..]));
+            self.answer(&request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
+        }
+        self.index = Some(index);
     }
 
     fn unix_secs(&self, now: Time) -> u64 {

@@ -2,11 +2,13 @@
 
 use core::hash::Hasher;
 
+use crate::auth::Asking;
 use crate::codec::{Essentials, HeaderName, Message, Method, SipUri, StatusCode, Uri};
 use crate::location::{FlowUse, write_aor};
 use crate::registrar::{Registered, Request, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
+use super::checks::Proof;
 use super::context::Target;
 use super::reply::answer_flow;
 use super::route::Way;
@@ -18,6 +20,8 @@ pub(super) struct Incoming<'a> {
     pub(super) message: Message<'a>,
     pub(super) essentials: Essentials<'a>,
     pub(super) flow: Flow,
+    /// Who sent it has proved who they are.
+    pub(super) proved: bool,
 }
 
 /// A status and a phrase of our own.
@@ -33,7 +37,7 @@ impl Service {
                 return self.answer(message, flow, error.status(), Some(error.kind.text()), None);
             }
         };
-        let incoming = Incoming { message: *message, essentials, flow };
+        let incoming = Incoming { message: *message, essentials, flow, proved: false };
         if self.settings.mode == Mode::FrontEnd {
             return self.answer(message, flow, StatusCode::OK, None, None);
         }
@@ -54,7 +58,13 @@ impl Service {
     fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>) {
         let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
         let Some((_, user)) = known else {
-            return self.answer(&incoming.message, incoming.flow, StatusCode::NO_SUCH_TRANSACTION, None, None);
+            return self.answer(
+                &incoming.message,
+                incoming.flow,
+                StatusCode::NO_SUCH_TRANSACTION,
+                None,
+                None,
+            );
         };
         self.answer(&incoming.message, incoming.flow, StatusCode::OK, None, None);
         self.stop(now, user as u32);
@@ -76,7 +86,7 @@ impl Service {
     }
 
     fn on_new(&mut self, now: Time, incoming: &Incoming<'_>, arriving: Arriving) -> Result<(), Verdict> {
-        let Incoming { message, essentials, flow } = incoming;
+        let Incoming { message, essentials, flow, .. } = incoming;
         let way = self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
         let method = essentials.cseq.method;
         let here = match &way.uri {
@@ -93,30 +103,54 @@ impl Service {
                 return self.on_register(now, incoming);
             }
             if uri.user.is_none() && method == Method::Options {
-                self.answer(message, *flow, StatusCode::OK, None, Some((HeaderName::Accept, b"application/sdp")));
+                self.answer(
+                    message,
+                    *flow,
+                    StatusCode::OK,
+                    None,
+                    Some((HeaderName::Accept, b"application/sdp")),
+                );
                 return Ok(());
             }
         }
+        let Some(incoming) = self.proved(now, incoming)? else { return Ok(()) };
         if essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
         let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound"]).next();
         if let Some(missing) = missing {
-            let Ok(missing) = missing else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Proxy-Require"))) };
+            let Ok(missing) = missing else {
+                return Err((StatusCode::BAD_REQUEST, Some("Malformed Proxy-Require")));
+            };
             let extra = Some((HeaderName::Unsupported, missing.0));
             self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
             return Ok(());
         }
-        let mark = self.loop_mark(incoming)?;
+        let mark = self.loop_mark(&incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
         let found = match &way.uri {
             Uri::Sip(uri) if here => self.look_up(now, uri, &mut targets),
-            _ => self.direct_target(incoming, &way).map(|target| targets.push(target)),
+            _ => self.direct_target(&incoming, &way).map(|target| targets.push(target)),
         };
-        let result = found.and_then(|()| self.begin(now, incoming, &way, arriving, mark, &mut targets));
+        let result = found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets));
         targets.clear();
         self.targets = targets;
         result
+    }
+
+    /// One of our users who begins something has to prove who they are. `None` if they were asked to.
+    fn proved<'a>(&mut self, now: Time, incoming: &Incoming<'a>) -> Result<Option<Incoming<'a>>, Verdict> {
+        let essentials = &incoming.essentials;
+        let ours = match essentials.from.sip_uri() {
+            Ok(uri) if essentials.to.tag.is_none() && self.settings.is_domain(&uri.host, uri.port) => uri,
+            _ => return Ok(Some(*incoming)),
+        };
+        match self.prove(now, incoming, &ours, Asking::Proxy) {
+            Proof::NotNeeded => Ok(Some(*incoming)),
+            Proof::Given => Ok(Some(Incoming { proved: true, ..*incoming })),
+            Proof::Asked => Ok(None),
+            Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+        }
     }
 
     /// What the request is routed by, as a mark; and an error if one that is marked so was sent from here before: it has
@@ -156,7 +190,7 @@ impl Service {
     /// request URI.
     fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
         let target = |flow| Target { uri: None, flow, path: Box::default(), q: 0 };
-        if way.token.is_none() && !self.settings.relay.allows(&incoming.flow.peer) {
+        if way.token.is_none() && !incoming.proved && !self.settings.relay.allows(&incoming.flow.peer) {
             return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
         }
         let unresolved = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
@@ -181,7 +215,9 @@ impl Service {
         write_aor(uri, &mut self.aor);
         let unix_secs = self.unix_secs(now);
         let mut dead = false;
-        for binding in self.locations.bindings(&self.aor).iter().filter(|binding| !binding.has_expired(unix_secs)) {
+        for binding in
+            self.locations.bindings(&self.aor).iter().filter(|binding| !binding.has_expired(unix_secs))
+        {
             let stands = self.connections.contains(&binding.flow.connection);
             let over_flow = match binding.flow_use {
                 FlowUse::None => None,
@@ -197,7 +233,9 @@ impl Service {
                 _ => None,
             };
             let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
-                Ok(crate::codec::Route { address, .. }) => address.sip_uri().ok().and_then(|uri| self.resolve(&uri)),
+                Ok(crate::codec::Route { address, .. }) => {
+                    address.sip_uri().ok().and_then(|uri| self.resolve(&uri))
+                }
                 Err(_) => None,
             };
             let flow = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
@@ -215,11 +253,16 @@ impl Service {
 
     /// REGISTER for one of our users.
     fn on_register(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
-        let Incoming { message, essentials, flow } = incoming;
+        let Incoming { message, essentials, flow, .. } = incoming;
         let bad = (StatusCode::BAD_REQUEST, Some("Malformed To"));
         let uri = essentials.to.sip_uri().map_err(|_| bad)?;
         if !self.settings.is_domain(&uri.host, uri.port) {
             return Err((StatusCode::NOT_FOUND, Some("Not Our Domain")));
+        }
+        match self.prove(now, incoming, &uri, Asking::Server) {
+            Proof::Given | Proof::NotNeeded => {}
+            Proof::Asked => return Ok(()),
+            Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
         }
         if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
             let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
@@ -229,8 +272,7 @@ impl Service {
         }
         self.aor.clear();
         write_aor(&uri, &mut self.aor);
-        let request =
-            Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
+        let request = Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message);

@@ -52,7 +52,8 @@ impl Relay {
     /// May who sends from here?
     #[must_use]
     pub fn allows(&self, peer: &SocketAddr) -> bool {
-        self.open || self.from.iter().any(|(network, prefix)| contains(*network, *prefix, peer.ip().to_canonical()))
+        self.open
+            || self.from.iter().any(|(network, prefix)| contains(*network, *prefix, peer.ip().to_canonical()))
     }
 }
 

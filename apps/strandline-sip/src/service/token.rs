@@ -114,8 +114,7 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     let [flags] = take(rest)?;
     let protocol = Protocol::ALL.into_iter().find(|protocol| *protocol as u8 == flags & 15)?;
     let connection = if flags & 32 != 0 { u64::from_le_bytes(take(rest)?) } else { 0 };
-    let address: IpAddr =
-        if flags & 16 != 0 { take::<16>(rest)?.into() } else { take::<4>(rest)?.into() };
+    let address: IpAddr = if flags & 16 != 0 { take::<16>(rest)?.into() } else { take::<4>(rest)?.into() };
     let port = u16::from_le_bytes(take(rest)?);
     Some(Flow { protocol, connection, peer: SocketAddr::new(address, port) })
 }
@@ -123,7 +122,8 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
 /// Base64 for URLs, without padding (RFC 4648 section 5).
 fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for three in bytes.chunks(3) {
-        let word = three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        let word =
+            three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
         for digit in 0..=three.len() {
             let value = (word >> (18 - 6 * digit)) & 63;
             out.push(DIGITS.get(value as usize).copied().unwrap_or(b'A'));

@@ -17,7 +17,7 @@ const FOLD: usize = 2000;
 /// Changed users from which on folding doesn't wait until nothing else is to do.
 const FOLD_FROM: usize = 50_000;
 
-type Changed = HashMap<Box<[u8]>, Box<[u8]>>;
+type Changed = HashMap<Box<[u8]>, Vec<u8>>;
 
 /// Bindings in an SQLite file.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub struct SqliteStore {
     /// What changed since the last round of folding began.
     changed: Changed,
     /// What is being folded, and the last row of the journal that it comes from.
-    folding: Vec<(Box<[u8]>, Box<[u8]>)>,
+    folding: Vec<(Box<[u8]>, Vec<u8>)>,
     folding_to: i64,
     last: i64,
 }
@@ -74,7 +74,10 @@ impl SqliteStore {
 
     fn note(&mut self, aor: &[u8], state: &[u8]) {
         match self.changed.get_mut(aor) {
-            Some(place) => *place = state.into(),
+            Some(place) => {
+                place.clear();
+                place.extend_from_slice(state);
+            }
             None => {
                 self.changed.insert(aor.into(), state.into());
             }
@@ -90,7 +93,8 @@ impl SqliteStore {
             self.folding_to = self.last;
         }
         {
-            let mut put = self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+            let mut put =
+                self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
             let mut remove = self.connection.prepare_cached("DELETE FROM bindings WHERE aor = ?1")?;
             let from = self.folding.len().saturating_sub(FOLD);
             for (aor, state) in self.folding.drain(from..) {
@@ -156,8 +160,10 @@ impl SqliteStore {
         let what = "reading the journal";
         let mut rows = Vec::new();
         {
-            let mut select =
-                self.connection.prepare("SELECT changes FROM journal ORDER BY number").map_err(error(what))?;
+            let mut select = self
+                .connection
+                .prepare("SELECT changes FROM journal ORDER BY number")
+                .map_err(error(what))?;
             let found = select.query_map([], |row| row.get::<_, Vec<u8>>(0)).map_err(error(what))?;
             for row in found {
                 rows.push(row.map_err(error(what))?);

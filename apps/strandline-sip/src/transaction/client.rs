@@ -16,8 +16,7 @@ pub struct ClientStep {
 }
 
 impl ClientStep {
-    pub(crate) const ABSORB: Self =
-        Self { deliver: false, ack: false, ended: false, timers: Timers::KEEP };
+    pub(crate) const ABSORB: Self = Self { deliver: false, ack: false, ended: false, timers: Timers::KEEP };
 
     pub(crate) const fn deliver(timers: Timers) -> Self {
         Self { deliver: true, ack: false, ended: false, timers }

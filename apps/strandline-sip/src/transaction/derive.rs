@@ -12,7 +12,8 @@ pub(crate) fn derive(
     response: Option<&Message<'_>>,
     out: &mut BytesMut,
 ) -> Result<(), WriteError> {
-    let (Some(line), Ok(via), Ok(Some(cseq))) = (request.request_line(), request.via(), request.cseq()) else {
+    let (Some(line), Ok(via), Ok(Some(cseq))) = (request.request_line(), request.via(), request.cseq())
+    else {
         return Err(WriteError::Target);
     };
     let first = |message: &Message<'_>, name| message.lines(name).next().map(|line| line.value().to_vec());
@@ -21,7 +22,14 @@ pub(crate) fn derive(
     let mut writer = MessageWriter::request(out, method, line.uri);
     writer.header_of(
         HeaderName::Via,
-        &[b"SIP/2.0/", via.transport.as_bytes(), b" ", host.as_bytes(), port.as_bytes(), via.params.as_bytes()],
+        &[
+            b"SIP/2.0/",
+            via.transport.as_bytes(),
+            b" ",
+            host.as_bytes(),
+            port.as_bytes(),
+            via.params.as_bytes(),
+        ],
     );
     for route in request.lines(HeaderName::Route) {
         writer.copy(&route);
@@ -48,7 +56,8 @@ pub(crate) fn respond_alike(
     let mut writer = MessageWriter::response(out, code, code.reason().as_bytes());
     for name in [HeaderName::Via, HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq] {
         for line in last.lines(name) {
-            let untagged = name == HeaderName::To && last.to().ok().flatten().is_some_and(|to| to.tag.is_none());
+            let untagged =
+                name == HeaderName::To && last.to().ok().flatten().is_some_and(|to| to.tag.is_none());
             if untagged {
                 writer.header_of(name, &[line.value(), b";tag=", to_tag]);
             } else {

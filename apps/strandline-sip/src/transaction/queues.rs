@@ -3,8 +3,8 @@
 //! expiring a deadline is one step, whatever their number. Cancelled ones stay in their queue until it has more of them
 //! than of others, and then all are removed at once.
 
-use std::collections::VecDeque;
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use super::time::Time;
 
@@ -97,7 +97,10 @@ impl DeadlineQueues {
     pub fn pop_expired(&mut self, now: Time) -> Option<u32> {
         self.latest = self.latest.max(now);
         let at = self.next_deadline().filter(|at| *at <= now)?;
-        let queue = self.queues.iter_mut().find(|queue| queue.entries.front().is_some_and(|(front, _)| *front == at))?;
+        let queue = self
+            .queues
+            .iter_mut()
+            .find(|queue| queue.entries.front().is_some_and(|(front, _)| *front == at))?;
         let (_, key) = queue.entries.pop_front()?;
         queue.live -= 1;
         if let Some(place) = self.keys.get_mut(key as usize) {

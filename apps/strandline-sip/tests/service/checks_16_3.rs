@@ -26,7 +26,8 @@ fn a_loop_is_found_and_a_spiral_is_none() {
     let at = own.find("Via:").unwrap();
     let end = own.find("Max-Forwards").unwrap();
     let far = Phone::udp("192.0.2.3:5060");
-    let back = format!("{}Via: SIP/2.0/UDP 192.0.2.3:5060;branch=z9hG4bKfar\r\n{vias}{}", &own[..at], &own[end..]);
+    let back =
+        format!("{}Via: SIP/2.0/UDP 192.0.2.3:5060;branch=z9hG4bKfar\r\n{vias}{}", &own[..at], &own[end..]);
     assert_eq!(world.one(&far, &back).first_line(), "SIP/2.0 482 Loop Detected");
     // With another request URI it goes on.
     let spiral = back.replace("z9hG4bKfar", "z9hG4bKfar2").replace("INVITE sip:bob@", "INVITE sip:carol@");
@@ -37,7 +38,8 @@ fn a_loop_is_found_and_a_spiral_is_none() {
 #[test]
 fn what_is_required_of_a_proxy_must_be_known() {
     let (mut world, phone) = (World::new(), phone());
-    let answer = world.one(&phone, &phone.request("INVITE", "sip:bob@example.com", "1", "Proxy-Require: magic\r\n"));
+    let answer =
+        world.one(&phone, &phone.request("INVITE", "sip:bob@example.com", "1", "Proxy-Require: magic\r\n"));
     assert_eq!(answer.first_line(), "SIP/2.0 420 Bad Extension");
     assert_eq!(answer.line("Unsupported"), Some("magic"));
 }
@@ -64,7 +66,8 @@ fn schemes_users_and_domains() {
 #[test]
 fn answers_go_where_the_request_came_from() {
     let (mut world, phone) = (World::new(), Phone::udp("203.0.113.9:40000"));
-    let asked = phone.request("OPTIONS", "sip:example.com", "1", "").replace("203.0.113.9:40000;", "10.0.0.1:5062;");
+    let asked =
+        phone.request("OPTIONS", "sip:example.com", "1", "").replace("203.0.113.9:40000;", "10.0.0.1:5062;");
     let answer = world.one(&phone, &asked);
     assert_eq!(answer.flow, phone.0);
     assert!(answer.line("Via").unwrap().contains(";rport=40000;received=203.0.113.9"), "{}", answer.text);

@@ -49,7 +49,8 @@ fn a_call_between_transports_has_a_record_route_for_each() {
     assert!(!routes[0].contains("transport"), "{routes:?}");
     assert!(routes[1].contains(";transport=tcp;lr>"), "{routes:?}");
     for (phone, other, from_caller) in [(&alice, &bob, true), (&bob, &alice, false)] {
-        let target = if from_caller { "sip:bob@192.0.2.2:5070" } else { "sip:alice@192.0.2.1:34567;transport=tcp" };
+        let target =
+            if from_caller { "sip:bob@192.0.2.2:5070" } else { "sip:alice@192.0.2.1:34567;transport=tcp" };
         let bye = world.one(phone, &in_dialog("BYE", &ok, target, phone, 7, from_caller));
         assert_eq!(bye.flow, other.0, "over the flow that stands");
         assert!(bye.lines("Route").is_empty(), "{}", bye.text);
@@ -102,8 +103,5 @@ fn the_next_route_is_followed() {
     let sent = world.receive(&alice, &alice.request("OPTIONS", "sip:x@192.0.2.99", "1", routes));
     assert_eq!(sent[0].flow.peer, "192.0.2.80:5080".parse().unwrap());
     assert_eq!(sent[0].first_line(), "OPTIONS sip:x@192.0.2.99 SIP/2.0");
-    assert_eq!(
-        sent[0].lines("Route"),
-        ["<sip:192.0.2.80:5080;transport=tcp;lr>", "<sip:192.0.2.81;lr>"]
-    );
+    assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.80:5080;transport=tcp;lr>", "<sip:192.0.2.81;lr>"]);
 }

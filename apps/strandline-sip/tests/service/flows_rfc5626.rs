@@ -56,7 +56,7 @@ fn a_phone_that_can_be_called_at_its_address_is_called_there_once_its_connection
 #[test]
 fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_430() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
-    let mut before = World::new();
+    let mut before = World::journaled();
     before.register_with(&bob, "bob", OUTBOUND);
     let mut world = World::new();
     for (aor, state) in strandline_sip::location::Journal::read(before.service.journal.as_bytes()) {

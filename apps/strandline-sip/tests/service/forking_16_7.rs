@@ -15,7 +15,11 @@ fn call(qs: &[&str]) -> (World, Vec<Sent>) {
         let phone = phone(number as u32);
         let ok = world.one(
             &phone,
-            &phone.register("bob", number as u32 + 1, &format!("Contact: {};q={q}\r\n", phone.contact("bob"))),
+            &phone.register(
+                "bob",
+                number as u32 + 1,
+                &format!("Contact: {};q={q}\r\n", phone.contact("bob")),
+            ),
         );
         assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
     }
@@ -80,7 +84,10 @@ fn challenges_of_all_phones_are_collected() {
     let (mut world, sent) = call(&["1", "1"]);
     let challenge = |request: &str, realm: &str| {
         let text = response(request, 407, "t");
-        text.replace("Content-Length", &format!("Proxy-Authenticate: Digest realm=\"{realm}\"\r\nContent-Length"))
+        text.replace(
+            "Content-Length",
+            &format!("Proxy-Authenticate: Digest realm=\"{realm}\"\r\nContent-Length"),
+        )
     };
     world.receive(&phone(0), &challenge(&sent[0].text, "a"));
     let answer = world.receive(&phone(1), &challenge(&sent[1].text, "b"));
@@ -128,7 +135,10 @@ fn silence_is_408_for_invite_and_nothing_for_others() {
     world.receive(&alice(), &alice().request("MESSAGE", "sip:bob@example.com", "2", ""));
     world.run_until(20_000);
     let out = world.run_until(33_000);
-    assert!(!out.iter().any(|one| one.first_line().contains("408") && one.text.contains("MESSAGE")), "{out:?}");
+    assert!(
+        !out.iter().any(|one| one.first_line().contains("408") && one.text.contains("MESSAGE")),
+        "{out:?}"
+    );
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use bytes::BytesMut;
 use strandline_sip::codec::{Index, Message, Reply, StatusCode};
+use strandline_sip::location::Journal;
 use strandline_sip::service::{Advertised, Relay, Seeds, Service, Settings};
 use strandline_sip::transaction::{Flow, Protocol, Time};
 
@@ -86,7 +87,14 @@ pub fn response(request: &str, code: u16, tag: &str) -> String {
 }
 
 /// The ACK or BYE that a caller sends after a 2xx that it got.
-pub fn in_dialog(method: &str, ok: &str, target: &str, phone: &Phone, cseq: u32, from_caller: bool) -> String {
+pub fn in_dialog(
+    method: &str,
+    ok: &str,
+    target: &str,
+    phone: &Phone,
+    cseq: u32,
+    from_caller: bool,
+) -> String {
     let line = |name: &str| ok.lines().find_map(|line| line.strip_prefix(name)).unwrap().to_owned();
     let mut routes: Vec<String> =
         ok.lines().filter_map(|line| line.strip_prefix("Record-Route: ")).map(str::to_owned).collect();
@@ -129,6 +137,13 @@ impl World {
         Self::with(Settings { relay: Relay { open: true, from: Vec::new() }, ..settings() })
     }
 
+    /// One whose changes somebody writes down.
+    pub fn journaled() -> Self {
+        let mut world = Self::new();
+        world.service.journal = Journal::default();
+        world
+    }
+
     pub fn with(settings: Settings) -> Self {
         let seeds = Seeds { own: [3; 64], tokens: [4; 16] };
         Self { service: Service::new(settings, &seeds, 1_700_000_000), now: Time::ZERO }
@@ -136,7 +151,12 @@ impl World {
 
     pub fn sent(&mut self) -> Vec<Sent> {
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-        let sent = self.service.out.iter().map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) }).collect();
+        let sent = self
+            .service
+            .out
+            .iter()
+            .map(|(item, bytes)| Sent { flow: item.flow, text: text(bytes) })
+            .collect();
         self.service.out.clear();
         sent
     }

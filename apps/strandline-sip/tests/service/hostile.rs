@@ -68,7 +68,9 @@ fn responses_that_nobody_asked_for_go_nowhere() {
 #[test]
 fn a_forged_via_does_not_send_answers_elsewhere() {
     let mut world = World::new();
-    let text = phone().invite("nobody", "1").replace("192.0.2.66:5060;branch", "203.0.113.1:5060;received=203.0.113.1;branch");
+    let text = phone()
+        .invite("nobody", "1")
+        .replace("192.0.2.66:5060;branch", "203.0.113.1:5060;received=203.0.113.1;branch");
     let sent = world.one(&phone(), &text);
     assert_eq!(sent.flow.peer.ip(), phone().0.peer.ip());
     assert!(sent.line("Via").unwrap().contains("received=192.0.2.66"), "{}", sent.text);

@@ -1,6 +1,7 @@
 //! Registrar and proxy in virtual time, a file for each procedure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod auth_22;
 mod cancel_16_10;
 mod checks_16_3;
 mod dialogs_16_6;

@@ -20,6 +20,9 @@ fn a_phone_that_does_not_know_of_path_is_not_bound_by_one() {
     let edge = Phone::udp("192.0.2.50:5070");
     let mut world = World::new();
     let refused = world.one(&edge, &edge.register("bob", 1, &PATH.replace("Supported: path\r\n", "")));
-    assert_eq!((refused.first_line(), refused.line("Unsupported")), ("SIP/2.0 420 Bad Extension", Some("path")));
+    assert_eq!(
+        (refused.first_line(), refused.line("Unsupported")),
+        ("SIP/2.0 420 Bad Extension", Some("path"))
+    );
     assert!(world.service.locations().is_empty());
 }

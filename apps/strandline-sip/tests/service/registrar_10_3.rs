@@ -11,10 +11,12 @@ fn phone() -> Phone {
 #[test]
 fn bindings_are_added_listed_refreshed_and_removed() {
     let (mut world, phone) = (World::new(), phone());
-    let first = world.one(&phone, &phone.register("bob", 1, "Contact: <sip:bob@192.0.2.1>;expires=600;q=0.5\r\n"));
+    let first =
+        world.one(&phone, &phone.register("bob", 1, "Contact: <sip:bob@192.0.2.1>;expires=600;q=0.5\r\n"));
     assert_eq!(first.line("Contact"), Some("<sip:bob@192.0.2.1>;q=0.5;expires=600"));
     assert!(first.line("To").unwrap().contains(";tag="));
-    let second = world.one(&phone, &phone.register("bob", 2, "Contact: <sip:bob@192.0.2.1:5062>\r\nExpires: 120\r\n"));
+    let second =
+        world.one(&phone, &phone.register("bob", 2, "Contact: <sip:bob@192.0.2.1:5062>\r\nExpires: 120\r\n"));
     assert_eq!(second.lines("Contact").len(), 2);
     world.run_until(20_000);
     let list = world.one(&phone, &phone.register("bob", 3, ""));
@@ -49,7 +51,10 @@ fn an_older_request_of_the_same_call_id_changes_nothing() {
     assert_eq!(again.lines("Contact"), ["<sip:bob@192.0.2.1>;expires=3600"]);
     // All or nothing: the second contact isn't bound either.
     let both = "Contact: <sip:new@192.0.2.1>, <sip:bob@192.0.2.1>\r\n";
-    assert_eq!(world.one(&phone, &phone.register("bob", 4, both)).first_line(), "SIP/2.0 500 CSeq Out Of Order");
+    assert_eq!(
+        world.one(&phone, &phone.register("bob", 4, both)).first_line(),
+        "SIP/2.0 500 CSeq Out Of Order"
+    );
     assert_eq!(world.one(&phone, &phone.register("bob", 6, "")).lines("Contact").len(), 1);
 }
 
@@ -57,7 +62,9 @@ fn an_older_request_of_the_same_call_id_changes_nothing() {
 fn a_star_removes_all_and_goes_only_with_expires_0() {
     let (mut world, phone) = (World::new(), phone());
     world.register(&phone, "bob");
-    for more in ["Contact: *\r\n", "Contact: *\r\nExpires: 60\r\n", "Contact: *, <sip:b@192.0.2.1>\r\nExpires: 0\r\n"] {
+    for more in
+        ["Contact: *\r\n", "Contact: *\r\nExpires: 60\r\n", "Contact: *, <sip:b@192.0.2.1>\r\nExpires: 0\r\n"]
+    {
         let refused = world.one(&phone, &phone.register("bob", 2, more));
         assert!(refused.first_line().starts_with("SIP/2.0 400"), "{more}: {}", refused.text);
     }
@@ -72,9 +79,11 @@ fn times_are_bounded() {
     let brief = world.one(&phone, &phone.register("bob", 1, "Contact: <sip:bob@192.0.2.1>;expires=59\r\n"));
     assert_eq!(brief.first_line(), "SIP/2.0 423 Interval Too Brief");
     assert_eq!(brief.line("Min-Expires"), Some("60"));
-    let long = world.one(&phone, &phone.register("bob", 2, "Contact: <sip:bob@192.0.2.1>;expires=4294967295\r\n"));
+    let long =
+        world.one(&phone, &phone.register("bob", 2, "Contact: <sip:bob@192.0.2.1>;expires=4294967295\r\n"));
     assert_eq!(long.line("Contact"), Some("<sip:bob@192.0.2.1>;expires=86400"));
-    let nonsense = world.one(&phone, &phone.register("bob", 3, "Contact: <sip:bob@192.0.2.1>;expires=soon\r\n"));
+    let nonsense =
+        world.one(&phone, &phone.register("bob", 3, "Contact: <sip:bob@192.0.2.1>;expires=soon\r\n"));
     assert_eq!(nonsense.line("Contact").unwrap().rsplit('=').next(), Some("3600"));
 }
 
@@ -97,7 +106,8 @@ fn there_are_limits_for_contacts_and_users() {
 #[test]
 fn only_our_domains_and_known_extensions() {
     let (mut world, phone) = (World::new(), phone());
-    let elsewhere = phone.register("bob", 1, "").replace("To: <sip:bob@example.com>", "To: <sip:bob@example.org>");
+    let elsewhere =
+        phone.register("bob", 1, "").replace("To: <sip:bob@example.com>", "To: <sip:bob@example.org>");
     assert_eq!(world.one(&phone, &elsewhere).first_line(), "SIP/2.0 404 Not Our Domain");
     let extension = world.one(&phone, &phone.register("bob", 1, "Require: path, magic\r\n"));
     assert_eq!(extension.first_line(), "SIP/2.0 420 Bad Extension");
@@ -106,7 +116,7 @@ fn only_our_domains_and_known_extensions() {
 
 #[test]
 fn the_journal_has_what_a_restart_needs() {
-    let (mut world, phone) = (World::new(), phone());
+    let (mut world, phone) = (World::journaled(), phone());
     world.register_with(&phone, "bob", "Contact: <sip:bob@192.0.2.1>;q=0.3\r\n");
     world.register(&phone, "eve");
     world.receive(&phone, &phone.register("eve", 2, "Contact: *\r\nExpires: 0\r\n"));
@@ -139,7 +149,7 @@ fn a_200_waits_until_its_binding_and_what_it_repeats_are_durable() {
 
 #[test]
 fn expired_bindings_are_swept() {
-    let (mut world, phone) = (World::new(), phone());
+    let (mut world, phone) = (World::journaled(), phone());
     for number in 0..100 {
         world.register(&phone, &format!("user{number}"));
     }

@@ -151,8 +151,7 @@ impl World {
     /// A response comes: is it passed on?
     pub fn answer(&mut self, text: &str) -> bool {
         self.parsed(text, |world, message, essentials| {
-            let found =
-                world.transactions.receive_response(world.now, message, essentials, &mut world.out);
+            let found = world.transactions.receive_response(world.now, message, essentials, &mut world.out);
             found.is_some_and(|(_, user)| user == 42)
         })
     }

@@ -84,6 +84,9 @@ fn an_answer_can_be_made_from_the_last_one() {
     let sent = world.transactions.respond_alike(world.now, id, code, b"mine", &mut world.out);
     assert_eq!(sent, Ok(true));
     let sent = world.sent_whole();
-    assert!(sent[0].starts_with("SIP/2.0 408 Request Timeout\r\nVia: SIP/2.0/UDP client.example.com"), "{sent:?}");
+    assert!(
+        sent[0].starts_with("SIP/2.0 408 Request Timeout\r\nVia: SIP/2.0/UDP client.example.com"),
+        "{sent:?}"
+    );
     assert!(sent[0].contains("\r\nCSeq: 5 INVITE\r\n"), "{sent:?}");
 }

@@ -18,7 +18,8 @@ fn branch_sender_and_method_tell_transactions_apart() {
         assert!(matches!(world.receive(&other), Received::New(_)), "{other}");
     }
     // Everything else may differ, and hosts are compared without case.
-    let same = invite.replace("client.example.com", "CLIENT.example.com").replace("Call-ID: cid", "Call-ID: other");
+    let same =
+        invite.replace("client.example.com", "CLIENT.example.com").replace("Call-ID: cid", "Call-ID: other");
     assert_eq!(world.receive(&same), Received::Absorbed);
     assert_eq!(world.receive(&invite.replace("z9hG4bK", "Z9HG4BK")), Received::Absorbed);
 }

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use crate::codec::Index;
 
 use super::flow::Flow;
-use super::id::{ClientId, Key, Keys};
+use super::id::{ClientId, Key, Keys, ServerId};
 use super::invite_client::InviteClient;
 use super::invite_server::InviteServer;
 use super::non_invite_client::NonInviteClient;
