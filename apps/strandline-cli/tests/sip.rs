@@ -190,7 +190,7 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
     let folder = std::env::temp_dir().join(format!("strandline-sip-config-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let file = folder.join("sip.toml");
-    let mut check = |text: &str| {
+    let check = |text: &str| {
         std::fs::write(&file, text).unwrap();
         let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&file).output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
