@@ -203,6 +203,8 @@ static void *receive(void *unused) {
         ssize_t n = peer_recvv(sock, buffer + have, MESSAGE_MAX - have, NULL, &from_length, &info, &info_length, &kind, &flags);
         if (n < 0 && (errno == EINTR || errno == EAGAIN || errno == ECONNRESET || errno == ETIMEDOUT))
             continue;
+        if (n < 0 && errno == ENOTCONN && is_over) /* the kernel's way to say it once more */
+            return NULL;
         if (n <= 0) {
             say("BAD cannot receive: %s", n ? strerror(errno) : "end of file");
             return NULL;

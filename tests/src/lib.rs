@@ -2,6 +2,7 @@
 //!
 //! - [`driver::Driver`]: an endpoint of the engine on a real socket, driven by the test itself, without a runtime.
 //! - [`peer::PeerProcess`]: a program on another SCTP stack, told what to do and asked what it saw in lines of text.
+//! - [`session::Session`]: an association between the two, and what is tested with every stack.
 //! - [`dcsctp::World`]: an endpoint of the engine and a dcsctp socket in one process, in virtual time.
 //! - [`traffic`]: messages whose content can be checked, and exchanges of them.
 #![forbid(unsafe_code)]
@@ -12,4 +13,5 @@ pub mod dcsctp;
 pub mod driver;
 pub mod peer;
 pub mod random;
+pub mod session;
 pub mod traffic;

@@ -143,13 +143,18 @@ impl Drop for PeerProcess {
         }
         // Without input it ends by itself, and so does a script around it.
         drop(self.input.take());
-        for _ in 0..200 {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
+        let deadline = Instant::now() + Duration::from_secs(2);
+        let left = || deadline.saturating_duration_since(Instant::now());
+        loop {
+            match self.lines.recv_timeout(left()) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => {
+                    let _ = self.child.kill();
+                    break;
+                }
             }
-            std::thread::sleep(Duration::from_millis(10));
         }
-        let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }

@@ -2,19 +2,19 @@
 //! and runs these tests within its network namespace, one after the other.
 
 // What must not happen ends the test with its reason.
-#![allow(clippy::expect_used, clippy::panic)]
+#![allow(clippy::expect_used)]
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::Connect;
-use strandline_proto::event::{AssociationId, CloseReason, Event};
 use strandline_proto::stats::Reachability;
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, lksctp_control};
-use strandline_tests::traffic::{Planned, plan};
+use strandline_tests::session::{Session, ip, quick};
+use strandline_tests::traffic::plan;
 
 const SCTP_PORT: u16 = 5001;
 /// The kernel's UDP port.
@@ -29,22 +29,6 @@ const ECHO: &str = "echo -b 10.132.1.11 -b 10.132.2.11 -p 5001";
 enum Carrier {
     Raw,
     Udp,
-}
-
-fn ip(text: &str) -> IpAddr {
-    text.parse().expect("an address")
-}
-
-/// Timers for a network of milliseconds, so that failures show within seconds.
-fn quick() -> AssociationConfig {
-    AssociationConfig {
-        rto_initial: Duration::from_millis(300),
-        rto_min: Duration::from_millis(300),
-        rto_max: Duration::from_millis(1200),
-        heartbeat_interval: Some(Duration::from_millis(300)),
-        path_retrans_max: 2,
-        ..AssociationConfig::default()
-    }
 }
 
 fn driver(carrier: Carrier, addresses: &[&str], seed: u8) -> Driver {
@@ -69,124 +53,96 @@ fn to_kernel(carrier: Carrier) -> Connect {
 }
 
 /// The kernel echoes, this side connects on both paths.
-fn connected(carrier: Carrier, seed: u8) -> (Driver, PeerProcess, AssociationId) {
+fn connected(carrier: Carrier, seed: u8) -> Session {
     let encapsulation = if matches!(carrier, Carrier::Udp) { "-U 9899" } else { "" };
-    let mut peer = PeerProcess::lksctp(&format!("{ECHO} {encapsulation}"));
+    let peer = PeerProcess::lksctp(&format!("{ECHO} {encapsulation}"));
     let mut driver = driver(carrier, &HERE, seed);
     let id = driver.connect(to_kernel(carrier));
-    driver.while_waiting(|| peer.expect("UP"));
-    (driver, peer, id)
+    let mut session = Session { driver, peer, id };
+    session.expect("UP");
+    session
 }
 
 /// The kernel connects with these further arguments, this side listens on both paths.
-fn accepted(carrier: Carrier, seed: u8, mode: &str) -> (Driver, PeerProcess, AssociationId) {
+fn accepted(carrier: Carrier, seed: u8, mode: &str) -> Session {
     let encapsulation = if matches!(carrier, Carrier::Udp) { "-U 9899" } else { "" };
     let mut driver = driver(carrier, &HERE, seed);
     driver.endpoint.listen(SCTP_PORT).expect("the port is free");
     let arguments = format!("{mode} -c {} -b {} -b {} {encapsulation}", HERE.join(","), THERE[0], THERE[1]);
     let peer = driver.while_waiting(|| PeerProcess::lksctp(&arguments));
     let id = driver.accept();
-    (driver, peer, id)
-}
-
-fn shut_down(mut driver: Driver, mut peer: PeerProcess, id: AssociationId) {
-    driver.endpoint.shutdown(driver.now(), id).expect("the association lives");
-    assert_eq!(driver.closed(id), CloseReason::Shutdown);
-    driver.while_waiting(|| peer.expect("CLOSED"));
-}
-
-/// Small and large messages, on many streams, with and without order.
-fn exchange(driver: &mut Driver, id: AssociationId) {
-    driver.exchange(id, &plan(1000, 64, 200));
-    driver.exchange(id, &plan(3, 1 << 20, 2));
-    let unordered: Vec<Planned> = plan(200, 700, 3).into_iter().map(Planned::unordered).collect();
-    driver.exchange(id, &unordered);
+    Session { driver, peer, id }
 }
 
 #[test]
 fn this_side_connects_over_raw_ip() {
-    let (mut driver, peer, id) = connected(Carrier::Raw, 1);
-    exchange(&mut driver, id);
-    shut_down(driver, peer, id);
+    let mut session = connected(Carrier::Raw, 1);
+    session.exchange_many_kinds();
+    session.shut_down();
 }
 
 #[test]
 fn this_side_connects_over_udp() {
-    let (mut driver, peer, id) = connected(Carrier::Udp, 2);
-    exchange(&mut driver, id);
-    shut_down(driver, peer, id);
+    let mut session = connected(Carrier::Udp, 2);
+    session.exchange_many_kinds();
+    session.shut_down();
 }
 
 #[test]
 fn this_side_connects_over_ipv6() {
-    let mut peer = PeerProcess::lksctp(&format!("echo -b {THERE_V6}"));
+    let peer = PeerProcess::lksctp(&format!("echo -b {THERE_V6}"));
     let config = EndpointConfig { association: Arc::new(quick()), ..EndpointConfig::default() };
     let mut driver = Driver::raw(ip("::"), config, 3);
     let id = driver.connect(Connect::to(SocketAddr::new(ip(THERE_V6), 0), SCTP_PORT));
-    exchange(&mut driver, id);
-    driver.while_waiting(|| peer.expect("UP"));
-    shut_down(driver, peer, id);
+    let mut session = Session { driver, peer, id };
+    session.exchange_many_kinds();
+    session.expect("UP");
+    session.shut_down();
 }
 
 #[test]
 fn the_kernel_connects_over_raw_ip() {
-    let (mut driver, mut peer, id) = accepted(Carrier::Raw, 4, "call -n 300 -l 4000 -s 30");
-    driver.echo(id, 300);
-    driver.while_waiting(|| peer.expect("ECHOED 300"));
-    shut_down(driver, peer, id);
+    let mut session = accepted(Carrier::Raw, 4, "call -n 300 -l 4000 -s 30");
+    session.echo(300);
+    session.shut_down();
 }
 
 #[test]
 fn the_kernel_connects_over_udp() {
-    let (mut driver, mut peer, id) = accepted(Carrier::Udp, 5, "call -n 2 -l 1048576");
-    driver.echo(id, 2);
-    driver.while_waiting(|| peer.expect("ECHOED 2"));
-    shut_down(driver, peer, id);
+    let mut session = accepted(Carrier::Udp, 5, "call -n 2 -l 1048576");
+    session.echo(2);
+    session.shut_down();
 }
 
 #[test]
 fn the_kernel_shuts_down() {
-    let (mut driver, mut peer, id) = accepted(Carrier::Raw, 6, "send -n 100 -l 2000 -s 4");
-    driver.receive_all(id, &plan(100, 2000, 4));
-    peer.tell("shutdown");
-    assert_eq!(driver.closed(id), CloseReason::Shutdown);
-    driver.while_waiting(|| peer.expect("CLOSED"));
+    accepted(Carrier::Raw, 6, "send -n 100 -l 2000 -s 4").is_shut_down();
 }
 
 #[test]
 fn this_side_aborts() {
-    let (mut driver, mut peer, id) = connected(Carrier::Raw, 7);
-    driver.exchange(id, &plan(10, 100, 1));
-    driver.endpoint.abort(driver.now(), id, "enough".into()).expect("the association lives");
-    assert_eq!(driver.closed(id), CloseReason::Aborted);
-    driver.while_waiting(|| peer.expect("LOST"));
+    connected(Carrier::Raw, 7).abort("LOST");
 }
 
 #[test]
 fn the_kernel_aborts() {
-    let (mut driver, mut peer, id) = connected(Carrier::Raw, 8);
-    driver.exchange(id, &plan(10, 100, 1));
-    peer.tell("abort");
-    let reason = driver.closed(id);
-    assert!(matches!(reason, CloseReason::PeerAborted { .. }), "{reason:?}");
+    connected(Carrier::Raw, 8).is_aborted();
 }
 
 #[test]
 fn losses_in_both_directions() {
-    let (mut driver, peer, id) = connected(Carrier::Raw, 9);
-    driver.lose(30);
-    driver.exchange(id, &plan(60, 5000, 3));
-    driver.lose(0);
-    shut_down(driver, peer, id);
+    let mut session = connected(Carrier::Raw, 9);
+    session.exchange_with_losses();
+    session.shut_down();
 }
 
 #[test]
 fn the_kernel_restarts() {
-    let (mut driver, mut first, id) = accepted(Carrier::Raw, 10, "call -B 6001 -n 20 -l 500");
-    driver.echo(id, 20);
-    driver.while_waiting(|| first.expect("ECHOED 20"));
+    let mut session = accepted(Carrier::Raw, 10, "call -B 6001 -n 20 -l 500");
+    session.echo(20);
     // Its crash must not be told: neither what the kernel sends for a process that ends, nor its answer to a heartbeat.
     let silent = AssociationConfig { heartbeat_interval: None, ..quick() };
+    let Session { mut driver, peer: first, id } = session;
     driver.endpoint.configure(driver.now(), id, Arc::new(silent)).expect("the association lives");
     driver.run_for(Duration::from_secs(1));
     driver.cut(&HERE.map(ip));
@@ -195,16 +151,16 @@ fn the_kernel_restarts() {
     driver.heal();
     let arguments =
         format!("call -B 6001 -n 20 -l 500 -c {} -b {} -b {}", HERE.join(","), THERE[0], THERE[1]);
-    let mut second = driver.while_waiting(|| PeerProcess::lksctp(&arguments));
-    driver.event("Restarted", |of, event| (of == id && *event == Event::Restarted).then_some(()));
-    driver.echo(id, 20);
-    driver.while_waiting(|| second.expect("ECHOED 20"));
-    shut_down(driver, second, id);
+    let second = driver.while_waiting(|| PeerProcess::lksctp(&arguments));
+    let mut session = Session { driver, peer: second, id };
+    session.restarted();
+    session.echo(20);
+    session.shut_down();
 }
 
 #[test]
 fn this_side_restarts() {
-    let mut peer = PeerProcess::lksctp(ECHO);
+    let peer = PeerProcess::lksctp(ECHO);
     let request = || Connect { local_port: 6002, ..to_kernel(Carrier::Raw) };
     let mut first = driver(Carrier::Raw, &HERE, 11);
     let id = first.connect(request());
@@ -212,40 +168,41 @@ fn this_side_restarts() {
     drop(first);
     let mut second = driver(Carrier::Raw, &HERE, 12);
     let id = second.connect(request());
-    second.while_waiting(|| peer.expect("RESTART"));
-    second.exchange(id, &plan(20, 500, 1));
-    shut_down(second, peer, id);
+    let mut session = Session { driver: second, peer, id };
+    session.expect("RESTART");
+    session.exchange(&plan(20, 500, 1));
+    session.shut_down();
 }
 
 /// The first path fails in the middle of a transfer, which goes on over the second; then the first one comes back and
 /// data returns to it.
 #[test]
 fn fail_over_and_return() {
-    let (mut driver, peer, id) = connected(Carrier::Raw, 13);
-    driver.path_is(id, ip(THERE[1]), Reachability::Active);
-    driver.exchange(id, &plan(100, 1000, 1));
+    let mut session = connected(Carrier::Raw, 13);
+    session.path_is(THERE[1], Reachability::Active);
+    session.exchange(&plan(100, 1000, 1));
     lksctp_control("cut 1");
-    driver.exchange(id, &plan(200, 10_000, 4));
-    driver.path_is(id, ip(THERE[0]), Reachability::Inactive);
-    driver.exchange(id, &plan(200, 10_000, 4));
+    session.exchange(&plan(200, 10_000, 4));
+    session.path_is(THERE[0], Reachability::Inactive);
+    session.exchange(&plan(200, 10_000, 4));
     lksctp_control("heal 1");
-    driver.path_is(id, ip(THERE[0]), Reachability::Active);
+    session.path_is(THERE[0], Reachability::Active);
     lksctp_control("cut 2");
-    driver.exchange(id, &plan(200, 10_000, 4));
+    session.exchange(&plan(200, 10_000, 4));
     lksctp_control("heal 2");
-    driver.path_is(id, ip(THERE[1]), Reachability::Active);
-    shut_down(driver, peer, id);
+    session.path_is(THERE[1], Reachability::Active);
+    session.shut_down();
 }
 
 /// The kernel's data fails over as well: it sends while a path of its is dead.
 #[test]
 fn fail_over_of_the_kernels_data() {
-    let (mut driver, mut peer, id) = accepted(Carrier::Raw, 14, "call -T 300 -n 4000 -l 1000 -s 4");
-    driver.path_is(id, ip(THERE[1]), Reachability::Active);
-    driver.echo(id, 500);
+    let mut session = accepted(Carrier::Raw, 14, "call -T 300 -n 4000 -l 1000 -s 4");
+    session.path_is(THERE[1], Reachability::Active);
+    session.driver.echo(session.id, 500);
     lksctp_control("cut 1");
-    driver.echo(id, 3500);
-    driver.while_waiting(|| peer.expect("ECHOED 4000"));
+    session.driver.echo(session.id, 3500);
+    session.expect("ECHOED 4000");
     lksctp_control("heal 1");
-    shut_down(driver, peer, id);
+    session.shut_down();
 }

@@ -150,6 +150,25 @@ fn cfg_needs_test(tokens: &TokenStream) -> bool {
     })
 }
 
+/// Within `impl Visit<'ast>`: what goes past code that only tests contain.
+macro_rules! pass_over_tests {
+    ($ast:lifetime) => {
+        fn visit_item(&mut self, item: &$ast syn::Item) {
+            if !$crate::modules::is_test_only($crate::modules::item_attributes(item)) {
+                syn::visit::visit_item(self, item);
+            }
+        }
+
+        fn visit_impl_item_fn(&mut self, function: &$ast syn::ImplItemFn) {
+            if !$crate::modules::is_test_only(&function.attrs) {
+                syn::visit::visit_impl_item_fn(self, function);
+            }
+        }
+    };
+}
+
+pub(crate) use pass_over_tests;
+
 /// Attributes of an item, if it is of a kind that test code can be.
 pub(crate) fn item_attributes(item: &syn::Item) -> &[syn::Attribute] {
     match item {
@@ -244,17 +263,7 @@ impl Collector {
 }
 
 impl<'ast> Visit<'ast> for Collector {
-    fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !is_test_only(item_attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
-
-    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
-        if !is_test_only(&function.attrs) {
-            visit::visit_impl_item_fn(self, function);
-        }
-    }
+    pass_over_tests!('ast);
 
     fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         self.add_use(&mut Vec::new(), &item.tree);

@@ -1,13 +1,11 @@
 //! Starts client processes together and collects what they report.
 
-use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 
+use crate::child::ChildProcess;
 use crate::job::{Command, Job, Outcome, Progress, Report};
 
 /// From "everybody is ready" to the first operation.
@@ -22,9 +20,7 @@ pub(crate) struct Fleet {
 
 #[derive(Debug)]
 struct Worker {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    child: ChildProcess,
     progress: Progress,
 }
 
@@ -36,7 +32,7 @@ impl Fleet {
             workers.push(Worker::start(job).await?);
         }
         for worker in &mut workers {
-            match worker.hear().await? {
+            match worker.child.hear().await? {
                 Report::Ready => {}
                 Report::Failed(reason) => bail!(reason),
                 other => bail!("a client process said {other:?} before it was ready"),
@@ -49,7 +45,7 @@ impl Fleet {
     pub(crate) async fn run(&mut self, title: &str) -> Result<Outcome> {
         let at_unix_ns = start_moment();
         for worker in &mut self.workers {
-            worker.tell(&Command::Start { at_unix_ns }).await?;
+            worker.child.tell(&Command::Start { at_unix_ns }).await?;
         }
         let bar = progress_bar(title, self.operations);
         let (report, mut reports) = tokio::sync::mpsc::unbounded_channel();
@@ -81,7 +77,7 @@ impl Fleet {
     /// Ends the processes at once, whatever they hold, and waits until they are gone.
     pub(crate) async fn end(mut self) -> Result<()> {
         for worker in &mut self.workers {
-            worker.child.start_kill()?;
+            worker.child.begin_end()?;
         }
         for worker in &mut self.workers {
             worker.child.wait().await?;
@@ -93,7 +89,7 @@ impl Fleet {
     pub(crate) async fn release(mut self) -> Result<()> {
         for worker in &mut self.workers {
             // One that is gone already holds nothing.
-            let _ = worker.tell(&Command::Release).await;
+            let _ = worker.child.tell(&Command::Release).await;
         }
         for worker in &mut self.workers {
             worker.child.wait().await?;
@@ -123,31 +119,8 @@ async fn join_all<F: Future<Output = Result<Outcome>>>(futures: Vec<F>) -> Resul
 
 impl Worker {
     async fn start(job: &Job) -> Result<Self> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut child = tokio::process::Command::new(program)
-            .args(["load", "worker"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("starting a client process")?;
-        let input = child.stdin.take().context("a client process without standard input")?;
-        let output = child.stdout.take().context("a client process without standard output")?;
-        let output = BufReader::new(output).lines();
-        let mut worker = Self { child, input, output, progress: Progress::default() };
-        worker.tell(job).await?;
-        Ok(worker)
-    }
-
-    async fn tell(&mut self, what: &impl serde::Serialize) -> Result<()> {
-        let mut text = serde_json::to_string(what)?;
-        text.push('\n');
-        self.input.write_all(text.as_bytes()).await.context("talking to a client process")
-    }
-
-    async fn hear(&mut self) -> Result<Report> {
-        let line = self.output.next_line().await?.context("a client process ended unexpectedly")?;
-        serde_json::from_str(&line).with_context(|| format!("a client process said: {line}"))
+        let child = ChildProcess::start("a client process", "worker", job).await?;
+        Ok(Self { child, progress: Progress::default() })
     }
 
     async fn listen(
@@ -156,7 +129,7 @@ impl Worker {
         report: &tokio::sync::mpsc::UnboundedSender<(usize, Progress)>,
     ) -> Result<Outcome> {
         loop {
-            match self.hear().await? {
+            match self.child.hear().await? {
                 Report::Progress(progress) => {
                     self.progress = progress;
                     // The other end lives as long as anybody listens.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use strandline::{
-    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, SendInfo, Stack, StackBuilder,
+    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, OutgoingPorts, RawOptions, SendInfo,
+    Stack, StackBuilder,
 };
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
@@ -52,6 +53,9 @@ pub struct Args {
     /// Carry SCTP on raw IP as well, at this address
     #[arg(long, value_name = "ADDRESS")]
     pub raw: Option<IpAddr>,
+    /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
+    #[arg(long, requires = "raw")]
+    pub packet_socket: bool,
     /// Serve SCTP with so many shards, each on a core of its own
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: u16,
@@ -133,12 +137,16 @@ async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Res
         if let Some(address) = args.raw {
             // Ports that were picked are the same there.
             let same = Args { sctp: listening.sctp, sctp_many: listening.sctp_many, ..args.clone() };
-            let stack = builder().raw(address)?;
+            let stack = builder().raw_with(address, raw_options(&args), OutgoingPorts::default())?;
             serve_sctp(&stack, &same, &runtimes, &mut listening, &mut tasks)?;
             listening.raw = Some(address);
         }
     }
     Ok((listening, tasks))
+}
+
+fn raw_options(args: &Args) -> RawOptions {
+    RawOptions { packet_socket: args.packet_socket, ..RawOptions::default() }
 }
 
 fn builder(args: &Args) -> StackBuilder {

@@ -8,40 +8,53 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// Longest time that is told apart: 10 minutes.
 const NANOS_MAX: u64 = 600_000_000_000;
 
-/// Times, in nanoseconds inside.
-#[derive(Debug, Clone)]
-pub(crate) struct Times(Histogram<u64>);
-
-impl Default for Times {
-    fn default() -> Self {
-        // The bounds are constants that the histogram takes; the other constructor has no failure.
-        let bounded = Histogram::new_with_bounds(100, NANOS_MAX, 3);
-        Self(bounded.unwrap_or_else(|_| unreachable!("constant bounds")))
-    }
-}
+/// Times, in nanoseconds inside. The histogram is there once something was recorded.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Times(Option<Histogram<u64>>);
 
 impl Times {
     pub(crate) fn record(&mut self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).unwrap_or(NANOS_MAX);
-        self.0.saturating_record(nanos.min(NANOS_MAX));
+        self.record_many(nanos, 1);
+    }
+
+    fn record_many(&mut self, nanos: u64, count: u64) {
+        if self.0.is_none() {
+            // The bounds are constants that the histogram takes.
+            self.0 = Histogram::new_with_bounds(100, NANOS_MAX, 3).ok();
+        }
+        if let Some(histogram) = &mut self.0 {
+            histogram.saturating_record_n(nanos.min(NANOS_MAX), count);
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
-        // Both have the same bounds.
-        let _ = self.0.add(&other.0);
+        match (&mut self.0, &other.0) {
+            (Some(own), Some(others)) => {
+                // Both have the same bounds.
+                let _ = own.add(others);
+            }
+            (None, Some(others)) => self.0 = Some(others.clone()),
+            (_, None) => {}
+        }
+    }
+
+    /// The histogram, if anything was recorded.
+    fn recorded(&self) -> Option<&Histogram<u64>> {
+        self.0.as_ref().filter(|histogram| !histogram.is_empty())
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.0.len()
+        self.recorded().map_or(0, Histogram::len)
     }
 
     /// Milliseconds at a quantile, 0 to 1; `None` if nothing was recorded.
     pub(crate) fn quantile_ms(&self, quantile: f64) -> Option<f64> {
-        (self.count() > 0).then(|| self.0.value_at_quantile(quantile) as f64 / 1e6)
+        self.recorded().map(|histogram| histogram.value_at_quantile(quantile) as f64 / 1e6)
     }
 
     pub(crate) fn mean_ms(&self) -> Option<f64> {
-        (self.count() > 0).then(|| self.0.mean() / 1e6)
+        self.recorded().map(|histogram| histogram.mean() / 1e6)
     }
 
     pub(crate) fn summary(&self) -> Option<Summary> {
@@ -72,8 +85,8 @@ pub(crate) struct Summary {
 /// Between processes: pairs of value and count.
 impl Serialize for Times {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer
-            .collect_seq(self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())))
+        let steps = self.recorded().into_iter().flat_map(Histogram::iter_recorded);
+        serializer.collect_seq(steps.map(|step| (step.value_iterated_to(), step.count_at_value())))
     }
 }
 
@@ -81,30 +94,11 @@ impl<'de> Deserialize<'de> for Times {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut times = Self::default();
         for (value, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
-            times.0.saturating_record_n(value, count);
+            times.record_many(value, count);
         }
         Ok(times)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn histograms_pass_between_processes_and_add_up() {
-        let mut times = Times::default();
-        for micros in [50, 120, 120, 9000] {
-            times.record(Duration::from_micros(micros));
-        }
-        let text = serde_json::to_string(&times).unwrap();
-        let mut back: Times = serde_json::from_str(&text).unwrap();
-        assert_eq!(back.count(), 4);
-        back.merge(&times);
-        let summary = back.summary().unwrap();
-        assert_eq!(summary.count, 8);
-        assert!((0.119..0.121).contains(&summary.p50_ms), "{}", summary.p50_ms);
-        assert!((8.9..9.1).contains(&summary.max_ms), "{}", summary.max_ms);
-        assert!(Times::default().summary().is_none());
-    }
-}
+mod tests;

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod associations;
+mod child;
 mod client;
 mod controller;
 mod cores;

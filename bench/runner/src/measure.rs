@@ -156,15 +156,4 @@ fn parse(text: &str) -> Result<Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used)]
-    use super::*;
-
-    #[test]
-    fn reports_are_found() {
-        assert_eq!(parse("{\n \"a\": 1\n}\n").unwrap()["a"], 1);
-        assert_eq!(parse("{\"a\":1}\n{\"a\":2}\n\n").unwrap()["a"], 2);
-        assert!(parse("\n").is_err());
-        assert!(parse("nothing\n").is_err());
-    }
-}
+mod tests;

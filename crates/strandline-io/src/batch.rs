@@ -1,6 +1,8 @@
 //! Buffers for what arrives.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+use crate::ipv4::Ipv4Packet;
 
 /// Most datagrams that one system call receives.
 pub(crate) const RECV_MAX: usize = 32;
@@ -102,22 +104,17 @@ impl RecvBatch {
         (self.storage.chunks_exact_mut(BUFFER_BYTES), &mut self.slots)
     }
 
-    /// Strips an IP header: `header` finds where the packet starts and ends, its destination and its ECN bits, or else
-    /// the datagram is dropped.
-    pub(crate) fn strip(
-        &mut self,
-        index: usize,
-        header: impl Fn(&[u8]) -> Option<(usize, usize, Ipv4Addr, u8)>,
-    ) {
+    /// Strips an IPv4 header; what has none is dropped.
+    pub(crate) fn strip_ipv4(&mut self, index: usize) {
         let buffer = self.storage.chunks_exact(BUFFER_BYTES).nth(index);
         let (Some(slot), Some(buffer)) = (self.slots.get_mut(index), buffer) else { return };
-        let found = buffer.get(..slot.meta.len).and_then(header);
+        let found = buffer.get(..slot.meta.len).and_then(Ipv4Packet::of);
         slot.meta.len = 0;
-        if let Some((start, end, destination, ecn)) = found {
-            slot.start = start;
-            slot.meta.len = end.saturating_sub(start);
-            slot.meta.destination = Some(destination.into());
-            slot.meta.ecn = Some(ecn);
+        if let Some(packet) = found {
+            slot.start = packet.header.len();
+            slot.meta.len = packet.payload.len();
+            slot.meta.destination = Some(packet.destination.into());
+            slot.meta.ecn = Some(packet.ecn);
         }
         slot.meta.stride = slot.meta.len;
     }

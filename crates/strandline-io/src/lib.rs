@@ -53,6 +53,8 @@ mod carrier;
 mod errors;
 mod filter;
 mod icmp;
+mod ipv4;
+mod links;
 mod local;
 mod open;
 mod ports;

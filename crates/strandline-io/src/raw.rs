@@ -1,10 +1,11 @@
 //! SCTP packets as IP protocol 132.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
+use std::slice;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -12,15 +13,14 @@ use crate::batch::Slot;
 use crate::bpf::Start;
 use crate::errors::Errors;
 use crate::filter;
+use crate::ipv4::PROTOCOL;
+use crate::links::Links;
 use crate::send::Sender;
 use crate::sys::{message, option};
 use crate::udp::is_fatal;
 use crate::{Carrier, IcmpReport, OpenError, Outgoing, Received, RecvBatch, SendStats, Steering};
 
-/// SCTP's protocol number (RFC 9260 section 3).
-const PROTOCOL: u8 = 132;
 const PENDING_ERRORS_MAX: usize = 64;
-const IPV4_HEADER_LEN: usize = 20;
 
 /// How a [`RawCarrier`] is opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +35,9 @@ pub struct RawOptions {
     pub receive_buffer_bytes: usize,
     /// Bytes of the socket's send buffer. Default: 2 MiB.
     pub send_buffer_bytes: usize,
+    /// Sends IPv4 by a packet socket, which is faster and goes round the host's firewall: see
+    /// [there](RawCarrier#sending-by-a-packet-socket). Default: false.
+    pub packet_socket: bool,
 }
 
 impl Default for RawOptions {
@@ -44,6 +47,7 @@ impl Default for RawOptions {
             allow_kernel_sctp: false,
             receive_buffer_bytes: 4 << 20,
             send_buffer_bytes: 2 << 20,
+            packet_socket: false,
         }
     }
 }
@@ -63,6 +67,14 @@ impl Default for RawOptions {
 /// receive buffer is full (seen with Linux 6.18): and that message is an ABORT for the peer (RFC 9260 section 10, ICMP8).
 /// So each carrier has a second socket, whose filter takes nothing: its buffer is never full.
 ///
+/// # Sending by a packet socket
+///
+/// With [`RawOptions::packet_socket`] IPv4 packets leave by a packet socket (`AF_PACKET`) that goes round most of the
+/// kernel's IP, which takes two thirds of the time. Netfilter's chain OUTPUT, IPsec and socket cgroups don't see such
+/// packets: so it is for who asks for it. Routes, neighbours and their changes are the kernel's, as it tells them; where
+/// it knows no Ethernet station for a destination (the first packets, tunnels, the host itself), where a packet is larger
+/// than the interface's MTU, and on IPv6, the raw socket sends, as it does without.
+///
 /// # Destinations
 ///
 /// They have port 0, as sources have. To a destination with an encapsulation port nothing is sent; it is reported as
@@ -76,6 +88,7 @@ pub struct RawCarrier {
     place: Option<(Steering, u16)>,
     sender: Sender,
     errors: Errors,
+    links: Option<Links>,
     /// Keeps the kernel from answering packets that find the socket's buffer full.
     _guard: Socket,
 }
@@ -133,8 +146,23 @@ impl RawCarrier {
         for socket in [&socket, &guard] {
             socket.bind(&local_addr.into()).map_err(|error| OpenError::of_bind(error, local_addr))?;
         }
+        let links = match address {
+            IpAddr::V4(v4) if options.packet_socket => {
+                Some(Links::open(v4).map_err(OpenError::of_packet_socket)?)
+            }
+            _ => None,
+        };
         let sender = Sender::new(is_v6, false, false);
-        Ok(Self { socket, local_addr, start, place, sender, errors: Errors::new(false), _guard: guard })
+        Ok(Self {
+            socket,
+            local_addr,
+            start,
+            place,
+            sender,
+            errors: Errors::new(false),
+            links,
+            _guard: guard,
+        })
     }
 
     /// Receives only packets to these SCTP ports from now on (what was queued before stays). No range: none at all;
@@ -191,19 +219,6 @@ fn kernel_sctp(root: &Path) -> Option<&'static str> {
     protocols.lines().any(|line| line.starts_with("SCTP")).then_some("/proc/net/protocols lists SCTP")
 }
 
-/// What an IPv4 header tells: where the packet starts and ends behind it, the destination and the ECN bits. `None` if it
-/// is none, or of another protocol.
-fn ipv4_header(datagram: &[u8]) -> Option<(usize, usize, Ipv4Addr, u8)> {
-    let header: &[u8; IPV4_HEADER_LEN] = datagram.first_chunk()?;
-    let [version, tos, total_high, total_low, .., d0, d1, d2, d3] = *header;
-    let start = usize::from(version & 0xf) * 4;
-    // The kernel has made sure of all this; but what is no header must not be taken for one.
-    let end = usize::from(u16::from_be_bytes([total_high, total_low])).min(datagram.len());
-    let protocol = header[9];
-    let sound = version >> 4 == 4 && start >= IPV4_HEADER_LEN && start <= end && protocol == PROTOCOL;
-    sound.then_some((start, end, Ipv4Addr::new(d0, d1, d2, d3), tos & 0b11))
-}
-
 impl AsFd for RawCarrier {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
@@ -228,7 +243,7 @@ impl Carrier for RawCarrier {
         };
         if self.start == Start::Ipv4Header {
             for index in 0..received {
-                batch.strip(index, ipv4_header);
+                batch.strip_ipv4(index);
             }
         }
         batch.set_filled(received);
@@ -240,7 +255,15 @@ impl Carrier for RawCarrier {
         for outgoing in batch.iter_mut().filter(|outgoing| outgoing.destination.port() != 0) {
             self.sender.discard(self.as_fd(), &self.errors, outgoing);
         }
-        self.sender.send_batch(self.as_fd(), &self.errors, batch)
+        let Some(links) = &self.links else {
+            return self.sender.send_batch(self.as_fd(), &self.errors, batch);
+        };
+        links.refresh();
+        for outgoing in batch {
+            links.send(&self.sender, outgoing);
+            self.sender.send_batch(self.as_fd(), &self.errors, slice::from_mut(outgoing))?;
+        }
+        Ok(())
     }
 
     fn poll_errors(&self, report: &mut dyn FnMut(IcmpReport<'_>)) -> usize {
@@ -269,53 +292,4 @@ impl Carrier for RawCarrier {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn datagram(words: u8, total: u16, protocol: u8) -> Vec<u8> {
-        let mut bytes = vec![0; 64];
-        bytes[0] = 0x40 | words;
-        bytes[1] = 0b0000_0011;
-        bytes[2..4].copy_from_slice(&total.to_be_bytes());
-        bytes[9] = protocol;
-        bytes[16..20].copy_from_slice(&[192, 0, 2, 9]);
-        bytes
-    }
-
-    #[test]
-    fn ipv4_headers_are_stripped_with_their_options() {
-        let destination = Ipv4Addr::new(192, 0, 2, 9);
-        assert_eq!(ipv4_header(&datagram(5, 64, PROTOCOL)), Some((20, 64, destination, 3)));
-        assert_eq!(ipv4_header(&datagram(8, 50, PROTOCOL)), Some((32, 50, destination, 3)));
-        assert_eq!(ipv4_header(&datagram(5, 9_999, PROTOCOL)), Some((20, 64, destination, 3)));
-    }
-
-    #[test]
-    fn what_is_no_header_is_none() {
-        assert_eq!(ipv4_header(&datagram(4, 64, PROTOCOL)), None);
-        assert_eq!(ipv4_header(&datagram(15, 40, PROTOCOL)), None);
-        assert_eq!(ipv4_header(&datagram(5, 64, 17)), None);
-        assert_eq!(ipv4_header(&[0x60; 64]), None);
-        for len in 0..IPV4_HEADER_LEN {
-            assert_eq!(ipv4_header(&datagram(5, 64, PROTOCOL)[..len]), None);
-        }
-    }
-
-    #[test]
-    fn a_kernel_sctp_is_noticed() {
-        let root = std::env::temp_dir().join(format!("strandline-io-{}", std::process::id()));
-        assert_eq!(kernel_sctp(&root), None);
-        std::fs::create_dir_all(root.join("proc/net")).unwrap();
-        std::fs::write(root.join("proc/net/protocols"), "protocol size\nUDP 1\nTCP 1\n").unwrap();
-        assert_eq!(kernel_sctp(&root), None);
-        std::fs::write(root.join("proc/net/protocols"), "protocol size\nSCTPv6 1\nSCTP 1\n").unwrap();
-        assert_eq!(kernel_sctp(&root), Some("/proc/net/protocols lists SCTP"));
-        std::fs::create_dir_all(root.join("sys/module/sctp")).unwrap();
-        assert_eq!(kernel_sctp(&root), Some("the module sctp is loaded"));
-        std::fs::create_dir(root.join("proc/net/sctp")).unwrap();
-        assert_eq!(kernel_sctp(&root), Some("/proc/net/sctp exists"));
-        std::fs::remove_dir_all(&root).unwrap();
-        let message = OpenError::KernelSctp { evidence: "/proc/net/sctp exists" }.to_string();
-        assert!(message.contains("modprobe -r sctp"), "{message}");
-    }
-}
+mod tests;

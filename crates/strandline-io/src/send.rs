@@ -62,6 +62,12 @@ impl Sender {
         }
     }
 
+    /// So many packets went to the kernel another way, with one call.
+    pub(crate) fn note_sent(&self, packets: u64) {
+        self.packets.fetch_add(packets, Ordering::Relaxed);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// See [`Carrier::send_batch`](crate::Carrier::send_batch).
     pub(crate) fn send_batch(
         &self,

@@ -5,4 +5,6 @@ pub(crate) mod control;
 pub(crate) mod error_queue;
 pub(crate) mod interfaces;
 pub(crate) mod message;
+pub(crate) mod netlink;
 pub(crate) mod option;
+pub(crate) mod packet;

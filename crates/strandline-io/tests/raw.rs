@@ -227,21 +227,9 @@ fn size_errors_name_the_mtu_and_fragmentation_is_by_permission() {
 
 #[test]
 fn icmp_from_routers_and_hosts_is_reported() {
-    let (left, router) = Namespace::pair();
-    let right = Namespace::new();
-    router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-    common::run(&format!("ip link add v1 netns {} type veth peer name v1 netns {}", router.name, right.name));
-    for (namespace, host) in [(&router, 1), (&right, 2)] {
-        namespace.ip(&format!("addr add 10.78.0.{host}/24 dev v1"));
-        namespace.ip(&format!("addr add fd78::{host}/64 dev v1 nodad"));
-        namespace.ip("link set v1 mtu 1300 up");
-    }
-    left.ip("route add default via 10.77.0.2");
-    left.ip("-6 route add default via fd77::2");
+    let (left, router, right) = Namespace::around_a_router();
     router.ip("route add unreachable 10.79.0.0/24");
     router.ip("-6 route add unreachable fd79::/64");
-    right.ip("route add default via 10.78.0.1");
-    right.ip("-6 route add default via fd78::1");
     for (any, there, nowhere) in [("0.0.0.0", "10.78.0.2", "10.79.0.1"), ("::", "fd78::2", "fd79::1")] {
         let sender = left.enter(|| open_ports(any, &[]));
         let large = packet(5_060, 1_350);

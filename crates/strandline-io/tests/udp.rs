@@ -237,19 +237,7 @@ fn a_packet_larger_than_the_interface_is_reported_with_its_mtu() {
 
 #[test]
 fn a_small_mtu_behind_a_router_is_reported() {
-    let (left, router) = Namespace::pair();
-    let right = Namespace::new();
-    router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
-    common::run(&format!("ip link add v1 netns {} type veth peer name v1 netns {}", router.name, right.name));
-    for (namespace, host) in [(&router, 1), (&right, 2)] {
-        namespace.ip(&format!("addr add 10.78.0.{host}/24 dev v1"));
-        namespace.ip(&format!("addr add fd78::{host}/64 dev v1 nodad"));
-        namespace.ip("link set v1 mtu 1300 up");
-    }
-    left.ip("route add default via 10.77.0.2");
-    left.ip("-6 route add default via fd77::2");
-    right.ip("route add default via 10.78.0.1");
-    right.ip("-6 route add default via fd78::1");
+    let (left, _router, right) = Namespace::around_a_router();
     for (local, remote, overhead) in [("0.0.0.0:0", "10.78.0.2:9899", 28), ("[::]:0", "[fd78::2]:9899", 48)] {
         let (sender, receiver) = (left.enter(|| bind(local)), right.enter(|| bind(remote)));
         let to: SocketAddr = remote.parse().unwrap();

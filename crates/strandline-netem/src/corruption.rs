@@ -21,11 +21,12 @@ impl Corruption {
     /// ```
     /// use strandline_netem::{Link, LinkConfig, Verdict};
     /// let mut link = Link::new(LinkConfig { corruption: 1.0, ..LinkConfig::default() }, 7);
-    /// let Verdict::Delivered(copies) = link.offer(0, 100) else { unreachable!() };
+    /// let Verdict::Delivered(copies) = link.offer(0, 100) else { return Err("it drops nothing") };
     /// let mut packet = vec![0u8; 100];
-    /// copies.first.corruption.expect("every packet is damaged").apply(&mut packet);
+    /// copies.first.corruption.ok_or("it damages every packet")?.apply(&mut packet);
     /// let flipped: u32 = packet.iter().map(|byte| byte.count_ones()).sum();
     /// assert!((1..=8).contains(&flipped));
+    /// # Ok::<(), &str>(())
     /// ```
     pub fn apply(&self, packet: &mut [u8]) {
         let bits = packet.len() as u64 * 8;

@@ -46,7 +46,7 @@ impl<P> Ord for OnItsWay<P> {
 /// use strandline_netem::{HeldLink, Link, LinkConfig};
 ///
 /// let mut link = HeldLink::new(Link::new(LinkConfig::with_delay(Duration::from_millis(5)), 1));
-/// link.push(0, vec![1, 2, 3]).expect("a perfect link drops nothing");
+/// assert!(link.push(0, vec![1, 2, 3]).is_ok(), "a perfect link drops nothing");
 /// assert_eq!(link.next_arrival_ns(), Some(5_000_000));
 /// assert_eq!(link.poll(4_999_999), None);
 /// assert_eq!(link.poll(5_000_000), Some(vec![1, 2, 3]));

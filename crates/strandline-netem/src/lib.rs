@@ -15,9 +15,10 @@
 //! // 8 Mbit/s, 10 ms: a packet of 1,000 bytes takes 1 ms to send and arrives after 11 ms.
 //! let config = LinkConfig { rate_bps: 8_000_000, delay: Duration::from_millis(10), ..LinkConfig::default() };
 //! let mut link = Link::new(config, 1);
-//! let Verdict::Delivered(copies) = link.offer(0, 1000) else { unreachable!() };
+//! let Verdict::Delivered(copies) = link.offer(0, 1000) else { return Err("a perfect link drops nothing") };
 //! assert_eq!(copies.first.arrival_ns, 11_000_000);
 //! assert_eq!(copies.duplicate, None);
+//! # Ok::<(), &str>(())
 //! ```
 //!
 //! What happens to a packet, in this order: the link is cut? it is longer than [`LinkConfig::size_max`]? the loss model

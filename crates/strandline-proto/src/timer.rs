@@ -6,20 +6,30 @@
 //! one, so it moves down at most once a level while time comes nearer. What lies beyond the top level (13 days) waits in
 //! a list that is looked through when the top level has turned once. Slots are doubly linked lists through the entries,
 //! so that nothing is allocated but the table of entries.
+//!
+//! A slot that holds many deadlines is not moved down at once when it comes due (a million heartbeats in 30 seconds
+//! are 140,000 in a slot of level 2), but in slices during the slot before it: see [`ahead`]. For these each level
+//! has the 64 slots of its next turn as well.
 
+mod ahead;
 #[cfg(test)]
 mod tests;
 
+use self::ahead::Crowds;
 use crate::time::Time;
 
 /// Nanoseconds of a tick, as a shift.
 const TICK_SHIFT: u32 = 20;
 /// Bits of a tick's number that one level resolves.
 const LEVEL_BITS: u32 = 6;
+/// Slots of one turn of a level.
 const SLOTS: usize = 1 << LEVEL_BITS;
 const LEVELS: usize = 5;
+/// Lists of a level: the slots of its turns with even numbers, then of those with odd numbers. One of the two turns is
+/// the present one; the other one's slots hold what was moved there [ahead] of its time.
+const LISTS: usize = 2 * SLOTS;
 /// List of the deadlines beyond the top level's span.
-const BEYOND: usize = LEVELS * SLOTS;
+const BEYOND: usize = LEVELS * LISTS;
 
 /// No entry follows.
 const NONE: u32 = u32::MAX;
@@ -52,8 +62,10 @@ pub struct TimerWheel {
     entries: Vec<Entry>,
     /// First entry of each slot, level by level, and of the list beyond.
     heads: [u32; BEYOND + 1],
-    /// Slots that are not empty, a bit each.
-    occupied: [u64; LEVELS],
+    /// Slots that are not empty, a bit each: for each level those of an even turn and those of an odd one.
+    occupied: [[u64; 2]; LEVELS],
+    /// Which slots have to be moved down in slices.
+    crowds: Crowds,
     /// The tick that the slots are relative to. Everything before it has expired.
     elapsed: u64,
     /// The tick of the latest time that the caller told; `elapsed` catches up with it.
@@ -74,7 +86,8 @@ impl TimerWheel {
         Self {
             entries: Vec::new(),
             heads: [NONE; BEYOND + 1],
-            occupied: [0; LEVELS],
+            occupied: [[0; 2]; LEVELS],
+            crowds: Crowds::new(ahead::SLICE),
             elapsed: tick,
             present: tick,
             len: 0,
@@ -119,10 +132,10 @@ impl TimerWheel {
 
     /// When to call [`pop_expired`](Self::pop_expired) next: not later than the tick in which the first deadline expires,
     /// but possibly earlier, when a slot of a higher level is due to be spread over the lower ones. Each deadline causes
-    /// at most one early call a level.
+    /// at most one early call a level, and each 256 of them in one slot one more.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Time> {
-        self.next_slot().map(|(_, tick)| tick_begin(tick))
+        self.next_slot().map(|(_, tick)| tick_begin(tick.min(self.crowds.slice_at)))
     }
 
     /// Takes out one key whose deadline has passed at `now`. Call until `None`.
@@ -134,15 +147,18 @@ impl TimerWheel {
             }
             self.count_step();
             self.elapsed = tick;
-            if list < SLOTS {
+            if list < LISTS {
                 let key = self.head(list);
                 self.unlink(key);
                 self.len -= 1;
                 return Some(key);
             }
-            self.spread(list);
+            self.spread(list, tick);
         }
         self.elapsed = self.present;
+        if self.crowds.slice_at <= self.present {
+            self.move_ahead();
+        }
         None
     }
 
@@ -174,22 +190,40 @@ impl TimerWheel {
 
     /// The first list that is due, and the tick at which it is.
     fn next_slot(&self) -> Option<(usize, u64)> {
-        for (level, &occupied) in self.occupied.iter().enumerate() {
-            if occupied != 0 {
+        // The first of what was moved ahead to a level's next turn, which begins when a slot of the level above is due.
+        let mut ahead: Option<(usize, u64)> = None;
+        for (level, occupied) in self.occupied.iter().enumerate() {
+            let shift = LEVEL_BITS * level as u32;
+            let turn = self.elapsed >> (shift + LEVEL_BITS);
+            let [even, odd] = *occupied;
+            let (present, next) = if turn & 1 == 0 { (even, odd) } else { (odd, even) };
+            if present != 0 {
                 // Slots that have passed are empty, so the lowest bit is the next in time. A lower level's slots all
                 // come before any other slot of the levels above it.
-                let slot = occupied.trailing_zeros() as usize;
-                let shift = LEVEL_BITS * level as u32;
-                let turn = self.elapsed >> (shift + LEVEL_BITS) << (shift + LEVEL_BITS);
-                return Some((level * SLOTS + slot, turn | ((slot as u64) << shift)));
+                let due = slot_of(level, turn, present);
+                return Some(ahead.filter(|first| first.1 < due.1).unwrap_or(due));
+            }
+            if next != 0 {
+                let due = slot_of(level, turn + 1, next);
+                // At the same time the higher level comes first: there may be something in it for the lower one.
+                ahead = Some(ahead.filter(|first| first.1 < due.1).unwrap_or(due));
             }
         }
         let turn = LEVEL_BITS * LEVELS as u32;
-        (self.head(BEYOND) != NONE).then(|| (BEYOND, ((self.elapsed >> turn) + 1) << turn))
+        let beyond = (self.head(BEYOND) != NONE).then(|| (BEYOND, ((self.elapsed >> turn) + 1) << turn));
+        ahead.filter(|first| beyond.is_none_or(|beyond| first.1 < beyond.1)).or(beyond)
     }
 
-    /// Moves the entries of a list that has become due to lower levels.
-    fn spread(&mut self, list: usize) {
+    /// Moves the entries of a list that has become due at `tick` to lower levels, and those of the slots of the levels
+    /// between that begin then, which came there ahead of time.
+    fn spread(&mut self, list: usize, tick: u64) {
+        self.spread_one(list);
+        for level in (1..list / LISTS).rev() {
+            self.spread_one(list_at(level, tick));
+        }
+    }
+
+    fn spread_one(&mut self, list: usize) {
         let mut key = self.head(list);
         self.set_head(list, NONE);
         while let Some(&entry) = self.entries.get(key as usize) {
@@ -201,7 +235,10 @@ impl TimerWheel {
 
     /// Puts an entry that is in no list into the one for `tick`, which is not before `elapsed`.
     fn link(&mut self, key: u32, at: Time, tick: u64) {
-        let list = self.list_of(tick);
+        self.link_into(self.list_of(tick), key, at);
+    }
+
+    fn link_into(&mut self, list: usize, key: u32, at: Time) {
         let next = self.head(list);
         if let Some(follower) = self.entries.get_mut(next as usize) {
             follower.previous = key;
@@ -210,6 +247,9 @@ impl TimerWheel {
             *entry = Entry { at, next, previous: HEAD | list as u32 };
         }
         self.set_head(list, key);
+        if self.crowds.count_in(list) {
+            self.look_at_crowd(list);
+        }
     }
 
     fn unlink(&mut self, key: u32) {
@@ -232,8 +272,7 @@ impl TimerWheel {
         if level >= LEVELS {
             return BEYOND;
         }
-        let slot = (tick >> (LEVEL_BITS * level as u32)) as usize % SLOTS;
-        level * SLOTS + slot
+        list_at(level, tick)
     }
 
     fn is_linked(&self, key: u32) -> bool {
@@ -248,9 +287,14 @@ impl TimerWheel {
         if let Some(head) = self.heads.get_mut(list) {
             *head = key;
         }
-        if let Some(occupied) = self.occupied.get_mut(list / SLOTS) {
+        if let Some(occupied) = self.occupied.as_flattened_mut().get_mut(list / SLOTS) {
             let bit = 1 << (list % SLOTS);
-            if key == NONE { *occupied &= !bit } else { *occupied |= bit }
+            if key == NONE {
+                *occupied &= !bit;
+                self.crowds.forget(list);
+            } else {
+                *occupied |= bit;
+            }
         }
     }
 
@@ -261,6 +305,17 @@ impl TimerWheel {
 
     #[cfg(not(test))]
     fn count_step(&mut self) {}
+}
+
+/// The list of the slot of `level` in which `tick` lies.
+fn list_at(level: usize, tick: u64) -> usize {
+    level * LISTS + (tick >> (LEVEL_BITS * level as u32)) as usize % LISTS
+}
+
+/// The first of the `occupied` slots of a turn of `level`, and the tick at which it is due.
+fn slot_of(level: usize, turn: u64, occupied: u64) -> (usize, u64) {
+    let slot = (turn << LEVEL_BITS) | u64::from(occupied.trailing_zeros());
+    (level * LISTS + slot as usize % LISTS, slot << (LEVEL_BITS * level as u32))
 }
 
 fn tick_begin(tick: u64) -> Time {

@@ -10,8 +10,8 @@ use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Event, Message};
 use strandline_proto::time::Time;
 use strandline_wire::{
-    Chunk, CookieAck, CookieEcho, Data, Init, InitAck, Packet, PacketBuilder, Parameter, Parameters, Ppid,
-    Ssn, StreamId, TlvWriter, Tsn, VerificationTag, print,
+    Chunk, CookieAck, CookieEcho, Data, Init, InitAck, Packet, PacketBuilder, Parameter, Parameters, Ssn,
+    StreamId, TlvWriter, Tsn, VerificationTag, print,
 };
 
 use crate::random::Random;
@@ -81,9 +81,10 @@ impl core::fmt::Display for Sent {
 /// lone.next_tsn = lone.next_tsn.next();
 /// let data = lone.data(0, 0, b"out of order");
 /// let answers = lone.handle(&data);
-/// let [Chunk::Sack(sack)] = answers[0].chunks()[..] else { panic!("{}", answers[0]) };
+/// let [Chunk::Sack(sack)] = answers[0].chunks()[..] else { return Err(answers[0].to_string()) };
 /// assert_eq!(sack.cumulative_tsn(), cumulative);
 /// assert_eq!(sack.gap_blocks().len(), 1);
+/// # Ok::<(), String>(())
 /// ```
 #[derive(Debug)]
 pub struct Lone {
@@ -277,17 +278,7 @@ impl Lone {
     /// A DATA chunk of a whole ordered message with the next TSN, which is not taken: a test changes what it likes.
     #[must_use]
     pub fn data_fields<'a>(&self, stream: u16, ssn: u16, payload: &'a [u8]) -> Data<'a> {
-        Data {
-            tsn: self.next_tsn,
-            stream: StreamId(stream),
-            ssn: Ssn(ssn),
-            ppid: Ppid(0),
-            unordered: false,
-            beginning: true,
-            ending: true,
-            immediate: false,
-            payload,
-        }
+        Data::whole(self.next_tsn, StreamId(stream), Ssn(ssn), payload)
     }
 
     /// Hands a packet to the endpoint, from the peer's address, and gives what it transmits.

@@ -136,7 +136,8 @@ type Filter = Box<dyn FnMut(Side, &Packet<'_>) -> Fate>;
 /// pair.drop_next(Side::A, with_chunk(kind::DATA));
 /// pair.send(Side::A, a, 0, "hello");
 /// pair.settle();
-/// assert_eq!(pair.recv(Side::B, b).expect("it arrives").data, "hello");
+/// assert_eq!(pair.recv(Side::B, b).ok_or("it must arrive")?.data, "hello");
+/// # Ok::<(), &str>(())
 /// ```
 pub struct Pair {
     /// The present.

@@ -15,12 +15,9 @@
 //! [`print`](mod@print) shows a packet on one line, [`pcapng`] writes captures that Wireshark dissects.
 //!
 //! ```
-//! use strandline_wire::{Chunk, Data, Packet, PacketBuilder, Ppid, Ssn, StreamId, Tsn, VerificationTag};
+//! use strandline_wire::{Chunk, Data, Packet, PacketBuilder, Ssn, StreamId, Tsn, VerificationTag};
 //!
-//! let data = Data {
-//!     tsn: Tsn(7), stream: StreamId(1), ssn: Ssn(0), ppid: Ppid(0),
-//!     unordered: false, beginning: true, ending: true, immediate: false, payload: b"hello",
-//! };
+//! let data = Data::whole(Tsn(7), StreamId(1), Ssn(0), b"hello");
 //! let mut buffer = [0; 1200];
 //! let mut builder = PacketBuilder::new(&mut buffer, 5000, 5001, VerificationTag(0xabcd_ef01));
 //! assert!(builder.push(&data));

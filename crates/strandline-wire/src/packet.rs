@@ -15,9 +15,10 @@
 
 use crate::checksum::crc32c_parts;
 use crate::chunk::RawChunk;
-use crate::consts::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, padded};
+use crate::consts::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN};
 use crate::error::{FramingError, PacketError};
 use crate::number::VerificationTag;
+use crate::tlv::after;
 
 /// A received packet: a view of its bytes.
 #[derive(Debug, Copy, Clone)]
@@ -123,10 +124,7 @@ impl<'a> Iterator for Chunks<'a> {
             return None;
         }
         let item = self.split();
-        self.rest = match &item {
-            Ok(chunk) => self.rest.get(padded(chunk.as_bytes().len())..).unwrap_or(&[]),
-            Err(_) => &[],
-        };
+        self.rest = after(self.rest, item.as_ref().ok().map(|chunk| chunk.as_bytes().len()));
         Some(item)
     }
 }

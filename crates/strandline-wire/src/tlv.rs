@@ -62,16 +62,97 @@ impl<'a> Iterator for Tlvs<'a> {
             return None;
         }
         let item = self.split();
-        // The last one's padding may be outside the chunk's length (RFC 9260 section 3.2), hence `unwrap_or`.
-        self.rest = match &item {
-            Ok(tlv) => self.rest.get(padded(tlv.bytes.len())..).unwrap_or(&[]),
-            Err(_) => &[],
-        };
+        self.rest = after(self.rest, item.as_ref().ok().map(|tlv| tlv.bytes.len()));
         Some(item)
     }
 }
 
 impl core::iter::FusedIterator for Tlvs<'_> {}
+
+/// What follows an element of `len` bytes at the start of `list`; nothing if the element's own length can't be true. The
+/// last one's padding may be missing, or outside the chunk's length (RFC 9260 section 3.2).
+#[inline]
+pub(crate) fn after(list: &[u8], len: Option<usize>) -> &[u8] {
+    len.and_then(|len| list.get(padded(len)..)).unwrap_or(&[])
+}
+
+/// What parameters and error causes have in common: how a `$Raw` is encoded, and a list `$List` of them with its iterator
+/// `$Iter`. The number of the type or cause code is in the field `$kind`; `$of_tlv` makes a `$Raw` of a [`RawTlv`].
+macro_rules! tlv_list {
+    ($(#[$doc:meta])* $List:ident of $Raw:ident by $Iter:ident, type in $kind:ident, $of_tlv:expr) => {
+        impl $crate::encode::EncodeTlv for $Raw<'_> {
+            fn kind(&self) -> u16 {
+                self.$kind
+            }
+            fn value_len(&self) -> usize {
+                self.value.len()
+            }
+            fn encode_value(&self, out: &mut [u8]) {
+                $crate::encode::put(out, self.value);
+            }
+        }
+
+        $(#[$doc])*
+        #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
+        pub struct $List<'a> {
+            bytes: &'a [u8],
+        }
+
+        impl<'a> $List<'a> {
+            /// Over `bytes`.
+            #[must_use]
+            pub const fn new(bytes: &'a [u8]) -> Self {
+                Self { bytes }
+            }
+
+            /// The bytes themselves.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &'a [u8] {
+                self.bytes
+            }
+
+            /// Nothing in it at all?
+            #[must_use]
+            pub const fn is_empty(&self) -> bool {
+                self.bytes.is_empty()
+            }
+
+            /// One after another. Ends after the first whose length can't be true.
+            #[must_use]
+            pub const fn iter(&self) -> $Iter<'a> {
+                $Iter { tlvs: $crate::tlv::Tlvs::new(self.bytes) }
+            }
+        }
+
+        impl<'a> IntoIterator for $List<'a> {
+            type Item = Result<$Raw<'a>, $crate::error::FramingError>;
+            type IntoIter = $Iter<'a>;
+
+            fn into_iter(self) -> $Iter<'a> {
+                self.iter()
+            }
+        }
+
+        #[doc = concat!("Iterator over [`", stringify!($List), "`].")]
+        /// Each step consumes at least four bytes; after an error it is at its end.
+        #[derive(Debug, Clone)]
+        pub struct $Iter<'a> {
+            tlvs: $crate::tlv::Tlvs<'a>,
+        }
+
+        impl<'a> Iterator for $Iter<'a> {
+            type Item = Result<$Raw<'a>, $crate::error::FramingError>;
+
+            fn next(&mut self) -> Option<Self::Item> {
+                Some(self.tlvs.next()?.map($of_tlv))
+            }
+        }
+
+        impl core::iter::FusedIterator for $Iter<'_> {}
+    };
+}
+
+pub(crate) use tlv_list;
 
 /// Writes parameters or error causes one after another into a buffer.
 ///

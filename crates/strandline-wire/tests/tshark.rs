@@ -82,15 +82,9 @@ fn packet_of(chunks: &[&dyn Encode]) -> Vec<u8> {
 
 fn data(payload: &[u8]) -> Data<'_> {
     Data {
-        tsn: Tsn(4_000_000_000),
-        stream: StreamId(11),
-        ssn: Ssn(22),
         ppid: Ppid(4_000_000_001),
-        unordered: false,
-        beginning: true,
-        ending: true,
         immediate: true,
-        payload,
+        ..Data::whole(Tsn(4_000_000_000), StreamId(11), Ssn(22), payload)
     }
 }
 

@@ -33,8 +33,10 @@ use crate::stream::{RecvStream, SendStream, Stream};
 /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
 /// # let listener = Listener::bind(&there, 7)?;
 /// # tokio::spawn(async move {
-/// #     let peer = listener.accept().await.unwrap();
-/// #     while let Ok(Some(m)) = peer.recv().await { peer.send(&m.data, SendInfo::default()).await.unwrap(); }
+/// #     let Ok(peer) = listener.accept().await else { return };
+/// #     while let Ok(Some(m)) = peer.recv().await {
+/// #         if peer.send(&m.data, SendInfo::default()).await.is_err() { break }
+/// #     }
 /// # });
 /// let association = Association::connect(&here, "10.0.0.2:7".parse::<std::net::SocketAddr>()?).await?;
 /// association.send(b"hello", SendInfo { stream: StreamId(3), ..SendInfo::default() }).await?;

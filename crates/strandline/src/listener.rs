@@ -32,7 +32,8 @@ const BACKLOG: usize = 4096;
 /// let listener = Listener::bind(&there, 0)?;
 /// let peer = ("10.0.0.2".parse()?, listener.port());
 /// let (client, server) = tokio::join!(Association::connect(&here, peer), listener.accept());
-/// assert_eq!(client?.status().unwrap().peer_port, server?.status().unwrap().local_port);
+/// let (client, server) = (client?.status().ok_or("it ended")?, server?.status().ok_or("it ended")?);
+/// assert_eq!(client.peer_port, server.local_port);
 /// # Ok(()) }
 /// ```
 ///

@@ -5,7 +5,7 @@ mod common;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use common::{pair, server, stacks, stacks_with};
+use common::{all_arrived, pair, server, stacks, stacks_with};
 use strandline::memory::Network;
 use strandline::{Association, AssociationConfig, AssociationId, Endpoint, RecvError, SendInfo};
 
@@ -67,7 +67,7 @@ async fn a_batch_ends_before_an_error_which_is_told_next() {
     for _ in 0..3 {
         client.send(b"last words", SendInfo::default()).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    all_arrived(&client).await;
     client.abort("gone");
     peer.closed().await;
     let mut messages = Vec::new();
@@ -83,7 +83,7 @@ async fn nothing_is_taken_beyond_the_limit() {
     for number in 0..5_u8 {
         client.send(&[number], SendInfo::default()).await.unwrap();
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    all_arrived(&client).await;
     let mut messages = Vec::new();
     assert_eq!(peer.recv_many(&mut messages, 0).await.unwrap(), 0);
     assert_eq!(peer.recv_many(&mut messages, 2).await.unwrap(), 2);

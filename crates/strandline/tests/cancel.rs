@@ -6,9 +6,10 @@ use std::future::Future;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use common::{pair, server, stacks, stacks_with};
+use common::{all_arrived, pair, server, stacks, stacks_with, until};
 use strandline::memory::Network;
 use strandline::{Association, AssociationConfig, Endpoint, Listener, SendInfo};
+use tokio::time::{interval, timeout};
 
 /// Polls a future once and drops it.
 fn once<F: Future>(future: F) -> Poll<F::Output> {
@@ -21,26 +22,27 @@ async fn receiving_can_be_given_up_at_any_time() {
         stacks_with(Network::builder().delay(Duration::from_millis(3)), &AssociationConfig::default());
     let (client, peer) = pair(&here, &there).await;
     tokio::spawn(async move {
+        let mut pace = interval(Duration::from_millis(1));
         for number in 0..200_u32 {
+            pace.tick().await;
             client.send(&number.to_be_bytes(), SendInfo::default()).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(1)).await;
         }
         client.shutdown().await;
     });
     let mut expected = 0_u32;
+    let mut given_up = 0;
     loop {
-        tokio::select! {
-            message = peer.recv() => match message.unwrap() {
-                Some(message) => {
-                    assert_eq!(message.data[..], expected.to_be_bytes());
-                    expected += 1;
-                }
-                None => break,
-            },
-            () = tokio::time::sleep(Duration::from_micros(700)) => {}
+        match timeout(Duration::from_micros(700), peer.recv()).await {
+            Ok(message) => {
+                let Some(message) = message.unwrap() else { break };
+                assert_eq!(message.data[..], expected.to_be_bytes());
+                expected += 1;
+            }
+            Err(_) => given_up += 1,
         }
     }
     assert_eq!(expected, 200);
+    assert!(given_up > 0, "each came at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -50,8 +52,10 @@ async fn a_send_that_is_given_up_was_not_sent() {
     let (here, there) = stacks_with(Network::builder(), &config);
     let (client, peer) = pair(&here, &there).await;
     let (mut sent, mut given_up) = (0_u32, 0);
+    let mut pace = interval(Duration::from_millis(300));
     // Fills both buffers, then tries in vain.
     while given_up < 10 {
+        pace.tick().await;
         match once(client.send(&[sent as u8; 500], SendInfo::default())) {
             Poll::Ready(result) => {
                 result.unwrap();
@@ -59,7 +63,6 @@ async fn a_send_that_is_given_up_was_not_sent() {
             }
             Poll::Pending => given_up += 1,
         }
-        tokio::time::sleep(Duration::from_millis(300)).await;
     }
     tokio::spawn(async move { client.shutdown().await });
     let mut received = 0;
@@ -77,10 +80,9 @@ async fn a_set_up_that_is_given_up_leaves_nothing() {
     let listener = Listener::bind(&there, 7).unwrap();
     for wait_ms in [0, 20, 60, 120, 160] {
         let connect = Association::connect(&here, server(7));
-        assert!(tokio::time::timeout(Duration::from_millis(wait_ms), connect).await.is_err());
+        assert!(timeout(Duration::from_millis(wait_ms), connect).await.is_err());
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(here.association_count(), 0);
+    until("what was given up is gone", || here.association_count() == 0).await;
     drop(listener);
     there.wait_idle().await;
 }
@@ -121,7 +123,7 @@ async fn a_reader_of_many_that_is_given_up_passes_its_turn_on() {
     let ((), (_, message)) = tokio::join!(
         async {
             client.send(b"for one of you", SendInfo::default()).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            all_arrived(&client).await;
             drop(first);
         },
         second

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{SERVER, server, stacks, stacks_with};
+use common::{SERVER, all_arrived, server, stacks, stacks_with};
 use strandline::memory::Network;
 use strandline::{
     Association, AssociationConfig, CloseReason, ConnectError, Ended, Endpoint, Notification, SendError,
@@ -84,7 +84,8 @@ async fn one_that_sends_much_does_not_keep_out_the_others() {
         noisy.send(b"noise", SendInfo::default()).await.unwrap();
     }
     modest.send(b"please", SendInfo::default()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    all_arrived(&noisy).await;
+    all_arrived(&modest).await;
     let mut before = 0;
     while endpoint.recv_from().await.unwrap().1.data != "please" {
         before += 1;

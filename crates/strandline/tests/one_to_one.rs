@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{pair, pattern, recv_whole, server, stacks, stacks_with};
+use common::{all_arrived, pair, pattern, recv_whole, server, stacks, stacks_with};
 use strandline::memory::{Fate, Network};
 use strandline::{
     Association, AssociationConfig, BindError, CloseReason, ConnectError, Ended, Listener, Notification,
@@ -91,7 +91,7 @@ async fn a_slow_reader_stops_its_sender_and_nobody_else() {
     let (here, there) = stacks_with(Network::builder().delay(Duration::from_millis(1)), &config);
     let (slow, slow_peer) = pair(&here, &there).await;
     let (quick, quick_peer) = pair(&here, &there).await;
-    let flood = tokio::spawn({
+    let mut flood = tokio::spawn({
         let slow = slow.clone();
         async move {
             for number in 0..500_u32 {
@@ -99,8 +99,8 @@ async fn a_slow_reader_stops_its_sender_and_nobody_else() {
             }
         }
     });
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    assert!(!flood.is_finished(), "nobody reads, so the sender waits");
+    let done = timeout(Duration::from_secs(5), &mut flood).await;
+    assert!(done.is_err(), "nobody reads, so the sender waits");
     let status = slow_peer.status().unwrap();
     assert!(status.receive_buffered <= 61_500, "{} bytes wait", status.receive_buffered);
     assert!(slow.status().unwrap().send_buffered <= 51_000);
@@ -175,7 +175,7 @@ async fn what_arrived_before_an_abort_can_be_read() {
     let (here, there) = stacks();
     let (client, peer) = pair(&here, &there).await;
     client.send(b"last words", SendInfo::default()).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    all_arrived(&client).await;
     client.abort("");
     peer.closed().await;
     assert_eq!(peer.recv().await.unwrap().unwrap().data, "last words");

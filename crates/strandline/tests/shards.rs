@@ -10,18 +10,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use common::{SERVER, server};
+use common::{SERVER, server, until};
 use strandline::memory::{Fate, Network, NetworkBuilder, Passing};
 use strandline::{
     AcceptError, Association, AssociationConfig, BindError, CloseReason, ConnectError, Ended, Endpoint,
     Listener, Notification, Peer, SendError, SendInfo, Stack, StackError,
 };
+use tokio::time::{interval, timeout};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 
 fn stack(network: &Network, shards: usize, addresses: &[[u8; 4]], seed: u8) -> Stack {
+    try_stack(network, shards, addresses, seed).unwrap()
+}
+
+fn try_stack(network: &Network, shards: usize, addresses: &[[u8; 4]], seed: u8) -> Result<Stack, StackError> {
     let builder = Stack::builder().shards(shards).seed([seed; 32]);
-    builder.memory(network, addresses.iter().map(|address| IpAddr::from(*address))).unwrap()
+    builder.memory(network, addresses.iter().map(|address| IpAddr::from(*address)))
+}
+
+/// A stack on addresses that another stack has until it is all gone.
+async fn stack_again(network: &Network, addresses: &[[u8; 4]], seed: u8) -> Stack {
+    let mut stack = None;
+    until("the addresses are free", || {
+        stack = try_stack(network, 1, addresses, seed).ok();
+        stack.is_some()
+    })
+    .await;
+    stack.unwrap()
 }
 
 fn stacks(network: &Network, here: usize, there: usize) -> (Stack, Stack) {
@@ -148,9 +164,8 @@ async fn a_multi_homed_peer_restarts_from_any_of_its_addresses() {
                 here.wait_idle().await;
                 server
             };
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            let here = stack_again(&network, &order, 9).await;
             dead.store(false, Ordering::Relaxed);
-            let here = stack(&network, 1, &order, 9);
             let mut events = before.events();
             let client = Association::connect_with(&here, server(7), port, config()).await.unwrap();
             assert_eq!(events.next().await, Some(Notification::Restarted), "from port {port}");
@@ -201,10 +216,9 @@ async fn an_abort_with_the_peers_own_tag_finds_its_association() {
         drop(clients);
         here.wait_idle().await;
     }
-    tokio::time::sleep(Duration::from_millis(1)).await;
-    dead.store(false, Ordering::Relaxed);
     // The host is back and knows nothing: it answers with ABORTs that reflect the tag.
-    let _here = stack(&network, 1, &[CLIENT], 3);
+    let _here = stack_again(&network, &[CLIENT], 3).await;
+    dead.store(false, Ordering::Relaxed);
     for orphan in &orphans {
         orphan.send(b"still there?", SendInfo::default()).await.unwrap();
         assert!(matches!(orphan.closed().await, Ended::PeerAborted { .. }));
@@ -278,11 +292,11 @@ async fn a_task_may_keep_to_its_shard() {
     let (mut accepted, mut received) = (0, 0);
     for (shard, stats) in there.shard_stats().iter().enumerate() {
         let limit = Duration::from_secs(1);
-        while let Ok(association) = tokio::time::timeout(limit, listener.accept_on(shard)).await {
+        while let Ok(association) = timeout(limit, listener.accept_on(shard)).await {
             assert_eq!(association.unwrap().id().shard(), shard);
             accepted += 1;
         }
-        while let Ok(message) = tokio::time::timeout(limit, endpoint.recv_on(shard)).await {
+        while let Ok(message) = timeout(limit, endpoint.recv_on(shard)).await {
             assert_eq!(message.unwrap().0.shard(), shard);
             received += 1;
         }
@@ -327,20 +341,17 @@ async fn a_turn_that_is_given_up_goes_to_another_task() {
         // Two of three give up at some time, just when something comes or not.
         let patience = Duration::from_millis(if number % 3 == 0 { 100_000 } else { number });
         let (listener, endpoint) = (Arc::clone(&listener), Arc::clone(&endpoint));
-        accepting.push(tokio::spawn(async move {
-            tokio::time::timeout(patience, listener.accept()).await.is_ok()
-        }));
-        receiving.push(tokio::spawn(async move {
-            tokio::time::timeout(patience, endpoint.recv_from()).await.is_ok()
-        }));
+        accepting.push(tokio::spawn(async move { timeout(patience, listener.accept()).await.is_ok() }));
+        receiving.push(tokio::spawn(async move { timeout(patience, endpoint.recv_from()).await.is_ok() }));
     }
     let mut clients = Vec::new();
+    let mut pace = interval(Duration::from_millis(1));
     for _ in 0..60 {
+        pace.tick().await;
         clients.push(Association::connect(&here, server(7)).await.unwrap());
         let client = Association::connect(&here, server(8)).await.unwrap();
         client.send(b"hello", SendInfo::default()).await.unwrap();
         clients.push(client);
-        tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let (mut accepted, mut received) = (0, 0);
     for (accepting, receiving) in accepting.into_iter().zip(receiving) {
@@ -349,10 +360,10 @@ async fn a_turn_that_is_given_up_goes_to_another_task() {
     }
     // Nobody waits on a socket that has something: what was not taken is still there.
     let limit = Duration::from_secs(1);
-    while tokio::time::timeout(limit, listener.accept()).await.is_ok() {
+    while timeout(limit, listener.accept()).await.is_ok() {
         accepted += 1;
     }
-    while tokio::time::timeout(limit, endpoint.recv_from()).await.is_ok() {
+    while timeout(limit, endpoint.recv_from()).await.is_ok() {
         received += 1;
     }
     assert_eq!((accepted, received), (60, 60));
@@ -367,8 +378,7 @@ async fn each_shard_has_its_backlog() {
     for _ in 0..60 {
         clients.push(Association::start(&here, server(7), 0, None).unwrap());
     }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(listener.refused(), 50);
+    until("what is too much is refused", || listener.refused() == 50).await;
     let mut counts = HashMap::<usize, u32>::new();
     for _ in 0..10 {
         *counts.entry(listener.accept().await.unwrap().id().shard()).or_default() += 1;
@@ -454,16 +464,18 @@ async fn a_multi_homed_peer_is_found_by_any_of_its_addresses() {
 async fn a_flood_of_inits_costs_no_state_and_no_association() {
     // Strangers whose INITs name several addresses, so that every shard is asked; what is lost on the way between the
     // shards is counted, and those who are served go on.
-    let network = Network::builder().delay(Duration::from_millis(1)).build();
+    let network = Network::builder().delay(Duration::from_millis(10)).build();
     let (here, there) = stacks(&network, 1, 4);
     echo(Endpoint::bind(&there, 7).unwrap());
     let client = Association::connect(&here, server(7)).await.unwrap();
+    let received = || there.shard_stats().iter().map(|shard| shard.packets_received).sum::<u64>();
+    let before = received();
     let stranger = stack(&network, 1, &[[10, 9, 0, 1], [10, 9, 0, 2], [10, 9, 0, 3]], 5);
     let mut attempts = Vec::new();
     for _ in 0..5000 {
         attempts.push(Association::start(&stranger, server(7), 0, None).unwrap());
     }
-    tokio::time::sleep(Duration::from_micros(1_500)).await;
+    until("all INITs came", || received() >= before + 5000).await;
     assert_eq!(there.association_count(), 1, "INITs leave no state");
     client.send(b"in the middle of it", SendInfo::default()).await.unwrap();
     assert_eq!(client.recv().await.unwrap().unwrap().data, "in the middle of it");
@@ -504,10 +516,5 @@ async fn a_stack_ends_with_its_last_association_on_whatever_shard() {
     there.wait_idle().await;
     let stats = there.stats();
     assert_eq!((stats.shut_down, stats.aborted), (20, 0));
-    let again = async {
-        while Stack::builder().memory(&network, [CLIENT.into()]).is_err() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(60), again).await.unwrap();
+    stack_again(&network, &[CLIENT], 3).await;
 }

@@ -1,10 +1,10 @@
-//! Checks of Rust code that need its syntax: lengths of functions, names, panics, where unsafe code is allowed.
+//! Checks of Rust code that need its syntax: lengths of functions, names, panics, where tests are and unsafe code may be.
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::modules::{is_test_only, item_attributes};
+use crate::modules::{is_test_only, pass_over_tests};
 use crate::tree::Violation;
 
 /// The most lines of a function, from `fn` to its closing brace.
@@ -14,7 +14,7 @@ pub(super) const FUNCTION_LINES_MAX: usize = 70;
 const UNSAFE_CRATES: [&str; 3] =
     ["crates/strandline-io/", "crates/strandline-capi/", "crates/strandline-preload/"];
 
-/// Lengths, names and unsafe code; for every Rust file, tests too.
+/// Lengths, names, tests in source files and unsafe code; for every Rust file, tests too.
 pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     let Ok(parsed) = syn::parse_file(content) else {
         return vec![Violation::new(name, 1, "does not parse as Rust: `cargo check` says where")];
@@ -24,7 +24,7 @@ pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     checker.found
 }
 
-/// Calls that panic, outside test code.
+/// Calls that panic, outside test code, and in examples of the documentation.
 pub(super) fn check_panics(name: &str, content: &str) -> Vec<Violation> {
     let Ok(parsed) = syn::parse_file(content) else { return Vec::new() };
     let mut checker = Panics { file: name, found: Vec::new() };
@@ -80,6 +80,16 @@ impl<'ast> Visit<'ast> for Functions<'_> {
         visit::visit_trait_item_fn(self, function);
     }
 
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        if module.content.is_some() && is_test_only(&module.attrs) && self.file.contains("/src/") {
+            let name = &module.ident;
+            let message =
+                format!("tests in the source file: move `{name}` to a file beside it, `.../{name}.rs`");
+            self.found.push(Violation::new(self.file, module.span().start().line, message));
+        }
+        visit::visit_item_mod(self, module);
+    }
+
     fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
         let syn::Meta::List(list) = &attribute.meta else { return };
         let allows = list.path.is_ident("allow") || list.path.is_ident("expect");
@@ -126,20 +136,29 @@ impl Panics<'_> {
     }
 }
 
+/// The line of documentation that this attribute is.
+fn documentation(attribute: &syn::Attribute) -> Option<String> {
+    let syn::Meta::NameValue(pair) = &attribute.meta else { return None };
+    let syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. }) = &pair.value else { return None };
+    pair.path.is_ident("doc").then(|| text.value())
+}
+
 fn is_panicking(method: &str) -> bool {
     matches!(method, "unwrap" | "expect" | "unwrap_err" | "expect_err" | "unwrap_unchecked")
 }
 
 impl<'ast> Visit<'ast> for Panics<'_> {
-    fn visit_item(&mut self, item: &'ast syn::Item) {
-        if !is_test_only(item_attributes(item)) {
-            visit::visit_item(self, item);
-        }
-    }
+    pass_over_tests!('ast);
 
-    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
-        if !is_test_only(&function.attrs) {
-            visit::visit_impl_item_fn(self, function);
+    /// Documentation, whose examples are what users copy.
+    fn visit_attribute(&mut self, attribute: &'ast syn::Attribute) {
+        if let Some(line) = documentation(attribute) {
+            for call in [".unwrap()", ".unwrap_err()", ".expect(", "panic!(", "unreachable!("] {
+                if line.contains(call) {
+                    let message = format!("`{call}` in an example: hand the error on with `?`");
+                    self.found.push(Violation::new(self.file, attribute.span().start().line, message));
+                }
+            }
         }
     }
 

@@ -12,9 +12,6 @@ use crate::tree::{Tree, Violation};
 /// Crates of crates/ that are harnesses for tests: their assertions are what they are for.
 const HARNESSES: [&str; 1] = ["crates/strandline-sim"];
 
-/// Apps that read what peers send themselves, and so must not panic either.
-const PARSING_APPS: [&str; 1] = ["apps/strandline-sip"];
-
 /// Every check of style on every file.
 pub(crate) fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
@@ -52,8 +49,8 @@ fn check_package(tree: &Tree, package: &str) -> Vec<Violation> {
         found.extend(imports::circles(&krate));
         for module in &krate.modules {
             reached.push(module.file.clone());
-            let parses = package.starts_with("crates/") || PARSING_APPS.contains(&package);
-            if parses && !HARNESSES.contains(&package) && !module.test {
+            let product = package.starts_with("crates/") || package.starts_with("apps/");
+            if product && !HARNESSES.contains(&package) && !module.test {
                 found.extend(
                     tree.files
                         .get(&module.file)

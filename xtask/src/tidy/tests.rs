@@ -66,9 +66,9 @@ fn forbidden_words_are_told_wherever_they_stand() {
 
 #[test]
 fn panics_are_told_outside_tests_only() {
-    let text = "/// `x.unwrap()` in docs is fine.\nfn f() { g().unwrap(); }\nfn h() { println!(\"{}\", g().expect(\"\")); }\n\
+    let text = "// `x.unwrap()` in comments is fine.\nfn f() { g().unwrap(); }\nfn h() { println!(\"{}\", g().expect(\"\")); }\n\
                 fn p() { panic!(); }\nfn ok() { g().unwrap_or(3); }\n\
-                #[cfg(test)]\nmod tests { fn t() { g().unwrap(); } }\n#[test]\nfn t() { g().unwrap(); }\n";
+                #[test]\nfn t() { g().unwrap(); }\n#[cfg(test)]\nimpl A { fn t() { g().unwrap(); } }\n";
     let found = library(text);
     let places: Vec<&str> = found.iter().filter_map(|line| line.split(": ").next()).collect();
     assert_eq!(
@@ -76,6 +76,67 @@ fn panics_are_told_outside_tests_only() {
         ["crates/c/src/lib.rs:2", "crates/c/src/lib.rs:3", "crates/c/src/lib.rs:4"],
         "{found:?}"
     );
+}
+
+#[test]
+fn panics_in_examples_are_told() {
+    let text = "//! C.\n/// ```\n/// let a = f().unwrap();\n/// let b = g()?;\n/// ```\nfn f() {}\n\
+                impl A {\n    /// `h().expect(\"x\")`\n    fn h() {}\n}\n";
+    let found = library(text);
+    assert_eq!(
+        found,
+        [
+            "crates/c/src/lib.rs:3: `.unwrap()` in an example: hand the error on with `?`",
+            "crates/c/src/lib.rs:8: `.expect(` in an example: hand the error on with `?`"
+        ]
+    );
+}
+
+#[test]
+fn apps_must_not_panic_either_but_tools_may() {
+    let of = |package: &str| {
+        let (manifest, main) = (format!("{package}/Cargo.toml"), format!("{package}/src/main.rs"));
+        found(&[(&manifest, "[package]\n"), (&main, "fn main() { g().unwrap(); }\n")])
+    };
+    assert!(of("apps/a")[0].starts_with("apps/a/src/main.rs:1: `unwrap` outside tests"));
+    assert_eq!(of("bench/b"), Vec::<String>::new());
+}
+
+#[test]
+fn tests_in_a_source_file_are_told() {
+    let found = library("fn f() {}\n#[cfg(test)]\nmod tests {\n    fn t() {}\n}\n");
+    let expected =
+        "crates/c/src/lib.rs:2: tests in the source file: move `tests` to a file beside it, `.../tests.rs`";
+    assert_eq!(found, [expected]);
+    assert_eq!(library("mod sealed { pub trait Sealed {} }\n"), Vec::<String>::new());
+}
+
+#[test]
+fn sleeping_tests_are_told() {
+    let told = |file: &str, line: &str| {
+        let text = format!("fn f() {{\n{}\n}}\n", line.replace("SLEEP", concat!("sle", "ep")));
+        found(&[(file, &text)])
+    };
+    for file in
+        ["crates/c/tests/a.rs", "crates/c/src/a/tests.rs", "crates/c/src/tests/b.rs", "tests/src/peer.rs"]
+    {
+        for line in [
+            "    tokio::time::SLEEP(MS).await;",
+            "select! { () = SLEEP_until(at) => {} }",
+            "std::thread::SLEEP(MS)",
+        ] {
+            let found = told(file, line);
+            assert!(
+                found.len() == 1 && found[0].starts_with(&format!("{file}:2: a test sleeps")),
+                "{found:?}"
+            );
+        }
+        for line in ["shell(\"SLEEP 60\");", "asSLEEP(x)", "self.SLEEP(x)", "// Sleeps because X.\nSLEEP(MS)"]
+        {
+            assert_eq!(told(file, line), Vec::<String>::new(), "{line}");
+        }
+    }
+    assert_eq!(told("crates/c/src/a.rs", "SLEEP(MS)"), Vec::<String>::new());
 }
 
 #[test]

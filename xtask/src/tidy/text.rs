@@ -48,10 +48,39 @@ pub(super) fn check(name: &str, content: &str) -> Vec<Violation> {
     if content.ends_with("\n\n") {
         found.push(Violation::new(name, lines, "empty lines at the end of the file: remove them"));
     }
+    let of_tests = is_of_tests(name);
+    let mut before = "";
     for (number, line) in (1..).zip(content.split('\n')) {
         found.extend(check_line(name, number, line));
+        if of_tests && sleeps(line) && !before.contains(MAY_SLEEP) {
+            let message = format!(
+                "a test sleeps: wait for what must happen, or say why it can't in a line `{MAY_SLEEP}...` before it"
+            );
+            found.push(Violation::new(name, number, message));
+        }
+        before = line;
     }
     found
+}
+
+/// How the comment begins that a test needs on the line before it sleeps.
+const MAY_SLEEP: &str = "// Sleeps because ";
+
+/// A Rust file of nothing but tests and what they share.
+fn is_of_tests(name: &str) -> bool {
+    name.ends_with(".rs")
+        && (name.starts_with("tests/") || name.contains("/tests/") || name.ends_with("/tests.rs"))
+}
+
+/// A call of `sleep` or `sleep_until`, in virtual time or not, but no method of that name.
+fn sleeps(line: &str) -> bool {
+    ["sleep", "sleep_until"].iter().any(|function| {
+        let call = format!("{function}(");
+        line.match_indices(&call).any(|(at, _)| {
+            let before = line[..at].chars().next_back();
+            before.is_none_or(|character| !character.is_alphanumeric() && !"_.\"".contains(character))
+        })
+    })
 }
 
 fn check_line(name: &str, number: usize, line: &str) -> Vec<Violation> {

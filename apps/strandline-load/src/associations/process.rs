@@ -1,21 +1,17 @@
 //! The controller's end of a process.
 
 use std::net::SocketAddr;
-use std::process::Stdio;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout};
 
 use super::order::{Answer, Done, Measured, Order, Part};
+use crate::child::ChildProcess;
 
 /// A process that was started here. It ends with this value, sooner or later.
 #[derive(Debug)]
 pub(super) struct Process {
-    child: Child,
-    input: ChildStdin,
-    output: Lines<BufReader<ChildStdout>>,
+    child: ChildProcess,
     pub(super) address: SocketAddr,
     pub(super) port: u16,
 }
@@ -23,19 +19,8 @@ pub(super) struct Process {
 impl Process {
     /// Starts it and waits until it is ready.
     pub(super) async fn start(part: &Part) -> Result<Self> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut child = tokio::process::Command::new(program)
-            .args(["load", "part"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("starting a process")?;
-        let input = child.stdin.take().context("a process without standard input")?;
-        let output = child.stdout.take().context("a process without standard output")?;
-        let output = BufReader::new(output).lines();
-        let mut process = Self { child, input, output, address: ([0, 0, 0, 0], 0).into(), port: 0 };
-        process.tell(part).await?;
+        let child = ChildProcess::start("a process", "part", part).await?;
+        let mut process = Self { child, address: ([0, 0, 0, 0], 0).into(), port: 0 };
         match process.hear().await? {
             Answer::Ready { address, port } => {
                 (process.address, process.port) = (address, port);
@@ -45,22 +30,15 @@ impl Process {
         }
     }
 
-    async fn tell(&mut self, what: &impl serde::Serialize) -> Result<()> {
-        let mut text = serde_json::to_string(what)?;
-        text.push('\n');
-        self.input.write_all(text.as_bytes()).await.context("talking to a process")
-    }
-
     async fn hear(&mut self) -> Result<Answer> {
-        let line = self.output.next_line().await?.context("a process ended unexpectedly")?;
-        match serde_json::from_str(&line).with_context(|| format!("a process said: {line}"))? {
+        match self.child.hear().await? {
             Answer::Failed(reason) => bail!(reason),
             answer => Ok(answer),
         }
     }
 
     pub(super) async fn measure(&mut self) -> Result<Measured> {
-        self.tell(&Order::Measure).await?;
+        self.child.tell(&Order::Measure).await?;
         match self.hear().await? {
             Answer::Measured(measured) => Ok(measured),
             other => bail!("a process said {other:?} instead of what it measured"),
@@ -69,7 +47,7 @@ impl Process {
 
     /// Gives an order without waiting for its end.
     async fn begin(&mut self, order: Order) -> Result<()> {
-        self.tell(&order).await
+        self.child.tell(&order).await
     }
 
     async fn finish(&mut self, mut progress: impl FnMut(u64)) -> Result<Done> {
@@ -84,7 +62,8 @@ impl Process {
 
     /// Ends it and waits until it is gone.
     pub(super) async fn end(mut self) -> Result<()> {
-        self.child.kill().await.context("ending a process")
+        self.child.begin_end()?;
+        self.child.wait().await
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result};
-use strandline::{Association, Stack, StackBuilder};
+use strandline::{Association, OutgoingPorts, RawOptions, Stack, StackBuilder};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 
@@ -19,7 +19,10 @@ fn builder(common: &Common, runtimes: &[Handle], nodelay: bool) -> StackBuilder 
 
 /// A stack on raw IP at an address, with a shard for each runtime.
 pub(crate) fn raw(common: &Common, runtimes: &[Handle], address: IpAddr, nodelay: bool) -> Result<Stack> {
-    builder(common, runtimes, nodelay).raw(address).context("opening raw IP")
+    let options = RawOptions { packet_socket: common.packet_socket, ..RawOptions::default() };
+    builder(common, runtimes, nodelay)
+        .raw_with(address, options, OutgoingPorts::default())
+        .context("opening raw IP")
 }
 
 /// A stack on a UDP port, with a shard for each runtime.

@@ -8,6 +8,7 @@ use super::report::{Test, Way, seconds_per_gb};
 use super::session::Outcome;
 use super::tally::Count;
 use super::track::Interval;
+use crate::report::thousands;
 
 /// The live lines of one test, on standard error.
 #[derive(Debug)]
@@ -245,31 +246,5 @@ fn micros(value: f64) -> String {
     if value < 999.5 { format!("{value:.0} us") } else { format!("{:.1} ms", value / 1000.0) }
 }
 
-/// With a comma between each three digits.
-fn thousands(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_can_be_read() {
-        assert_eq!([thousands(0), thousands(999), thousands(1_234_567)], ["0", "999", "1,234,567"]);
-        assert_eq!(amount(999.4, "B"), "999 B");
-        assert_eq!(amount(999.6, "B"), "1.00 KB");
-        assert_eq!(amount(12_345.0, "B"), "12.3 KB");
-        assert_eq!(amount(8.96e9, "bit/s"), "8.96 Gbit/s");
-        assert_eq!(amount(99.96e9, "bit/s"), "100 Gbit/s");
-        assert_eq!([micros(85.4), micros(999.9)], ["85 us", "1.0 ms"]);
-    }
-}
+mod tests;

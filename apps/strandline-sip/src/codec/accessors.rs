@@ -237,7 +237,7 @@ impl<'a> Message<'a> {
     ///
     /// let bytes = b"BYE sip:a.example SIP/2.0\r\nProxy-Require: path, foo\r\nProxy-Require: bar\r\n\r\n";
     /// let mut index = Index::new();
-    /// let message = Message::parse(bytes, &mut index).unwrap();
+    /// let message = Message::parse(bytes, &mut index).map_err(|rejected| rejected.error)?;
     /// let missing: Result<Vec<_>, _> = message.unsupported_of(HeaderName::ProxyRequire, &["path"]).collect();
     /// assert_eq!(missing?, [Token(b"foo"), Token(b"bar")]);
     /// # Ok::<(), strandline_sip::codec::Error>(())

@@ -117,10 +117,11 @@ impl Error {
     ///
     /// let bytes = b"OPTIONS sip:a@example.com SIP/7.0\r\nVia: SIP/2.0/UDP b.example.com\r\n\r\n";
     /// let mut index = Index::new();
-    /// let rejected = Message::parse(bytes, &mut index).unwrap_err();
+    /// let rejected = Message::parse(bytes, &mut index).err().ok_or("it must be refused")?;
     /// assert_eq!(rejected.error.status().code(), 505);
     /// assert_eq!(rejected.error.offset, 26);
     /// assert!(rejected.answerable().is_some());
+    /// # Ok::<(), &str>(())
     /// ```
     #[must_use]
     pub fn status(&self) -> StatusCode {

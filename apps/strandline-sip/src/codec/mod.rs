@@ -18,6 +18,7 @@
 //! Time is linear in the length of the message, and memory is bounded by [`Limits`].
 
 mod accessors;
+mod as_sent;
 mod class;
 mod cursor;
 mod datagram;

@@ -45,10 +45,11 @@ impl<'a> StartLine<'a> {
     /// ```
     /// use strandline_sip::codec::{Method, StartLine};
     ///
-    /// let StartLine::Request(line) = StartLine::parse(b"BYE sip:a@example.com SIP/2.0\r\n")? else { panic!() };
+    /// let line = StartLine::parse(b"BYE sip:a@example.com SIP/2.0\r\n")?;
+    /// let StartLine::Request(line) = line else { return Err("a response".into()) };
     /// assert_eq!(line.method, Method::Bye);
     /// assert_eq!(line.uri, b"sip:a@example.com");
-    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         let start = skip_line_ends(bytes);

@@ -114,6 +114,25 @@ impl Namespace {
         (left, right)
     }
 
+    /// A pair, of which the second is a router to a third: behind its `v1`, where packets of at most 1,300 bytes pass, are
+    /// 10.78.0.2 and fd78::2.
+    pub fn around_a_router() -> (Self, Self, Self) {
+        let (left, router) = Self::pair();
+        let right = Self::new();
+        router.exec("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+        run(&format!("ip link add v1 netns {} type veth peer name v1 netns {}", router.name, right.name));
+        for (namespace, host) in [(&router, 1), (&right, 2)] {
+            namespace.ip(&format!("addr add 10.78.0.{host}/24 dev v1"));
+            namespace.ip(&format!("addr add fd78::{host}/64 dev v1 nodad"));
+            namespace.ip("link set v1 mtu 1300 up");
+        }
+        left.ip("route add default via 10.77.0.2");
+        left.ip("-6 route add default via fd77::2");
+        right.ip("route add default via 10.78.0.1");
+        right.ip("-6 route add default via fd78::1");
+        (left, router, right)
+    }
+
     /// Runs `ip` within the namespace.
     pub fn ip(&self, arguments: &str) {
         run(&format!("ip -n {} {arguments}", self.name));

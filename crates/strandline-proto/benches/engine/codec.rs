@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use strandline_wire::chunk::{Chunk, Data, sack};
-use strandline_wire::number::{Ppid, Ssn, StreamId, Tsn, VerificationTag};
+use strandline_wire::number::{Ssn, StreamId, Tsn, VerificationTag};
 use strandline_wire::{GapBlock, Packet, PacketBuilder, checksum};
 
 const PACKETS: usize = 100_000;
@@ -49,17 +49,7 @@ pub(crate) fn table() {
 }
 
 fn data(tsn: u32, payload: &[u8]) -> Data<'_> {
-    Data {
-        tsn: Tsn(tsn),
-        stream: StreamId(1),
-        ssn: Ssn(tsn as u16),
-        ppid: Ppid(0),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload,
-    }
+    Data::whole(Tsn(tsn), StreamId(1), Ssn(tsn as u16), payload)
 }
 
 fn row(what: &str, chunks: usize, build: impl Fn(&mut [u8]) -> usize) {

@@ -202,7 +202,9 @@ impl Association {
             let shutting_down = matches!(self.state, State::ShutdownSent);
             self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config);
             if shutting_down {
-                self.answer_data_with_shutdown(cx, now);
+                // And a SACK, always: SHUTDOWN tells no window, and a peer that lost the last word about it would stand
+                // before a closed one for as long as it has something to send.
+                self.send_shutdown(cx, now);
             }
             self.announce_readable(cx);
             self.touch_idle(now);

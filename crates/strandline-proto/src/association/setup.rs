@@ -337,10 +337,15 @@ impl Association {
     }
 
     /// A Stale Cookie error for our COOKIE ECHO (section 5.2.6): alternative 3, a new INIT that asks for a longer
-    /// life. `staleness_us` is the peer's measure of the staleness.
+    /// life.
+    ///
+    /// But if the COOKIE ECHO was sent more than once, with data beside it, then an earlier one may have made an
+    /// association there that took the data and has ended since. The new one would get the data a second time: so this
+    /// is the end (alternative 2), and the application is told which messages may have arrived.
     pub(super) fn on_stale_cookie(&mut self, cx: &mut Shared, now: Time) {
         let State::CookieEchoed(setup) = &mut self.state else { return };
-        if setup.stale >= STALE_MAX {
+        let may_have_arrived = setup.attempts > 0 && self.outbound.unacknowledged_bytes() > 0;
+        if setup.stale >= STALE_MAX || may_have_arrived {
             return self.end(cx, now, CloseReason::TimedOut);
         }
         setup.stale += 1;

@@ -146,12 +146,6 @@ impl Association {
         self.control_deadline = now + self.paths.get(self.control_path).rto.rto();
     }
 
-    /// In SHUTDOWN-SENT each packet with DATA is answered with SHUTDOWN, and SACK where SHUTDOWN does not say it all.
-    pub(super) fn answer_data_with_shutdown(&mut self, cx: &mut Shared, now: Time) {
-        self.send_shutdown(cx, now);
-        self.inbound.on_cumulative_sent();
-    }
-
     /// SHUTDOWN (section 9.2).
     pub(super) fn on_shutdown(&mut self, cx: &mut Shared, now: Time, shutdown: &Shutdown, from: PathIndex) {
         match self.state {

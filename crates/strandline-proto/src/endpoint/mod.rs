@@ -74,11 +74,10 @@ const CONTROL_MAX: usize = 1 << 16;
 ///         client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len] });
 ///     }
 /// }
-/// let accepted = match server.poll_event() {
-///     Some((accepted, Event::Established { incoming: true, .. })) => accepted,
-///     other => panic!("{other:?}"),
+/// let Some((accepted, Event::Established { incoming: true, .. })) = server.poll_event() else {
+///     return Err("nobody connected".into());
 /// };
-/// assert_eq!(server.recv(now, accepted).unwrap().data, "hello");
+/// assert_eq!(server.recv(now, accepted).ok_or("nothing came")?.data, "hello");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

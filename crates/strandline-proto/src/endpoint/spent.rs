@@ -48,21 +48,4 @@ impl SpentCookies {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tags_are_forgotten_after_the_lifetime_and_beyond_the_limit() {
-        let mut spent = SpentCookies::default();
-        let minute = Duration::from_secs(60);
-        spent.insert(Time::ZERO, VerificationTag(1), minute);
-        assert!(spent.contains(VerificationTag(1)));
-        spent.insert(Time::ZERO + minute, VerificationTag(2), minute);
-        assert!(!spent.contains(VerificationTag(1)));
-        for tag in 0..SPENT_MAX as u32 {
-            spent.insert(Time::ZERO + minute, VerificationTag(10 + tag), minute);
-        }
-        assert!(!spent.contains(VerificationTag(2)));
-        assert!(spent.order.len() <= SPENT_MAX && spent.tags.len() <= SPENT_MAX);
-    }
-}
+mod tests;

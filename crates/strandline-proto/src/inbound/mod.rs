@@ -185,14 +185,6 @@ impl Inbound {
         true
     }
 
-    /// The cumulative TSN went out in a SHUTDOWN chunk, which acknowledges as a SACK does unless there are gaps or
-    /// duplicates to report (section 6.2).
-    pub(crate) fn on_cumulative_sent(&mut self) {
-        if !self.map.has_gaps() && self.sack.duplicates().is_empty() {
-            self.sack.on_sent();
-        }
-    }
-
     /// The highest TSN up to which nothing is missing.
     #[inline]
     #[must_use]

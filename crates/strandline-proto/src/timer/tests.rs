@@ -1,8 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeMap;
-
-use proptest::prelude::*;
+mod crowds;
+mod model;
 
 use super::*;
 
@@ -183,73 +182,4 @@ fn a_million_entries_cost_no_more_each_than_a_few() {
     // An entry is taken out once and moved down at most once a level.
     assert!(many <= LEVELS as f64 + 1.0, "{many}");
     assert!(many <= few + 0.1, "{few} steps each for 1,000, {many} for 1,000,000");
-}
-
-#[derive(Debug, Clone)]
-enum Op {
-    Schedule { key: u32, after: u64 },
-    Cancel { key: u32 },
-    Advance { by: u64 },
-    Sleep,
-}
-
-fn distance() -> impl Strategy<Value = u64> {
-    // Every level, and beyond them all.
-    (0_u32..54, any::<u64>()).prop_map(|(bits, random)| random >> (63 - bits))
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        4 => (0_u32..40, distance()).prop_map(|(key, after)| Op::Schedule { key, after }),
-        1 => (0_u32..40).prop_map(|key| Op::Cancel { key }),
-        2 => distance().prop_map(|by| Op::Advance { by }),
-        2 => Just(Op::Sleep),
-    ]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
-
-    #[test]
-    fn behaves_like_a_sorted_map(start in 0_u64..1 << 56, ops in proptest::collection::vec(op(), 1..200)) {
-        let mut wheel = TimerWheel::new(Time::from_nanos(start));
-        let mut model: BTreeMap<u32, u64> = BTreeMap::new(); // key -> deadline
-        let mut now = start;
-        for op in ops {
-            match op {
-                Op::Schedule { key, after } => {
-                    let at = now + after;
-                    wheel.schedule(key, Time::from_nanos(at));
-                    model.insert(key, at.max((now / TICK + 1) * TICK));
-                }
-                Op::Cancel { key } => {
-                    wheel.cancel(key);
-                    model.remove(&key);
-                }
-                Op::Advance { by } => now += by,
-                Op::Sleep => {
-                    if let Some(next) = wheel.next_deadline() {
-                        prop_assert!(next.as_nanos() > now, "a sleep must make progress");
-                        now = next.as_nanos();
-                    }
-                }
-            }
-            if matches!(op, Op::Advance { .. } | Op::Sleep) {
-                let due = |at: u64| at.div_ceil(TICK) <= now / TICK;
-                let expected: Vec<u32> = model.iter().filter(|(_, at)| due(**at)).map(|(key, _)| *key).collect();
-                prop_assert_eq!(pop_all(&mut wheel, Time::from_nanos(now)), expected);
-                model.retain(|_, at| !due(*at));
-            }
-            prop_assert_eq!(wheel.len(), model.len());
-            for key in 0..40 {
-                let expected = model.get(&key).map(|at| Time::from_nanos(*at));
-                prop_assert_eq!(wheel.deadline(key), expected);
-            }
-            let first = model.values().map(|at| at.div_ceil(TICK) * TICK).min();
-            prop_assert_eq!(wheel.next_deadline().is_some(), first.is_some());
-            if let (Some(next), Some(first)) = (wheel.next_deadline(), first) {
-                prop_assert!(next.as_nanos() <= first, "slept past an expiry");
-            }
-        }
-    }
 }

@@ -18,4 +18,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     (1175, "no window probe with small buffers and nothing lost"),
     (2180, "a restart in the middle of a partial delivery"),
     (2332, "a partial delivery right after a restart"),
+    (103_310, "a SACK with the window was lost while shutting down, and SHUTDOWN alone told of none"),
+    (
+        103_376,
+        "a stale COOKIE ECHO that had gone before with data began an association anew with the same data",
+    ),
 ];

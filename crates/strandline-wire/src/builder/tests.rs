@@ -6,17 +6,7 @@ use crate::packet::Packet;
 const TAG: VerificationTag = VerificationTag(0xdead_beef);
 
 fn data(payload: &[u8]) -> Data<'_> {
-    Data {
-        tsn: Tsn(0x0102_0304),
-        stream: StreamId(0x0506),
-        ssn: Ssn(0x0708),
-        ppid: Ppid(0x090a_0b0c),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload,
-    }
+    Data { ppid: Ppid(0x090a_0b0c), ..Data::whole(Tsn(0x0102_0304), StreamId(0x0506), Ssn(0x0708), payload) }
 }
 
 #[test]

@@ -2,9 +2,8 @@
 
 use core::fmt;
 
-use crate::encode::{EncodeTlv, put};
-use crate::error::{CauseError, FramingError};
-use crate::tlv::{RawTlv, Tlvs};
+use crate::error::CauseError;
+use crate::tlv::{RawTlv, tlv_list};
 
 /// One error cause, framed but not interpreted.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -41,73 +40,8 @@ impl fmt::Debug for RawCause<'_> {
     }
 }
 
-impl EncodeTlv for RawCause<'_> {
-    fn kind(&self) -> u16 {
-        self.code
-    }
-    fn value_len(&self) -> usize {
-        self.value.len()
-    }
-    fn encode_value(&self, out: &mut [u8]) {
-        put(out, self.value);
-    }
+tlv_list! {
+    /// A list of error causes: a view of bytes that have not been checked yet. They begin with a cause's code: the
+    /// value of an ERROR or ABORT, or what a [`TlvWriter`](crate::TlvWriter) has written.
+    Causes of RawCause by CauseIter, type in code, |RawTlv { kind, value, .. }| RawCause { code: kind, value }
 }
-
-/// A list of error causes: a view of bytes that have not been checked yet.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
-pub struct Causes<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Causes<'a> {
-    /// Over `bytes`, which begin with a cause's code: the value of an ERROR or ABORT, or what a
-    /// [`TlvWriter`](crate::TlvWriter) has written.
-    #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes }
-    }
-
-    /// The bytes themselves.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// No cause at all?
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// The causes in order. Ends after the first whose length can't be true.
-    #[must_use]
-    pub const fn iter(&self) -> CauseIter<'a> {
-        CauseIter { tlvs: Tlvs::new(self.bytes) }
-    }
-}
-
-impl<'a> IntoIterator for Causes<'a> {
-    type Item = Result<RawCause<'a>, FramingError>;
-    type IntoIter = CauseIter<'a>;
-
-    fn into_iter(self) -> CauseIter<'a> {
-        self.iter()
-    }
-}
-
-/// Iterator over [`Causes`]. Each step consumes at least four bytes; after an error it is at its end.
-#[derive(Debug, Clone)]
-pub struct CauseIter<'a> {
-    tlvs: Tlvs<'a>,
-}
-
-impl<'a> Iterator for CauseIter<'a> {
-    type Item = Result<RawCause<'a>, FramingError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let tlv = self.tlvs.next()?;
-        Some(tlv.map(|RawTlv { kind, value, .. }| RawCause { code: kind, value }))
-    }
-}
-
-impl core::iter::FusedIterator for CauseIter<'_> {}

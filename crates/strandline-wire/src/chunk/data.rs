@@ -54,6 +54,23 @@ pub struct Data<'a> {
 }
 
 impl<'a> Data<'a> {
+    /// A message in one chunk, in order, with label 0.
+    #[inline]
+    #[must_use]
+    pub const fn whole(tsn: Tsn, stream: StreamId, ssn: Ssn, payload: &'a [u8]) -> Self {
+        Self {
+            tsn,
+            stream,
+            ssn,
+            ppid: Ppid(0),
+            unordered: false,
+            beginning: true,
+            ending: true,
+            immediate: false,
+            payload,
+        }
+    }
+
     #[inline]
     pub(crate) fn parse(raw: &RawChunk<'a>) -> Result<Self, ChunkError> {
         let (fields, payload) = raw.at_least::<FIELDS_LEN>()?;

@@ -3,9 +3,8 @@
 use core::fmt;
 
 use crate::action::UnrecognisedAction;
-use crate::encode::{EncodeTlv, put};
-use crate::error::{FramingError, ParameterError};
-use crate::tlv::{RawTlv, Tlvs};
+use crate::error::ParameterError;
+use crate::tlv::{RawTlv, tlv_list};
 
 /// One parameter, framed but not interpreted.
 #[derive(Copy, Clone, PartialEq, Eq)]
@@ -47,73 +46,8 @@ impl fmt::Debug for RawParameter<'_> {
     }
 }
 
-impl EncodeTlv for RawParameter<'_> {
-    fn kind(&self) -> u16 {
-        self.kind
-    }
-    fn value_len(&self) -> usize {
-        self.value.len()
-    }
-    fn encode_value(&self, out: &mut [u8]) {
-        put(out, self.value);
-    }
+tlv_list! {
+    /// A list of parameters: a view of bytes that have not been checked yet. They begin with a parameter's type: a
+    /// chunk's value after its fixed fields, or what a [`TlvWriter`](crate::TlvWriter) has written.
+    Parameters of RawParameter by ParameterIter, type in kind, |RawTlv { kind, value, bytes }| RawParameter { kind, value, bytes }
 }
-
-/// A list of parameters: a view of bytes that have not been checked yet.
-#[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]
-pub struct Parameters<'a> {
-    bytes: &'a [u8],
-}
-
-impl<'a> Parameters<'a> {
-    /// Over `bytes`, which begin with a parameter's type: a chunk's value after its fixed fields, or what a
-    /// [`TlvWriter`](crate::TlvWriter) has written.
-    #[must_use]
-    pub const fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes }
-    }
-
-    /// The bytes themselves.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.bytes
-    }
-
-    /// No parameter at all?
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
-    }
-
-    /// The parameters in order. Ends after the first whose length can't be true.
-    #[must_use]
-    pub const fn iter(&self) -> ParameterIter<'a> {
-        ParameterIter { tlvs: Tlvs::new(self.bytes) }
-    }
-}
-
-impl<'a> IntoIterator for Parameters<'a> {
-    type Item = Result<RawParameter<'a>, FramingError>;
-    type IntoIter = ParameterIter<'a>;
-
-    fn into_iter(self) -> ParameterIter<'a> {
-        self.iter()
-    }
-}
-
-/// Iterator over [`Parameters`]. Each step consumes at least four bytes; after an error it is at its end.
-#[derive(Debug, Clone)]
-pub struct ParameterIter<'a> {
-    tlvs: Tlvs<'a>,
-}
-
-impl<'a> Iterator for ParameterIter<'a> {
-    type Item = Result<RawParameter<'a>, FramingError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let tlv = self.tlvs.next()?;
-        Some(tlv.map(|RawTlv { kind, value, bytes }| RawParameter { kind, value, bytes }))
-    }
-}
-
-impl core::iter::FusedIterator for ParameterIter<'_> {}

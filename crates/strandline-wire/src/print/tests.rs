@@ -31,17 +31,7 @@ fn tlvs<T: EncodeTlv>(items: &[T]) -> Vec<u8> {
 
 #[test]
 fn data_and_its_flags() {
-    let data = Data {
-        tsn: Tsn(10),
-        stream: StreamId(4),
-        ssn: Ssn(5),
-        ppid: Ppid(6),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: true,
-        payload: b"hello",
-    };
+    let data = Data { ppid: Ppid(6), immediate: true, ..Data::whole(Tsn(10), StreamId(4), Ssn(5), b"hello") };
     let middle = Data { unordered: true, beginning: false, ending: false, immediate: false, ..data };
     let ordered = Data { unordered: false, ..middle };
     shows(

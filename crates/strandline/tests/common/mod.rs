@@ -1,12 +1,18 @@
 //! Two stacks and what tests do with them.
-#![allow(dead_code, clippy::unwrap_used, reason = "helpers of tests, of which each file uses a part")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, of which each file uses a part"
+)]
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use strandline::memory::{Network, NetworkBuilder};
-use strandline::{Association, AssociationConfig, Listener, Message, Peer, Stack};
+use strandline::{Association, AssociationConfig, Listener, Message, Peer, Stack, StackError};
+use tokio::time::{interval, timeout};
 
 pub const SERVER: [u8; 4] = [10, 0, 0, 2];
 
@@ -37,6 +43,22 @@ pub async fn pair(here: &Stack, there: &Stack) -> (Association, Association) {
     (client, listener.accept().await.unwrap())
 }
 
+/// Waits, in virtual time, until it is so: a minute at the most.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut looks = interval(Duration::from_millis(1));
+    let waiting = async {
+        while !is_so() {
+            looks.tick().await;
+        }
+    };
+    assert!(timeout(Duration::from_secs(60), waiting).await.is_ok(), "waited a minute in vain: {what}");
+}
+
+/// Waits until the peer has acknowledged everything that was sent.
+pub async fn all_arrived(association: &Association) {
+    until("all is acknowledged", || association.status().unwrap().send_buffered == 0).await;
+}
+
 /// A stack on a UDP socket of the loopback interface, with timers that suit it.
 pub fn udp_stack() -> Stack {
     let config = AssociationConfig {
@@ -45,6 +67,19 @@ pub fn udp_stack() -> Stack {
         ..AssociationConfig::default()
     };
     Stack::builder().association(config).udp("127.0.0.1:0".parse().unwrap()).unwrap()
+}
+
+/// A stack on raw IP, or `None` where that is not permitted and the error says what is missing.
+pub fn if_permitted(stack: Result<Stack, StackError>) -> Option<Stack> {
+    match stack {
+        Ok(stack) => Some(stack),
+        Err(StackError::Open(error)) => {
+            let text = error.to_string();
+            assert!(text.contains("CAP_NET_RAW") || text.contains("kernel's own SCTP"), "{text}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
 }
 
 /// How to reach an SCTP port of a stack on UDP.

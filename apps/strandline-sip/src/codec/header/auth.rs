@@ -83,10 +83,10 @@ impl<'a> Auth<'a> {
     ///
     /// let value = br#"Digest username="alice", realm="a.example", nonce="84a4", uri="sip:a.example",
     ///     response="7587245234b3434cc3412213e5f113a5", algorithm=SHA-256, qop=auth, nc=00000001, cnonce="0a""#;
-    /// let digest = Auth::parse(value)?.digest().unwrap();
+    /// let digest = Auth::parse(value)?.digest().ok_or("another scheme")?;
     /// assert_eq!(digest.username, Some(&b"alice"[..]));
     /// assert_eq!(digest.nonce_count()?, Some(1));
-    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn digest(&self) -> Option<Digest<'a>> {

@@ -20,10 +20,7 @@ impl sealed::Sealed for CSeq<'_> {}
 impl<'a> Element<'a> for CSeq<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let number = cursor.number(u32::MAX)?;
-        if !cursor.skip_space() {
-            return Err(cursor.error(ErrorKind::Token));
-        }
+        let number = number_and_space(cursor, ErrorKind::Token)?;
         Ok(Self { number, method: Method::from_bytes(cursor.token()?) })
     }
 }
@@ -41,10 +38,17 @@ impl sealed::Sealed for RAck<'_> {}
 
 impl<'a> Element<'a> for RAck<'a> {
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let response = cursor.number(u32::MAX)?;
-        if !cursor.skip_space() {
-            return Err(cursor.error(ErrorKind::Number));
-        }
+        let response = number_and_space(cursor, ErrorKind::Number)?;
         Ok(Self { response, cseq: CSeq::take(cursor)? })
     }
+}
+
+/// A number and the white space that must follow it; `missing` is the error if there is none.
+#[inline]
+fn number_and_space(cursor: &mut Cursor<'_>, missing: ErrorKind) -> Result<u32> {
+    let number = cursor.number(u32::MAX)?;
+    if !cursor.skip_space() {
+        return Err(cursor.error(missing));
+    }
+    Ok(number)
 }

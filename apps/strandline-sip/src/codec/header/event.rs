@@ -32,7 +32,7 @@ impl sealed::Sealed for Event<'_> {}
 impl<'a> Element<'a> for Event<'a> {
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let package = cursor.token()?;
-        Ok(Self { package, params: Params::take(cursor, |_, _| Ok(()))? })
+        Ok(Self { package, params: Params::take_any(cursor)? })
     }
 }
 
@@ -58,7 +58,7 @@ impl sealed::Sealed for Seconds<'_> {}
 impl<'a> Element<'a> for Seconds<'a> {
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let seconds = cursor.number(u32::MAX)?;
-        Ok(Self { seconds, params: Params::take(cursor, |_, _| Ok(()))? })
+        Ok(Self { seconds, params: Params::take_any(cursor)? })
     }
 }
 
@@ -96,7 +96,7 @@ impl<'a> Element<'a> for RetryAfter<'a> {
             *cursor = after;
             None
         };
-        Ok(Self { seconds, comment, params: Params::take(cursor, |_, _| Ok(()))? })
+        Ok(Self { seconds, comment, params: Params::take_any(cursor)? })
     }
 }
 
@@ -134,7 +134,7 @@ impl sealed::Sealed for Replaces<'_> {}
 impl<'a> Element<'a> for Replaces<'a> {
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let CallId(call_id) = CallId::take(cursor)?;
-        Ok(Self { call_id, params: Params::take(cursor, |_, _| Ok(()))? })
+        Ok(Self { call_id, params: Params::take_any(cursor)? })
     }
 }
 

@@ -70,7 +70,7 @@ impl<'a> Element<'a> for MediaType<'a> {
         }
         cursor.skip_space();
         let subtype = cursor.token()?;
-        let params = Params::take(cursor, |_, _| Ok(()))?;
+        let params = Params::take_any(cursor)?;
         Ok(Self { kind, subtype, params })
     }
 }
@@ -101,7 +101,7 @@ impl<'a> Element<'a> for Choice<'a> {
 
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let token = cursor.some(class::TOKEN, ErrorKind::Token)?;
-        let params = Params::take(cursor, |_, _| Ok(()))?;
+        let params = Params::take_any(cursor)?;
         Ok(Self { token, params })
     }
 }

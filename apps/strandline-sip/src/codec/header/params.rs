@@ -1,5 +1,6 @@
 //! Parameters of header values (`generic-param`, RFC 3261 section 25.1) and quoted strings.
 
+use crate::codec::as_sent::as_sent;
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::ErrorKind;
@@ -63,6 +64,8 @@ pub fn unquote(inside: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
+as_sent!(Params, "All as they were sent, with the `;` before each.");
+
 impl<'a> Params<'a> {
     /// Takes all parameters and the white space after them, and shows each one to `see`. Afterwards they can't be
     /// malformed.
@@ -84,16 +87,9 @@ impl<'a> Params<'a> {
         Ok(Self { raw: end.since(start) })
     }
 
-    /// All as they were sent, with the `;` before each.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.raw
-    }
-
-    /// There is none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.raw.is_empty()
+    /// Takes parameters of which none has a meaning here.
+    pub(crate) fn take_any(cursor: &mut Cursor<'a>) -> Result<Self> {
+        Self::take(cursor, |_, _| Ok(()))
     }
 
     /// Names and values in order.

@@ -42,14 +42,13 @@ impl<'a> Uri<'a> {
     /// ```
     /// use strandline_sip::codec::{Host, Uri};
     ///
-    /// let Uri::Sip(uri) = Uri::parse(b"sips:alice:secret@[2001:db8::1]:5070;transport=tcp;lr?subject=hi")? else {
-    ///     panic!()
-    /// };
+    /// let uri = Uri::parse(b"sips:alice:secret@[2001:db8::1]:5070;transport=tcp;lr?subject=hi")?;
+    /// let Uri::Sip(uri) = uri else { return Err("another scheme".into()) };
     /// assert!(uri.secure && uri.is_loose_router());
     /// assert_eq!(uri.user, Some(&b"alice"[..]));
     /// assert_eq!(uri.port, Some(5070));
     /// assert_eq!(uri.headers.iter().next(), Some((&b"subject"[..], &b"hi"[..])));
-    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn parse(bytes: &'a [u8]) -> Result<Self> {
         Self::parse_at(bytes, 0)

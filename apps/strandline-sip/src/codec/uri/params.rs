@@ -1,5 +1,6 @@
 //! Parameters and headers of URIs (RFC 3261 section 19.1.1).
 
+use crate::codec::as_sent::as_sent;
 use crate::codec::class;
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::ErrorKind;
@@ -11,6 +12,8 @@ use super::escape;
 pub struct UriParams<'a> {
     raw: &'a [u8],
 }
+
+as_sent!(UriParams, "All as they were sent, each with the `;` before it.");
 
 impl<'a> UriParams<'a> {
     /// Takes all parameters. Afterwards they can't be malformed.
@@ -25,18 +28,6 @@ impl<'a> UriParams<'a> {
             }
         }
         Ok(Self { raw: cursor.since(start) })
-    }
-
-    /// All as they were sent, each with the `;` before it.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.raw
-    }
-
-    /// There is none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.raw.is_empty()
     }
 
     /// Names and values in order.
@@ -70,6 +61,8 @@ pub struct UriHeaders<'a> {
     raw: &'a [u8],
 }
 
+as_sent!(UriHeaders, "All as they were sent, with the `?` before them.");
+
 impl<'a> UriHeaders<'a> {
     /// Takes all headers. Afterwards they can't be malformed.
     #[inline]
@@ -88,18 +81,6 @@ impl<'a> UriHeaders<'a> {
             }
         }
         Ok(Self { raw: cursor.since(start) })
-    }
-
-    /// All as they were sent, with the `?` before them.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        self.raw
-    }
-
-    /// There is none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.raw.is_empty()
     }
 
     /// Names and values in order.

@@ -52,10 +52,11 @@ impl<'a> TelUri<'a> {
     /// ```
     /// use strandline_sip::codec::Uri;
     ///
-    /// let Uri::Tel(uri) = Uri::parse(b"tel:+1-201-555-0123;ext=7")? else { panic!() };
+    /// let uri = Uri::parse(b"tel:+1-201-555-0123;ext=7")?;
+    /// let Uri::Tel(uri) = uri else { return Err("another scheme".into()) };
     /// assert!(uri.digits().eq(*b"+12015550123"));
     /// assert_eq!(uri.params.value(b"ext"), Some(&b"7"[..]));
-    /// # Ok::<(), strandline_sip::codec::Error>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn digits(&self) -> impl Iterator<Item = u8> + use<'a> {
         self.number.iter().copied().filter(|byte| !is_separator(*byte))

@@ -53,12 +53,12 @@ struct Splice<'a> {
 ///     v: SIP/2.0/UDP a.example;branch=z9hG4bK1\r\n\
 ///     Route: <sip:me.example;lr>, <sip:next.example;lr>\r\nMax-Forwards : 070\r\nX:y\r\nl: 0\r\n\r\n";
 /// let mut index = Index::new();
-/// let message = Message::parse(bytes, &mut index).unwrap();
+/// let message = Message::parse(bytes, &mut index).map_err(|rejected| rejected.error)?;
 /// let via = NewVia {
 ///     transport: Transport::Udp, host: Host::Name(b"me.example"), port: None, branch: b"2", rport: false, params: b"",
 /// };
 /// let mut edits = Edits::new(message);
-/// edits.push_via(&via).source("192.0.2.1:5060".parse().unwrap()).pop_route().decrement_max_forwards(70);
+/// edits.push_via(&via).source("192.0.2.1:5060".parse()?).pop_route().decrement_max_forwards(70);
 /// let mut out = BytesMut::new();
 /// edits.write(&mut out)?;
 /// assert_eq!(
@@ -68,7 +68,7 @@ struct Splice<'a> {
 ///     v: SIP/2.0/UDP a.example;branch=z9hG4bK1;received=192.0.2.1\r\n\
 ///     Route: <sip:next.example;lr>\r\nMax-Forwards : 69\r\nX:y\r\nl: 0\r\n\r\n",
 /// );
-/// # Ok::<(), strandline_sip::codec::WriteError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Edits<'a> {

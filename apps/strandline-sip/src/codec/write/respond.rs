@@ -22,7 +22,7 @@ use super::{WriteError, check_name};
 ///     Via: SIP/2.0/UDP 10.0.0.1:5060;branch=z9hG4bK1;rport\r\n\
 ///     To: <sip:b@example.com>\r\nFrom: <sip:a@example.com>;tag=1\r\ni: c\r\nCSeq: 7 OPTIONS\r\n\r\n";
 /// let mut index = Index::new();
-/// let request = Message::parse(bytes, &mut index).unwrap();
+/// let request = Message::parse(bytes, &mut index).map_err(|rejected| rejected.error)?;
 /// let mut out = BytesMut::new();
 /// let reply = Reply { to_tag: Some(b"z"), source: "192.0.2.1:9".parse().ok(), ..Reply::new(StatusCode::OK) };
 /// reply.write(&request, &mut out).finish(b"")?;
@@ -33,7 +33,7 @@ use super::{WriteError, check_name};
 ///     From: <sip:a@example.com>;tag=1\r\nTo: <sip:b@example.com>;tag=z\r\ni: c\r\nCSeq: 7 OPTIONS\r\n\
 ///     Content-Length: 0\r\n\r\n",
 /// );
-/// # Ok::<(), strandline_sip::codec::WriteError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Reply<'a> {

@@ -57,9 +57,7 @@ fn section_3_2_several_unknown_chunks_are_reported_in_one_error() {
 fn section_5_1_c_no_report_goes_during_set_up() {
     let mut pair = Pair::new();
     let client = pair.connect();
-    let parameters = [0, 7, 0, 8, 1, 2, 3, 4];
-    let ack = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
-    let good = forge_init_ack(&mut pair, ack);
+    let good = forge_good_init_ack(&mut pair);
     pair.deliver(&good);
     pair.wire.clear();
     let unknown = AnyChunk { kind: 0xfe, flags: 0, value: &[] };

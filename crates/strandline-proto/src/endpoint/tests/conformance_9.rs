@@ -119,6 +119,24 @@ fn section_9_2_the_side_that_shuts_down() {
     assert_eq!(raw.read(), [b"one", b"two"], "what had come can still be read");
 }
 
+/// SHUTDOWN acknowledges, but it tells no window: a SACK goes with each one that answers data, for the one that told the
+/// peer of an open window may have been lost.
+#[test]
+fn section_9_2_answers_to_data_tell_the_window_each_time() {
+    let mut raw = Raw::new();
+    raw.pair.hosts[SERVER].endpoint.shutdown(raw.pair.now, raw.server).unwrap();
+    raw.heard();
+    for number in 0..3_u32 {
+        let answer = raw.say_data(&whole(raw.tsn + number, number as u16, b"more"));
+        assert_eq!(kinds(&answer).iter().filter(|kind| **kind == kind::SHUTDOWN).count(), 1);
+        let told = sacks(&answer);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].cumulative, raw.tsn + number);
+        raw.read();
+        assert!(told[0].a_rwnd > 0);
+    }
+}
+
 /// The other side: data goes on until it is all acknowledged, also by SHUTDOWN's own number; the application's shutdown
 /// changes nothing; then SHUTDOWN ACK, again and again when T2-shutdown expires.
 #[test]

@@ -304,11 +304,7 @@ fn section_5_2_a_stale_cookie_error_keeps_its_checksum() {
     };
     let mut pair = Pair::configured(change);
     let client = pair.connect();
-    pair.collect();
-    while !pair.wire.front().is_some_and(has(kind::COOKIE_ECHO)) {
-        let sent = pair.wire.pop_front().unwrap();
-        pair.deliver(&sent);
-    }
+    pair.run_to(kind::COOKIE_ECHO);
     pair.now += Duration::from_millis(300);
     pair.run();
     assert!(!is_zero(first(&pair, kind::ERROR)));

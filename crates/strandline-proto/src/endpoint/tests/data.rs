@@ -158,17 +158,7 @@ fn data_on_a_stream_that_does_not_exist_is_reported_and_acknowledged() {
     let Ok(strandline_wire::chunk::Chunk::Init(init)) = init.chunks().next().unwrap().unwrap().parse() else {
         panic!("no INIT")
     };
-    let data = Data {
-        tsn: init.initial_tsn,
-        stream: StreamId(4),
-        ssn: Ssn(0),
-        ppid: Ppid(0),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload: b"x",
-    };
+    let data = Data::whole(init.initial_tsn, StreamId(4), Ssn(0), b"x");
     let ports = (status.peer_port, status.local_port);
     let sent = pair.forge(CLIENT, ports, status.local_tag, |packet| assert!(packet.push(&data)));
     pair.log.clear();

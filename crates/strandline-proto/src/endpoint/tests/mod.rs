@@ -137,6 +137,15 @@ impl Pair {
         found.expect("the server accepted an association")
     }
 
+    /// Delivers what comes before the first packet with such a chunk, which is the next one then.
+    pub(super) fn run_to(&mut self, kind: u8) {
+        self.collect();
+        while !self.wire.front().is_some_and(has(kind)) {
+            let sent = self.wire.pop_front().expect("such a packet");
+            self.deliver(&sent);
+        }
+    }
+
     /// Takes what both sides want to send; nothing is delivered.
     pub(super) fn collect(&mut self) {
         let mut buffer = vec![0; 65_536];

@@ -14,17 +14,7 @@ fn answer(build: impl FnOnce(&mut PacketBuilder<'_>)) -> Option<Sent> {
 }
 
 fn data() -> Data<'static> {
-    Data {
-        tsn: Tsn(1),
-        stream: StreamId(0),
-        ssn: Ssn(0),
-        ppid: Ppid(0),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload: b"x",
-    }
+    Data::whole(Tsn(1), StreamId(0), Ssn(0), b"x")
 }
 
 #[test]

@@ -47,17 +47,7 @@ pub(super) fn init(initial_tsn: Tsn) -> Init<'static> {
 
 /// A message in one chunk, on stream 0.
 pub(super) fn whole(tsn: Tsn, ssn: u16, payload: &[u8]) -> Data<'_> {
-    Data {
-        tsn,
-        stream: StreamId(0),
-        ssn: Ssn(ssn),
-        ppid: Ppid(0),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload,
-    }
+    Data::whole(tsn, StreamId(0), Ssn(ssn), payload)
 }
 
 /// Any chunk, whatever its content.
@@ -238,6 +228,12 @@ pub(super) fn answer_init(pair: &mut Pair, ack: Init<'_>) -> Vec<Sent> {
 pub(super) fn forge_init_ack(pair: &mut Pair, ack: Init<'_>) -> Sent {
     let tag = client_tag(pair);
     pair.forge(SERVER, (PORT, 5000), tag, |packet| assert!(packet.push(&InitAck(ack))))
+}
+
+/// An INIT ACK with a cookie and no more, which the client will answer.
+pub(super) fn forge_good_init_ack(pair: &mut Pair) -> Sent {
+    let cookie = [0, 7, 0, 8, 1, 2, 3, 4];
+    forge_init_ack(pair, Init { parameters: Parameters::new(&cookie), ..init(Tsn(1)) })
 }
 
 /// The client's tag, from its latest INIT, which nobody else gets.

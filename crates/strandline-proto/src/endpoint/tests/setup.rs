@@ -181,11 +181,7 @@ fn a_cookie_past_its_life_is_answered_with_stale_cookie_and_asked_for_anew() {
     let client = pair.connect();
     pair.send(CLIENT, client, 0, b"early");
     // Hold the first COOKIE ECHO back until it is stale.
-    pair.collect();
-    while !pair.wire.front().is_some_and(has(kind::COOKIE_ECHO)) {
-        let sent = pair.wire.pop_front().unwrap();
-        pair.deliver(&sent);
-    }
+    pair.run_to(kind::COOKIE_ECHO);
     pair.now += Duration::from_millis(300);
     pair.run();
     assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_stale, 1);
@@ -197,6 +193,34 @@ fn a_cookie_past_its_life_is_answered_with_stale_cookie_and_asked_for_anew() {
     assert!(init.parameters.iter().any(asks));
     let server = pair.accepted();
     assert_eq!(pair.recv(SERVER, server).unwrap().data, "early");
+}
+
+/// Data went with a COOKIE ECHO; the association that it made there is gone, all answers were lost, and the COOKIE ECHO
+/// sent again is stale. To begin anew would deliver the data twice.
+#[test]
+fn data_that_may_have_arrived_with_an_earlier_cookie_is_not_sent_with_another() {
+    let mut pair = Pair::configured(|config| config.cookie_lifetime = Duration::from_millis(100));
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, b"early");
+    pair.collect();
+    while !pair.wire.front().is_some_and(has(kind::COOKIE_ECHO)) {
+        let sent = pair.wire.pop_front().unwrap();
+        pair.deliver(&sent);
+    }
+    let first = pair.wire.pop_front().unwrap();
+    pair.deliver(&first);
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, "early");
+    pair.hosts[SERVER].endpoint.abort(pair.now, server, bytes::Bytes::new()).unwrap();
+    pair.collect();
+    pair.wire.clear();
+    pair.pass(Duration::from_secs(4));
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_stale, 1);
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
+    let failed =
+        pair.hosts[CLIENT].events.iter().filter(|(_, event)| matches!(event, Event::SendFailed { .. }));
+    assert_eq!(failed.count(), 1, "the application hears that it may have arrived");
 }
 
 #[test]

@@ -92,21 +92,6 @@ fn duplicates_and_the_i_bit_are_answered_at_once() {
 }
 
 #[test]
-fn a_shutdown_chunk_acknowledges_unless_there_is_more_to_say() {
-    let mut rig = begun();
-    rig.take(&whole(101, 1, b"x"));
-    rig.inbound.on_cumulative_sent();
-    assert!(!rig.inbound.sack_pending());
-    rig.take(&whole(103, 3, b"x"));
-    rig.inbound.on_cumulative_sent();
-    assert!(rig.sack_due(), "there is a gap");
-    rig.take(&whole(102, 2, b"x"));
-    rig.take(&whole(102, 2, b"x"));
-    rig.inbound.on_cumulative_sent();
-    assert!(rig.sack_due(), "there is a duplicate");
-}
-
-#[test]
 fn what_lies_too_far_ahead_is_not_acknowledged() {
     let mut rig = begun();
     let outcome = rig.take(&whole(FIRST + 65_536, 9, b"x"));

@@ -42,17 +42,7 @@ struct Told {
 
 /// Whole messages and fragments of stream 0, to be changed by struct update.
 fn whole(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {
-    Data {
-        tsn: Tsn(tsn),
-        stream: StreamId(0),
-        ssn: Ssn(ssn),
-        ppid: Ppid(7),
-        unordered: false,
-        beginning: true,
-        ending: true,
-        immediate: false,
-        payload,
-    }
+    Data { ppid: Ppid(7), ..Data::whole(Tsn(tsn), StreamId(0), Ssn(ssn), payload) }
 }
 
 fn begin(tsn: u32, ssn: u16, payload: &[u8]) -> Data<'_> {

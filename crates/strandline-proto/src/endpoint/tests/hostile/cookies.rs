@@ -152,9 +152,7 @@ fn the_cookie_of_an_association_that_restarted_is_spent() {
 fn cookie_echoed() -> (Pair, AssociationId, VerificationTag) {
     let mut pair = Pair::new();
     let client = pair.connect();
-    let parameters = [0, 7, 0, 8, 1, 2, 3, 4];
-    let ack = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
-    let good = forge_init_ack(&mut pair, ack);
+    let good = forge_good_init_ack(&mut pair);
     pair.deliver(&good);
     assert_eq!(pair.wire.pop_front().unwrap().kinds(), [kind::COOKIE_ECHO]);
     (pair, client, good.tag())

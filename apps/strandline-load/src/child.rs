@@ -1,0 +1,64 @@
+//! A process of this program's own that works for it: orders go to its standard input, answers come from its standard
+//! output, each a line of JSON.
+
+use std::process::Stdio;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+/// A process that was started here. It ends with this value at the latest.
+#[derive(Debug)]
+pub(crate) struct ChildProcess {
+    child: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+    /// What it is to people who read an error: `a client process`.
+    name: &'static str,
+}
+
+impl ChildProcess {
+    /// Starts `strandline load PART` and gives it its first order.
+    pub(crate) async fn start(name: &'static str, part: &str, first: &impl Serialize) -> Result<Self> {
+        let program = std::env::current_exe().context("finding this program's own file")?;
+        let mut child = Command::new(program)
+            .args(["load", part])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        let input = child.stdin.take().with_context(|| format!("{name} without standard input"))?;
+        let output = child.stdout.take().with_context(|| format!("{name} without standard output"))?;
+        let mut process = Self { child, input, output: BufReader::new(output).lines(), name };
+        process.tell(first).await?;
+        Ok(process)
+    }
+
+    /// Gives it an order.
+    pub(crate) async fn tell(&mut self, order: &impl Serialize) -> Result<()> {
+        let mut text = serde_json::to_string(order)?;
+        text.push('\n');
+        self.input.write_all(text.as_bytes()).await.with_context(|| format!("talking to {}", self.name))
+    }
+
+    /// Waits for its next answer.
+    pub(crate) async fn hear<T: DeserializeOwned>(&mut self) -> Result<T> {
+        let line = self.output.next_line().await?;
+        let line = line.with_context(|| format!("{} ended unexpectedly", self.name))?;
+        serde_json::from_str(&line).with_context(|| format!("{} said: {line}", self.name))
+    }
+
+    /// Ends it at once, whatever it holds; `wait` waits until it is gone.
+    pub(crate) fn begin_end(&mut self) -> Result<()> {
+        self.child.start_kill().with_context(|| format!("ending {}", self.name))
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn wait(&mut self) -> Result<()> {
+        self.child.wait().await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,11 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+#[test]
+fn reports_are_found() {
+    assert_eq!(parse("{\n \"a\": 1\n}\n").unwrap()["a"], 1);
+    assert_eq!(parse("{\"a\":1}\n{\"a\":2}\n\n").unwrap()["a"], 2);
+    assert!(parse("\n").is_err());
+    assert!(parse("nothing\n").is_err());
+}

@@ -1,0 +1,46 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+#[test]
+fn the_plan_of_the_repository_is_sound() {
+    let plan = Plan::parse(include_str!("../../../rows.toml")).unwrap();
+    assert!(plan.rows.len() > 5);
+    for row in &plan.rows {
+        for name in &row.subjects {
+            let subject = plan.subject(name).unwrap();
+            for command in [Some(&subject.sender), subject.receiver.as_ref(), subject.beside.as_ref()] {
+                let Some(program) = command.and_then(|command| command.split_whitespace().next()) else {
+                    continue;
+                };
+                assert!(crate::programs::Program::named(program).is_ok(), "{program}");
+            }
+        }
+    }
+}
+
+#[test]
+fn mistakes_are_found() {
+    let subject = "[subject.a]\ntitle = \"a\"\nsender = \"strandline --to {to} --size {size}\"\n";
+    let row = "[[row]]\nname = \"r\"\nwhat = \"r\"\nsubjects = [\"a\"]\n";
+    let size = "values = { size = 1 }\n";
+    assert!(Plan::parse(&format!("{subject}{row}{size}")).is_ok());
+    assert!(Plan::parse(&format!("{subject}{row}")).is_err(), "no value for {{size}}");
+    assert!(Plan::parse(&format!("{subject}{row}{size}{row}{size}")).is_err(), "a name twice");
+    let checked = |check: &str| Plan::parse(&format!("{subject}{row}{size}checks = [{{ {check} }}]\n"));
+    assert!(checked("metric = \"goodput\", must = 1.0").is_ok());
+    assert!(checked("metric = \"goodput\"").is_err(), "no bound");
+    assert!(checked("metric = \"goodput\", must = 1.0, against = [\"b\"]").is_err(), "not in the row");
+    assert!(checked("metric = \"speed\", must = 1.0").is_err(), "no such metric");
+}
+
+#[test]
+fn commands_are_filled_in() {
+    let values = BTreeMap::from([("size".to_owned(), Value::from(64))]);
+    let words = fill("x --size {size} --to {to}", &values, &[("to", "192.0.2.1")]).unwrap();
+    assert_eq!(words, ["x", "--size", "64", "--to", "192.0.2.1"]);
+    let words = fill("{to}:{size}", &values, &[("to", "192.0.2.1")]).unwrap();
+    assert_eq!(words, ["192.0.2.1:64"]);
+    assert!(fill("{other}", &values, &[]).is_err());
+    assert!(fill("{size", &values, &[]).is_err());
+}

@@ -1,0 +1,54 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::plan::Pointer;
+use serde_json::json;
+
+fn subject(report: &str) -> Subject {
+    toml::from_str(&format!("title = \"x\"\nsender = \"x\"\nreport = \"{report}\"\n")).unwrap()
+}
+
+#[test]
+fn what_the_receiver_got_counts() {
+    let side = |bytes: u64, cpu: f64| json!({ "seconds": 2.0, "bytes": bytes, "messages": 1, "cpu_user_seconds": cpu, "cpu_system_seconds": 1.0 });
+    let (sender, receiver) = (side(2_000_000_000, 1.0), side(1_000_000_000, 0.5));
+    let metrics = read(&subject("plain"), &sender, Some(&receiver), Some(1000.0)).unwrap();
+    assert_eq!(metrics[&Metric::Goodput], 4000.0);
+    assert_eq!(metrics[&Metric::Messages], 500_000.0);
+    assert_eq!(metrics[&Metric::SenderCpu], 1.0);
+    assert_eq!(metrics[&Metric::ReceiverCpu], 1.5);
+    assert_eq!(metrics[&Metric::Cpu], 2.5);
+    assert!(read(&subject("plain"), &sender, None, None).is_err());
+}
+
+#[test]
+fn perf_and_iperf3_tell_both_sides() {
+    let sums = |extra: Value| {
+        let mut end = json!({
+            "sum_sent": { "seconds": 1.0, "bytes": 1_000_000_000 },
+            "sum_received": { "seconds": 1.0, "bytes": 1_000_000_000 },
+        });
+        end.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({ "end": end })
+    };
+    let one = json!({ "user_seconds": 0.25, "system_seconds": 0.25 });
+    let perf = sums(json!({ "cpu": { "host": one, "remote": one } }));
+    let iperf3 = sums(json!({ "cpu_utilization_percent": { "host_total": 50.0, "remote_total": 50.0 } }));
+    for (kind, report) in [("perf", perf), ("iperf3", iperf3)] {
+        let metrics = read(&subject(kind), &report, None, None).unwrap();
+        assert_eq!(metrics[&Metric::Goodput], 8000.0, "{kind}");
+        assert_eq!(metrics[&Metric::Cpu], 1.0, "{kind}");
+    }
+}
+
+#[test]
+fn pointers_name_metrics() {
+    let mut subject = subject("pointers");
+    let pointer = |at: &[&str], times| Pointer { at: at.iter().map(|at| (*at).to_owned()).collect(), times };
+    subject.metrics.insert(Metric::Memory, pointer(&["/server/process", "/server/kernel"], 1.0));
+    subject.metrics.insert(Metric::Setup, pointer(&["/steps/0/ms"], 1000.0));
+    let report = json!({ "server": { "process": 700, "kernel": 50 }, "steps": [{ "ms": 0.25 }] });
+    let metrics = read(&subject, &report, None, None).unwrap();
+    assert_eq!(metrics, Metrics::from([(Metric::Memory, 750.0), (Metric::Setup, 250.0)]));
+    assert!(read(&subject, &json!({ "server": {} }), None, None).is_err());
+}

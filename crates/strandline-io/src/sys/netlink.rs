@@ -1,0 +1,219 @@
+//! Routes and neighbours, by asking the kernel (rtnetlink), and word of their changes.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::mem::size_of;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+const HEADER_BYTES: usize = size_of::<libc::nlmsghdr>();
+/// `rtmsg` and `ndmsg` have the same length.
+const BODY_BYTES: usize = 12;
+const ANSWER_BYTES: usize = 4_096;
+/// Groups of linux/rtnetlink.h: links, neighbours, IPv4 addresses, routes and rules.
+const GROUPS: i32 = libc::RTMGRP_LINK
+    | libc::RTMGRP_NEIGH
+    | libc::RTMGRP_IPV4_IFADDR
+    | libc::RTMGRP_IPV4_ROUTE
+    | libc::RTMGRP_IPV4_RULE;
+/// Of linux/rtnetlink.h and linux/neighbour.h: next hops of another family, encapsulation, and the values of a neighbour.
+const RTA_VIA: u16 = 18;
+const RTA_ENCAP: u16 = 22;
+const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+
+/// Messages of changes that are thrown away at once.
+const CHANGES_MAX: usize = 64;
+
+/// Where a packet goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Route {
+    pub(crate) interface: u32,
+    /// The gateway, or the destination itself.
+    pub(crate) next_hop: Ipv4Addr,
+    /// Which address to send from, if the route says.
+    pub(crate) source: Option<Ipv4Addr>,
+}
+
+/// What the kernel knows of a station.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Neighbour {
+    pub(crate) station: [u8; 6],
+    /// Nobody has lately heard of it; a packet by the usual way makes the kernel ask.
+    pub(crate) is_stale: bool,
+}
+
+/// Two sockets: for questions, and for what changes.
+#[derive(Debug)]
+pub(crate) struct Netlink {
+    questions: OwnedFd,
+    changes: OwnedFd,
+}
+
+impl Netlink {
+    pub(crate) fn open() -> io::Result<Self> {
+        Ok(Self { questions: socket(0)?, changes: socket(GROUPS)? })
+    }
+
+    /// True if something has changed since the last call, or may have.
+    pub(crate) fn has_changed(&self) -> bool {
+        let mut byte = 0_u8;
+        for seen in 0..CHANGES_MAX {
+            // SAFETY: the pointer and the length describe `byte`; what doesn't fit is thrown away.
+            let result = unsafe {
+                libc::recv(self.changes.as_raw_fd(), (&raw mut byte).cast(), 1, libc::MSG_DONTWAIT)
+            };
+            if result < 0 {
+                let error = io::Error::last_os_error();
+                // Otherwise there were more than the socket could hold.
+                return seen > 0 || error.kind() != io::ErrorKind::WouldBlock;
+            }
+        }
+        true
+    }
+
+    /// The route of a packet; `None` if there is none, it stays on this host, or it needs more than an interface and a
+    /// next hop.
+    pub(crate) fn route(&self, destination: Ipv4Addr, source: Option<Ipv4Addr>) -> io::Result<Option<Route>> {
+        let source_bits = if source.is_some() { 32 } else { 0 };
+        let mut body = [0; BODY_BYTES];
+        (body[0], body[1], body[2]) = (libc::AF_INET as u8, 32, source_bits);
+        let mut request = request(libc::RTM_GETROUTE, body);
+        put(&mut request, libc::RTA_DST, &destination.octets());
+        if let Some(source) = source {
+            put(&mut request, libc::RTA_SRC, &source.octets());
+        }
+        let mut answer = [0; ANSWER_BYTES];
+        let Some((body, attributes)) = self.ask(request, libc::RTM_NEWROUTE, &mut answer)? else {
+            return Ok(None);
+        };
+        if body.get(7) != Some(&libc::RTN_UNICAST) {
+            return Ok(None);
+        }
+        let mut route = Route { interface: 0, next_hop: destination, source };
+        for (kind, value) in Attributes(attributes) {
+            match (kind, value) {
+                (libc::RTA_OIF, &[a, b, c, d]) => route.interface = u32::from_ne_bytes([a, b, c, d]),
+                (libc::RTA_GATEWAY, &[a, b, c, d]) => route.next_hop = Ipv4Addr::new(a, b, c, d),
+                (libc::RTA_PREFSRC, &[a, b, c, d]) => {
+                    route.source = source.or(Some(Ipv4Addr::new(a, b, c, d)))
+                }
+                (RTA_VIA | RTA_ENCAP, _) => return Ok(None),
+                _ => {}
+            }
+        }
+        Ok((route.interface != 0).then_some(route))
+    }
+
+    /// The station that has an address; `None` if it is not known, or is not named by six bytes as in Ethernet.
+    pub(crate) fn neighbour(&self, interface: u32, address: Ipv4Addr) -> io::Result<Option<Neighbour>> {
+        let mut body = [0; BODY_BYTES];
+        body[0] = libc::AF_INET as u8;
+        body[4..8].copy_from_slice(&interface.to_ne_bytes());
+        let mut request = request(libc::RTM_GETNEIGH, body);
+        put(&mut request, NDA_DST, &address.octets());
+        let mut answer = [0; ANSWER_BYTES];
+        let Some((body, attributes)) = self.ask(request, libc::RTM_NEWNEIGH, &mut answer)? else {
+            return Ok(None);
+        };
+        let state = match body {
+            [_, _, _, _, _, _, _, _, low, high, ..] => u16::from_ne_bytes([*low, *high]),
+            _ => 0,
+        };
+        // While the kernel asks once more, it still sends to the station that it knows.
+        let known =
+            libc::NUD_REACHABLE | libc::NUD_PERMANENT | libc::NUD_DELAY | libc::NUD_PROBE | libc::NUD_STALE;
+        if state & known == 0 {
+            return Ok(None);
+        }
+        let station = Attributes(attributes).find(|(kind, _)| *kind == NDA_LLADDR);
+        let station = station.and_then(|(_, value)| <[u8; 6]>::try_from(value).ok());
+        Ok(station.map(|station| Neighbour { station, is_stale: state & libc::NUD_STALE != 0 }))
+    }
+
+    /// Asks, and gives the body and the attributes of the answer; `None` if it is an error, as for what doesn't exist.
+    fn ask<'a>(
+        &self,
+        mut request: Vec<u8>,
+        expected: u16,
+        answer: &'a mut [u8; ANSWER_BYTES],
+    ) -> io::Result<Option<(&'a [u8], &'a [u8])>> {
+        let len = (request.len() as u32).to_ne_bytes();
+        request[..4].copy_from_slice(&len);
+        let fd = self.questions.as_raw_fd();
+        // SAFETY: the pointer and the length describe `request`, which is only read. An unconnected netlink socket sends
+        // to the kernel.
+        if unsafe { libc::send(fd, request.as_ptr().cast(), request.len(), 0) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the pointer and the length describe `answer`. The kernel has answered within `send`.
+        let len = unsafe { libc::recv(fd, answer.as_mut_ptr().cast(), answer.len(), libc::MSG_DONTWAIT) };
+        let len = usize::try_from(len).map_err(|_| io::Error::last_os_error())?;
+        Ok(parse(answer.get(..len).unwrap_or_default(), expected))
+    }
+}
+
+/// The body and the attributes of a message of the expected type.
+fn parse(message: &[u8], expected: u16) -> Option<(&[u8], &[u8])> {
+    let (header, rest) = message.split_at_checked(HEADER_BYTES)?;
+    let [l0, l1, l2, l3, t0, t1, ..] = *header else { return None };
+    let len = usize::try_from(u32::from_ne_bytes([l0, l1, l2, l3])).ok()?;
+    if u16::from_ne_bytes([t0, t1]) != expected {
+        return None;
+    }
+    rest.get(..len.checked_sub(HEADER_BYTES)?)?.split_at_checked(BODY_BYTES)
+}
+
+/// Type and value of each attribute.
+struct Attributes<'a>(&'a [u8]);
+
+impl<'a> Iterator for Attributes<'a> {
+    type Item = (u16, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let [l0, l1, k0, k1, ..] = *self.0 else { return None };
+        let len = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = self.0.get(4..len)?;
+        self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
+        Some((u16::from_ne_bytes([k0, k1]), value))
+    }
+}
+
+/// A request without attributes; its length is put in later.
+fn request(kind: u16, body: [u8; BODY_BYTES]) -> Vec<u8> {
+    let mut bytes = vec![0; HEADER_BYTES];
+    bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
+    bytes[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn put(request: &mut Vec<u8>, kind: u16, value: &[u8; 4]) {
+    request.extend(8_u16.to_ne_bytes());
+    request.extend(kind.to_ne_bytes());
+    request.extend(value);
+}
+
+fn socket(groups: i32) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: the call has no pointers.
+    let fd = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nobody else has it.
+    let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+    // SAFETY: a plain C struct, for which all zeros is the empty value.
+    let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    address.nl_groups = groups.cast_unsigned();
+    let len = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+    // SAFETY: the pointer and the length describe `address`, which is only read.
+    match unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) } {
+        0 => Ok(fd),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,57 @@
+//! A carrier whose buffer is full whenever a test wants it.
+
+use std::io;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use strandline_proto::event::Transmit;
+
+use crate::memory;
+
+#[derive(Debug)]
+pub(crate) struct Narrow {
+    pub(crate) socket: memory::Socket,
+    state: Mutex<(usize, Option<Waker>)>,
+}
+
+impl Narrow {
+    pub(crate) fn new(socket: memory::Socket, room: usize) -> Self {
+        Self { socket, state: Mutex::new((room, None)) }
+    }
+
+    /// Room for so many packets from now on.
+    pub(crate) fn set_room(&self, packets: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0 = packets;
+        if let Some(waker) = state.1.take() {
+            waker.wake();
+        }
+    }
+
+    /// Bytes that were taken.
+    pub(crate) fn send(&self, transmit: &Transmit, bytes: &[u8]) -> usize {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = 0;
+        for packet in bytes.chunks(transmit.segment_size.max(1)).take(state.0) {
+            self.socket.send(transmit.destination, transmit.source, packet);
+            taken += packet.len();
+            state.0 -= 1;
+        }
+        taken
+    }
+
+    pub(crate) fn poll_send(
+        &self,
+        cx: &mut Context<'_>,
+        transmit: &Transmit,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.send(transmit, bytes) {
+            0 => {
+                self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            taken => Poll::Ready(Ok(taken)),
+        }
+    }
+}
