@@ -8,7 +8,7 @@
 //! so that nothing is allocated but the table of entries.
 //!
 //! A slot that holds many deadlines is not moved down at once when it comes due (a million heartbeats in 30 seconds
-//! are 140,000 in a slot of level 2), but in slices during the slot before it: see [`ahead`]. For these each level
+//! are 140,000 in a slot of level 2), but in slices during the slot before it (`timer/ahead.rs`). For these each level
 //! has the 64 slots of its next turn as well.
 
 mod ahead;

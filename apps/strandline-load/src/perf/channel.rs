@@ -14,6 +14,9 @@ use super::protocol::{CONTROL_BYTES_MAX, Message, decode, encode};
 /// A control message is written or given up within this time.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const LENGTH_BYTES: usize = 4;
+/// What a refused peer may still send.
+const REST_BYTES_MAX: u64 = 4 << 20;
+const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Where control messages come and go.
 #[derive(Debug)]
@@ -67,6 +70,22 @@ impl Channel {
             anyhow::Ok(())
         });
         sent.await.context("the other side takes no control messages")?.context("sending a control message")
+    }
+
+    /// Tells why nothing comes of it, and ends the exchange. What the other side still sends is thrown away first, as far as
+    /// that is bounded: a TCP connection that is closed with something unread is reset, and the reason lost with it.
+    pub(crate) async fn refuse(mut self, reason: String) {
+        // If it can't be told, it is gone.
+        if self.send(&Message::Refused { reason }).await.is_err() {
+            return;
+        }
+        if let Carrier::Tcp(mut stream) = self.carrier {
+            let rest = async {
+                stream.shutdown().await?;
+                tokio::io::copy(&mut stream.take(REST_BYTES_MAX), &mut tokio::io::sink()).await
+            };
+            let _ = tokio::time::timeout(REST_TIMEOUT, rest).await;
+        }
     }
 
     /// The next message. No part of it is lost if the future is dropped.

@@ -201,8 +201,7 @@ impl Server {
             if let Err(reason) = refused {
                 let peer = peer.map_or_else(String::new, |peer| format!(" {peer}"));
                 eprintln!("refused{peer}: {reason}");
-                // If it can't be told, it is gone.
-                let _ = channel.send(&Message::Refused { reason }).await;
+                channel.refuse(reason).await;
             }
         });
     }
