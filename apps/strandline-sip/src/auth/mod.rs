@@ -71,7 +71,13 @@ pub struct Authenticator {
 impl Authenticator {
     /// For a realm and its users. `algorithms` are offered in this order; `seed` must be random.
     #[must_use]
-    pub fn new(realm: String, algorithms: Vec<Algorithm>, users: Users, nonces: Nonces, seed: [u8; 16]) -> Self {
+    pub fn new(
+        realm: String,
+        algorithms: Vec<Algorithm>,
+        users: Users,
+        nonces: Nonces,
+        seed: [u8; 16],
+    ) -> Self {
         Self { realm, algorithms, users, nonces, nobody: seed }
     }
 

@@ -44,7 +44,12 @@ impl Nonces {
     /// With a random key. `places` is how many nonces can be in use at once: 40 bytes each.
     #[must_use]
     pub fn new(key: [u8; 16], lifetime: Duration, places: usize) -> Self {
-        Self { hasher: SipHasher24::new_with_key(&key), next: 1, lifetime, used: vec![Used::default(); places.max(1)] }
+        Self {
+            hasher: SipHasher24::new_with_key(&key),
+            next: 1,
+            lifetime,
+            used: vec![Used::default(); places.max(1)],
+        }
     }
 
     fn seal(&self, made: u64, number: u64) -> u64 {
@@ -88,7 +93,8 @@ impl Nonces {
         }
         let used = if count > place.count {
             let gap = count - place.count;
-            place.before = (place.before.checked_shl(gap).unwrap_or(0)) | 1u32.checked_shl(gap - 1).unwrap_or(0);
+            place.before =
+                (place.before.checked_shl(gap).unwrap_or(0)) | 1u32.checked_shl(gap - 1).unwrap_or(0);
             place.count = count;
             false
         } else {

@@ -44,7 +44,7 @@ impl Users {
     /// use strandline_sip::auth::Users;
     ///
     /// assert_eq!(Users::read("# phones\nalice:password:wonder:land\n")?.len(), 1);
-    /// assert_eq!(Users::read("\nbob:MD5:12").unwrap_err().line, 2);
+    /// assert_eq!(Users::read("\nbob:MD5:12").map_err(|error| error.line).err(), Some(2));
     /// # Ok::<(), strandline_sip::auth::UsersError>(())
     /// ```
     pub fn read(text: &str) -> Result<Self, UsersError> {
@@ -72,7 +72,9 @@ impl Users {
             }
             let hash = (algorithm, value.to_ascii_lowercase().into_bytes());
             match users.secrets.entry(user).or_insert_with(|| Secret::Hashes(Vec::new())) {
-                Secret::Hashes(hashes) if hashes.iter().all(|(other, _)| *other != algorithm) => hashes.push(hash),
+                Secret::Hashes(hashes) if hashes.iter().all(|(other, _)| *other != algorithm) => {
+                    hashes.push(hash)
+                }
                 _ => return Err(wrong("this user has such a secret already")),
             }
         }

@@ -314,8 +314,12 @@ fn check_store(store: FileStore) -> Result<Option<PathBuf>, ConfigError> {
 }
 
 fn check_auth(file: FileAuth) -> Result<Auth, ConfigError> {
-    if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\')) {
-        return Err(wrong("auth.realm", "must be a text without quotes and backslashes, such as \"example.com\""));
+    if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\'))
+    {
+        return Err(wrong(
+            "auth.realm",
+            "must be a text without quotes and backslashes, such as \"example.com\"",
+        ));
     }
     let text = std::fs::read_to_string(&file.users)
         .map_err(|cause| ConfigError::Unreadable { path: file.users.clone(), cause })?;

@@ -9,9 +9,7 @@ use crate::store::{Done, Writer};
 use crate::transaction::{Outbox, Protocol, Time};
 
 use super::clock::Clock;
-use super::connections::Connections;
-use super::sctp::Sctp;
-use super::udp::Udp;
+use super::socket::{Connections, Sctp, Udp};
 
 /// One shard.
 pub(super) struct Hub {
@@ -27,10 +25,15 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn new(service: Service, clock: Clock, writer: Option<Writer>) -> Rc<Self> {
+    pub(super) fn new(
+        service: Service,
+        clock: Clock,
+        connections: Connections,
+        writer: Option<Writer>,
+    ) -> Rc<Self> {
         Rc::new(Self {
             service: RefCell::new(service),
-            connections: Connections::new(clock.epoch_unix_secs),
+            connections,
             clock,
             udp: RefCell::new(None),
             sctp: RefCell::new(None),
@@ -107,7 +110,7 @@ impl Hub {
         for (item, bytes) in out.iter() {
             let sent = match item.flow.protocol {
                 Protocol::Udp => true,
-                Protocol::Tcp => self.connections.queue(self, item.flow, item.client, bytes),
+                Protocol::Tcp => self.connections.queue(item.flow, item.client, bytes),
                 Protocol::Sctp => match self.sctp.borrow().as_ref() {
                     Some(sctp) => sctp.send(item.flow, bytes),
                     None => false,

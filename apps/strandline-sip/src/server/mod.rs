@@ -6,13 +6,10 @@
 mod args;
 mod clock;
 mod config;
-mod connections;
 mod hub;
+mod input;
 mod run;
-mod sctp;
-mod tcp;
-mod udp;
-mod urgency;
+mod socket;
 
 pub use args::Args;
 pub use config::{Config, ConfigError};

@@ -21,9 +21,8 @@ use super::args::Args;
 use super::clock::Clock;
 use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
-use super::sctp::Sctp;
-use super::tcp;
-use super::udp::Udp;
+use super::input;
+use super::socket::{Connections, Sctp, Udp};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -77,10 +76,12 @@ async fn serve(config: Config, json: bool) -> Result<()> {
         service.authenticate(authenticator(auth)?);
     }
     let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
-    let hub = Hub::new(service, clock, writer);
+    let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
+    let hub = Hub::new(service, clock, connections, writer);
     let users = hub.service.borrow().locations().len();
     print(&sockets, users, json);
     sockets.serve(&hub, config.connections_max);
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
     tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
     end_wanted().await?;
@@ -229,7 +230,7 @@ impl Sockets {
                 Ok(port)
             }
             Protocol::Tcp => {
-                let listener = tcp::listen(listen.address)?;
+                let listener = input::tcp::listen(listen.address)?;
                 let port = listener.local_addr()?.port();
                 self.tcp = RefCell::new(Some(listener));
                 Ok(port)
@@ -248,15 +249,15 @@ impl Sockets {
     fn serve(&self, hub: &Rc<Hub>, connections_max: usize) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
-            tokio::task::spawn_local(Rc::clone(udp).serve(Rc::clone(hub)));
+            tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         if let Some(listener) = self.tcp.take() {
-            tokio::task::spawn_local(tcp::serve(listener, Rc::clone(hub), connections_max));
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), connections_max));
         }
         if let Some(sctp) = &self.sctp {
             hub.sctp.replace(Some(Rc::clone(sctp)));
-            tokio::task::spawn_local(Rc::clone(sctp).serve(Rc::clone(hub)));
-            tokio::task::spawn_local(Rc::clone(sctp).watch(Rc::clone(hub)));
+            tokio::task::spawn_local(input::sctp::serve(Rc::clone(sctp), Rc::clone(hub)));
+            tokio::task::spawn_local(input::sctp::watch(Rc::clone(sctp), Rc::clone(hub)));
         }
     }
 }

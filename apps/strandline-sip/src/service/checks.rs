@@ -5,8 +5,8 @@ use crate::codec::{Reply, SipUri, StatusCode};
 use crate::transaction::Time;
 
 use super::Service;
+use super::incoming::Incoming;
 use super::reply::answer_flow;
-use super::request::Incoming;
 
 /// What comes of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

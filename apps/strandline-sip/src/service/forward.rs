@@ -9,8 +9,8 @@ use crate::transaction::{Arriving, BeginError, Branch, Flow, Time};
 
 use super::Service;
 use super::context::{Context, Leg, Target};
+use super::incoming::Incoming;
 use super::reply::{self, answer_flow};
-use super::request::Incoming;
 use super::route::Way;
 
 /// The most copies of a request that may be on their way at once (RFC 5393 section 5.3.3).

@@ -3,6 +3,7 @@
 mod checks;
 mod context;
 mod forward;
+mod incoming;
 mod reply;
 mod request;
 mod response;

@@ -3,26 +3,17 @@
 use core::hash::Hasher;
 
 use crate::auth::Asking;
-use crate::codec::{Essentials, HeaderName, Message, Method, SipUri, StatusCode, Uri};
+use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
 use crate::location::{FlowUse, write_aor};
 use crate::registrar::{Registered, Request, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
 use super::context::Target;
+use super::incoming::Incoming;
 use super::reply::answer_flow;
 use super::route::Way;
 use super::{Mode, Service};
-
-/// A request that has been looked at.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Incoming<'a> {
-    pub(super) message: Message<'a>,
-    pub(super) essentials: Essentials<'a>,
-    pub(super) flow: Flow,
-    /// Who sent it has proved who they are.
-    pub(super) proved: bool,
-}
 
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);

@@ -102,12 +102,17 @@ fn a_phone_registers_with_each_algorithm_and_only_once_with_each_count() {
         assert!(replay.line("WWW-Authenticate").unwrap().contains("stale=true"));
     }
     // Counts may overtake each other, but none comes twice.
-    for (count, status) in [(9, 200), (7, 200), (7, 401), (8, 200), (9, 401), (50, 200), (9, 401), (49, 200)] {
+    for (count, status) in [(9, 200), (7, 200), (7, 401), (8, 200), (9, 401), (50, 200), (9, 401), (49, 200)]
+    {
         let text = authorized(90 + count, &challenges[0], "bob", "secret", Some(count));
         let sent = world.one(&phone(), &text);
         let expected = format!("SIP/2.0 {status}");
         let out_of_order = sent.first_line().starts_with("SIP/2.0 500");
-        assert!(sent.first_line().starts_with(&expected) || (status == 200 && out_of_order), "{count}: {}", sent.text);
+        assert!(
+            sent.first_line().starts_with(&expected) || (status == 200 && out_of_order),
+            "{count}: {}",
+            sent.text
+        );
     }
 }
 
@@ -149,7 +154,10 @@ fn nonces_that_meet_in_the_table_are_not_taken_twice() {
     assert_eq!(world.one(&phone(), &other).first_line(), "SIP/2.0 200 OK");
     // The second has taken the place of the first, whose uses are forgotten: so it isn't taken any more.
     assert!(challenges(&world.one(&phone(), &text))[0].contains("stale=true"));
-    assert!(challenges(&world.one(&phone(), &authorized(5, &first, "bob", "secret", Some(2))))[0].contains("stale=true"));
+    assert!(
+        challenges(&world.one(&phone(), &authorized(5, &first, "bob", "secret", Some(2))))[0]
+            .contains("stale=true")
+    );
 }
 
 #[test]
@@ -159,18 +167,22 @@ fn wrong_passwords_users_and_realms_are_all_the_same() {
     for text in [
         authorized(2, &challenge, "bob", "wrong", Some(1)),
         authorized(3, &challenge, "nobody", "secret", Some(1)),
-        authorized(4, &challenge, "bob", "secret", Some(1)).replace("realm=\"example.com\"", "realm=\"else\""),
-        authorized(5, &challenge, "bob", "secret", Some(1)).replace("uri=\"sip:example.com\"", "uri=\"sip:other\""),
+        authorized(4, &challenge, "bob", "secret", Some(1))
+            .replace("realm=\"example.com\"", "realm=\"else\""),
+        authorized(5, &challenge, "bob", "secret", Some(1))
+            .replace("uri=\"sip:example.com\"", "uri=\"sip:other\""),
         authorized(6, &challenge, "bob", "secret", Some(1)).replace("qop=auth", "qop=auth-int"),
         authorized(7, &challenge, "bob", "secret", Some(1)).replace("nc=00000001", "nc=1"),
-        authorized(8, &challenge, "bob", "secret", Some(1)).replace("algorithm=SHA-256", "algorithm=SHA-512-256"),
+        authorized(8, &challenge, "bob", "secret", Some(1))
+            .replace("algorithm=SHA-256", "algorithm=SHA-512-256"),
     ] {
         let sent = world.one(&phone(), &text);
         assert!(!challenges(&sent)[0].contains("stale"), "{text}");
     }
     assert!(world.service.locations().is_empty());
     // Whoever has a password has it for one address.
-    let eve = authorized(9, &challenge, "bob", "secret", Some(1)).replace("sip:bob@example.com", "sip:eve@example.com");
+    let eve = authorized(9, &challenge, "bob", "secret", Some(1))
+        .replace("sip:bob@example.com", "sip:eve@example.com");
     assert_eq!(world.one(&phone(), &eve).first_line(), "SIP/2.0 403 Not Your Address");
 }
 
@@ -180,7 +192,8 @@ fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
     let sent = world.one(&phone(), &phone().invite("bob", "1"));
     assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
     assert!(sent.line("Proxy-Authenticate").is_some());
-    let stranger = phone().invite("bob", "2").replace("From: <sip:alice@example.com>", "From: <sip:alice@example.net>");
+    let stranger =
+        phone().invite("bob", "2").replace("From: <sip:alice@example.com>", "From: <sip:alice@example.net>");
     assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 404 Not Found");
     // An ACK of that is no request to be asked about.
     assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());

@@ -5,7 +5,6 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
-use std::time::Duration;
 
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 use tokio::io::Interest;
@@ -14,30 +13,23 @@ use tokio::net::UdpSocket;
 use crate::codec::Datagram;
 use crate::transaction::{Flow, Outbox, Protocol};
 
-use super::hub::Hub;
-use super::urgency::Urgency;
-
 /// Datagrams with one call.
-const BATCH: usize = 64;
+pub(in crate::server) const BATCH: usize = 64;
 /// Datagrams in one turn.
 const TURN: usize = 1024;
-/// How long a turn may take for what isn't urgent.
-const BUDGET: Duration = Duration::from_millis(50);
-/// How many are told in a turn that there are too many: the others hear nothing, and try again later by themselves.
-const REFUSALS: usize = 64;
 /// The largest datagram there is.
 const DATAGRAM: usize = 65_536;
 /// What the kernel is asked to keep for us while we are busy, bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
 /// A UDP socket.
-pub(super) struct Udp {
+pub(in crate::server) struct Udp {
     socket: UdpSocket,
     sending: RefCell<MultiHeaders<SockaddrStorage>>,
 }
 
 impl Udp {
-    pub(super) fn bind(address: SocketAddr) -> io::Result<Rc<Self>> {
+    pub(in crate::server) fn bind(address: SocketAddr) -> io::Result<Rc<Self>> {
         let socket = std::net::UdpSocket::bind(address)?;
         socket.set_nonblocking(true)?;
         let reference = socket2::SockRef::from(&socket);
@@ -48,48 +40,38 @@ impl Udp {
         Ok(Rc::new(Self { socket, sending: RefCell::new(MultiHeaders::preallocate(BATCH, None)) }))
     }
 
-    pub(super) fn local_addr(&self) -> io::Result<SocketAddr> {
+    pub(in crate::server) fn local_addr(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
 
-    /// Receives until the task is ended.
-    ///
-    /// Each turn takes all that has come, up to [`TURN`] datagrams, and handles the most urgent first. What begins something
-    /// new is refused once the turn has taken [`BUDGET`]: so nothing waits for longer than about that, and the socket's
-    /// buffer doesn't overflow with what is urgent while there is time for what is not.
-    pub(super) async fn serve(self: Rc<Self>, hub: Rc<Hub>) {
-        let mut room = vec![0; TURN * DATAGRAM];
-        let mut headers = MultiHeaders::<SockaddrStorage>::preallocate(BATCH, None);
-        let mut met = Vec::with_capacity(TURN);
-        loop {
-            if let Err(error) = self.socket.readable().await {
-                tracing::error!(%error, "waiting for datagrams");
-                return;
-            }
-            met.clear();
-            while met.len() < TURN {
-                let at = met.len();
-                let Some(places) = room.get_mut(at * DATAGRAM..) else { break };
-                let received = || receive(self.socket.as_raw_fd(), places, &mut headers, &mut met);
-                match self.socket.try_io(Interest::READABLE, received) {
-                    // Fewer than there was room for: no more are there.
-                    Ok(count) if count < BATCH => break,
-                    Ok(_) => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // What came back from a peer that is gone; there is nothing to do about it.
-                    Err(error) => {
-                        tracing::debug!(%error, "receiving datagrams");
-                        break;
-                    }
+    /// Waits until there are datagrams.
+    pub(in crate::server) async fn readable(&self) -> io::Result<()> {
+        self.socket.readable().await
+    }
+
+    /// Takes all that have come, at most [`TURN`].
+    pub(in crate::server) fn take(&self, turn: &mut Turn) {
+        turn.met.clear();
+        while turn.met.len() < TURN {
+            let at = turn.met.len();
+            let Some(places) = turn.room.get_mut(at * DATAGRAM..) else { break };
+            let received = || receive(self.socket.as_raw_fd(), places, &mut turn.headers, &mut turn.met);
+            match self.socket.try_io(Interest::READABLE, received) {
+                // Fewer than there was room for: no more are there.
+                Ok(count) if count < BATCH => break,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // What came back from a peer that is gone; there is nothing to do about it.
+                Err(error) => {
+                    tracing::debug!(%error, "receiving datagrams");
+                    break;
                 }
             }
-            handle(&hub, &room, &met);
-            tokio::task::yield_now().await;
         }
     }
 
     /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
-    pub(super) fn send(&self, out: &Outbox) {
+    pub(in crate::server) fn send(&self, out: &Outbox) {
         let mut items = out.iter().filter(|(item, _)| item.flow.protocol == Protocol::Udp);
         loop {
             let batch: Vec<([IoSlice<'_>; 1], Option<SockaddrStorage>)> = items
@@ -127,6 +109,34 @@ impl Udp {
     }
 }
 
+/// Datagrams that came together.
+pub(in crate::server) struct Turn {
+    room: Vec<u8>,
+    headers: MultiHeaders<SockaddrStorage>,
+    /// Who sent each, and its length.
+    met: Vec<(Option<SocketAddr>, usize)>,
+}
+
+impl Turn {
+    pub(in crate::server) fn new() -> Self {
+        let headers = MultiHeaders::preallocate(BATCH, None);
+        Self { room: vec![0; TURN * DATAGRAM], headers, met: Vec::with_capacity(TURN) }
+    }
+
+    /// How many there are.
+    pub(in crate::server) fn len(&self) -> usize {
+        self.met.len()
+    }
+
+    /// The messages among them.
+    pub(in crate::server) fn messages(&self) -> impl Iterator<Item = (Flow, &[u8])> {
+        self.room.chunks(DATAGRAM).zip(&self.met).filter_map(|(place, (peer, len))| {
+            let bytes = place.get(..*len).filter(|bytes| Datagram::of(bytes) == Datagram::Sip)?;
+            Some((Flow::to(Protocol::Udp, (*peer)?), bytes))
+        })
+    }
+}
+
 /// Receives up to a batch into `places`, and notes who sent what: sender and length.
 fn receive(
     socket: RawFd,
@@ -140,39 +150,6 @@ fn receive(
     let before = met.len();
     met.extend(received.map(|message| (message.address.as_ref().and_then(address), message.bytes)));
     Ok(met.len() - before)
-}
-
-/// Handles what has come in a turn.
-fn handle(hub: &Rc<Hub>, room: &[u8], met: &[(Option<SocketAddr>, usize)]) {
-    let messages = || {
-        room.chunks(DATAGRAM).zip(met).filter_map(|(place, (peer, len))| {
-            let bytes = place.get(..*len).filter(|bytes| Datagram::of(bytes) == Datagram::Sip)?;
-            Some((Flow::to(Protocol::Udp, (*peer)?), bytes))
-        })
-    };
-    if met.len() <= BATCH {
-        return hub.with(|service, now| {
-            messages().for_each(|(flow, bytes)| service.handle_message(now, flow, bytes));
-        });
-    }
-    let end = hub.now() + BUDGET;
-    let mut refusals = REFUSALS;
-    for urgency in Urgency::ALL {
-        let mut these = messages().filter(|(_, bytes)| Urgency::of(bytes) == urgency).peekable();
-        while these.peek().is_some() {
-            hub.with(|service, now| {
-                for (flow, bytes) in these.by_ref().take(BATCH) {
-                    if urgency == Urgency::Begun || now < end {
-                        service.handle_message(now, flow, bytes);
-                    } else {
-                        let told = refusals > 0;
-                        refusals -= usize::from(told);
-                        service.refuse(flow, bytes, told);
-                    }
-                }
-            });
-        }
-    }
 }
 
 fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {

@@ -6,58 +6,67 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::transaction::{ClientId, Flow};
-
-use super::hub::Hub;
-use super::tcp;
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
 const PENDING_MAX: usize = 1 << 20;
 
 /// A connection.
-pub(super) struct Connection {
-    pub(super) id: u64,
-    pub(super) peer: SocketAddr,
+pub(in crate::server) struct Connection {
+    pub(in crate::server) id: u64,
+    pub(in crate::server) peer: SocketAddr,
     /// None while it is being opened.
-    pub(super) stream: RefCell<Option<Rc<OwnedWriteHalf>>>,
+    pub(in crate::server) stream: RefCell<Option<Rc<OwnedWriteHalf>>>,
     pending: RefCell<Vec<u8>>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
     /// Requests that fail if it can't be opened.
-    pub(super) clients: RefCell<Vec<ClientId>>,
+    pub(in crate::server) clients: RefCell<Vec<ClientId>>,
 }
 
 /// All connections of a shard.
-pub(super) struct Connections {
+pub(in crate::server) struct Connections {
     by_id: RefCell<HashMap<u64, Rc<Connection>>>,
     by_peer: RefCell<HashMap<SocketAddr, u64>>,
     dirty: RefCell<Vec<Rc<Connection>>>,
     next: Cell<u64>,
+    /// Takes those that are to be opened.
+    wanted: UnboundedSender<Rc<Connection>>,
 }
 
 impl Connections {
     /// Numbers are never those of an earlier run: bindings and flow tokens may still name them.
-    pub(super) fn new(epoch_unix_secs: u64) -> Self {
-        Self {
+    ///
+    /// Those that the receiver gives are to be opened.
+    pub(in crate::server) fn new(epoch_unix_secs: u64) -> (Self, UnboundedReceiver<Rc<Connection>>) {
+        let (wanted, to_open) = unbounded_channel();
+        let all = Self {
             by_id: RefCell::default(),
             by_peer: RefCell::default(),
             dirty: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
-        }
+            wanted,
+        };
+        (all, to_open)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::server) fn len(&self) -> usize {
         self.by_id.borrow().len()
     }
 
     /// A number for a connection or an association.
-    pub(super) fn number(&self) -> u64 {
+    pub(in crate::server) fn number(&self) -> u64 {
         self.next.replace(self.next.get() + 1)
     }
 
     /// A new connection; without a stream if it is still to be opened.
-    pub(super) fn add(&self, peer: SocketAddr, stream: Option<Rc<OwnedWriteHalf>>) -> Rc<Connection> {
+    pub(in crate::server) fn add(
+        &self,
+        peer: SocketAddr,
+        stream: Option<Rc<OwnedWriteHalf>>,
+    ) -> Rc<Connection> {
         let connection = Rc::new(Connection {
             id: self.number(),
             peer,
@@ -72,7 +81,7 @@ impl Connections {
     }
 
     /// It is gone.
-    pub(super) fn remove(&self, connection: &Connection) {
+    pub(in crate::server) fn remove(&self, connection: &Connection) {
         self.by_id.borrow_mut().remove(&connection.id);
         let mut by_peer = self.by_peer.borrow_mut();
         if by_peer.get(&connection.peer) == Some(&connection.id) {
@@ -89,12 +98,15 @@ impl Connections {
     }
 
     /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
-    pub(super) fn queue(&self, hub: &Rc<Hub>, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
+    pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let connection = match self.find(&flow) {
             Some(connection) => connection,
             None if flow.connection == 0 => {
                 let connection = self.add(flow.peer, None);
-                tokio::task::spawn_local(tcp::open(Rc::clone(hub), Rc::clone(&connection)));
+                if self.wanted.send(Rc::clone(&connection)).is_err() {
+                    self.remove(&connection);
+                    return false;
+                }
                 connection
             }
             None => return false,
@@ -114,13 +126,13 @@ impl Connections {
     }
 
     /// Writes what was queued.
-    pub(super) fn flush(&self) {
+    pub(in crate::server) fn flush(&self) {
         loop {
             let Some(connection) = self.dirty.borrow_mut().pop() else { return };
             if connection.write() {
                 connection.busy.set(false);
             } else {
-                tokio::task::spawn_local(tcp::write_rest(connection));
+                tokio::task::spawn_local(connection.write_rest());
             }
         }
     }
@@ -128,7 +140,7 @@ impl Connections {
 
 impl Connection {
     /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go.
-    pub(super) fn write(&self) -> bool {
+    fn write(&self) -> bool {
         let Some(stream) = self.stream.borrow().clone() else { return true };
         let mut pending = self.pending.borrow_mut();
         let mut written = 0;
@@ -151,6 +163,17 @@ impl Connection {
         true
     }
 
+    /// Writes what didn't go at once, waiting for room.
+    pub(in crate::server) async fn write_rest(self: Rc<Self>) {
+        let Some(stream) = self.stream.borrow().clone() else { return };
+        while !self.write() {
+            if stream.writable().await.is_err() {
+                break;
+            }
+        }
+        self.busy.set(false);
+    }
+
     /// Ends it: whoever reads from it finds the end.
     fn close(&self) {
         if let Some(stream) = self.stream.borrow().as_ref() {
@@ -159,13 +182,8 @@ impl Connection {
         }
     }
 
-    /// All is written.
-    pub(super) fn set_idle(&self) {
-        self.busy.set(false);
-    }
-
     /// The stream is open: what was queued meanwhile can be written.
-    pub(super) fn opened(&self, stream: Rc<OwnedWriteHalf>) {
+    pub(in crate::server) fn opened(&self, stream: Rc<OwnedWriteHalf>) {
         self.stream.replace(Some(stream));
         self.busy.set(true);
     }

@@ -11,12 +11,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
-use super::connections::Connection;
-use super::hub::Hub;
+use crate::server::hub::Hub;
+use crate::server::socket::Connection;
 
 /// Bytes read at a time, into room that all connections of a shard share.
 const READ: usize = 256 << 10;
@@ -34,7 +35,7 @@ thread_local! {
 /// What a connection was ended by.
 type End = Result<(), crate::codec::Error>;
 
-pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -45,7 +46,7 @@ pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts until the task is ended.
-pub(super) async fn serve(listener: TcpListener, hub: Rc<Hub>, max: usize) {
+pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, max: usize) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) if hub.connections.len() >= max => drop(stream),
@@ -64,8 +65,15 @@ pub(super) async fn serve(listener: TcpListener, hub: Rc<Hub>, max: usize) {
     }
 }
 
+/// Opens those connections that are wanted, until the task is ended.
+pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Connection>>, hub: Rc<Hub>) {
+    while let Some(connection) = wanted.recv().await {
+        tokio::task::spawn_local(open(Rc::clone(&hub), connection));
+    }
+}
+
 /// Opens a connection for what is queued on it already.
-pub(super) async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
+async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
     let opened = tokio::time::timeout(OPEN, TcpStream::connect(connection.peer)).await;
     let clients = connection.clients.take();
     match opened {
@@ -74,7 +82,7 @@ pub(super) async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
             let (reading, writing) = stream.into_split();
             connection.opened(Rc::new(writing));
             hub.service.borrow_mut().connection_opened(connection.id);
-            tokio::task::spawn_local(write_rest(Rc::clone(&connection)));
+            tokio::task::spawn_local(Rc::clone(&connection).write_rest());
             receive(hub, connection, reading, Side::Opened).await;
         }
         Ok(Err(_)) | Err(_) => {
@@ -83,17 +91,6 @@ pub(super) async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
             hub.with(|service, now| clients.into_iter().for_each(|client| service.send_failed(now, client)));
         }
     }
-}
-
-/// Writes what didn't go at once.
-pub(super) async fn write_rest(connection: Rc<Connection>) {
-    let Some(stream) = connection.stream.borrow().clone() else { return };
-    while !connection.write() {
-        if stream.writable().await.is_err() {
-            break;
-        }
-    }
-    connection.set_idle();
 }
 
 /// Receives until the connection ends.
