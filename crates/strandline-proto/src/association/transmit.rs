@@ -11,7 +11,7 @@ use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 use super::context::Shared;
 use super::{Association, State};
 use crate::event::Transmit;
-use crate::outbound::Urgency;
+use crate::outbound::{Bundled, Urgency};
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
@@ -268,7 +268,8 @@ impl Association {
     ) {
         // Fragments are made so that any path can carry them, should this one fail (section 7.3).
         let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
-        if !self.config.nodelay && self.holds_back(empty_space) {
+        let alone = !self.config.bundling;
+        if (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0) {
             return;
         }
         let path = self.paths.get(index);
@@ -278,7 +279,10 @@ impl Association {
             from_bytes: path.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
         };
         loop {
-            let bundled = self.outbound.bundle(now, index.0, empty_space, urgency, packet);
+            let bundled = match alone {
+                false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
+                true => Bundled::default(),
+            };
             filled.new |= bundled.chunks > 0;
             filled.bytes += bundled.bytes;
             self.stats.data_sent += u64::from(bundled.chunks);
@@ -293,6 +297,9 @@ impl Association {
             filled.new = true;
             self.stats.data_sent += 1;
             urgency.from_bytes = urgency.from_bytes.saturating_sub(size);
+            if alone {
+                break;
+            }
         }
     }
 
