@@ -76,11 +76,11 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        self.open_burst();
+        self.open_burst(now);
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
             Some(_) => self.probe_mtu(cx, now, path),
-            None => self.paths.get_mut(data_path).end_burst(),
+            None => self.end_burst(data_path),
         }
         self.watch_window(now, data_path);
         burst
@@ -105,12 +105,22 @@ impl Association {
     }
 
     /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
-    fn open_burst(&mut self) {
+    fn open_burst(&mut self, now: Time) {
         if core::mem::take(&mut self.flags.burst_open) {
             let config = Arc::clone(&self.config);
             for index in self.paths.indices() {
-                self.paths.get_mut(index).allow_burst(&config);
+                self.paths.get_mut(index).allow_burst(now, &config);
             }
+        }
+    }
+
+    /// Nothing more can be sent now.
+    fn end_burst(&mut self, index: PathIndex) {
+        let waits = self.state.sends_data() && self.has_data_work();
+        let path = self.paths.get_mut(index);
+        path.end_burst();
+        if waits {
+            path.wait_for_pace();
         }
     }
 
@@ -345,7 +355,7 @@ impl Association {
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
         let config = Arc::clone(&self.config);
-        self.paths.get_mut(index).allow_burst(&config);
+        self.paths.get_mut(index).allow_burst(now, &config);
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };

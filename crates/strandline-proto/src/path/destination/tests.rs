@@ -43,7 +43,7 @@ fn sack(bytes: u32) -> PathSack {
 #[test]
 fn sizes() {
     let sizes = [
-        ("Path", size_of::<Path>(), 288),
+        ("Path", size_of::<Path>(), 296),
         ("Congestion", size_of::<Congestion>(), 80),
         ("RtoEstimator", size_of::<RtoEstimator>(), 12),
         ("Heartbeat", size_of::<Heartbeat>(), 32),
@@ -74,7 +74,7 @@ fn packet_and_window_sizes_follow_mtu_family_and_encapsulation() {
 #[test]
 fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
     let mut path = active();
-    path.allow_burst(&config());
+    path.allow_burst(Time::ZERO, &config());
     let window = path.congestion.window(); // 4404: three packets of 1460 and 24 bytes
     send(&mut path, at(0), 3);
     assert!(path.flight < window && path.may_send());
@@ -86,7 +86,7 @@ fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
 fn rule_d_a_burst_at_each_opportunity() {
     let mut path = active();
     path.congestion = large_window();
-    path.allow_burst(&config());
+    path.allow_burst(Time::ZERO, &config());
     let mut sent = 0;
     while path.may_send() {
         send(&mut path, at(0), 1);
@@ -95,7 +95,7 @@ fn rule_d_a_burst_at_each_opportunity() {
     assert_eq!(sent, 4);
     assert!(path.may_retransmit(), "the limit is for new data");
     for _ in 0..3 {
-        path.allow_burst(&config()); // what is left of an opportunity is not saved up
+        path.allow_burst(Time::ZERO, &config()); // what is left of an opportunity is not saved up
     }
     while path.may_send() {
         send(&mut path, at(0), 1);
@@ -103,7 +103,7 @@ fn rule_d_a_burst_at_each_opportunity() {
     }
     assert_eq!(sent, 8);
     path.end_burst();
-    path.allow_burst(&AssociationConfig { burst_max: 0, ..config() });
+    path.allow_burst(Time::ZERO, &AssociationConfig { burst_max: 0, ..config() });
     send(&mut path, at(0), 50);
     assert!(path.may_send(), "0 is no limit");
     path.end_burst();
@@ -119,7 +119,7 @@ fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
         for &(millis, packets) in sacks {
             path.on_sack(at(millis), &sack(packets * 1460), &config());
         }
-        path.allow_burst(&config());
+        path.allow_burst(Time::ZERO, &config());
         (0..)
             .take_while(|_| {
                 let may = path.may_send();
@@ -167,7 +167,7 @@ fn r1_to_r3_the_timer_runs_while_data_is_outstanding() {
 #[test]
 fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
     let mut path = active();
-    path.allow_burst(&config());
+    path.allow_burst(Time::ZERO, &config());
     send(&mut path, at(0), 3);
     assert!(!path.rtx_expired(at(999)) && path.rtx_expired(at(1000)));
     let outcome = path.on_rtx_timeout(at(1000), 0, &config());
@@ -451,7 +451,7 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
         Op::WindowProbe => path.on_window_probe_timeout(config),
         Op::Lost(bytes) => path.on_lost(bytes),
         Op::FastRetransmit => path.on_fast_retransmit(*now),
-        Op::Burst => path.allow_burst(config),
+        Op::Burst => path.allow_burst(*now, config),
         Op::EndBurst => path.end_burst(),
         Op::TooBig(mtu) => {
             path.on_packet_too_big(*now, mtu);
