@@ -97,7 +97,7 @@ impl Parameters {
             Length::Seconds(seconds) => {
                 check(
                     seconds > 0.0 && seconds <= SECONDS_MAX,
-                    "the duration must be between 0 and 86,400 s",
+                    "the duration must be more than 0 and at most 86,400 s",
                 )?;
             }
             Length::Bytes(bytes) => {
