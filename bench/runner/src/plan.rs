@@ -169,7 +169,7 @@ impl Metric {
 
     /// True if less is better.
     pub(crate) fn less_is_better(self) -> bool {
-        !matches!(self, Self::Goodput | Self::Messages)
+        !matches!(self, Self::Goodput | Self::Messages | Self::Beside)
     }
 
     pub(crate) fn unit(self) -> &'static str {
@@ -182,6 +182,7 @@ impl Metric {
             Self::Setup => "us set-up",
             Self::Transaction => "us set-up + echo",
             Self::Memory => "bytes",
+            Self::Beside => "packets/s beside",
         }
     }
 }
