@@ -31,10 +31,16 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let rows: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
     let heading = if headed { HEADING } else { 0.0 };
     let bottom = TOP + rows as f64 * row + groups.len() as f64 * (GROUP_GAP + heading);
+    let mut free_from = f64::NEG_INFINITY;
     for tick in x.ticks() {
-        let at = x.place(tick);
+        let (at, text) = (x.place(tick), show(tick));
         svg.line([at, TOP], [at, bottom], Paint::Grid, 1.0);
-        svg.text([at, bottom + 17.0], &show(tick), Anchor::Middle, Paint::Faint);
+        let half = text_width(&text, TEXT) / 2.0;
+        // Where there is no room the line alone has to do.
+        if at - half > free_from {
+            svg.text([at, bottom + 17.0], &text, Anchor::Middle, Paint::Faint);
+            free_from = at + half + 8.0;
+        }
     }
     let mut y = TOP;
     for (text, bars) in &groups {
