@@ -46,9 +46,10 @@ transport = "tcp"
 client = "cat FOLDER/b.json"
 [draw]
 kind = "lines"
+baseline = "b"
 [[claim]]
 says = "The first is faster."
-value = "{a.speed@10} / {b.speed@10}"
+value = "100 * ({a.speed@10} + {a.speed@10}) / ({b.speed@10} + {b.speed@10}) / 100"
 min = 1
 "#;
 

@@ -50,7 +50,7 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
         }
         for (line, mark) in bars {
             if narrow {
-                svg.text([left, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
+                svg.text([left + 2.0, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
                 y += NAME_LINE;
             } else {
                 svg.text([left - 8.0, y + BAR * 0.5 + 4.5], &name(line), Anchor::End, Paint::Ink);

@@ -7,6 +7,9 @@ use super::chart::position;
 use crate::figure::{escape, show};
 use crate::plan::{Better, Measure, Series};
 
+/// What is within this share of the baseline is as good as it.
+const SAME: f64 = 0.02;
+
 /// A table for each measure that is drawn: the medians, divided by those of the plan's baseline at the same place.
 /// What is worse than the baseline is marked as that.
 pub(super) fn tables(section: &Section<'_>) -> String {
@@ -52,7 +55,7 @@ fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String 
     }
     let (label, base) = (escape(&measure.label), escape(&baseline.title));
     let count = match measure.better {
-        Some(_) => format!(", worse in {worse} of {all} cells"),
+        Some(_) => format!(", worse by more than 2 % in {worse} of {all} cells"),
         None => String::new(),
     };
     format!(
@@ -61,11 +64,11 @@ fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String 
     )
 }
 
-/// Whether a ratio to the baseline is on the wrong side of 1.
+/// Whether a ratio to the baseline is clearly on the wrong side of 1.
 fn is_worse(better: Option<Better>, ratio: f64) -> bool {
     match better {
-        Some(Better::More) => ratio < 1.0,
-        Some(Better::Less) => ratio > 1.0,
+        Some(Better::More) => ratio < 1.0 - SAME,
+        Some(Better::Less) => ratio > 1.0 + SAME,
         None => false,
     }
 }

@@ -32,6 +32,7 @@ pub(super) fn page(sections: &[Section<'_>], made: &str) -> String {
         html += &section_text(section);
     }
     html += "</main>\n<footer>Made by <code>strandline lab report</code>. Medians, with bars from the least to the most. \
+             Where they overlap, a difference may be chance. \
              What doesn't count is drawn as a cross and is in no median.</footer>\n</body>\n</html>\n";
     html
 }

@@ -82,11 +82,14 @@ fn what_is_worse_than_the_baseline_is_said() {
         fs::read_to_string(args.output.join("index.html")).unwrap()
     };
     let less = page("less", 0.5);
-    assert!(less.contains("as a multiple of TCP, worse in 2 of 2 cells"));
+    assert!(less.contains("as a multiple of TCP, worse by more than 2 % in 2 of 2 cells"));
     assert!(less.contains("<td class=\"number worse\">0.5 x (worse)</td>"));
     assert!(less.contains("<th class=\"number\">10 %</th>"));
+    // Hardly less is the same.
+    let same = page("same", 0.99);
+    assert!(same.contains("in 0 of 2 cells") && same.contains("<td class=\"number\">0.99 x</td>"));
     let more = page("more", 2.0);
-    assert!(more.contains("worse in 0 of 2 cells") && more.contains("<td class=\"number\">2 x</td>"));
+    assert!(more.contains("in 0 of 2 cells") && more.contains("<td class=\"number\">2 x</td>"));
     let unknown = text.replace("baseline = \"tcp\"", "baseline = \"cubic\"");
     assert!(read(&unknown).unwrap_err().contains("there is no series 'cubic'"));
 }
