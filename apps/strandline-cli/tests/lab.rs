@@ -167,6 +167,7 @@ fn errors_say_what_to_do() {
     let laboratory = Laboratory::new("errors", &PLAN.replace("cat FOLDER/a.json", "iperf3000 -c {to}"));
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(1) && told.contains("no program 'iperf3000'"), "{told}");
+    assert!(told.contains("someone-2000/figure1"), "{told}");
     assert!(!laboratory.folder.join("lab-results").exists());
     let (code, _, told) = laboratory.run(&["run", "nobody-1900"]);
     assert!(code == Some(1) && told.contains("strandline lab list"), "{told}");
@@ -180,6 +181,15 @@ fn errors_say_what_to_do() {
     assert!(code == Some(1) && told.contains("figure1.toml") && told.contains("`unit`"), "{told}");
     let (code, _, told) = laboratory.run(&["list", "--experiments", "/does/not/exist"]);
     assert!(code == Some(1) && told.contains("--experiments"), "{told}");
+}
+
+#[test]
+fn help_has_examples() {
+    let laboratory = Laboratory::new("help", PLAN);
+    for arguments in [&["--help"][..], &["list", "--help"], &["run", "--help"], &["report", "--help"]] {
+        let (code, help, _) = laboratory.run(arguments);
+        assert!(code == Some(0) && help.contains("\n  strandline lab "), "{help}");
+    }
 }
 
 #[test]
