@@ -20,6 +20,7 @@ Examples:
   strandline netem exec --help         run programs on an emulated network
   strandline lab run --short --all     the experiments of papers, in minutes; then strandline lab report
   strandline perf server               measures throughput with `strandline perf client ADDR` on another host
+  strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug"
 )]
@@ -46,6 +47,8 @@ enum Command {
     /// Run the experiments of papers again, and draw what comes out beside what they published
     #[command(subcommand)]
     Lab(strandline_lab::Lab),
+    /// SIP server: registrar and proxy on UDP, TCP and SCTP
+    Sip(strandline_sip::server::Args),
     /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
@@ -74,6 +77,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Load(load) => load.run(),
         Command::Netem(netem) => netem.run(),
         Command::Lab(lab) => lab.run(),
+        Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "strandline", &mut std::io::stdout());

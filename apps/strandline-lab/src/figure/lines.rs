@@ -28,9 +28,12 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
     let field = Field::of(chart, width);
     field.draw_axes(chart, &mut svg);
-    for (shape, line) in chart.lines.iter().enumerate() {
-        let aside = (shape as f64 - (chart.lines.len() as f64 - 1.0) / 2.0) * ASIDE;
+    let seen = |line: &&Line| !(line.marks.is_empty() && line.invalid.is_empty());
+    let (mut aside, step) = (chart.lines.iter().filter(seen).count() as f64 * -ASIDE / 2.0, ASIDE / 2.0);
+    for (shape, line) in chart.lines.iter().enumerate().filter(|(_, line)| seen(line)) {
+        aside += step;
         field.draw_line(line, (shape, aside), &chart.unit, &mut svg);
+        aside += step;
     }
     let bottom = legend(chart, width, field.bottom + BELOW + 16.0, &mut svg);
     svg.finish(width, bottom, &chart.title)

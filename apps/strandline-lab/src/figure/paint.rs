@@ -29,16 +29,40 @@ pub enum Paint {
 }
 
 /// Shades of a transport, told apart also by those who see few colours, on light and on dark ground.
-type Shades = [(&'static str, &'static str); 4];
+type Shades = [(&'static str, &'static str); 6];
 
-const SCTP: Shades =
-    [("#0067b1", "#4aa8ff"), ("#00876c", "#2fc9a4"), ("#6a4fc3", "#a994ff"), ("#0a9ec4", "#7fdcf5")];
-const TCP: Shades =
-    [("#c8500a", "#ff9452"), ("#a87900", "#e8bc3f"), ("#8c2f39", "#f08a94"), ("#70543e", "#c9a98f")];
-const UDP: Shades =
-    [("#5b6573", "#a5b1c2"), ("#86909c", "#c9d2de"), ("#3f4854", "#7d8896"), ("#a9b2bd", "#e4eaf1")];
-const OTHER: Shades =
-    [("#a3337f", "#ee86c9"), ("#7d5ba6", "#c6a3ee"), ("#b5546b", "#f29fb2"), ("#5c3566", "#b98ac4")];
+const SCTP: Shades = [
+    ("#0067b1", "#4aa8ff"),
+    ("#00876c", "#2fc9a4"),
+    ("#6a4fc3", "#a994ff"),
+    ("#0a9ec4", "#7fdcf5"),
+    ("#3b5b92", "#8fb3e8"),
+    ("#5b8c00", "#a6d94a"),
+];
+const TCP: Shades = [
+    ("#c8500a", "#ff9452"),
+    ("#a87900", "#e8bc3f"),
+    ("#8c2f39", "#f08a94"),
+    ("#70543e", "#c9a98f"),
+    ("#b5651d", "#ffc28a"),
+    ("#5a1f1f", "#d98282"),
+];
+const UDP: Shades = [
+    ("#5b6573", "#a5b1c2"),
+    ("#86909c", "#c9d2de"),
+    ("#3f4854", "#7d8896"),
+    ("#a9b2bd", "#e4eaf1"),
+    ("#6d7f8f", "#b8cbdc"),
+    ("#2c3138", "#909caa"),
+];
+const OTHER: Shades = [
+    ("#a3337f", "#ee86c9"),
+    ("#7d5ba6", "#c6a3ee"),
+    ("#b5546b", "#f29fb2"),
+    ("#5c3566", "#b98ac4"),
+    ("#8e4585", "#d99ad2"),
+    ("#c15b8a", "#ffb0d2"),
+];
 
 fn shades(transport: Transport) -> (&'static str, Shades) {
     match transport {

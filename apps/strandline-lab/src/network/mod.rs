@@ -1,5 +1,6 @@
 //! The network of a run: the emulator's, a veth pair, or none. It is made for each run and goes with it.
 
+mod plan;
 mod veth;
 
 use anyhow::{Result, anyhow};
@@ -9,8 +10,9 @@ use crate::netem::namespace::Namespaces;
 use crate::netem::network::{EmulatorArgs, Network};
 use crate::netem::options::NetworkArgs;
 use crate::netem::report::Report;
-use crate::netem::topology::{Side, Topology};
-use crate::plan::{NetworkKind, Run};
+use crate::netem::topology::Topology;
+
+pub use plan::{NetworkChange, NetworkKind, NetworkPlan};
 
 /// The emulator's options, read as from its command line, so that plans and people write the same.
 #[derive(Debug, Parser)]
@@ -23,8 +25,7 @@ struct Options {
 }
 
 impl Options {
-    fn of(run: &Run) -> Result<(Topology, EmulatorArgs), String> {
-        let network = &run.network;
+    fn of(network: &NetworkPlan, seed: u64) -> Result<(Topology, EmulatorArgs), String> {
         let mut words = vec!["--path".to_owned(), network.link.clone()];
         for (option, value) in [("--to-right", &network.to_right), ("--to-left", &network.to_left)] {
             if !value.is_empty() {
@@ -34,7 +35,7 @@ impl Options {
         if let Some(limit) = &network.late_limit {
             words.extend(["--late-limit".to_owned(), limit.clone()]);
         }
-        let (seed, mtu) = (run.seed.to_string(), network.mtu.to_string());
+        let (seed, mtu) = (seed.to_string(), network.mtu.to_string());
         words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", &network.tcp].map(str::to_owned));
         let options = Self::try_parse_from(words).map_err(|error| {
             // Only what is wrong: how a command line is used doesn't help in a plan.
@@ -47,15 +48,14 @@ impl Options {
     }
 }
 
-/// Whether a run's network can be understood.
+/// Whether the network of a run can be understood.
 ///
 /// # Errors
 /// What is wrong with it and what would be right.
-pub fn check(run: &Run) -> Result<(), String> {
-    let network = &run.network;
+pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     let settings = [&network.link, &network.to_right, &network.to_left];
     if network.kind == NetworkKind::Netem {
-        Options::of(run)?;
+        Options::of(network, seed)?;
     } else if network.kind != NetworkKind::Simulator && settings.iter().any(|text| !text.is_empty()) {
         return Err(
             "link, to-right and to-left are settings of the emulator: they need kind = \"netem\"".to_owned()
@@ -76,17 +76,17 @@ pub enum Joined {
 }
 
 impl Joined {
-    /// Makes it.
+    /// Makes it, with the seed of everything random.
     ///
     /// # Errors
     /// What is missing, with what to do about it.
-    pub fn start(name: &str, run: &Run) -> Result<Self> {
-        match run.network.kind {
+    pub fn start(name: &str, network: &NetworkPlan, seed: u64) -> Result<Self> {
+        match network.kind {
             NetworkKind::Netem => {
-                let (topology, emulator) = Options::of(run).map_err(|wrong| anyhow!(wrong))?;
+                let (topology, emulator) = Options::of(network, seed).map_err(|wrong| anyhow!(wrong))?;
                 Ok(Self::Netem(Box::new(Network::start(name, topology, &emulator)?)))
             }
-            NetworkKind::Veth => Ok(Self::Veth(veth::create(name, &run.network)?)),
+            NetworkKind::Veth => Ok(Self::Veth(veth::create(name, network)?)),
             NetworkKind::None | NetworkKind::Simulator => Ok(Self::Alone),
         }
     }
@@ -118,11 +118,4 @@ impl Joined {
             Self::Veth(_) | Self::Alone => Ok(None),
         }
     }
-}
-
-/// The processors that a side's programs run on, as taskset(1) takes them.
-#[must_use]
-pub fn cores(run: &Run, side: Side) -> Option<&str> {
-    let [client, server] = run.network.cores.as_ref()?;
-    Some(if side == Side::Left { client } else { server })
 }

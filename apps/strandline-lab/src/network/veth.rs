@@ -6,7 +6,8 @@ use crate::netem::command::run;
 use crate::netem::device::set_parameters;
 use crate::netem::namespace::Namespaces;
 use crate::netem::topology::{Side, Topology};
-use crate::plan::NetworkPlan;
+
+use super::plan::NetworkPlan;
 
 const DEVICE: &str = "veth0";
 

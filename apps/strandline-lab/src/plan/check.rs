@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::expression::Expression;
-use super::{Drawing, DrawingKind, Mode, NetworkKind, Plan, Published, PublishedValue, Series};
-use crate::network;
+use super::{Drawing, DrawingKind, Mode, Plan, Published, PublishedValue, Series};
+use crate::network::{self, NetworkKind};
 
 type Checked = Result<(), String>;
 
@@ -205,7 +205,8 @@ impl Plan {
             for run in self.runs(mode)? {
                 ensure(!run.client.trim().is_empty(), || "a client has no command".to_owned())?;
                 let name = self.series.get(run.series).map(|series| series.name.as_str()).unwrap_or_default();
-                network::check(&run).map_err(|wrong| format!("network of series '{name}': {wrong}"))?;
+                network::check(&run.network, run.seed)
+                    .map_err(|wrong| format!("network of series '{name}': {wrong}"))?;
             }
         }
         Ok(())

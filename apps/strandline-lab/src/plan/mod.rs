@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::{NetworkChange, NetworkPlan};
+
 pub use files::{Found, Paper, find, hash, load, paper};
 pub use points::{Mode, Run};
 
@@ -60,78 +62,6 @@ pub struct Plan {
     /// What counts as showing the same.
     #[serde(default, rename = "claim")]
     pub claims: Vec<Claim>,
-}
-
-/// What carries the packets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum NetworkKind {
-    /// The emulator between two namespaces.
-    Netem,
-    /// A pair of virtual Ethernet devices between two namespaces.
-    Veth,
-    /// None: the programs make what they need themselves.
-    None,
-    /// None: the program simulates in virtual time.
-    Simulator,
-}
-
-/// What is between the two sides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct NetworkPlan {
-    /// What carries the packets.
-    pub kind: NetworkKind,
-    /// Settings of the emulator for both directions; may have variables.
-    #[serde(default)]
-    pub link: String,
-    /// Settings on top of them from left (client) to right (server).
-    #[serde(default)]
-    pub to_right: String,
-    /// Settings on top of them from right to left.
-    #[serde(default)]
-    pub to_left: String,
-    /// Congestion control of the kernel's TCP.
-    #[serde(default = "cubic")]
-    pub tcp: String,
-    /// MTU of the devices.
-    #[serde(default = "mtu")]
-    pub mtu: u16,
-    /// Whether the veth pair passes bursts whole (TSO, GSO, GRO and the same for UDP).
-    #[serde(default)]
-    pub offloads: bool,
-    /// Processors of the client and of the server, as taskset(1) takes them.
-    pub cores: Option<[String; 2]>,
-    /// Lateness of the emulator above which a run is invalid.
-    pub late_limit: Option<String>,
-}
-
-fn cubic() -> String {
-    "cubic".to_owned()
-}
-
-fn mtu() -> u16 {
-    1500
-}
-
-/// What a series changes of the network.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct NetworkChange {
-    /// See [`NetworkPlan::kind`].
-    pub kind: Option<NetworkKind>,
-    /// See [`NetworkPlan::link`].
-    pub link: Option<String>,
-    /// See [`NetworkPlan::to_right`].
-    pub to_right: Option<String>,
-    /// See [`NetworkPlan::to_left`].
-    pub to_left: Option<String>,
-    /// See [`NetworkPlan::tcp`].
-    pub tcp: Option<String>,
-    /// See [`NetworkPlan::mtu`].
-    pub mtu: Option<u16>,
-    /// See [`NetworkPlan::offloads`].
-    pub offloads: Option<bool>,
 }
 
 /// How long and how often.
@@ -410,22 +340,5 @@ impl Plan {
     pub fn drawn(&self) -> impl Iterator<Item = &Measure> {
         let all = &self.drawing.measures;
         self.measures.iter().filter(move |measure| all.is_empty() || all.contains(&measure.name))
-    }
-}
-
-impl NetworkPlan {
-    /// The network of a series.
-    #[must_use]
-    pub fn with(&self, change: &NetworkChange) -> Self {
-        let mut network = self.clone();
-        let NetworkChange { kind, link, to_right, to_left, tcp, mtu, offloads } = change.clone();
-        network.kind = kind.unwrap_or(network.kind);
-        network.link = link.unwrap_or(network.link);
-        network.to_right = to_right.unwrap_or(network.to_right);
-        network.to_left = to_left.unwrap_or(network.to_left);
-        network.tcp = tcp.unwrap_or(network.tcp);
-        network.mtu = mtu.unwrap_or(network.mtu);
-        network.offloads = offloads.unwrap_or(network.offloads);
-        network
     }
 }

@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::template::{Variables, fill};
-use super::{NetworkPlan, Plan, Series, Value};
+use super::{Plan, Series, Value};
+use crate::network::NetworkPlan;
 
 /// Addresses of the left and of the right side, in every kind of network.
 pub const ADDRESSES: [&str; 2] = ["10.0.1.1", "10.0.1.2"];

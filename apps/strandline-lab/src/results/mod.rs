@@ -13,7 +13,8 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::plan::{Mode, NetworkPlan, Plan};
+use crate::network::NetworkPlan;
+use crate::plan::{Mode, Plan};
 
 /// Where and with what it was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -76,11 +76,10 @@ fn evaluate_mode<'a>(plan: &Plan, results: &'a Results, mode: Mode) -> Result<Ev
     let mut records: Vec<&Record> = Vec::new();
     let mut done = 0;
     for run in &runs {
-        let of_run = || results.records().iter().filter(|record| record.key == run.key);
-        // The newest that counts; if there is none, the newest that doesn't.
-        let valid = of_run().rfind(|record| record.valid);
-        done += usize::from(valid.is_some());
-        records.extend(valid.or_else(|| of_run().next_back()));
+        let tries: Vec<&Record> = results.records().iter().filter(|record| record.key == run.key).collect();
+        let tries = newest(&tries);
+        done += usize::from(tries.iter().any(|record| record.valid));
+        records.extend(tries);
     }
     let mut series = BTreeMap::new();
     for (place, one) in plan.series.iter().enumerate() {
@@ -91,6 +90,12 @@ fn evaluate_mode<'a>(plan: &Plan, results: &'a Results, mode: Mode) -> Result<Ev
         }
     }
     Ok(Evaluation { mode, planned: runs.len(), done, series, records })
+}
+
+/// Of the tries of a run, the newest that counts, and those that don't count since the one that counted before it.
+fn newest<'a, 'b>(tries: &'b [&'a Record]) -> &'b [&'a Record] {
+    let replaced = tries.iter().enumerate().filter(|(_, record)| record.valid).rev().nth(1);
+    tries.get(replaced.map_or(0, |(place, _)| place + 1)..).unwrap_or_default()
 }
 
 /// The points of a series.

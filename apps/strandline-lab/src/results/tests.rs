@@ -151,6 +151,28 @@ fn the_newest_counts_and_the_set_of_which_there_is_more() {
 }
 
 #[test]
+fn tries_that_do_not_count_are_still_known() {
+    let folder = Folder::new("tries");
+    let plan = read(WHOLE).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    let run = &plan.runs(Mode::Whole).unwrap()[0];
+    let mut try_once = |number: f64, valid: bool| {
+        let record = Record { valid, ..record(&plan, run, Mode::Whole, number) };
+        results.add(record).unwrap();
+        let judged = evaluate(&plan, &results).unwrap();
+        let series = &judged.series[&plan.series[run.series].name][0];
+        let median = series.summaries.get("throughput").map(|summary| summary.median);
+        (judged.done, median, series.invalid.get("throughput").cloned().unwrap_or_default())
+    };
+    assert_eq!(try_once(1.0, false), (0, None, vec![1.0]));
+    assert_eq!(try_once(2.0, false), (0, None, vec![1.0, 2.0]));
+    assert_eq!(try_once(3.0, true), (1, Some(3.0), vec![1.0, 2.0]));
+    assert_eq!(try_once(4.0, false), (1, Some(3.0), vec![1.0, 2.0, 4.0]));
+    // Measured again: what came before the number that is replaced is of no interest any more.
+    assert_eq!(try_once(5.0, true), (1, Some(5.0), vec![4.0]));
+}
+
+#[test]
 fn this_machine_says_what_it_is() {
     let machine = Machine::this();
     assert!(machine.cores > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());

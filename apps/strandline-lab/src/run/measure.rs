@@ -13,7 +13,7 @@ use super::extract::{self, Printed};
 use crate::netem::exec::is_listening;
 use crate::netem::program::{Invocation, search_path};
 use crate::netem::topology::Side;
-use crate::network::{Joined, cores};
+use crate::network::Joined;
 use crate::plan::{Run, Series};
 
 /// How long the client waits for the server to listen.
@@ -43,7 +43,7 @@ pub async fn take(
     run: &Run,
     interrupt: &mut watch::Receiver<bool>,
 ) -> Result<Taken> {
-    let network = Joined::start(name, run)?;
+    let network = Joined::start(name, &run.network, run.seed)?;
     let mut programs = Programs::default();
     let ran = tokio::select! {
         ran = programs.run(&network, series, run) => ran,
@@ -135,7 +135,7 @@ impl Program {
             all.extend(["ip", "netns", "exec"].map(str::to_owned));
             all.push(namespaces.namespace(side));
         }
-        if let Some(cores) = cores(run, side) {
+        if let Some(cores) = run.network.cores(side) {
             all.extend(["taskset", "-c", cores].map(str::to_owned));
         }
         all.extend(words(command));

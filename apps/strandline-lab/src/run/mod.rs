@@ -18,7 +18,8 @@ use self::progress::Progress;
 pub use self::progress::show_time;
 use crate::clock;
 use crate::netem::namespace::require_root;
-use crate::plan::{self, Found, Mode, NetworkKind, Plan, Run};
+use crate::network::NetworkKind;
+use crate::plan::{self, Found, Mode, Plan, Run};
 use crate::results::{Machine, Record, Results};
 
 /// Exit code of a run that Ctrl-C ended.

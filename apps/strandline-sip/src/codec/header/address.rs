@@ -222,7 +222,11 @@ impl<'a> Element<'a> for Address<'a> {
 
 /// A value of Route, Record-Route, Path or Service-Route, whose URI must be in brackets.
 #[derive(Debug, Clone, Copy)]
-pub struct Route<'a>(pub Address<'a>);
+pub struct Route<'a> {
+    /// The address.
+    pub address: Address<'a>,
+    text: &'a [u8],
+}
 
 impl sealed::Sealed for Route<'_> {}
 
@@ -231,7 +235,19 @@ impl<'a> Element<'a> for Route<'a> {
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let start = *cursor;
         let address = Address::take(cursor)?;
-        if address.bracketed { Ok(Self(address)) } else { Err(start.error(ErrorKind::Brackets)) }
+        if !address.bracketed {
+            return Err(start.error(ErrorKind::Brackets));
+        }
+        let text = cursor.since(start.at()).trim_ascii_end();
+        Ok(Self { address, text })
+    }
+}
+
+impl<'a> Route<'a> {
+    /// The whole value as it was sent, with its brackets and parameters.
+    #[must_use]
+    pub fn text(&self) -> &'a [u8] {
+        self.text
     }
 }
 
@@ -239,6 +255,6 @@ impl<'a> core::ops::Deref for Route<'a> {
     type Target = Address<'a>;
 
     fn deref(&self) -> &Address<'a> {
-        &self.0
+        &self.address
     }
 }

@@ -1,0 +1,224 @@
+//! `strandline sip` as a phone sees it: over UDP, TCP and SCTP, through crashes, and in bad company.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod sip_server;
+
+use std::io::{Read, Write};
+use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+use sip_server::{PROGRAM, Server};
+use strandline::{Endpoint, SendInfo, Stack};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn register(transport: &str, user: &str, cseq: u32, contact: &str) -> String {
+    format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/{transport} 127.0.0.1:5060;branch=z9hG4bK{user}{cseq};rport\r\n\
+         From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+         CSeq: {cseq} REGISTER\r\n{contact}Content-Length: 0\r\n\r\n"
+    )
+}
+
+fn contact(user: &str) -> String {
+    format!("Contact: <sip:{user}@127.0.0.1:5060>\r\n")
+}
+
+fn ask_udp(server: &Server, text: &str) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+    let mut room = [0; 65_536];
+    let len = socket.recv(&mut room).unwrap();
+    String::from_utf8(room[..len].to_vec()).unwrap()
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address("tcp")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Reads until there is this many messages without a body.
+fn read_messages(stream: &mut TcpStream, count: usize) -> String {
+    let (mut text, mut room) = (String::new(), [0; 4096]);
+    while text.matches("\r\n\r\n").count() < count {
+        let len = stream.read(&mut room).unwrap();
+        assert!(len > 0, "closed after {text}");
+        text.push_str(std::str::from_utf8(&room[..len]).unwrap());
+    }
+    text
+}
+
+#[test]
+fn phones_register_over_udp_and_tcp_and_are_listed() {
+    let server = Server::start(&[]);
+    let ok = ask_udp(&server, &register("UDP", "bob", 1, &contact("bob")));
+    assert!(ok.starts_with("SIP/2.0 200 OK\r\n"), "{ok}");
+    let mut stream = connect(&server);
+    // Several messages at once, and a ping (RFC 5626 section 4.4.1) before them.
+    let two =
+        format!("\r\n\r\n{}{}", register("TCP", "eve", 1, &contact("eve")), register("TCP", "bob", 2, ""));
+    stream.write_all(two.as_bytes()).unwrap();
+    let answers = read_messages(&mut stream, 2);
+    assert!(answers.starts_with("\r\nSIP/2.0 200 OK"), "{answers}");
+    assert!(answers.contains("Contact: <sip:eve@127.0.0.1:5060>;expires=3600"), "{answers}");
+    assert!(answers.contains("Contact: <sip:bob@127.0.0.1:5060>;expires="), "{answers}");
+}
+
+#[tokio::test]
+async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
+    let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
+    let carrier = server.carrier();
+    let stack =
+        Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
+    let phone = Endpoint::bind(&stack, 0).unwrap();
+    let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
+    let text = register("SCTP", "bob", 1, "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>\r\n");
+    phone.send_to_peer(peer, text.into(), SendInfo::default()).await.unwrap();
+    let (_, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+    assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{ok:?}");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let message = "MESSAGE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKm;rport\r\n\
+         From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\n\
+         Content-Length: 2\r\n\r\nhi";
+    socket.send_to(message.as_bytes(), server.address("udp")).unwrap();
+    let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+    assert!(
+        came.data.starts_with(b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP")
+    );
+    assert!(came.data.ends_with(b"\r\n\r\nhi"));
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("bindings.db");
+    let store = ["--store", file.to_str().unwrap()];
+    let mut server = Server::start(&store);
+    let mut stream = connect(&server);
+    let (mut asked, mut acknowledged) = (0, 0);
+    while acknowledged < 500 {
+        let text: String =
+            (asked..asked + 50).map(|user| register("TCP", &format!("u{user}"), 1, &contact("u"))).collect();
+        asked += 50;
+        stream.write_all(text.as_bytes()).unwrap();
+        acknowledged += read_messages(&mut stream, 50).matches("SIP/2.0 200 OK").count();
+    }
+    // More are on their way when it dies.
+    let text: String = (0..50).map(|user| register("TCP", &format!("v{user}"), 1, &contact("v"))).collect();
+    stream.write_all(text.as_bytes()).unwrap();
+    server.kill();
+    let server = Server::start(&store);
+    assert!(server.users() >= 500, "{} users", server.users());
+    for user in 0..500 {
+        let answer = ask_udp(&server, &register("UDP", &format!("u{user}"), 2, ""));
+        assert!(answer.contains("Contact: <sip:u@127.0.0.1:5060>"), "user {user}: {answer}");
+    }
+    drop(server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn half_messages_keep_nobody_else_waiting() {
+    let server = Server::start(&[]);
+    let half = register("TCP", "slow", 1, &contact("slow"));
+    let mut halves: Vec<TcpStream> = (0..200)
+        .map(|at| {
+            let mut stream = connect(&server);
+            stream.write_all(&half.as_bytes()[..20 + at]).unwrap();
+            stream
+        })
+        .collect();
+    let ok = ask_udp(&server, &register("UDP", "bob", 1, &contact("bob")));
+    assert!(ok.starts_with("SIP/2.0 200 OK"), "{ok}");
+    // Who sends the rest in the end is served as well, even byte by byte.
+    let (stream, at) = (&mut halves[150], 20 + 150);
+    for byte in &half.as_bytes()[at..] {
+        stream.write_all(&[*byte]).unwrap();
+    }
+    assert!(read_messages(stream, 1).starts_with("SIP/2.0 200 OK"));
+}
+
+#[test]
+fn a_stream_that_makes_no_sense_is_answered_if_it_can_be_and_closed() {
+    let server = Server::start(&[]);
+    let register = register("TCP", "bob", 1, &contact("bob"));
+    let huge = register.replace("Contact", &format!("X: {}\r\nContact", "y".repeat(100_000)));
+    for (text, answer) in [
+        (register.replace("Content-Length: 0\r\n", ""), "SIP/2.0 400 Missing header"),
+        (register.replace("Content-Length: 0", "Content-Length: 999999"), "SIP/2.0 513"),
+        (huge, ""),
+        ("\u{1}\u{2}\u{3}\r\n\r\n".to_owned(), ""),
+    ] {
+        let mut stream = connect(&server);
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut got = Vec::new();
+        // It may be reset, because not all of it was read.
+        let _ = stream.read_to_end(&mut got);
+        let got = String::from_utf8(got).unwrap();
+        assert!(got.starts_with(answer), "{got}");
+    }
+    let ok = ask_udp(&server, &register.replace("/TCP", "/UDP"));
+    assert!(ok.starts_with("SIP/2.0 200 OK"), "{ok}");
+}
+
+#[test]
+fn the_front_end_answers_200_to_all_but_ack() {
+    let server = Server::start(&["--front-end"]);
+    let register = register("UDP", "bob", 1, "");
+    for method in ["REGISTER", "INVITE", "BYE", "MESSAGE"] {
+        let answer = ask_udp(&server, &register.replace("REGISTER", method));
+        assert!(
+            answer.starts_with("SIP/2.0 200 OK") && answer.contains(&format!("CSeq: 1 {method}")),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
+fn sigterm_ends_it_gracefully() {
+    let mut server = Server::start(&[]);
+    assert!(ask_udp(&server, &register("UDP", "bob", 1, "")).starts_with("SIP/2.0 200"));
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sip.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&file).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let right = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"0.0.0.0:5060\"\n\
+                 advertise = \"sip.example.com\"\n[store]\nkind = \"sqlite\"\npath = \"/tmp/a.db\"\n[relay]\n\
+                 from = [\"192.0.2.0/24\"]\n";
+    assert_eq!(check(right), (true, String::new()));
+    for (text, error) in [
+        (right.replace("domains", "domain"), "line 1, column 1"),
+        (
+            right.replace("\"udp\"", "\"tls\""),
+            "listen.protocol: \"tls\" is none of \"udp\", \"tcp\" and \"sctp\"",
+        ),
+        (
+            right.replace("advertise = \"sip.example.com\"", ""),
+            "listen.advertise: needed with address 0.0.0.0:5060",
+        ),
+        (right.replace("path = \"/tmp/a.db\"", ""), "store.path: needed with kind = \"sqlite\""),
+        (right.replace("0/24", "0/33"), "relay.from: \"192.0.2.0/33\" is not like 192.0.2.0/24"),
+        (format!("{right}[timers]\nt1_ms = 1\n"), "timers.t1_ms: 1 is not between 10 and 10000"),
+        (
+            format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
+            "registrar.expires_min_secs: more than 3600",
+        ),
+    ] {
+        let (success, stderr) = check(&text);
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

@@ -1,0 +1,73 @@
+//! A SIP server on free ports.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use serde_json::Value;
+
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
+
+/// It ends with this value.
+pub struct Server {
+    child: Child,
+    listening: Value,
+}
+
+impl Server {
+    /// On UDP and TCP, for example.com.
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(PROGRAM)
+            .args(["sip", "--json", "--domain", "example.com"])
+            .args(["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { child, listening: serde_json::from_str(&line).unwrap() }
+    }
+
+    fn entry(&self, protocol: &str) -> &Value {
+        let all = self.listening["listening"].as_array().unwrap();
+        all.iter().find(|one| one["protocol"] == protocol).unwrap()
+    }
+
+    pub fn address(&self, protocol: &str) -> SocketAddr {
+        let entry = self.entry(protocol);
+        format!("{}:{}", entry["host"].as_str().unwrap(), entry["port"]).parse().unwrap()
+    }
+
+    /// The UDP port that carries SCTP.
+    #[allow(dead_code, reason = "not every test has SCTP")]
+    pub fn carrier(&self) -> u16 {
+        self.entry("sctp")["carrier"].as_u64().unwrap().try_into().unwrap()
+    }
+
+    #[allow(dead_code, reason = "not every test restarts it")]
+    pub fn users(&self) -> u64 {
+        self.listening["users"].as_u64().unwrap()
+    }
+
+    #[allow(dead_code, reason = "not every test kills it")]
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    #[allow(dead_code, reason = "not every test ends it so")]
+    pub fn terminate(&mut self) -> ExitStatus {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        self.child.wait().unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,152 @@
+//! Digest authentication (RFC 7616, RFC 8760, RFC 3261 section 22). No I/O, no clock.
+//!
+//! A nonce holds its own time and a seal, so none is stored when a challenge is sent. Once one is used, a table of fixed size
+//! remembers how often: the same credentials are never taken twice.
+
+mod digest;
+mod nonce;
+mod users;
+
+use crate::codec::{Auth, HeaderName, Message};
+use crate::transaction::Time;
+
+pub use digest::{Algorithm, response};
+use nonce::Freshness;
+pub use nonce::Nonces;
+pub use users::{Users, UsersError};
+
+/// What credentials came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict<'a> {
+    /// They are this user's.
+    Is(&'a [u8]),
+    /// There are none, or wrong ones: a challenge is due. With `stale`, the password was right and only the nonce is too old
+    /// or used up, so that the phone needn't ask its user.
+    Challenge {
+        /// The password was right.
+        stale: bool,
+    },
+}
+
+/// Whom to ask for a password: the phone of a user, or who calls through the proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asking {
+    /// 401: WWW-Authenticate and Authorization.
+    Server,
+    /// 407: Proxy-Authenticate and Proxy-Authorization.
+    Proxy,
+}
+
+impl Asking {
+    /// The header of credentials.
+    #[must_use]
+    pub const fn credentials(self) -> HeaderName {
+        match self {
+            Self::Server => HeaderName::Authorization,
+            Self::Proxy => HeaderName::ProxyAuthorization,
+        }
+    }
+
+    /// The header of challenges.
+    #[must_use]
+    pub const fn challenge(self) -> HeaderName {
+        match self {
+            Self::Server => HeaderName::WwwAuthenticate,
+            Self::Proxy => HeaderName::ProxyAuthenticate,
+        }
+    }
+}
+
+/// Checks credentials.
+#[derive(Debug)]
+pub struct Authenticator {
+    realm: String,
+    algorithms: Vec<Algorithm>,
+    users: Users,
+    nonces: Nonces,
+    /// Compared with where there is no such user, so that it takes as long.
+    nobody: [u8; 16],
+}
+
+impl Authenticator {
+    /// For a realm and its users. `algorithms` are offered in this order; `seed` must be random.
+    #[must_use]
+    pub fn new(
+        realm: String,
+        algorithms: Vec<Algorithm>,
+        users: Users,
+        nonces: Nonces,
+        seed: [u8; 16],
+    ) -> Self {
+        Self { realm, algorithms, users, nonces, nobody: seed }
+    }
+
+    /// Checks the credentials of a request for our realm.
+    pub fn check<'a>(&mut self, now: Time, message: &Message<'a>, asking: Asking) -> Verdict<'a> {
+        let mut stale = false;
+        for line in message.lines(asking.credentials()) {
+            let Ok(auth) = line.parse::<Auth<'a>>() else { continue };
+            let Some(digest) = auth.digest() else { continue };
+            if digest.realm != Some(self.realm.as_bytes()) {
+                continue;
+            }
+            match self.check_one(now, message, &digest) {
+                Verdict::Is(user) => return Verdict::Is(user),
+                Verdict::Challenge { stale: this } => stale |= this,
+            }
+        }
+        Verdict::Challenge { stale }
+    }
+
+    fn check_one<'a>(
+        &mut self,
+        now: Time,
+        message: &Message<'a>,
+        digest: &crate::codec::Digest<'a>,
+    ) -> Verdict<'a> {
+        let wrong = Verdict::Challenge { stale: false };
+        let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
+        let (Some(user), Some(nonce), Some(uri), Some(given)) =
+            (digest.username, digest.nonce, digest.uri, digest.response)
+        else {
+            return wrong;
+        };
+        let Some(line) = message.request_line().filter(|_| self.algorithms.contains(&algorithm)) else {
+            return wrong;
+        };
+        // The digest must be for this request, not for another that somebody has overheard.
+        if uri != line.uri || !matches!(digest.qop, None | Some(b"auth")) {
+            return wrong;
+        }
+        let count = match digest.qop {
+            None => 1,
+            Some(_) => match digest.nonce_count() {
+                Ok(Some(count)) => count,
+                _ => return wrong,
+            },
+        };
+        let known = self.users.secret(user, algorithm, self.realm.as_bytes());
+        let secret = known.clone().unwrap_or_else(|| algorithm.hash(&[&self.nobody]));
+        let expected = response(algorithm, &secret, line.method.as_bytes(), digest);
+        if !digest::same(&expected, given) || known.is_none() {
+            return wrong;
+        }
+        match self.nonces.use_once(now, nonce, count) {
+            Freshness::Fresh => Verdict::Is(user),
+            Freshness::Stale => Verdict::Challenge { stale: true },
+            Freshness::Forged => wrong,
+        }
+    }
+
+    /// The values of the challenges to send, the most preferred first.
+    pub fn challenges(&mut self, now: Time, stale: bool) -> Vec<String> {
+        let nonce = self.nonces.make(now);
+        let stale = if stale { ", stale=true" } else { "" };
+        let realm = &self.realm;
+        let one = |algorithm: &Algorithm| {
+            let name = algorithm.name();
+            format!("Digest realm=\"{realm}\", nonce=\"{nonce}\", algorithm={name}, qop=\"auth\"{stale}")
+        };
+        self.algorithms.iter().map(one).collect()
+    }
+}

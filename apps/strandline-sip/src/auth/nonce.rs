@@ -1,0 +1,110 @@
+//! Nonces that are not stored until they are used, and never taken twice for the same count.
+
+use core::hash::Hasher;
+use core::time::Duration;
+
+use siphasher::sip::SipHasher24;
+
+use crate::transaction::Time;
+
+/// What a nonce is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Freshness {
+    /// It is ours, and this count was not used.
+    Fresh,
+    /// It is ours, and too old or used up.
+    Stale,
+    /// It isn't ours.
+    Forged,
+}
+
+/// What is known of the last nonce that came to this place.
+#[derive(Debug, Clone, Copy, Default)]
+struct Used {
+    number: u64,
+    made: u64,
+    /// The highest count, and which of the 32 before it were used.
+    count: u32,
+    before: u32,
+    /// Other nonces are taken only if they were made after this.
+    floor: u64,
+}
+
+/// Makes nonces, and remembers which counts of them were used: in a table of fixed size. If two nonces in use meet in one
+/// place of it, the older becomes stale: its phone gets a new one.
+#[derive(Debug)]
+pub struct Nonces {
+    hasher: SipHasher24,
+    next: u64,
+    lifetime: Duration,
+    used: Vec<Used>,
+}
+
+impl Nonces {
+    /// With a random key. `places` is how many nonces can be in use at once: 40 bytes each.
+    #[must_use]
+    pub fn new(key: [u8; 16], lifetime: Duration, places: usize) -> Self {
+        Self {
+            hasher: SipHasher24::new_with_key(&key),
+            next: 1,
+            lifetime,
+            used: vec![Used::default(); places.max(1)],
+        }
+    }
+
+    fn seal(&self, made: u64, number: u64) -> u64 {
+        let mut hasher = self.hasher;
+        hasher.write_u64(made);
+        hasher.write_u64(number);
+        hasher.finish()
+    }
+
+    /// A new one.
+    #[must_use]
+    pub fn make(&mut self, now: Time) -> String {
+        let (made, number) = (now.as_millis() + 1, self.next);
+        self.next += 1;
+        format!("{made:x}.{number:x}.{:016x}", self.seal(made, number))
+    }
+
+    fn read(&self, nonce: &[u8]) -> Option<(u64, u64)> {
+        let mut parts = core::str::from_utf8(nonce).ok()?.split('.');
+        let mut part = || u64::from_str_radix(parts.next()?, 16).ok();
+        let (made, number, seal) = (part()?, part()?, part()?);
+        (self.seal(made, number) == seal).then_some((made, number))
+    }
+
+    /// Takes a nonce with this count, once.
+    pub(super) fn use_once(&mut self, now: Time, nonce: &[u8], count: u32) -> Freshness {
+        let Some((made, number)) = self.read(nonce) else { return Freshness::Forged };
+        let age = now - Time::from_millis(made);
+        let places = self.used.len() as u64;
+        let Some(place) = self.used.get_mut((number % places) as usize) else { return Freshness::Stale };
+        if age > self.lifetime || count == 0 {
+            return Freshness::Stale;
+        }
+        if place.number != number {
+            if made <= place.floor || made < place.made {
+                return Freshness::Stale;
+            }
+            let floor = place.floor.max(place.made);
+            *place = Used { number, made, count, before: 0, floor };
+            return Freshness::Fresh;
+        }
+        let used = if count > place.count {
+            let gap = count - place.count;
+            place.before =
+                (place.before.checked_shl(gap).unwrap_or(0)) | 1u32.checked_shl(gap - 1).unwrap_or(0);
+            place.count = count;
+            false
+        } else {
+            // Those that are too far back to be remembered count as used.
+            let back = place.count - count;
+            let bit = if back == 0 { 0 } else { 1u32.checked_shl(back - 1).unwrap_or(0) };
+            let used = bit == 0 || place.before & bit != 0;
+            place.before |= bit;
+            used
+        };
+        if used { Freshness::Stale } else { Freshness::Fresh }
+    }
+}

@@ -1,0 +1,27 @@
+//! Addresses of record in their one form (RFC 3261 section 10.3, step 5).
+
+use crate::codec::{SipUri, unescape};
+
+/// Appends `user@domain` to `out`: the user without escapes, the domain in small letters, no parameters. The port counts
+/// only if it is not the default one.
+pub fn write_aor(uri: &SipUri<'_>, out: &mut Vec<u8>) {
+    if let Some(user) = uri.user {
+        if user.contains(&b'%') {
+            out.extend(unescape(user));
+        } else {
+            out.extend_from_slice(user);
+        }
+        out.push(b'@');
+    }
+    match &uri.host {
+        crate::codec::Host::Name(name) => {
+            let name = name.strip_suffix(b".").unwrap_or(name);
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
+        }
+        address => out.extend_from_slice(address.to_string().as_bytes()),
+    }
+    if let Some(port) = uri.port.filter(|port| *port != 5060 && *port != 5061) {
+        out.push(b':');
+        out.extend_from_slice(port.to_string().as_bytes());
+    }
+}

@@ -1,0 +1,103 @@
+//! One binding, and the text in which a store keeps it: a line of fields with tabs between them.
+
+use core::net::SocketAddr;
+
+use crate::transaction::{Flow, Protocol};
+
+/// What the flow of a registration is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowUse {
+    /// The contact is reached at its own address.
+    None,
+    /// The contact is reached over the flow while that stands, and at its address after that.
+    First,
+    /// The contact is reached over the flow only, and goes with it: it is behind a NAT, or asked for it (RFC 5626).
+    Only,
+}
+
+/// A contact of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Binding {
+    /// The contact's URI as it was sent.
+    pub contact: Box<[u8]>,
+    /// The contact's parameters as they were sent, but for `expires`.
+    pub params: Box<[u8]>,
+    /// The Call-ID of the last REGISTER.
+    pub call_id: Box<[u8]>,
+    /// Its CSeq.
+    pub cseq: u32,
+    /// When it expires, in seconds since 1970.
+    pub expires_at: u64,
+    /// Preference, in thousandths.
+    pub q: u16,
+    /// `reg-id` of RFC 5626; 0 for none.
+    pub reg_id: u32,
+    /// `+sip.instance`; empty for none.
+    pub instance: Box<[u8]>,
+    /// The values of Path (RFC 3327), separated by commas; empty for none.
+    pub path: Box<[u8]>,
+    /// The flow over which it was registered.
+    pub flow: Flow,
+    /// What for.
+    pub flow_use: FlowUse,
+}
+
+impl Binding {
+    /// Has it expired?
+    #[must_use]
+    pub const fn has_expired(&self, unix_secs: u64) -> bool {
+        self.expires_at <= unix_secs
+    }
+
+    /// Appends it as a line. What it is made of has no line ends in it, and tabs in it become blanks.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        use std::io::Write;
+        let texts = [&self.contact, &self.params, &self.call_id, &self.instance, &self.path];
+        for text in texts {
+            out.extend(
+                text.iter().map(|byte| if matches!(byte, b'\t' | b'\r' | b'\n') { b' ' } else { *byte }),
+            );
+            out.push(b'\t');
+        }
+        let flow_use = match self.flow_use {
+            FlowUse::None => '-',
+            FlowUse::First => 'f',
+            FlowUse::Only => 'o',
+        };
+        let (protocol, connection, peer) =
+            (self.flow.protocol.in_uri(), self.flow.connection, self.flow.peer);
+        // Writing to a buffer that grows does not fail.
+        let _ = writeln!(
+            out,
+            "{}\t{}\t{}\t{}\t{flow_use}\t{protocol}\t{connection}\t{peer}",
+            self.cseq, self.expires_at, self.q, self.reg_id
+        );
+    }
+
+    /// Reads a line that [`write`](Self::write) made; `None` if it is anything else.
+    #[must_use]
+    pub fn read(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b'\t');
+        let mut text = || fields.next().map(Box::<[u8]>::from);
+        let (contact, params, call_id, instance, path) = (text()?, text()?, text()?, text()?, text()?);
+        let cseq = number(fields.next()?)?;
+        let expires_at = number(fields.next()?)?;
+        let q = number(fields.next()?)?;
+        let reg_id = number(fields.next()?)?;
+        let flow_use = match fields.next()? {
+            b"-" => FlowUse::None,
+            b"f" => FlowUse::First,
+            b"o" => FlowUse::Only,
+            _ => return None,
+        };
+        let protocol = Protocol::from_uri(fields.next()?)?;
+        let connection = number(fields.next()?)?;
+        let peer: SocketAddr = core::str::from_utf8(fields.next()?).ok()?.trim_end().parse().ok()?;
+        let flow = Flow { protocol, connection, peer };
+        Some(Self { contact, params, call_id, cseq, expires_at, q, reg_id, instance, path, flow, flow_use })
+    }
+}
+
+fn number<T: core::str::FromStr>(text: &[u8]) -> Option<T> {
+    core::str::from_utf8(text).ok()?.parse().ok()
+}

@@ -1,0 +1,194 @@
+//! What a REGISTER asks for each of its contacts.
+
+use crate::codec::{Address, HeaderName, Message, SipUri, Uri, Values};
+use crate::location::{Binding, FlowUse};
+
+use super::settings::RegistrarSettings;
+use super::{BAD_CONTACT, Refusal, Request, TOO_MANY, supports};
+
+/// A contact as it is to be bound.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    contact: Vec<u8>,
+    params: Vec<u8>,
+    instance: Vec<u8>,
+    reg_id: u32,
+    q: u16,
+    /// Granted, in seconds; 0 removes the binding.
+    pub(super) expires: u32,
+    flow_use: FlowUse,
+}
+
+/// Reads all contacts.
+pub(super) fn wanted(
+    values: Values<'_, Address<'_>>,
+    request: &Request<'_>,
+    settings: &RegistrarSettings,
+    out: &mut Vec<Wanted>,
+) -> Result<(), Refusal> {
+    let default = match request.message.expires() {
+        Ok(Some(expires)) => expires.0,
+        // A malformed value is taken for the default (section 20.19).
+        Ok(None) | Err(_) => settings.expires_default_secs,
+    };
+    let has_path = request.message.has(HeaderName::Path);
+    if has_path && !supports(&request.message, b"path") {
+        return Err(Refusal::Unsupported("path"));
+    }
+    let direct = !has_path && request.message.vias().take(2).count() == 1;
+    for value in values {
+        let address = value.map_err(|_| BAD_CONTACT)?;
+        if out.len() >= settings.contacts_max {
+            return Err(TOO_MANY);
+        }
+        out.push(one(&address, default, direct, request, settings)?);
+    }
+    Ok(())
+}
+
+fn one(
+    address: &Address<'_>,
+    default: u32,
+    direct: bool,
+    request: &Request<'_>,
+    settings: &RegistrarSettings,
+) -> Result<Wanted, Refusal> {
+    let uri = address.uri().map_err(|_| BAD_CONTACT)?;
+    if address.uri_bytes().len() + address.params.as_bytes().len() > settings.contact_bytes_max {
+        return Err(BAD_CONTACT);
+    }
+    let asked = address.expires().ok().flatten().unwrap_or(default);
+    if asked > 0 && asked < settings.expires_min_secs {
+        return Err(Refusal::TooBrief(settings.expires_min_secs));
+    }
+    let reg_id = address.reg_id().map_err(|_| BAD_CONTACT)?.unwrap_or(0);
+    let instance = address.instance().unwrap_or(&[]);
+    let flow_use = match uri.sip() {
+        Some(uri) if direct && settings.outbound => flow_use(uri, reg_id, instance, request),
+        _ => FlowUse::None,
+    };
+    Ok(Wanted {
+        contact: address.uri_bytes().to_vec(),
+        params: without_expires(address),
+        instance: instance.to_vec(),
+        reg_id: if instance.is_empty() { 0 } else { reg_id },
+        q: address.q().ok().flatten().unwrap_or(1000),
+        expires: asked.min(settings.expires_max_secs),
+        flow_use,
+    })
+}
+
+/// A phone that asked for it, or that isn't where it says it is, is reached over its flow only.
+fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_>) -> FlowUse {
+    let asked = uri.is_outbound() || (reg_id > 0 && !instance.is_empty());
+    let source = request.flow.peer.ip().to_canonical();
+    let elsewhere = uri.host.ip().is_some_and(|ip| ip.to_canonical() != source);
+    if asked || elsewhere {
+        FlowUse::Only
+    } else if request.flow.protocol.is_reliable() {
+        FlowUse::First
+    } else {
+        FlowUse::None
+    }
+}
+
+fn without_expires(address: &Address<'_>) -> Vec<u8> {
+    let raw = address.params.as_bytes();
+    if address.expires().ok().flatten().is_none() {
+        return raw.to_vec();
+    }
+    let mut out = Vec::with_capacity(raw.len());
+    for (name, value) in address.params.iter() {
+        if name.eq_ignore_ascii_case(b"expires") {
+            continue;
+        }
+        out.push(b';');
+        out.extend_from_slice(name);
+        match value {
+            None => {}
+            Some(crate::codec::ParamValue::Token(token)) => {
+                out.push(b'=');
+                out.extend_from_slice(token);
+            }
+            Some(crate::codec::ParamValue::Quoted(text)) => {
+                out.extend_from_slice(b"=\"");
+                out.extend_from_slice(text);
+                out.push(b'"');
+            }
+        }
+    }
+    out
+}
+
+impl Wanted {
+    /// Is this binding the one that is meant? The same instance and reg-id (RFC 5626 section 6), or the same URI.
+    pub(super) fn is_for(&self, binding: &Binding) -> bool {
+        if self.reg_id > 0 || binding.reg_id > 0 {
+            return self.reg_id == binding.reg_id && *self.instance == *binding.instance;
+        }
+        if *self.contact == *binding.contact {
+            return true;
+        }
+        match (Uri::parse(&self.contact), Uri::parse(&binding.contact)) {
+            (Ok(wanted), Ok(bound)) => wanted.matches(&bound),
+            _ => false,
+        }
+    }
+
+    /// Binds, refreshes or removes.
+    pub(super) fn apply(&self, bindings: &mut Vec<Binding>, request: &Request<'_>) {
+        let found = bindings.iter().position(|binding| self.is_for(binding));
+        if self.expires == 0 {
+            if let Some(at) = found {
+                bindings.remove(at);
+            }
+            return;
+        }
+        let expires_at = request.unix_secs + u64::from(self.expires);
+        let essentials = request.essentials;
+        let path = path(&request.message);
+        if let Some(binding) = found.and_then(|at| bindings.get_mut(at)) {
+            keep(&mut binding.contact, &self.contact);
+            keep(&mut binding.params, &self.params);
+            keep(&mut binding.instance, &self.instance);
+            keep(&mut binding.call_id, essentials.call_id);
+            keep(&mut binding.path, &path);
+            binding.cseq = essentials.cseq.number;
+            binding.expires_at = expires_at;
+            (binding.q, binding.flow, binding.flow_use) = (self.q, request.flow, self.flow_use);
+            return;
+        }
+        bindings.push(Binding {
+            contact: self.contact.as_slice().into(),
+            params: self.params.as_slice().into(),
+            call_id: essentials.call_id.into(),
+            cseq: essentials.cseq.number,
+            expires_at,
+            q: self.q,
+            reg_id: self.reg_id,
+            instance: self.instance.as_slice().into(),
+            path: path.into(),
+            flow: request.flow,
+            flow_use: self.flow_use,
+        });
+    }
+}
+
+/// Replaces a text only if it is another: most refreshes say what was said before.
+fn keep(place: &mut Box<[u8]>, text: &[u8]) {
+    if **place != *text {
+        *place = text.into();
+    }
+}
+
+/// The values of Path in one line.
+fn path(message: &Message<'_>) -> Vec<u8> {
+    let mut path = Vec::new();
+    for line in message.lines(HeaderName::Path) {
+        if !path.is_empty() {
+            path.push(b',');
+        }
+        path.extend_from_slice(line.value());
+    }
+    path
+}

@@ -1,0 +1,178 @@
+//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6). No I/O, no clock.
+//!
+//! It keeps no transactions: what a REGISTER asks for is a state, and asking twice changes nothing. A retransmission finds
+//! its own Call-ID and CSeq in the binding, and gets the same answer again.
+
+mod contact;
+mod respond;
+mod settings;
+
+use crate::codec::{Contacts, Essentials, HeaderName, Message, StatusCode};
+use crate::location::{Binding, Journal, Locations};
+use crate::transaction::Flow;
+
+use contact::{Wanted, wanted};
+pub use respond::{write_error, write_ok};
+pub use settings::RegistrarSettings;
+
+/// What a REGISTER came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Registered {
+    /// Bindings changed: 200, once that is durable.
+    Changed,
+    /// Nothing changed: 200.
+    Same,
+    /// It is refused.
+    Refused(Refusal),
+}
+
+/// Why a REGISTER is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// With this status.
+    Status(StatusCode, &'static str),
+    /// 423, with the shortest time that is granted, in seconds.
+    TooBrief(u32),
+    /// 420, with the extension that would be needed.
+    Unsupported(&'static str),
+}
+
+const BAD_STAR: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "* Goes Only With Expires: 0");
+const OLD: Refusal = Refusal::Status(StatusCode::SERVER_INTERNAL_ERROR, "CSeq Out Of Order");
+const BAD_CONTACT: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Malformed Contact");
+const TOO_MANY: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Too Many Contacts");
+const FULL: Refusal = Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, "Too Many Users");
+
+/// The registrar, with room that it uses again and again.
+#[derive(Debug)]
+pub struct Registrar {
+    settings: RegistrarSettings,
+    wanted: Vec<Wanted>,
+}
+
+/// A REGISTER and where it came from.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The message.
+    pub message: Message<'a>,
+    /// Its essentials.
+    pub essentials: &'a Essentials<'a>,
+    /// The flow over which it came.
+    pub flow: Flow,
+    /// The time, in seconds since 1970.
+    pub unix_secs: u64,
+}
+
+impl Registrar {
+    /// A registrar.
+    #[must_use]
+    pub const fn new(settings: RegistrarSettings) -> Self {
+        Self { settings, wanted: Vec::new() }
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub const fn settings(&self) -> &RegistrarSettings {
+        &self.settings
+    }
+
+    /// Does what a REGISTER for `aor` asks for, all of it or nothing (section 10.3, step 7).
+    pub fn register(
+        &mut self,
+        request: &Request<'_>,
+        aor: &[u8],
+        locations: &mut Locations,
+        journal: &mut Journal,
+    ) -> Registered {
+        let contacts = match request.message.contacts() {
+            Ok(contacts) => contacts,
+            Err(_) => return Registered::Refused(BAD_STAR),
+        };
+        let header = request.message.expires();
+        let result = match contacts {
+            Contacts::All => {
+                let zero = matches!(header, Ok(Some(expires)) if expires.0 == 0);
+                if zero { remove_all(request, aor, locations, journal) } else { Err(BAD_STAR) }
+            }
+            Contacts::Some(values) => {
+                let mut wanted_contacts = std::mem::take(&mut self.wanted);
+                let read = wanted(values, request, &self.settings, &mut wanted_contacts);
+                let result =
+                    read.and_then(|()| self.bind(request, aor, &wanted_contacts, locations, journal));
+                wanted_contacts.clear();
+                self.wanted = wanted_contacts;
+                result
+            }
+        };
+        match result {
+            Ok(true) => Registered::Changed,
+            Ok(false) => Registered::Same,
+            Err(refusal) => Registered::Refused(refusal),
+        }
+    }
+
+    fn bind(
+        &self,
+        request: &Request<'_>,
+        aor: &[u8],
+        wanted: &[Wanted],
+        locations: &mut Locations,
+        journal: &mut Journal,
+    ) -> Result<bool, Refusal> {
+        if wanted.is_empty() {
+            return Ok(false);
+        }
+        let bindings = locations.bindings(aor);
+        let (call_id, cseq) = (request.essentials.call_id, request.essentials.cseq.number);
+        let (mut added, mut same) = (0, true);
+        for wanted in wanted {
+            match bindings.iter().find(|binding| wanted.is_for(binding)) {
+                Some(binding) if *binding.call_id == *call_id && cseq < binding.cseq => return Err(OLD),
+                Some(binding) if *binding.call_id == *call_id && cseq == binding.cseq => {}
+                Some(_) => same = false,
+                None => {
+                    added += usize::from(wanted.expires > 0);
+                    same &= wanted.expires == 0;
+                }
+            }
+        }
+        if same {
+            return Ok(false);
+        }
+        let live = bindings.iter().filter(|binding| !binding.has_expired(request.unix_secs)).count();
+        if live + added > self.settings.contacts_max {
+            return Err(TOO_MANY);
+        }
+        let changed = locations.change(aor, journal, |bindings| {
+            bindings.retain(|binding| !binding.has_expired(request.unix_secs));
+            for wanted in wanted {
+                wanted.apply(bindings, request);
+            }
+        });
+        changed.map(|()| true).ok_or(FULL)
+    }
+}
+
+fn remove_all(
+    request: &Request<'_>,
+    aor: &[u8],
+    locations: &mut Locations,
+    journal: &mut Journal,
+) -> Result<bool, Refusal> {
+    let (call_id, cseq) = (request.essentials.call_id, request.essentials.cseq.number);
+    let old = |binding: &Binding| *binding.call_id == *call_id && cseq < binding.cseq;
+    let bindings = locations.bindings(aor);
+    if bindings.iter().any(old) {
+        return Err(OLD);
+    }
+    if bindings.is_empty() {
+        return Ok(false);
+    }
+    locations.change(aor, journal, Vec::clear).map(|()| true).ok_or(FULL)
+}
+
+/// Does the sender say that it supports this extension?
+pub(crate) fn supports(message: &Message<'_>, option: &[u8]) -> bool {
+    let says = |name| message.values(name).flatten().any(|token: crate::codec::Token<'_>| token.is(option));
+    says(HeaderName::Supported) || says(HeaderName::Require)
+}

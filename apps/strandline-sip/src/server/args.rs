@@ -1,0 +1,47 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+/// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline sip                              registrar and proxy for 127.0.0.1, on UDP, TCP and SCTP, in memory
+  strandline sip --domain example.com --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 \\
+      --advertise sip.example.com --store /var/lib/strandline/sip.db
+                                              for a domain; bindings survive restarts and crashes
+  strandline sip --config /etc/strandline/sip.toml --check
+                                              tells what is wrong with a configuration, and ends
+  strandline sip --config /etc/strandline/sip.toml
+  strandline sip --front-end                  answers 200 to everything, for measurements
+Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds.")]
+pub struct Args {
+    /// Configuration file; the options below add to it
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Check the configuration and end
+    #[arg(long)]
+    pub check: bool,
+    /// Listen at udp:ADDRESS:PORT, tcp:ADDRESS:PORT or sctp:ADDRESS:PORT (there the address is that of the UDP socket
+    /// which carries it, and the SCTP port is 5060)
+    #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
+    pub listen: Vec<String>,
+    /// A domain of the users
+    #[arg(long, value_name = "NAME")]
+    pub domain: Vec<String>,
+    /// The name or address that others reach this server at, if it isn't the one that it listens at
+    #[arg(long, value_name = "HOST")]
+    pub advertise: Option<String>,
+    /// Keep bindings in this SQLite file
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<PathBuf>,
+    /// Send requests on to hosts that are none of ours, whoever asks: only for closed networks
+    #[arg(long)]
+    pub open_relay: bool,
+    /// Answer 200 to everything
+    #[arg(long)]
+    pub front_end: bool,
+    /// Say as JSON what listens where
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,26 @@
+//! The clock of a shard.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::transaction::Time;
+
+/// Time since the server was started, and when that was.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    start: Instant,
+    /// Seconds since 1970 at the start.
+    pub(super) epoch_unix_secs: u64,
+}
+
+impl Clock {
+    #[allow(clippy::disallowed_methods)]
+    pub(super) fn start() -> Self {
+        let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { start: Instant::now(), epoch_unix_secs: epoch.as_secs() }
+    }
+
+    #[allow(clippy::disallowed_methods)]
+    pub(super) fn now(&self) -> Time {
+        Time::ZERO + Instant::now().duration_since(self.start)
+    }
+}

@@ -1,0 +1,402 @@
+//! The configuration: TOML, checked as a whole before anything starts.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::auth::{Algorithm, Users};
+use crate::registrar::RegistrarSettings;
+use crate::service::{Mode, Relay, Settings};
+use crate::transaction::{Protocol, Timings, TransactionLimits};
+
+use super::args::Args;
+
+/// What is wrong with a configuration, and where.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file can't be read.
+    #[error("{path}: {cause}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// It is no TOML, or has a key or value that it must not have.
+    #[error("{path}:\n{cause}")]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// What and where.
+        cause: Box<toml::de::Error>,
+    },
+    /// A value that makes no sense.
+    #[error("{key}: {message}")]
+    Value {
+        /// The key, as `table.key`.
+        key: String,
+        /// What is wrong, and what would be right.
+        message: String,
+    },
+}
+
+fn wrong(key: impl Into<String>, message: impl Into<String>) -> ConfigError {
+    ConfigError::Value { key: key.into(), message: message.into() }
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    mode: FileMode,
+    domains: Vec<String>,
+    listen: Vec<FileListen>,
+    store: FileStore,
+    auth: Option<FileAuth>,
+    registrar: FileRegistrar,
+    timers: FileTimers,
+    relay: FileRelay,
+    limits: FileLimits,
+}
+
+#[derive(Debug, Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum FileMode {
+    #[default]
+    Proxy,
+    FrontEnd,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileListen {
+    protocol: String,
+    address: SocketAddr,
+    advertise: Option<String>,
+    sctp_port: Option<u16>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileStore {
+    kind: Option<String>,
+    path: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileRegistrar {
+    expires_default_secs: Option<u32>,
+    expires_min_secs: Option<u32>,
+    expires_max_secs: Option<u32>,
+    contacts_max: Option<usize>,
+    outbound: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileAuth {
+    realm: String,
+    users: PathBuf,
+    algorithms: Option<Vec<String>>,
+    nonce_lifetime_secs: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileTimers {
+    t1_ms: Option<u64>,
+    t2_ms: Option<u64>,
+    t4_ms: Option<u64>,
+    c_secs: Option<u64>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileRelay {
+    open: bool,
+    from: Vec<String>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileLimits {
+    users_max: Option<usize>,
+    transactions_max: Option<usize>,
+    connections_max: Option<usize>,
+    message_header_bytes_max: Option<usize>,
+    message_body_bytes_max: Option<usize>,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// For what.
+    pub protocol: Protocol,
+    /// Where; of SCTP, the UDP socket that carries it.
+    pub address: SocketAddr,
+    /// The host that others are told.
+    pub advertise: Option<String>,
+    /// The SCTP port.
+    pub sctp_port: u16,
+}
+
+/// A configuration that makes sense.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Of the service. Its addresses are known once it listens.
+    pub settings: Settings,
+    /// Where to listen.
+    pub listen: Vec<Listen>,
+    /// The SQLite file; memory only without it.
+    pub store: Option<PathBuf>,
+    /// Who has to prove who they are; nobody without it.
+    pub auth: Option<Auth>,
+    /// Connections at most.
+    pub connections_max: usize,
+}
+
+/// How users prove who they are.
+#[derive(Debug, Clone)]
+pub struct Auth {
+    /// The realm.
+    pub realm: String,
+    /// The users and their secrets.
+    pub users: Users,
+    /// What is offered, the most preferred first.
+    pub algorithms: Vec<Algorithm>,
+    /// How long a nonce can be used.
+    pub nonce_lifetime: Duration,
+}
+
+impl Config {
+    /// Reads the file that the command line names, and adds what else stands there.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn of(args: &Args) -> Result<Self, ConfigError> {
+        let file = match &args.config {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let mut config = check(file)?;
+        for text in &args.listen {
+            config.listen.push(parse_listen(text)?);
+        }
+        for domain in &args.domain {
+            config.settings.domains.push(check_domain("--domain", domain)?);
+        }
+        if config.listen.is_empty() {
+            let local = |protocol, port| Listen {
+                protocol,
+                address: SocketAddr::from(([127, 0, 0, 1], port)),
+                advertise: None,
+                sctp_port: 5060,
+            };
+            config.listen =
+                vec![local(Protocol::Udp, 5060), local(Protocol::Tcp, 5060), local(Protocol::Sctp, 9899)];
+        }
+        for listen in &mut config.listen {
+            listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());
+            check_listen(listen)?;
+        }
+        for protocol in Protocol::ALL {
+            let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
+            if count > 1 {
+                let name = protocol.in_uri();
+                return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
+            }
+        }
+        config.store = config.store.or_else(|| args.store.clone());
+        config.settings.durable = config.store.is_some();
+        config.settings.relay.open |= args.open_relay;
+        if args.front_end {
+            config.settings.mode = Mode::FrontEnd;
+        }
+        Ok(config)
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
+    toml::from_str(&text)
+        .map_err(|cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) })
+}
+
+fn check(file: File) -> Result<Config, ConfigError> {
+    let defaults = Settings::default();
+    let mode = match file.mode {
+        FileMode::Proxy => Mode::Proxy,
+        FileMode::FrontEnd => Mode::FrontEnd,
+    };
+    let domains =
+        file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
+    let listen = file.listen.into_iter().map(file_listen).collect::<Result<_, _>>()?;
+    let transactions = file.limits.transactions_max.unwrap_or(defaults.limits.servers_max);
+    let mut message = defaults.message;
+    let sizes = &file.limits;
+    message.header_bytes_max = sizes.message_header_bytes_max.unwrap_or(message.header_bytes_max);
+    message.body_bytes_max = sizes.message_body_bytes_max.unwrap_or(message.body_bytes_max);
+    let settings = Settings {
+        mode,
+        domains,
+        relay: Relay { open: file.relay.open, from: networks(&file.relay.from)? },
+        registrar: check_registrar(&file.registrar)?,
+        users_max: file.limits.users_max.unwrap_or(defaults.users_max),
+        timings: check_timers(&file.timers)?,
+        limits: TransactionLimits { servers_max: transactions, clients_max: transactions },
+        message,
+        ..defaults
+    };
+    let connections_max = file.limits.connections_max.unwrap_or(1_000_000);
+    let auth = file.auth.map(check_auth).transpose()?;
+    Ok(Config { settings, listen, store: check_store(file.store)?, auth, connections_max })
+}
+
+fn file_listen(listen: FileListen) -> Result<Listen, ConfigError> {
+    let protocol = protocol("listen.protocol", &listen.protocol)?;
+    if listen.sctp_port.is_some() && protocol != Protocol::Sctp {
+        return Err(wrong(
+            "listen.sctp_port",
+            format!("goes with protocol = \"sctp\", not {:?}", listen.protocol),
+        ));
+    }
+    let sctp_port = listen.sctp_port.unwrap_or(5060);
+    Ok(Listen { protocol, address: listen.address, advertise: listen.advertise, sctp_port })
+}
+
+fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
+    Protocol::from_uri(name.as_bytes())
+        .ok_or_else(|| wrong(key, format!("{name:?} is none of \"udp\", \"tcp\" and \"sctp\"")))
+}
+
+fn parse_listen(text: &str) -> Result<Listen, ConfigError> {
+    let form =
+        || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
+    let (name, address) = text.split_once(':').ok_or_else(form)?;
+    let protocol = protocol("--listen", name)?;
+    let address = address.parse().map_err(|_| form())?;
+    Ok(Listen { protocol, address, advertise: None, sctp_port: 5060 })
+}
+
+fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
+    match &listen.advertise {
+        None if listen.address.ip().is_unspecified() => Err(wrong(
+            "listen.advertise",
+            format!("needed with address {}: phones must be told a name or an address", listen.address),
+        )),
+        Some(host) => check_domain("listen.advertise", host).map(|_| ()),
+        None => Ok(()),
+    }
+}
+
+fn check_domain(key: &str, domain: &str) -> Result<String, ConfigError> {
+    let lower = domain.to_ascii_lowercase();
+    let host = if lower.parse::<IpAddr>().is_ok() {
+        Ok(())
+    } else {
+        crate::codec::Host::parse(lower.as_bytes()).map(|_| ())
+    };
+    host.map_err(|_| wrong(key, format!("{domain:?} is neither a name nor an address")))?;
+    Ok(lower)
+}
+
+fn check_store(store: FileStore) -> Result<Option<PathBuf>, ConfigError> {
+    match (store.kind.as_deref(), store.path) {
+        (None | Some("memory"), None) => Ok(None),
+        (Some("memory"), Some(_)) => Err(wrong("store.path", "goes with kind = \"sqlite\"")),
+        (None | Some("sqlite"), Some(path)) => Ok(Some(path)),
+        (Some("sqlite"), None) => Err(wrong("store.path", "needed with kind = \"sqlite\"")),
+        (Some(kind), _) => Err(wrong("store.kind", format!("{kind:?} is neither \"memory\" nor \"sqlite\""))),
+    }
+}
+
+fn check_auth(file: FileAuth) -> Result<Auth, ConfigError> {
+    if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\'))
+    {
+        return Err(wrong(
+            "auth.realm",
+            "must be a text without quotes and backslashes, such as \"example.com\"",
+        ));
+    }
+    let text = std::fs::read_to_string(&file.users)
+        .map_err(|cause| ConfigError::Unreadable { path: file.users.clone(), cause })?;
+    let users = Users::read(&text)
+        .map_err(|error| wrong("auth.users", format!("{}, {error}", file.users.display())))?;
+    let names = file.algorithms.unwrap_or_else(|| vec!["SHA-256".to_owned(), "MD5".to_owned()]);
+    let known = |name: &String| {
+        let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");
+        Algorithm::from_name(name.as_bytes()).ok_or_else(|| wrong("auth.algorithms", message()))
+    };
+    let algorithms: Vec<Algorithm> = names.iter().map(known).collect::<Result<_, _>>()?;
+    if algorithms.is_empty() {
+        return Err(wrong("auth.algorithms", "at least one is needed"));
+    }
+    let nonce_lifetime = Duration::from_secs(file.nonce_lifetime_secs.unwrap_or(300));
+    Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime })
+}
+
+fn check_registrar(file: &FileRegistrar) -> Result<RegistrarSettings, ConfigError> {
+    let defaults = RegistrarSettings::default();
+    let settings = RegistrarSettings {
+        expires_default_secs: file.expires_default_secs.unwrap_or(defaults.expires_default_secs),
+        expires_min_secs: file.expires_min_secs.unwrap_or(defaults.expires_min_secs),
+        expires_max_secs: file.expires_max_secs.unwrap_or(defaults.expires_max_secs),
+        contacts_max: file.contacts_max.unwrap_or(defaults.contacts_max),
+        outbound: file.outbound.unwrap_or(defaults.outbound),
+        ..defaults
+    };
+    if settings.expires_min_secs > 3600 {
+        // RFC 3261 section 10.3: an hour must never be refused.
+        return Err(wrong(
+            "registrar.expires_min_secs",
+            "more than 3600 would refuse what must not be refused",
+        ));
+    }
+    if settings.expires_max_secs < settings.expires_min_secs {
+        return Err(wrong("registrar.expires_max_secs", "less than expires_min_secs"));
+    }
+    let range = settings.expires_min_secs..=settings.expires_max_secs;
+    if !range.contains(&settings.expires_default_secs) {
+        return Err(wrong(
+            "registrar.expires_default_secs",
+            "not between expires_min_secs and expires_max_secs",
+        ));
+    }
+    if settings.contacts_max == 0 {
+        return Err(wrong("registrar.contacts_max", "0 would let nobody register"));
+    }
+    Ok(settings)
+}
+
+fn check_timers(file: &FileTimers) -> Result<Timings, ConfigError> {
+    let defaults = Timings::default();
+    let millis = |key: &str, value: Option<u64>, default: Duration, max: u64| match value {
+        None => Ok(default),
+        Some(value) if (10..=max).contains(&value) => Ok(Duration::from_millis(value)),
+        Some(value) => Err(wrong(format!("timers.{key}"), format!("{value} is not between 10 and {max}"))),
+    };
+    let t1 = millis("t1_ms", file.t1_ms, defaults.t1, 10_000)?;
+    let t2 = millis("t2_ms", file.t2_ms, defaults.t2, 60_000)?;
+    let t4 = millis("t4_ms", file.t4_ms, defaults.t4, 60_000)?;
+    let c = file.c_secs.map_or(defaults.c, Duration::from_secs);
+    if c < Duration::from_secs(181) {
+        // RFC 3261 section 16.6, step 11.
+        return Err(wrong("timers.c_secs", "must be more than 180"));
+    }
+    Ok(Timings { t1, t2, t4, c })
+}
+
+fn networks(texts: &[String]) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
+    let network = |text: &String| {
+        let form = || wrong("relay.from", format!("{text:?} is not like 192.0.2.0/24 or 2001:db8::/32"));
+        let (address, prefix) = text.split_once('/').map_or((text.as_str(), None), |(a, p)| (a, Some(p)));
+        let address: IpAddr = address.parse().map_err(|_| form())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Ok(most), |prefix| prefix.parse().map_err(|_| form()))?;
+        if prefix > most { Err(form()) } else { Ok((address, prefix)) }
+    };
+    texts.iter().map(network).collect()
+}

@@ -1,0 +1,158 @@
+//! What all tasks of a shard share: the service, and the ways out. They run on one thread, one after the other.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
+use crate::service::Service;
+use crate::store::{Done, Writer};
+use crate::transaction::{Outbox, Protocol, Time};
+
+use super::clock::Clock;
+use super::socket::{Connections, Sctp, Udp};
+
+/// One shard.
+pub(super) struct Hub {
+    pub(super) service: RefCell<Service>,
+    pub(super) connections: Connections,
+    pub(super) clock: Clock,
+    pub(super) udp: RefCell<Option<Rc<Udp>>>,
+    pub(super) sctp: RefCell<Option<Rc<Sctp>>>,
+    writer: Option<Writer>,
+    /// Batches that the writer has.
+    unsettled: Cell<usize>,
+    spare: RefCell<Outbox>,
+}
+
+impl Hub {
+    pub(super) fn new(
+        service: Service,
+        clock: Clock,
+        connections: Connections,
+        writer: Option<Writer>,
+    ) -> Rc<Self> {
+        Rc::new(Self {
+            service: RefCell::new(service),
+            connections,
+            clock,
+            udp: RefCell::new(None),
+            sctp: RefCell::new(None),
+            writer,
+            unsettled: Cell::new(0),
+            spare: RefCell::new(Outbox::new()),
+        })
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Lets the service work, and sends what comes of it.
+    pub(super) fn with(self: &Rc<Self>, work: impl FnOnce(&mut Service, Time)) {
+        let now = self.now();
+        let mut out = self.spare.take();
+        {
+            let mut service = self.service.borrow_mut();
+            work(&mut service, now);
+            std::mem::swap(&mut out, &mut service.out);
+            self.hand_over(&mut service);
+        }
+        self.send(&mut out);
+        self.spare.replace(out);
+    }
+
+    fn hand_over(&self, service: &mut Service) {
+        let Some(writer) = &self.writer else {
+            service.journal.clear();
+            return;
+        };
+        if service.journal.is_empty() && service.held.is_empty() {
+            return;
+        }
+        let waits = !service.held.is_empty();
+        let Service { journal, held, .. } = service;
+        writer.submit(journal, held);
+        if waits {
+            self.unsettled.set(self.unsettled.get() + 1);
+            service.set_unsettled(true);
+        }
+    }
+
+    /// The store has written down what these answers acknowledge, or failed to.
+    pub(super) fn settled(self: &Rc<Self>, done: Done) {
+        let left = self.unsettled.get().saturating_sub(done.held.len());
+        self.unsettled.set(left);
+        self.service.borrow_mut().set_unsettled(left > 0);
+        for mut held in done.held {
+            if done.durable {
+                self.send(&mut held);
+            } else {
+                self.send(&mut refused(&held));
+            }
+        }
+    }
+
+    /// Nothing waits for the store.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unsettled.get() == 0
+    }
+
+    /// Sends all, and clears it.
+    fn send(self: &Rc<Self>, out: &mut Outbox) {
+        if out.is_empty() {
+            return;
+        }
+        let datagrams = out.iter().any(|(item, _)| item.flow.protocol == Protocol::Udp);
+        if let (true, Some(udp)) = (datagrams, self.udp.borrow().as_ref()) {
+            udp.send(out);
+        }
+        let mut failed = Vec::new();
+        for (item, bytes) in out.iter() {
+            let sent = match item.flow.protocol {
+                Protocol::Udp => true,
+                Protocol::Tcp => self.connections.queue(item.flow, item.client, bytes),
+                Protocol::Sctp => match self.sctp.borrow().as_ref() {
+                    Some(sctp) => sctp.send(item.flow, bytes),
+                    None => false,
+                },
+            };
+            failed.extend(item.client.filter(|_| !sent));
+        }
+        self.connections.flush();
+        out.clear();
+        if !failed.is_empty() {
+            let hub = Rc::clone(self);
+            tokio::task::spawn_local(async move {
+                hub.with(|service, now| {
+                    failed.into_iter().for_each(|client| service.send_failed(now, client))
+                });
+            });
+        }
+    }
+}
+
+/// 503 in place of each 200 whose binding can't be made durable.
+fn refused(held: &Outbox) -> Outbox {
+    let mut out = Outbox::new();
+    let mut index = Index::new();
+    for (item, bytes) in held.iter() {
+        let Ok(message) = Message::parse(bytes, &mut index) else { continue };
+        let code = StatusCode::SERVICE_UNAVAILABLE;
+        let written = out.write(item.flow, None, |out| {
+            let mut writer = MessageWriter::response(out, code, code.reason().as_bytes());
+            for name in
+                [HeaderName::Via, HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq]
+            {
+                message.lines(name).for_each(|line| {
+                    writer.copy(&line);
+                });
+            }
+            writer.number(HeaderName::RetryAfter, 30);
+            writer.finish(b"")
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "an answer can't be written");
+        }
+    }
+    out
+}

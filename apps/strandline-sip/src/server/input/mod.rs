@@ -1,0 +1,6 @@
+//! What comes in: a task for each socket and each connection.
+
+pub(super) mod sctp;
+pub(super) mod tcp;
+pub(super) mod udp;
+mod urgency;

@@ -1,0 +1,16 @@
+//! `strandline sip`: the service on sockets.
+//!
+//! A shard is one thread with everything on it: sockets, connections, transactions and timers; nothing is shared and no task
+//! is made for a message. Only the store, which waits for disks, has a thread of its own.
+
+mod args;
+mod clock;
+mod config;
+mod hub;
+mod input;
+mod run;
+mod socket;
+
+pub use args::Args;
+pub use config::{Config, ConfigError};
+pub use run::run;

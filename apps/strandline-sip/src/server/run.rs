@@ -1,0 +1,263 @@
+//! From the command line to a server, and to its end.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use strandline::{Endpoint, Stack};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+
+use crate::auth::{Authenticator, Nonces};
+use crate::service::{Advertised, Seeds, Service};
+use crate::store::{Done, SqliteStore, Store, Writer};
+use crate::transaction::Protocol;
+
+use super::args::Args;
+use super::clock::Clock;
+use super::config::{Auth, Config, Listen};
+use super::hub::Hub;
+use super::input;
+use super::socket::{Connections, Sctp, Udp};
+
+/// How often deadlines are looked at.
+const TICK: Duration = Duration::from_millis(10);
+/// Users looked at for expired bindings each second, at least; all of them within five minutes.
+const SWEEP: u32 = 1000;
+/// How long a graceful end may take: longer than a transaction.
+const DRAIN: Duration = Duration::from_secs(35);
+
+/// Serves until it is told to end.
+///
+/// # Errors
+/// If the configuration is wrong, or something can't be opened.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    let config = Config::of(args)?;
+    if args.check {
+        println!("The configuration is right.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    raise_open_files();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
+    let local = LocalSet::new();
+    local.block_on(&runtime, serve(config, args.json))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn raise_open_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, most, most)
+    {
+        tracing::debug!(%error, "raising the limit of open files");
+    }
+}
+
+async fn serve(config: Config, json: bool) -> Result<()> {
+    let clock = Clock::start();
+    let (done, settled) = unbounded_channel();
+    let mut settings = config.settings.clone();
+    let sockets = Sockets::open(&config)?;
+    settings.advertised.clone_from(&sockets.advertised);
+    let mut seeds = random_seeds()?;
+    let store = match &config.store {
+        Some(path) => {
+            let mut store = SqliteStore::open(path)?;
+            seeds.tokens = store.secret("flow tokens", seeds.tokens)?;
+            Some(store)
+        }
+        None => None,
+    };
+    let mut service = Service::new(settings, &seeds, clock.epoch_unix_secs);
+    if let Some(auth) = &config.auth {
+        service.authenticate(authenticator(auth)?);
+    }
+    let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
+    let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
+    let hub = Hub::new(service, clock, connections, writer);
+    let users = hub.service.borrow().locations().len();
+    print(&sockets, users, json);
+    sockets.serve(&hub, config.connections_max);
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
+    tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
+    let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
+    end_wanted().await?;
+    tracing::info!("ending gracefully");
+    drain(&hub).await;
+    timer.abort();
+    Ok(())
+}
+
+fn random_seeds() -> Result<Seeds> {
+    let mut seeds = Seeds { own: [0; 64], tokens: [0; 16] };
+    #[allow(clippy::disallowed_methods)]
+    getrandom::fill(&mut seeds.own)
+        .and_then(|()| getrandom::fill(&mut seeds.tokens))
+        .map_err(|error| anyhow::anyhow!("random numbers: {error}"))?;
+    Ok(seeds)
+}
+
+/// Nonces in use at once, for which the server remembers what was used of them.
+const NONCES: usize = 1 << 20;
+
+fn authenticator(auth: &Auth) -> Result<Authenticator> {
+    let seeds = random_seeds()?;
+    let (own, _) = seeds.own.split_at(16);
+    let key = <[u8; 16]>::try_from(own).unwrap_or(seeds.tokens);
+    let nonces = Nonces::new(key, auth.nonce_lifetime, NONCES);
+    let (realm, algorithms, users) = (auth.realm.clone(), auth.algorithms.clone(), auth.users.clone());
+    Ok(Authenticator::new(realm, algorithms, users, nonces, seeds.tokens))
+}
+
+fn start_store(mut store: SqliteStore, service: &mut Service, done: UnboundedSender<Done>) -> Result<Writer> {
+    store.load(&mut |aor, state| service.load(aor, state))?;
+    let tell = move |told| {
+        // At the end nobody waits for it any more.
+        let _ = done.send(told);
+    };
+    Writer::start(Box::new(store), tell).context("starting the thread that writes bindings down")
+}
+
+async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
+    while let Some(done) = settled.recv().await {
+        hub.settled(done);
+    }
+}
+
+/// Timers, and bindings that expire.
+async fn tick(hub: Rc<Hub>) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    let mut ticks = 0u64;
+    loop {
+        interval.tick().await;
+        ticks += 1;
+        hub.with(|service, now| {
+            if service.next_deadline().is_some_and(|deadline| deadline <= now) {
+                service.handle_timeout(now);
+            }
+            if ticks.is_multiple_of(100) {
+                let users = (service.locations().len() / 300) as u32;
+                service.sweep(now, users.max(SWEEP));
+            }
+        });
+    }
+}
+
+async fn end_wanted() -> Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
+    tokio::select! {
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("waiting for SIGINT"),
+        _ = terminate.recv() => Ok(()),
+    }
+}
+
+/// Lets what has begun come to its end.
+async fn drain(hub: &Rc<Hub>) {
+    hub.service.borrow_mut().drain();
+    let over = async {
+        let mut interval = tokio::time::interval(TICK);
+        loop {
+            interval.tick().await;
+            if hub.service.borrow().is_drained() && hub.is_settled() {
+                return;
+            }
+        }
+    };
+    if tokio::time::timeout(DRAIN, over).await.is_err() {
+        tracing::warn!("some transactions did not end in time");
+    }
+}
+
+fn print(sockets: &Sockets, users: usize, json: bool) {
+    let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
+    if json {
+        let one = |one: &Advertised| {
+            let (name, host, port) = (one.protocol.in_uri(), &one.host, one.port);
+            let carrier = carrier(one).map_or(String::new(), |port| format!(",\"carrier\":{port}"));
+            format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
+        };
+        let all: Vec<String> = sockets.advertised.iter().map(one).collect();
+        println!("{{\"listening\":[{}],\"users\":{users}}}", all.join(","));
+        return;
+    }
+    println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
+    for one in &sockets.advertised {
+        let name = one.protocol.in_uri().to_ascii_uppercase();
+        let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
+        println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
+    }
+}
+
+/// What it listens on.
+#[derive(Default)]
+struct Sockets {
+    udp: Option<Rc<Udp>>,
+    tcp: RefCell<Option<tokio::net::TcpListener>>,
+    sctp: Option<Rc<Sctp>>,
+    /// The UDP port that carries SCTP.
+    carrier: Option<u16>,
+    advertised: Vec<Advertised>,
+}
+
+impl Sockets {
+    fn open(config: &Config) -> Result<Self> {
+        let mut sockets = Self::default();
+        for listen in &config.listen {
+            let port = sockets.open_one(listen).with_context(|| {
+                let name = listen.protocol.in_uri();
+                format!(
+                    "listening on {name} {}: is another server there, or is the port below 1024?",
+                    listen.address
+                )
+            })?;
+            let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
+            sockets.advertised.push(Advertised { protocol: listen.protocol, host, port });
+        }
+        Ok(sockets)
+    }
+
+    /// Returns the port.
+    fn open_one(&mut self, listen: &Listen) -> Result<u16> {
+        match listen.protocol {
+            Protocol::Udp => {
+                let udp = Udp::bind(listen.address)?;
+                let port = udp.local_addr()?.port();
+                self.udp = Some(udp);
+                Ok(port)
+            }
+            Protocol::Tcp => {
+                let listener = input::tcp::listen(listen.address)?;
+                let port = listener.local_addr()?.port();
+                self.tcp = RefCell::new(Some(listener));
+                Ok(port)
+            }
+            Protocol::Sctp => {
+                let stack = Stack::builder().udp(listen.address)?;
+                self.carrier = stack.local_addr().map(|address| address.port());
+                let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
+                let port = endpoint.port();
+                self.sctp = Some(Sctp::new(endpoint));
+                Ok(port)
+            }
+        }
+    }
+
+    fn serve(&self, hub: &Rc<Hub>, connections_max: usize) {
+        if let Some(udp) = &self.udp {
+            hub.udp.replace(Some(Rc::clone(udp)));
+            tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
+        }
+        if let Some(listener) = self.tcp.take() {
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), connections_max));
+        }
+        if let Some(sctp) = &self.sctp {
+            hub.sctp.replace(Some(Rc::clone(sctp)));
+            tokio::task::spawn_local(input::sctp::serve(Rc::clone(sctp), Rc::clone(hub)));
+            tokio::task::spawn_local(input::sctp::watch(Rc::clone(sctp), Rc::clone(hub)));
+        }
+    }
+}

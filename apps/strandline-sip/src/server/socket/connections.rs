@@ -1,0 +1,190 @@
+//! Connections of a shard: what is to be written to them, and which there are.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::transaction::{ClientId, Flow};
+
+/// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
+const PENDING_MAX: usize = 1 << 20;
+
+/// A connection.
+pub(in crate::server) struct Connection {
+    pub(in crate::server) id: u64,
+    pub(in crate::server) peer: SocketAddr,
+    /// None while it is being opened.
+    pub(in crate::server) stream: RefCell<Option<Rc<OwnedWriteHalf>>>,
+    pending: RefCell<Vec<u8>>,
+    /// It is in the list of those to be written to, or its own task writes.
+    busy: Cell<bool>,
+    /// Requests that fail if it can't be opened.
+    pub(in crate::server) clients: RefCell<Vec<ClientId>>,
+}
+
+/// All connections of a shard.
+pub(in crate::server) struct Connections {
+    by_id: RefCell<HashMap<u64, Rc<Connection>>>,
+    by_peer: RefCell<HashMap<SocketAddr, u64>>,
+    dirty: RefCell<Vec<Rc<Connection>>>,
+    next: Cell<u64>,
+    /// Takes those that are to be opened.
+    wanted: UnboundedSender<Rc<Connection>>,
+}
+
+impl Connections {
+    /// Numbers are never those of an earlier run: bindings and flow tokens may still name them.
+    ///
+    /// Those that the receiver gives are to be opened.
+    pub(in crate::server) fn new(epoch_unix_secs: u64) -> (Self, UnboundedReceiver<Rc<Connection>>) {
+        let (wanted, to_open) = unbounded_channel();
+        let all = Self {
+            by_id: RefCell::default(),
+            by_peer: RefCell::default(),
+            dirty: RefCell::default(),
+            next: Cell::new((epoch_unix_secs << 28) + 1),
+            wanted,
+        };
+        (all, to_open)
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.by_id.borrow().len()
+    }
+
+    /// A number for a connection or an association.
+    pub(in crate::server) fn number(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
+    /// A new connection; without a stream if it is still to be opened.
+    pub(in crate::server) fn add(
+        &self,
+        peer: SocketAddr,
+        stream: Option<Rc<OwnedWriteHalf>>,
+    ) -> Rc<Connection> {
+        let connection = Rc::new(Connection {
+            id: self.number(),
+            peer,
+            stream: RefCell::new(stream),
+            pending: RefCell::default(),
+            busy: Cell::new(false),
+            clients: RefCell::default(),
+        });
+        self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
+        self.by_peer.borrow_mut().insert(peer, connection.id);
+        connection
+    }
+
+    /// It is gone.
+    pub(in crate::server) fn remove(&self, connection: &Connection) {
+        self.by_id.borrow_mut().remove(&connection.id);
+        let mut by_peer = self.by_peer.borrow_mut();
+        if by_peer.get(&connection.peer) == Some(&connection.id) {
+            by_peer.remove(&connection.peer);
+        }
+    }
+
+    fn find(&self, flow: &Flow) -> Option<Rc<Connection>> {
+        let id = match flow.connection {
+            0 => *self.by_peer.borrow().get(&flow.peer)?,
+            id => id,
+        };
+        self.by_id.borrow().get(&id).cloned()
+    }
+
+    /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
+    pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
+        let connection = match self.find(&flow) {
+            Some(connection) => connection,
+            None if flow.connection == 0 => {
+                let connection = self.add(flow.peer, None);
+                if self.wanted.send(Rc::clone(&connection)).is_err() {
+                    self.remove(&connection);
+                    return false;
+                }
+                connection
+            }
+            None => return false,
+        };
+        let mut pending = connection.pending.borrow_mut();
+        if pending.len() + bytes.len() > PENDING_MAX {
+            connection.close();
+            return false;
+        }
+        pending.extend_from_slice(bytes);
+        if connection.stream.borrow().is_none() {
+            connection.clients.borrow_mut().extend(client);
+        } else if !connection.busy.replace(true) {
+            self.dirty.borrow_mut().push(Rc::clone(&connection));
+        }
+        true
+    }
+
+    /// Writes what was queued.
+    pub(in crate::server) fn flush(&self) {
+        loop {
+            let Some(connection) = self.dirty.borrow_mut().pop() else { return };
+            if connection.write() {
+                connection.busy.set(false);
+            } else {
+                tokio::task::spawn_local(connection.write_rest());
+            }
+        }
+    }
+}
+
+impl Connection {
+    /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go.
+    fn write(&self) -> bool {
+        let Some(stream) = self.stream.borrow().clone() else { return true };
+        let mut pending = self.pending.borrow_mut();
+        let mut written = 0;
+        while let Some(rest) = pending.get(written..).filter(|rest| !rest.is_empty()) {
+            match stream.try_write(rest) {
+                Ok(0) => break,
+                Ok(len) => written += len,
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                    pending.drain(..written);
+                    return false;
+                }
+                Err(_) => {
+                    self.close();
+                    break;
+                }
+            }
+        }
+        // An idle connection keeps no buffer.
+        *pending = Vec::new();
+        true
+    }
+
+    /// Writes what didn't go at once, waiting for room.
+    pub(in crate::server) async fn write_rest(self: Rc<Self>) {
+        let Some(stream) = self.stream.borrow().clone() else { return };
+        while !self.write() {
+            if stream.writable().await.is_err() {
+                break;
+            }
+        }
+        self.busy.set(false);
+    }
+
+    /// Ends it: whoever reads from it finds the end.
+    fn close(&self) {
+        if let Some(stream) = self.stream.borrow().as_ref() {
+            // If it has ended already, that is what was wanted.
+            let _ = socket2::SockRef::from(stream.as_ref().as_ref()).shutdown(std::net::Shutdown::Both);
+        }
+    }
+
+    /// The stream is open: what was queued meanwhile can be written.
+    pub(in crate::server) fn opened(&self, stream: Rc<OwnedWriteHalf>) {
+        self.stream.replace(Some(stream));
+        self.busy.set(true);
+    }
+}

@@ -1,0 +1,70 @@
+//! Who sends a request: asked and checked (RFC 3261 section 22).
+
+use crate::auth::{Asking, Verdict as Credentials};
+use crate::codec::{Reply, SipUri, StatusCode};
+use crate::transaction::Time;
+
+use super::Service;
+use super::incoming::Incoming;
+use super::reply::answer_flow;
+
+/// What comes of asking.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// The request is from who it says.
+    Given,
+    /// Nobody is asked.
+    NotNeeded,
+    /// A challenge was sent.
+    Asked,
+    /// The credentials are another user's.
+    OfAnother,
+}
+
+impl Service {
+    /// Is the request from the user whom this URI names?
+    pub(super) fn prove(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        uri: &SipUri<'_>,
+        asking: Asking,
+    ) -> Proof {
+        let Some(authenticator) = &mut self.authenticator else { return Proof::NotNeeded };
+        match authenticator.check(now, &incoming.message, asking) {
+            Credentials::Is(user) => {
+                let named = uri.user.map(|user| crate::codec::unescape(user));
+                if named.is_some_and(|named| named.eq(user.iter().copied())) {
+                    Proof::Given
+                } else {
+                    Proof::OfAnother
+                }
+            }
+            Credentials::Challenge { stale } => {
+                let challenges = authenticator.challenges(now, stale);
+                self.challenge(incoming, asking, &challenges);
+                Proof::Asked
+            }
+        }
+    }
+
+    fn challenge(&mut self, incoming: &Incoming<'_>, asking: Asking, challenges: &[String]) {
+        let code = match asking {
+            Asking::Server => StatusCode::UNAUTHORIZED,
+            Asking::Proxy => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
+        };
+        let to = answer_flow(incoming.flow, Some(&incoming.essentials.via));
+        let tag = self.tag(&incoming.message);
+        let reply = Reply { to_tag: Some(&tag), source: Some(incoming.flow.peer), ..Reply::new(code) };
+        let written = self.out.write(to, None, |out| {
+            let mut writer = reply.write(&incoming.message, out);
+            for challenge in challenges {
+                writer.header(asking.challenge(), challenge.as_bytes());
+            }
+            writer.finish(b"")
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "a challenge can't be written");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A request on its way through the proxy: its branches, and the best response so far (RFC 3261 section 16.7).
+
+use crate::codec::StatusCode;
+use crate::transaction::{ClientId, Flow, ServerId};
+
+/// Where a request is sent to.
+#[derive(Debug, Clone)]
+pub(crate) struct Target {
+    /// The request URI; that of the request if there is none.
+    pub(crate) uri: Option<Box<[u8]>>,
+    /// How to get there.
+    pub(crate) flow: Flow,
+    /// Routes to be pushed, separated by commas.
+    pub(crate) path: Box<[u8]>,
+    /// Targets with a higher one are tried first.
+    pub(crate) q: u16,
+}
+
+/// A request sent to one target.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leg {
+    pub(crate) client: ClientId,
+    /// A final response came, or none will.
+    pub(crate) done: bool,
+}
+
+/// The best response so far.
+#[derive(Debug)]
+pub(crate) struct Best {
+    pub(crate) code: StatusCode,
+    /// As it is to be forwarded; empty for one that is made here.
+    pub(crate) response: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) server: ServerId,
+    pub(crate) invite: bool,
+    /// A final response was sent.
+    pub(crate) answered: bool,
+    /// All legs are to be cancelled.
+    pub(crate) stopped: bool,
+    pub(crate) legs: Vec<Leg>,
+    /// Client transactions that are not over.
+    pub(crate) live: u16,
+    pub(crate) best: Option<Best>,
+    /// Header lines with challenges of other legs than the best one's.
+    pub(crate) challenges: Vec<u8>,
+    /// Targets to be tried after these, and the request for that.
+    pub(crate) later: Vec<Target>,
+    pub(crate) request: Option<(Box<[u8]>, Flow)>,
+}
+
+impl Context {
+    pub(crate) fn new(server: ServerId, invite: bool) -> Self {
+        Self {
+            server,
+            invite,
+            answered: false,
+            stopped: false,
+            legs: Vec::new(),
+            live: 0,
+            best: None,
+            challenges: Vec::new(),
+            later: Vec::new(),
+            request: None,
+        }
+    }
+
+    /// No leg can get a final response any more.
+    pub(crate) fn is_done(&self) -> bool {
+        self.legs.iter().all(|leg| leg.done)
+    }
+
+    /// Marks a leg as done; false if it was.
+    pub(crate) fn finish_leg(&mut self, number: usize) -> bool {
+        match self.legs.get_mut(number) {
+            Some(leg) => !core::mem::replace(&mut leg.done, true),
+            None => false,
+        }
+    }
+
+    /// Keeps a response if it is better than the best so far.
+    pub(crate) fn offer(&mut self, code: StatusCode, response: &[u8]) {
+        let better = self.best.as_ref().is_none_or(|best| rank(code) < rank(best.code));
+        if better {
+            let mut room = self.best.take().map(|best| best.response).unwrap_or_default();
+            room.clear();
+            room.extend_from_slice(response);
+            self.best = Some(Best { code, response: room });
+        }
+    }
+}
+
+/// Lower is better: 6xx, then the lowest class; within one those that tell how to do it better (section 16.7, step 6).
+fn rank(code: StatusCode) -> u16 {
+    match (code.class(), code.code()) {
+        (6, _) => 0,
+        (4, 401 | 407 | 415 | 420 | 484) => 4000,
+        (4, 408) => 4900,
+        (4, 430) => 4800,
+        (4, _) => 4100,
+        (5, 503) => 5900,
+        (class, _) => class * 1000,
+    }
+}

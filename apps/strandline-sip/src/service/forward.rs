@@ -1,0 +1,264 @@
+//! Requests sent on (RFC 3261 section 16.6).
+
+use core::hash::Hasher;
+
+use bytes::BytesMut;
+
+use crate::codec::{Edits, HeaderName, Index, Message, Method, NewVia, StatusCode, WriteError};
+use crate::transaction::{Arriving, BeginError, Branch, Flow, Time};
+
+use super::Service;
+use super::context::{Context, Leg, Target};
+use super::incoming::Incoming;
+use super::reply::{self, answer_flow};
+use super::route::Way;
+
+/// The most copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
+const BREADTH: u32 = 60;
+
+/// What a copy of a request differs in from others.
+struct Copy<'a> {
+    uri: Option<&'a [u8]>,
+    path: &'a [u8],
+    flow: Flow,
+    branch: &'a [u8],
+    breadth: u32,
+}
+
+impl Service {
+    /// Begins a transaction and sends the request to its first targets.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        arriving: Arriving,
+        mark: u64,
+        targets: &mut Vec<Target>,
+    ) -> Result<(), (StatusCode, Option<&'static str>)> {
+        let full = (StatusCode::SERVICE_UNAVAILABLE, None);
+        let Incoming { message, essentials, flow, .. } = incoming;
+        let invite = essentials.cseq.method == Method::Invite;
+        let back = answer_flow(*flow, Some(&essentials.via));
+        // The slot of the context is the transaction's name for us.
+        let slot = self.contexts.next_free();
+        let server =
+            self.transactions.begin_server(arriving, back, false, u64::from(slot)).map_err(|_| full)?;
+        let mut context = Context::new(server, invite);
+        let first = targets.first().map_or(0, |target| target.q);
+        let group = targets.iter().take_while(|target| target.q == first).count();
+        if group < targets.len() {
+            context.later = targets.drain(group..).collect();
+            context.request = Some((message.as_bytes().into(), *flow));
+        }
+        if self.contexts.insert(context) != Some(slot) {
+            self.transactions.forget_server(server);
+            return Err(full);
+        }
+        if invite {
+            let trying = StatusCode::TRYING;
+            let _ = self.transactions.respond(now, server, trying, &mut self.out, |out| {
+                reply::write(message, *flow, trying, None, None, &[0; 16], out)
+            });
+        }
+        let sent = self.send_to_all(now, incoming, way, slot, mark, targets);
+        if sent == 0 {
+            self.give_up(now, slot, message, *flow);
+        }
+        Ok(())
+    }
+
+    /// Nothing could be sent at all.
+    fn give_up(&mut self, now: Time, slot: u32, message: &Message<'_>, flow: Flow) {
+        let Some(context) = self.contexts.remove(slot) else { return };
+        let code = StatusCode::SERVER_INTERNAL_ERROR;
+        let tag = self.tag(message);
+        let _ = self.transactions.respond(now, context.server, code, &mut self.out, |out| {
+            reply::write(message, flow, code, None, None, &tag, out)
+        });
+    }
+
+    /// Sends a request to all of these targets. Returns to how many.
+    pub(super) fn send_to_all(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        slot: u32,
+        mark: u64,
+        targets: &[Target],
+    ) -> usize {
+        let allowed = match incoming.message.max_breadth() {
+            Ok(Some(breadth)) => breadth.0.min(BREADTH),
+            _ => BREADTH,
+        };
+        let count = targets.len().min(allowed as usize);
+        let breadth = allowed / (count.max(1) as u32);
+        let mut sent = 0;
+        for target in targets.iter().take(count) {
+            let Some(context) = self.contexts.get(slot) else { break };
+            let (invite, number) = (context.invite, context.legs.len());
+            let user = u64::from(slot) | (number as u64) << 32;
+            let client = match self.transactions.reserve_client(invite, target.flow, user) {
+                Ok(client) => client,
+                Err(BeginError::Full | BeginError::Merged) => {
+                    self.counters.refused += 1;
+                    continue;
+                }
+            };
+            let branch = Branch { client: Some(client), mark }.write(0);
+            let copy = Copy {
+                uri: target.uri.as_deref().or(way.replaced),
+                path: &target.path,
+                flow: target.flow,
+                branch: &branch,
+                breadth,
+            };
+            let mut out = core::mem::take(&mut self.out);
+            let written = out.write(target.flow, Some(client), |out| self.write(incoming, way, &copy, out));
+            match written {
+                Ok(request) => self.transactions.start_client(now, client, request),
+                Err(_) => {
+                    self.transactions.forget_client(client);
+                }
+            }
+            let written = written.is_ok();
+            self.out = out;
+            if let Some(context) = self.contexts.get_mut(slot).filter(|_| written) {
+                context.legs.push(Leg { client, done: false });
+                context.live += 1;
+                sent += 1;
+                self.counters.forwarded += 1;
+            }
+        }
+        sent
+    }
+
+    /// Sends a request on without a transaction. Its branch is the same whenever it comes again (section 16.11).
+    pub(super) fn forward_stateless(&mut self, incoming: &Incoming<'_>, way: &Way<'_>, flow: Flow) {
+        let mut hasher = self.hasher;
+        hasher.write(incoming.essentials.via.branch.unwrap_or(&[]));
+        hasher.write(incoming.essentials.call_id);
+        let branch = Branch { client: None, mark: 0 }.write(hasher.finish());
+        let copy = Copy { uri: way.replaced, path: &[], flow, branch: &branch, breadth: BREADTH };
+        let mut out = core::mem::take(&mut self.out);
+        let _ = out.write(flow, None, |out| self.write(incoming, way, &copy, out));
+        self.out = out;
+    }
+
+    /// Writes a copy of a request.
+    fn write(
+        &self,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        copy: &Copy<'_>,
+        out: &mut BytesMut,
+    ) -> Result<(), WriteError> {
+        let Incoming { message, essentials, flow, proved } = incoming;
+        let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
+        let via = NewVia {
+            transport: copy.flow.protocol.in_via(),
+            host: here.host(),
+            port: Some(here.port).filter(|port| *port != 5060),
+            branch: copy.branch,
+            rport: false,
+            params: b"",
+        };
+        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        let mut edits = Edits::new(*message);
+        edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
+        if let Some(uri) = copy.uri {
+            edits.request_uri(uri);
+        }
+        let routes = remaining(message, way);
+        match (way.ours, way.last_taken) {
+            (0, false) => {}
+            (1, false) => {
+                edits.pop_route();
+            }
+            _ => {
+                edits.remove(HeaderName::Route);
+                for route in &routes {
+                    edits.add(b"Route", route);
+                }
+            }
+        }
+        if !copy.path.is_empty() {
+            edits.push_route(copy.path);
+        }
+        let begins = matches!(essentials.cseq.method, Method::Invite | Method::Subscribe | Method::Refer);
+        if begins && essentials.to.tag.is_none() {
+            let tag = essentials.from.tag.unwrap_or(&[]);
+            let token = (flow, &copy.flow, tag);
+            if flow.protocol != copy.flow.protocol {
+                self.record_route(flow.protocol, token, &mut inner)?;
+                edits.push_record_route(&inner);
+            }
+            self.record_route(copy.flow.protocol, token, &mut outer)?;
+            edits.push_record_route(&outer);
+        }
+        if essentials.cseq.method != Method::Ack {
+            edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
+        }
+        // Credentials that were for us go no further; if there are others, they are left alone.
+        if *proved && message.lines(HeaderName::ProxyAuthorization).count() == 1 {
+            edits.remove(HeaderName::ProxyAuthorization);
+        }
+        if copy.flow.protocol.is_reliable() {
+            edits.ensure_content_length();
+        }
+        edits.write(out)
+    }
+
+    /// `<sip:token@host:port;transport=tcp;lr>`
+    fn record_route(
+        &self,
+        protocol: crate::transaction::Protocol,
+        (caller, callee, tag): (&Flow, &Flow, &[u8]),
+        out: &mut Vec<u8>,
+    ) -> Result<(), WriteError> {
+        use std::io::Write;
+        let here = self.settings.address(protocol).ok_or(WriteError::Target)?;
+        out.reserve(160);
+        out.extend_from_slice(b"<sip:");
+        self.tokens.write(caller, callee, tag, out);
+        let (host, port, transport) = (here.host(), here.port, protocol.in_uri());
+        // Writing to a buffer that grows does not fail.
+        let _ = match protocol {
+            crate::transaction::Protocol::Udp => write!(out, "@{host}:{port};lr>"),
+            _ => write!(out, "@{host}:{port};transport={transport};lr>"),
+        };
+        Ok(())
+    }
+
+    /// Sends a request that was kept to the next targets. Returns to how many.
+    pub(super) fn send_later(&mut self, now: Time, slot: u32) -> usize {
+        let Some(context) = self.contexts.get_mut(slot) else { return 0 };
+        let first = context.later.first().map_or(0, |target| target.q);
+        let group = context.later.iter().take_while(|target| target.q == first).count();
+        let targets: Vec<Target> = context.later.drain(..group).collect();
+        let request = if context.later.is_empty() { context.request.take() } else { context.request.clone() };
+        let Some((bytes, flow)) = request.filter(|_| !targets.is_empty()) else { return 0 };
+        let mut index = Index::with_limits(self.settings.message);
+        let Ok(message) = Message::parse(&bytes, &mut index) else { return 0 };
+        let Ok(essentials) = message.essentials() else { return 0 };
+        let Ok(way) = self.way(&message, &essentials) else { return 0 };
+        // It was proved before it was kept, or needed not be.
+        let incoming = Incoming { message, essentials, flow, proved: true };
+        let mark = self.mark(&incoming);
+        self.send_to_all(now, &incoming, &way, slot, mark, &targets)
+    }
+}
+
+/// The Routes that are left once ours and what became the request URI are gone; empty where they needn't be written anew.
+fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<&'a [u8]> {
+    if way.ours < 2 && !way.last_taken {
+        return Vec::new();
+    }
+    let mut routes: Vec<&'a [u8]> =
+        message.routes().flatten().skip(way.ours).map(|route| route.text()).collect();
+    if way.last_taken {
+        routes.pop();
+    }
+    routes
+}

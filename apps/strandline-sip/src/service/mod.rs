@@ -1,0 +1,263 @@
+//! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
+
+mod checks;
+mod context;
+mod forward;
+mod incoming;
+mod reply;
+mod request;
+mod response;
+mod route;
+mod settings;
+mod token;
+
+use std::collections::HashSet;
+
+use siphasher::sip::SipHasher13;
+
+use crate::auth::Authenticator;
+use crate::codec::{Error, HeaderName, Index, Limits, Message, StatusCode};
+use crate::location::{Journal, Locations};
+use crate::registrar::Registrar;
+use crate::transaction::{ClientId, Flow, Outbox, Slots, Time, Transactions};
+
+use context::{Context, Target};
+pub use settings::{Advertised, Mode, Relay, Settings};
+pub use token::{Token, Tokens};
+
+/// What happened so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counters {
+    /// Requests that came.
+    pub requests: u64,
+    /// Responses that came.
+    pub responses: u64,
+    /// Messages that made no sense.
+    pub malformed: u64,
+    /// REGISTERs that were answered with 200.
+    pub registered: u64,
+    /// Requests that were forwarded.
+    pub forwarded: u64,
+    /// Calls that were answered with a 2xx.
+    pub calls: u64,
+    /// Requests that were refused because there were too many.
+    pub refused: u64,
+}
+
+/// Random keys.
+#[derive(Clone)]
+pub struct Seeds {
+    /// For what is forgotten at the end.
+    pub own: [u8; 64],
+    /// For flow tokens, the same after a restart.
+    pub tokens: [u8; 16],
+}
+
+impl core::fmt::Debug for Seeds {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Seeds")
+    }
+}
+
+/// Registrar and proxy of one shard.
+///
+/// In: [`handle_message`](Self::handle_message), [`handle_timeout`](Self::handle_timeout),
+/// [`connection_opened`](Self::connection_opened), [`connection_closed`](Self::connection_closed),
+/// [`send_failed`](Self::send_failed). Out: [`out`](Self::out), to be sent at once; and [`held`](Self::held), to be sent
+/// when [`journal`](Self::journal) has been written down.
+#[derive(Debug)]
+pub struct Service {
+    settings: Settings,
+    transactions: Transactions,
+    locations: Locations,
+    registrar: Registrar,
+    contexts: Slots<Context>,
+    tokens: Tokens,
+    /// Asks for passwords; nobody is asked without it.
+    authenticator: Option<Authenticator>,
+    hasher: SipHasher13,
+    connections: HashSet<u64>,
+    /// Seconds since 1970 at `Time::ZERO`.
+    epoch_unix_secs: u64,
+    index: Option<Index>,
+    aor: Vec<u8>,
+    targets: Vec<Target>,
+    counters: Counters,
+    /// Something that was handed over with the journal is not durable yet.
+    unsettled: bool,
+    /// It is about to end: nothing new is begun.
+    draining: bool,
+    /// Messages to be sent at once.
+    pub out: Outbox,
+    /// Answers to be sent when the journal has been written down.
+    pub held: Outbox,
+    /// What is to be written down.
+    pub journal: Journal,
+}
+
+impl Service {
+    /// Nobody is registered. Times that come in are since `epoch_unix_secs`.
+    #[must_use]
+    pub fn new(settings: Settings, seeds: &Seeds, epoch_unix_secs: u64) -> Self {
+        let seed = |at: usize| {
+            let part = seeds.own.get(at..at + 16).unwrap_or(&[]);
+            <[u8; 16]>::try_from(part).unwrap_or_default()
+        };
+        let mut transactions = [0; 32];
+        transactions.iter_mut().zip(&seeds.own).for_each(|(place, byte)| *place = *byte);
+        Self {
+            transactions: Transactions::new(settings.timings, settings.limits, transactions),
+            locations: Locations::new(settings.users_max, seed(32)),
+            registrar: Registrar::new(settings.registrar),
+            contexts: Slots::new(settings.limits.servers_max),
+            tokens: Tokens::new(seeds.tokens),
+            authenticator: None,
+            hasher: SipHasher13::new_with_key(&seed(48)),
+            connections: HashSet::new(),
+            epoch_unix_secs,
+            index: Some(Index::with_limits(settings.message)),
+            aor: Vec::new(),
+            targets: Vec::new(),
+            counters: Counters::default(),
+            unsettled: false,
+            draining: false,
+            out: Outbox::new(),
+            held: Outbox::new(),
+            journal: if settings.durable { Journal::default() } else { Journal::off() },
+            settings,
+        }
+    }
+
+    /// From now on users have to prove who they are.
+    pub fn authenticate(&mut self, authenticator: Authenticator) {
+        self.authenticator = Some(authenticator);
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Users and their bindings.
+    #[must_use]
+    pub const fn locations(&self) -> &Locations {
+        &self.locations
+    }
+
+    /// Takes bindings that a store has kept.
+    pub fn load(&mut self, aor: &[u8], state: &[u8]) {
+        let _ = self.locations.load(aor, state);
+    }
+
+    /// Server and client transactions that are not over.
+    #[must_use]
+    pub fn transactions(&self) -> (usize, usize) {
+        self.transactions.counts()
+    }
+
+    /// How large a message may be.
+    #[must_use]
+    pub const fn message_limits(&self) -> Limits {
+        self.settings.message
+    }
+
+    /// Tells whether something that was handed over with the journal is not durable yet.
+    pub fn set_unsettled(&mut self, unsettled: bool) {
+        self.unsettled = unsettled;
+    }
+
+    /// From now on new requests are refused with 503; what has begun goes on.
+    pub fn drain(&mut self) {
+        self.draining = true;
+    }
+
+    /// Every request that was forwarded has been answered.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.contexts.iter().all(|context| context.answered)
+    }
+
+    /// What is at the front of a stream can't be told from what follows: the request is answered if it can be.
+    pub fn handle_unframed(&mut self, now: Time, flow: Flow, bytes: &[u8], error: Error) {
+        self.counters.malformed += 1;
+        let mut index = self.index.take().unwrap_or_default();
+        let request = match Message::parse(bytes, &mut index) {
+            Ok(message) => Some(message),
+            Err(rejected) => rejected.answerable(),
+        };
+        if let Some(request) = request {
+            self.answer(&request, flow, error.status(), Some(error.kind.text()), None);
+        }
+        self.index = Some(index);
+        self.on_events(now);
+    }
+
+    /// There is no time for a message: a request is answered with 503 if its sender is to be `told`.
+    pub fn refuse(&mut self, flow: Flow, bytes: &[u8], told: bool) {
+        self.counters.refused += 1;
+        if !told {
+            return;
+        }
+        let mut index = self.index.take().unwrap_or_default();
+        if let Ok(request) = Message::parse(bytes, &mut index) {
+            let later = Some((HeaderName::RetryAfter, &b"5"[..]));
+            self.answer(&request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
+        }
+        self.index = Some(index);
+    }
+
+    fn unix_secs(&self, now: Time) -> u64 {
+        self.epoch_unix_secs + now.as_millis() / 1000
+    }
+
+    /// A message came: a datagram, or what was cut out of a stream.
+    pub fn handle_message(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
+        let mut index = self.index.take().unwrap_or_default();
+        match Message::parse(bytes, &mut index) {
+            Ok(message) if message.is_request() => self.on_request(now, flow, &message),
+            Ok(message) => self.on_response(now, &message),
+            Err(rejected) => {
+                self.counters.malformed += 1;
+                if let Some(request) = rejected.answerable() {
+                    let reason = rejected.error.kind.text();
+                    self.answer(&request, flow, rejected.error.status(), Some(reason), None);
+                }
+            }
+        }
+        self.index = Some(index);
+    }
+
+    /// A connection or an association stands.
+    pub fn connection_opened(&mut self, connection: u64) {
+        self.connections.insert(connection);
+    }
+
+    /// A connection or an association is gone, and bindings that live by it go too.
+    pub fn connection_closed(&mut self, connection: u64) {
+        self.connections.remove(&connection);
+        self.locations.connection_closed(connection, &mut self.journal);
+    }
+
+    /// The request of a transaction could not be sent.
+    pub fn send_failed(&mut self, now: Time, client: ClientId) {
+        self.on_send_failed(now, client);
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    #[must_use]
+    pub fn next_deadline(&mut self) -> Option<Time> {
+        self.transactions.next_deadline()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Time) {
+        self.transactions.handle_timeout(now, &mut self.out);
+        self.on_events(now);
+    }
+
+    /// Forgets bindings that have expired, among some of the users; to be called now and then.
+    pub fn sweep(&mut self, now: Time, users: u32) {
+        self.locations.sweep(users, self.unix_secs(now), &mut self.journal);
+    }
+}

@@ -1,0 +1,85 @@
+//! Answers of the service's own.
+
+use core::hash::Hasher;
+use core::net::SocketAddr;
+
+use bytes::BytesMut;
+
+use crate::codec::{HeaderName, Message, Reply, StatusCode, Via, WriteError};
+use crate::transaction::Flow;
+
+use super::Service;
+
+/// A header to add to an answer.
+pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
+
+/// A tag as text.
+pub(super) type Tag = [u8; 16];
+
+/// Where the answer to a request goes (RFC 3261 section 18.2.2, RFC 3581): back over its connection; or to the address
+/// that it came from, at the port that its Via names unless that asks for the one it came from. `maddr` is not followed: it
+/// would send answers to whom the sender likes.
+pub(super) fn answer_flow(flow: Flow, via: Option<&Via<'_>>) -> Flow {
+    match via {
+        Some(via) if !flow.protocol.is_reliable() && via.rport.is_none() => {
+            Flow { peer: SocketAddr::new(flow.peer.ip(), via.port.unwrap_or(5060)), ..flow }
+        }
+        _ => flow,
+    }
+}
+
+/// Writes an answer.
+pub(super) fn write(
+    request: &Message<'_>,
+    flow: Flow,
+    code: StatusCode,
+    reason: Option<&str>,
+    extra: Extra<'_>,
+    to_tag: &Tag,
+    out: &mut BytesMut,
+) -> Result<(), WriteError> {
+    let reason = reason.map(str::as_bytes);
+    let to_tag = (code != StatusCode::TRYING).then_some(&to_tag[..]);
+    let reply = Reply { to_tag, source: Some(flow.peer), reason, ..Reply::new(code) };
+    let mut writer = reply.write(request, out);
+    if let Some((name, value)) = extra {
+        writer.header(name, value);
+    }
+    writer.finish(b"")
+}
+
+impl Service {
+    /// The tag of To in answers to a request: the same for each retransmission (section 8.2.7).
+    pub(super) fn tag(&self, request: &Message<'_>) -> Tag {
+        let mut hasher = self.hasher;
+        for name in [HeaderName::CallId, HeaderName::From, HeaderName::CSeq] {
+            hasher.write(request.lines(name).next().map_or(&[], |line| line.value()));
+        }
+        let mut tag = Tag::default();
+        let mut value = hasher.finish();
+        for digit in &mut tag {
+            *digit = b"0123456789abcdef".get((value & 15) as usize).copied().unwrap_or(b'0');
+            value >>= 4;
+        }
+        tag
+    }
+
+    /// Answers without a transaction.
+    pub(super) fn answer(
+        &mut self,
+        request: &Message<'_>,
+        flow: Flow,
+        code: StatusCode,
+        reason: Option<&str>,
+        extra: Extra<'_>,
+    ) {
+        if !request.is_answerable() {
+            return;
+        }
+        let via = request.via().ok();
+        let to = answer_flow(flow, via.as_ref());
+        let tag = self.tag(request);
+        // What can't be written again safely gets no answer.
+        let _ = self.out.write(to, None, |out| write(request, flow, code, reason, extra, &tag, out));
+    }
+}

@@ -1,0 +1,300 @@
+//! Requests: checked (RFC 3261 section 16.3), and then done here or sent on.
+
+use core::hash::Hasher;
+
+use crate::auth::Asking;
+use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
+use crate::location::{FlowUse, write_aor};
+use crate::registrar::{Registered, Request, write_error, write_ok};
+use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
+
+use super::checks::Proof;
+use super::context::Target;
+use super::incoming::Incoming;
+use super::reply::answer_flow;
+use super::route::Way;
+use super::{Mode, Service};
+
+/// A status and a phrase of our own.
+type Verdict = (StatusCode, Option<&'static str>);
+
+impl Service {
+    pub(super) fn on_request(&mut self, now: Time, flow: Flow, message: &Message<'_>) {
+        self.counters.requests += 1;
+        let essentials = match message.essentials() {
+            Ok(essentials) => essentials,
+            Err(error) => {
+                self.counters.malformed += 1;
+                return self.answer(message, flow, error.status(), Some(error.kind.text()), None);
+            }
+        };
+        let incoming = Incoming { message: *message, essentials, flow, proved: false };
+        if self.settings.mode == Mode::FrontEnd {
+            return self.answer(message, flow, StatusCode::OK, None, None);
+        }
+        match self.transactions.receive_request(now, message, &essentials, &mut self.out) {
+            Received::Absorbed => {}
+            Received::Cancel(invite) => self.on_cancel(now, &incoming, invite),
+            Received::Ack => self.on_ack(&incoming),
+            Received::New(arriving) => {
+                if let Err((code, reason)) = self.on_new(now, &incoming, arriving) {
+                    self.answer(message, flow, code, reason, None);
+                }
+            }
+        }
+        self.on_events(now);
+    }
+
+    /// CANCEL is answered at once, and goes on from here as our own (section 16.10).
+    fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>) {
+        let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
+        let Some((_, user)) = known else {
+            return self.answer(
+                &incoming.message,
+                incoming.flow,
+                StatusCode::NO_SUCH_TRANSACTION,
+                None,
+                None,
+            );
+        };
+        self.answer(&incoming.message, incoming.flow, StatusCode::OK, None, None);
+        self.stop(now, user as u32);
+    }
+
+    /// ACK of a 2xx: it goes where the dialog goes, without a transaction.
+    fn on_ack(&mut self, incoming: &Incoming<'_>) {
+        let Ok(way) = self.way(&incoming.message, &incoming.essentials) else { return };
+        if incoming.essentials.max_forwards == Some(0) || self.loop_mark(incoming).is_err() {
+            return;
+        }
+        let ours = way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
+        if ours {
+            return;
+        }
+        if let Ok(Target { flow, .. }) = self.direct_target(incoming, &way) {
+            self.forward_stateless(incoming, &way, flow);
+        }
+    }
+
+    fn on_new(&mut self, now: Time, incoming: &Incoming<'_>, arriving: Arriving) -> Result<(), Verdict> {
+        let Incoming { message, essentials, flow, .. } = incoming;
+        let way = self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
+        let method = essentials.cseq.method;
+        let here = match &way.uri {
+            Uri::Sip(uri) if way.next.is_none() && way.token.is_none() => {
+                self.settings.is_domain(&uri.host, uri.port)
+            }
+            _ => false,
+        };
+        if self.draining && way.token.is_none() {
+            return Err((StatusCode::SERVICE_UNAVAILABLE, None));
+        }
+        if let (true, Uri::Sip(uri)) = (here, &way.uri) {
+            if method == Method::Register {
+                return self.on_register(now, incoming);
+            }
+            if uri.user.is_none() && method == Method::Options {
+                self.answer(
+                    message,
+                    *flow,
+                    StatusCode::OK,
+                    None,
+                    Some((HeaderName::Accept, b"application/sdp")),
+                );
+                return Ok(());
+            }
+        }
+        let Some(incoming) = self.proved(now, incoming)? else { return Ok(()) };
+        if essentials.max_forwards == Some(0) {
+            return Err((StatusCode::TOO_MANY_HOPS, None));
+        }
+        let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound"]).next();
+        if let Some(missing) = missing {
+            let Ok(missing) = missing else {
+                return Err((StatusCode::BAD_REQUEST, Some("Malformed Proxy-Require")));
+            };
+            let extra = Some((HeaderName::Unsupported, missing.0));
+            self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+            return Ok(());
+        }
+        let mark = self.loop_mark(&incoming)?;
+        let mut targets = core::mem::take(&mut self.targets);
+        let found = match &way.uri {
+            Uri::Sip(uri) if here => self.look_up(now, uri, &mut targets),
+            _ => self.direct_target(&incoming, &way).map(|target| targets.push(target)),
+        };
+        let result = found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets));
+        targets.clear();
+        self.targets = targets;
+        result
+    }
+
+    /// One of our users who begins something has to prove who they are. `None` if they were asked to.
+    fn proved<'a>(&mut self, now: Time, incoming: &Incoming<'a>) -> Result<Option<Incoming<'a>>, Verdict> {
+        let essentials = &incoming.essentials;
+        let ours = match essentials.from.sip_uri() {
+            Ok(uri) if essentials.to.tag.is_none() && self.settings.is_domain(&uri.host, uri.port) => uri,
+            _ => return Ok(Some(*incoming)),
+        };
+        match self.prove(now, incoming, &ours, Asking::Proxy) {
+            Proof::NotNeeded => Ok(Some(*incoming)),
+            Proof::Given => Ok(Some(Incoming { proved: true, ..*incoming })),
+            Proof::Asked => Ok(None),
+            Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+        }
+    }
+
+    /// What the request is routed by, as a mark; and an error if one that is marked so was sent from here before: it has
+    /// come back unchanged (RFC 5393 section 4.2).
+    fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
+        let mark = self.mark(incoming);
+        for via in incoming.message.vias() {
+            let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
+            if self.settings.is_here(&via.host, via.port.unwrap_or(5060))
+                && via.branch_id().and_then(Branch::read).is_some_and(|branch| branch.mark == mark)
+            {
+                return Err((StatusCode::LOOP_DETECTED, None));
+            }
+        }
+        Ok(mark)
+    }
+
+    pub(super) fn mark(&self, incoming: &Incoming<'_>) -> u64 {
+        let Incoming { message, essentials, .. } = incoming;
+        let mut hasher = self.hasher;
+        let mut part = |part: &[u8]| {
+            hasher.write_u32(part.len() as u32);
+            hasher.write(part);
+        };
+        part(message.request_line().map_or(&[], |line| line.uri));
+        part(essentials.from.tag.unwrap_or(&[]));
+        part(essentials.to.tag.unwrap_or(&[]));
+        part(essentials.call_id);
+        for name in [HeaderName::Route, HeaderName::ProxyRequire, HeaderName::ProxyAuthorization] {
+            message.lines(name).for_each(|line| part(line.value()));
+        }
+        hasher.write_u32(essentials.cseq.number);
+        hasher.finish()
+    }
+
+    /// The one target of a request that isn't for one of our users: the other end of its dialog, the next Route, or the
+    /// request URI.
+    fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
+        let target = |flow| Target { uri: None, flow, path: Box::default(), q: 0 };
+        if way.token.is_none() && !incoming.proved && !self.settings.relay.allows(&incoming.flow.peer) {
+            return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
+        }
+        let unresolved = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
+        if let Some(next) = way.next {
+            let uri = next.sip_uri().map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Route")))?;
+            return self.resolve(&uri).map(target).ok_or(unresolved);
+        }
+        if let Some(token) = &way.token {
+            let flow = self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
+            if flow.connection != 0 && !self.connections.contains(&flow.connection) {
+                return Err((StatusCode::FLOW_FAILED, None));
+            }
+            return Ok(target(flow));
+        }
+        let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
+        self.resolve(uri).map(target).ok_or(unresolved)
+    }
+
+    /// The contacts of one of our users, the most preferred first.
+    fn look_up(&mut self, now: Time, uri: &SipUri<'_>, targets: &mut Vec<Target>) -> Result<(), Verdict> {
+        self.aor.clear();
+        write_aor(uri, &mut self.aor);
+        let unix_secs = self.unix_secs(now);
+        let mut dead = false;
+        for binding in
+            self.locations.bindings(&self.aor).iter().filter(|binding| !binding.has_expired(unix_secs))
+        {
+            let stands = self.connections.contains(&binding.flow.connection);
+            let over_flow = match binding.flow_use {
+                FlowUse::None => None,
+                FlowUse::First => Some(binding.flow).filter(|_| stands),
+                FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
+                FlowUse::Only => {
+                    dead = true;
+                    continue;
+                }
+            };
+            let own = || match Uri::parse(&binding.contact) {
+                Ok(Uri::Sip(uri)) => self.resolve(&uri),
+                _ => None,
+            };
+            let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
+                Ok(crate::codec::Route { address, .. }) => {
+                    address.sip_uri().ok().and_then(|uri| self.resolve(&uri))
+                }
+                Err(_) => None,
+            };
+            let flow = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
+            let Some(flow) = flow else { continue };
+            let (uri, path) = (Some(binding.contact.clone()), binding.path.clone());
+            targets.push(Target { uri, flow, path, q: binding.q });
+        }
+        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
+        match targets.is_empty() {
+            false => Ok(()),
+            true if dead => Err((StatusCode::FLOW_FAILED, None)),
+            true => Err((StatusCode::NOT_FOUND, None)),
+        }
+    }
+
+    /// REGISTER for one of our users.
+    fn on_register(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
+        let Incoming { message, essentials, flow, .. } = incoming;
+        let bad = (StatusCode::BAD_REQUEST, Some("Malformed To"));
+        let uri = essentials.to.sip_uri().map_err(|_| bad)?;
+        if !self.settings.is_domain(&uri.host, uri.port) {
+            return Err((StatusCode::NOT_FOUND, Some("Not Our Domain")));
+        }
+        match self.prove(now, incoming, &uri, Asking::Server) {
+            Proof::Given | Proof::NotNeeded => {}
+            Proof::Asked => return Ok(()),
+            Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+        }
+        if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
+            let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
+            let extra = Some((HeaderName::Unsupported, missing.0));
+            self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+            return Ok(());
+        }
+        self.aor.clear();
+        write_aor(&uri, &mut self.aor);
+        let request = Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
+        let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
+        let to = answer_flow(*flow, Some(&essentials.via));
+        let tag = self.tag(message);
+        // A repetition waits as well: what it repeats may not be durable yet.
+        let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
+        let out = if waits { &mut self.held } else { &mut self.out };
+        let written = match result {
+            Registered::Refused(refusal) => {
+                out.write(to, None, |out| write_error(&request, refusal, &tag, out)).map(|_| ())
+            }
+            Registered::Changed | Registered::Same => {
+                self.counters.registered += 1;
+                let bindings = self.locations.bindings(&self.aor);
+                out.write(to, None, |out| write_ok(&request, bindings, &tag, out)).map(|_| ())
+            }
+        };
+        written.map_err(|_| (StatusCode::BAD_REQUEST, None))
+    }
+}
+
+/// The first value of a list of routes: commas within brackets and quotes don't end it.
+fn first_of(path: &[u8]) -> &[u8] {
+    let (mut quoted, mut inside) = (false, false);
+    let end = path.iter().position(|byte| {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'<' if !quoted => inside = true,
+            b'>' if !quoted => inside = false,
+            _ => {}
+        }
+        *byte == b',' && !quoted && !inside
+    });
+    path.get(..end.unwrap_or(path.len())).unwrap_or(path)
+}

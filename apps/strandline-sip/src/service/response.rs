@@ -1,0 +1,206 @@
+//! Responses, and what time brings (RFC 3261 section 16.7).
+
+use crate::codec::{Edits, HeaderName, Message, Method, StatusCode};
+use crate::transaction::{ClientId, Event, Time};
+
+use super::Service;
+
+impl Service {
+    pub(super) fn on_response(&mut self, now: Time, message: &Message<'_>) {
+        self.counters.responses += 1;
+        let Ok(essentials) = message.essentials() else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let found = self.transactions.receive_response(now, message, &essentials, &mut self.out);
+        if let (Some((_, user)), Some(line)) = (found, message.status_line()) {
+            self.on_leg(now, user, line.code, message, essentials.cseq.method);
+        }
+        self.on_events(now);
+    }
+
+    /// A response for a leg of a context.
+    fn on_leg(&mut self, now: Time, user: u64, code: StatusCode, message: &Message<'_>, method: Method<'_>) {
+        let (slot, number) = (user as u32, (user >> 32) as usize);
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        let server = context.server;
+        if code.is_provisional() {
+            let stopped = context.stopped;
+            if stopped && let Some(leg) = context.legs.get(number) {
+                let client = leg.client;
+                self.transactions.cancel(now, client, &mut self.out);
+            }
+            let Some(context) = self.contexts.get(slot) else { return };
+            if code != StatusCode::TRYING && !context.answered {
+                self.pass(now, slot, code, message);
+            }
+            return;
+        }
+        let news = context.finish_leg(number);
+        if code.is_success() {
+            if method == Method::Invite && news {
+                self.counters.calls += 1;
+            }
+            let context = self.contexts.get_mut(slot);
+            let first = context.is_some_and(|context| !core::mem::replace(&mut context.answered, true));
+            if first || method == Method::Invite {
+                self.pass(now, slot, code, message);
+            }
+            self.stop(now, slot);
+            return;
+        }
+        if !news || context.answered {
+            return;
+        }
+        let only = context.legs.len() == 1 && context.later.is_empty() && context.best.is_none();
+        if only && code != StatusCode::SERVICE_UNAVAILABLE {
+            context.answered = true;
+            let mut edits = Edits::new(*message);
+            edits.pop_via();
+            let _ = self.transactions.respond(now, server, code, &mut self.out, |out| edits.write(out));
+            return;
+        }
+        self.collect(slot, code, message);
+        if code.class() == 6 {
+            self.stop(now, slot);
+        }
+        self.conclude(now, slot);
+    }
+
+    /// Forwards a response as it is, without our Via.
+    fn pass(&mut self, now: Time, slot: u32, code: StatusCode, message: &Message<'_>) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        let mut edits = Edits::new(*message);
+        edits.pop_via();
+        // One that can't be written again can't be forwarded.
+        let _ = self.transactions.respond(now, context.server, code, &mut self.out, |out| edits.write(out));
+    }
+
+    /// Keeps a response for the choice of the best, and the challenges of all (section 16.7, step 7).
+    fn collect(&mut self, slot: u32, code: StatusCode, message: &Message<'_>) {
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        let mut popped = bytes::BytesMut::new();
+        let mut edits = Edits::new(*message);
+        edits.pop_via();
+        if edits.write(&mut popped).is_err() {
+            return;
+        }
+        let challenges = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+        let kept = context.best.as_ref().is_some_and(|best| best.code == code);
+        if challenges && kept {
+            for name in [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate] {
+                message.lines(name).for_each(|line| context.challenges.extend_from_slice(line.line()));
+            }
+        }
+        context.offer(code, &popped);
+    }
+
+    /// If all legs are done: tries later targets, or forwards the best response.
+    fn conclude(&mut self, now: Time, slot: u32) {
+        let Some(context) = self.contexts.get(slot) else { return };
+        if context.answered || !context.is_done() {
+            return;
+        }
+        let stopped = context.stopped || context.best.as_ref().is_some_and(|best| best.code.class() == 6);
+        if !stopped && self.send_later(now, slot) > 0 {
+            return;
+        }
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        context.answered = true;
+        let (server, invite) = (context.server, context.invite);
+        let Some(best) = context.best.take() else {
+            // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
+            self.transactions.forget_server(server);
+            return self.tidy(slot);
+        };
+        let challenges = core::mem::take(&mut context.challenges);
+        if best.response.is_empty() {
+            let tag = *b"0000000000000000";
+            if invite {
+                let _ = self.transactions.respond_alike(now, server, best.code, &tag, &mut self.out);
+            } else {
+                self.transactions.forget_server(server);
+            }
+        } else {
+            // 503 would keep the caller from all of us (section 16.7, step 6).
+            let unavailable = best.code == StatusCode::SERVICE_UNAVAILABLE;
+            let code = if unavailable { StatusCode::SERVER_INTERNAL_ERROR } else { best.code };
+            let _ = self.transactions.respond(now, server, code, &mut self.out, |out| {
+                let end = best.response.windows(2).position(|pair| pair == b"\r\n").unwrap_or(0);
+                let (line, rest) = best.response.split_at(end);
+                out.extend_from_slice(if unavailable { b"SIP/2.0 500 Server Internal Error" } else { line });
+                out.extend_from_slice(b"\r\n");
+                out.extend_from_slice(&challenges);
+                out.extend_from_slice(rest.get(2..).unwrap_or(&[]));
+                Ok(())
+            });
+        }
+        self.tidy(slot);
+    }
+
+    /// Cancels what is still on its way: the caller has hung up, or somebody has answered.
+    pub(super) fn stop(&mut self, now: Time, slot: u32) {
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        context.stopped = true;
+        context.later.clear();
+        context.request = None;
+        if !context.invite {
+            return;
+        }
+        for leg in context.legs.iter().filter(|leg| !leg.done) {
+            self.transactions.cancel(now, leg.client, &mut self.out);
+        }
+    }
+
+    /// What time has brought about.
+    pub(super) fn on_events(&mut self, now: Time) {
+        while let Some(event) = self.transactions.poll_event() {
+            match event {
+                Event::Over { user } => self.on_leg_over(user as u32),
+                Event::TimedOut { user, .. } => {
+                    self.on_leg_lost(now, user, StatusCode::REQUEST_TIMEOUT);
+                    self.on_leg_over(user as u32);
+                }
+                Event::RingingTooLong { client, .. } => {
+                    self.transactions.cancel(now, client, &mut self.out);
+                }
+                Event::NoAck { .. } => {}
+            }
+        }
+    }
+
+    pub(super) fn on_send_failed(&mut self, now: Time, client: ClientId) {
+        if let Some(user) = self.transactions.forget_client(client) {
+            self.on_leg_lost(now, user, StatusCode::SERVER_INTERNAL_ERROR);
+            self.on_leg_over(user as u32);
+        }
+    }
+
+    /// No response will come on a leg.
+    fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
+        let slot = user as u32;
+        let Some(context) = self.contexts.get_mut(slot) else { return };
+        if !context.finish_leg((user >> 32) as usize) || context.answered {
+            return;
+        }
+        let code = if context.stopped { StatusCode::REQUEST_TERMINATED } else { code };
+        if context.invite {
+            context.offer(code, &[]);
+        }
+        self.conclude(now, slot);
+    }
+
+    fn on_leg_over(&mut self, slot: u32) {
+        if let Some(context) = self.contexts.get_mut(slot) {
+            context.live = context.live.saturating_sub(1);
+        }
+        self.tidy(slot);
+    }
+
+    /// Forgets a context that has nothing more to do.
+    fn tidy(&mut self, slot: u32) {
+        if self.contexts.get(slot).is_some_and(|context| context.live == 0 && context.answered) {
+            self.contexts.remove(slot);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Bindings in an SQLite file.
+//!
+//! A commit adds one row to the table `journal`, however many users it changes: that costs as much as one user would. Later,
+//! a little at a time, what changed is folded into the table `bindings`, where each user has one row; a phone that has
+//! registered ten times since is written there once.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+
+use super::{Store, StoreError};
+use crate::location::Journal;
+
+/// Users folded at a time.
+const FOLD: usize = 2000;
+/// Changed users from which on folding doesn't wait until nothing else is to do.
+const FOLD_FROM: usize = 50_000;
+
+type Changed = HashMap<Box<[u8]>, Vec<u8>>;
+
+/// Bindings in an SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Connection,
+    /// What changed since the last round of folding began.
+    changed: Changed,
+    /// What is being folded, and the last row of the journal that it comes from.
+    folding: Vec<(Box<[u8]>, Vec<u8>)>,
+    folding_to: i64,
+    last: i64,
+}
+
+fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + '_ {
+    move |cause| StoreError { what: what.to_owned(), cause: cause.to_string() }
+}
+
+impl SqliteStore {
+    /// Opens a file, or makes it.
+    ///
+    /// # Errors
+    /// If it can't be opened, or is something else, or is in use.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let what = format!("opening {}", path.display());
+        let connection = Connection::open(path).map_err(error(&what))?;
+        let set_up = "
+            PRAGMA journal_mode = WAL;
+            PRAGMA synchronous = FULL;
+            PRAGMA locking_mode = EXCLUSIVE;
+            PRAGMA wal_autocheckpoint = 4000;
+            PRAGMA cache_size = -32000;
+            CREATE TABLE IF NOT EXISTS bindings (aor BLOB PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
+            CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, changes BLOB NOT NULL);
+            CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL);";
+        connection.execute_batch(set_up).map_err(error(&what))?;
+        let last = connection
+            .query_row("SELECT coalesce(max(number), 0) FROM journal", [], |row| row.get(0))
+            .map_err(error(&what))?;
+        Ok(Self { connection, changed: Changed::new(), folding: Vec::new(), folding_to: 0, last })
+    }
+
+    /// A secret that stays the same: `fresh` the first time.
+    ///
+    /// # Errors
+    /// If it can't be read or written.
+    pub fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
+        let insert = "INSERT OR IGNORE INTO secrets (name, value) VALUES (?1, ?2)";
+        self.connection.execute(insert, params![name, &fresh[..]]).map_err(error("writing a secret"))?;
+        let read = "SELECT value FROM secrets WHERE name = ?1";
+        let value = self.connection.query_row(read, [name], |row| row.get::<_, Vec<u8>>(0));
+        let value = value.map_err(error("reading a secret"))?;
+        Ok(value.try_into().unwrap_or(fresh))
+    }
+
+    fn note(&mut self, aor: &[u8], state: &[u8]) {
+        match self.changed.get_mut(aor) {
+            Some(place) => {
+                place.clear();
+                place.extend_from_slice(state);
+            }
+            None => {
+                self.changed.insert(aor.into(), state.into());
+            }
+        }
+    }
+
+    /// Folds some users, within a transaction.
+    fn fold(&mut self) -> rusqlite::Result<()> {
+        if self.folding.is_empty() {
+            self.folding = std::mem::take(&mut self.changed).into_iter().collect();
+            // In the order of the table's keys, neighbours share pages.
+            self.folding.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
+            self.folding_to = self.last;
+        }
+        {
+            let mut put =
+                self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+            let mut remove = self.connection.prepare_cached("DELETE FROM bindings WHERE aor = ?1")?;
+            let from = self.folding.len().saturating_sub(FOLD);
+            for (aor, state) in self.folding.drain(from..) {
+                if state.is_empty() {
+                    remove.execute([&aor[..]])?;
+                } else {
+                    put.execute([&aor[..], &state[..]])?;
+                }
+            }
+        }
+        if self.folding.is_empty() {
+            let mut forget = self.connection.prepare_cached("DELETE FROM journal WHERE number <= ?1")?;
+            forget.execute([self.folding_to])?;
+        }
+        Ok(())
+    }
+
+    fn try_commit(&mut self, changes: &Journal) -> rusqlite::Result<()> {
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        let number = self.last + 1;
+        {
+            let mut insert =
+                self.connection.prepare_cached("INSERT INTO journal (number, changes) VALUES (?1, ?2)")?;
+            insert.execute(params![number, changes.as_bytes()])?;
+        }
+        self.connection.execute_batch("COMMIT")?;
+        self.last = number;
+        Ok(())
+    }
+
+    fn try_fold(&mut self) -> rusqlite::Result<()> {
+        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        self.fold()?;
+        self.connection.execute_batch("COMMIT")
+    }
+
+    /// After an error nothing is left open.
+    fn roll_back(&self) {
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::warn!(%error, "rolling back");
+        }
+    }
+
+    fn fold_some(&mut self) -> Result<(), StoreError> {
+        let result = self.try_fold();
+        if result.is_err() {
+            self.roll_back();
+            // What was taken out stays in the journal until a later round has written it: so it must come again.
+            self.reload_journal()?;
+        }
+        result.map_err(error("folding the journal"))
+    }
+
+    fn reload_journal(&mut self) -> Result<(), StoreError> {
+        self.folding.clear();
+        self.changed.clear();
+        self.read_journal(&mut |_, _| {})
+    }
+
+    fn read_journal(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        let what = "reading the journal";
+        let mut rows = Vec::new();
+        {
+            let mut select = self
+                .connection
+                .prepare("SELECT changes FROM journal ORDER BY number")
+                .map_err(error(what))?;
+            let found = select.query_map([], |row| row.get::<_, Vec<u8>>(0)).map_err(error(what))?;
+            for row in found {
+                rows.push(row.map_err(error(what))?);
+            }
+        }
+        for row in rows {
+            for (aor, state) in Journal::read(&row) {
+                each(aor, state);
+                self.note(aor, state);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Store for SqliteStore {
+    fn load(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        let what = "reading bindings";
+        {
+            let mut select =
+                self.connection.prepare("SELECT aor, state FROM bindings").map_err(error(what))?;
+            let mut rows = select.query([]).map_err(error(what))?;
+            while let Some(row) = rows.next().map_err(error(what))? {
+                let aor = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(error(what))?;
+                let state = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(error(what))?;
+                each(aor, state);
+            }
+        }
+        self.read_journal(each)
+    }
+
+    fn commit(&mut self, changes: &Journal) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let result = self.try_commit(changes);
+        if result.is_err() {
+            self.roll_back();
+        }
+        result.map_err(error("writing bindings"))?;
+        for (aor, state) in Journal::read(changes.as_bytes()) {
+            self.note(aor, state);
+        }
+        if self.changed.len() >= FOLD_FROM || !self.folding.is_empty() {
+            // What was committed stays committed whatever becomes of this.
+            if let Err(error) = self.fold_some() {
+                tracing::warn!(%error, "the journal grows");
+            }
+        }
+        Ok(())
+    }
+
+    fn idle(&mut self) -> Result<bool, StoreError> {
+        if self.folding.is_empty() && self.changed.is_empty() {
+            return Ok(false);
+        }
+        self.fold_some()?;
+        Ok(!self.folding.is_empty() || !self.changed.is_empty())
+    }
+}

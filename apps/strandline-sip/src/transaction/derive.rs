@@ -1,0 +1,69 @@
+//! ACK and CANCEL, which are made from the request that they belong to (RFC 3261 sections 9.1 and 17.1.1.3).
+
+use bytes::BytesMut;
+
+use crate::codec::{HeaderName, Message, MessageWriter, Method, StatusCode, WriteError};
+
+/// Writes the ACK or CANCEL of `request`: to the same place, on the same way, with its topmost Via. An ACK has the To of the
+/// response, with its tag.
+pub(crate) fn derive(
+    request: &Message<'_>,
+    method: Method<'static>,
+    response: Option<&Message<'_>>,
+    out: &mut BytesMut,
+) -> Result<(), WriteError> {
+    let (Some(line), Ok(via), Ok(Some(cseq))) = (request.request_line(), request.via(), request.cseq())
+    else {
+        return Err(WriteError::Target);
+    };
+    let first = |message: &Message<'_>, name| message.lines(name).next().map(|line| line.value().to_vec());
+    let host = via.host.to_string();
+    let port = via.port.map_or(String::new(), |port| format!(":{port}"));
+    let mut writer = MessageWriter::request(out, method, line.uri);
+    writer.header_of(
+        HeaderName::Via,
+        &[
+            b"SIP/2.0/",
+            via.transport.as_bytes(),
+            b" ",
+            host.as_bytes(),
+            port.as_bytes(),
+            via.params.as_bytes(),
+        ],
+    );
+    for route in request.lines(HeaderName::Route) {
+        writer.copy(&route);
+    }
+    writer.header(HeaderName::MaxForwards, b"70");
+    for (name, of) in [
+        (HeaderName::From, request),
+        (HeaderName::To, response.unwrap_or(request)),
+        (HeaderName::CallId, request),
+    ] {
+        writer.header(name, &first(of, name).unwrap_or_default());
+    }
+    writer.header_of(HeaderName::CSeq, &[cseq.number.to_string().as_bytes(), b" ", method.as_bytes()]);
+    writer.finish(b"")
+}
+
+/// Writes a response to the request that `last`, an earlier response, answered.
+pub(crate) fn respond_alike(
+    last: &Message<'_>,
+    code: StatusCode,
+    to_tag: &[u8],
+    out: &mut BytesMut,
+) -> Result<(), WriteError> {
+    let mut writer = MessageWriter::response(out, code, code.reason().as_bytes());
+    for name in [HeaderName::Via, HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq] {
+        for line in last.lines(name) {
+            let untagged =
+                name == HeaderName::To && last.to().ok().flatten().is_some_and(|to| to.tag.is_none());
+            if untagged {
+                writer.header_of(name, &[line.value(), b";tag=", to_tag]);
+            } else {
+                writer.copy(&line);
+            }
+        }
+    }
+    writer.finish(b"")
+}

@@ -1,0 +1,165 @@
+//! Names of transactions, and how messages are matched to them (RFC 3261 sections 17.1.3 and 17.2.3).
+
+use core::hash::Hasher;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+use crate::codec::{Essentials, Method};
+
+/// A server transaction. Its slot is used again, but not the whole name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerId {
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// A client transaction. The name stands in its branch, and nobody can guess another's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ClientId {
+    pub(crate) slot: u32,
+    pub(crate) nonce: u64,
+}
+
+/// What stands after the magic cookie in a Via of ours: the transaction's name, and a mark by which a loop is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Branch {
+    /// The transaction; none for what is forwarded without one.
+    pub client: Option<ClientId>,
+    /// What the request was forwarded by (RFC 5393 section 4.2.1).
+    pub mark: u64,
+}
+
+/// The slot of what has no transaction.
+const STATELESS: u32 = u32::MAX;
+
+/// A branch as text: 24 digits of the name, a dot, 16 of the mark.
+pub type BranchText = [u8; 41];
+
+impl Branch {
+    /// The branch without its magic cookie. Without a transaction, `nonce` must be the same for each retransmission of a
+    /// request and differ between requests (section 16.11).
+    #[must_use]
+    pub fn write(&self, nonce: u64) -> BranchText {
+        let mut text = [b'.'; 41];
+        let id = self.client.unwrap_or(ClientId { slot: STATELESS, nonce });
+        let (name, mark) = text.split_at_mut(24);
+        hex(name, u128::from(id.slot) << 64 | u128::from(id.nonce));
+        hex(mark.get_mut(1..).unwrap_or(&mut []), u128::from(self.mark));
+        text
+    }
+
+    /// Reads a branch that stands without its magic cookie, if it can be ours.
+    #[must_use]
+    pub fn read(text: &[u8]) -> Option<Self> {
+        let text: &BranchText = text.try_into().ok()?;
+        let (name, mark) = text.split_at(24);
+        let name = unhex(name)?;
+        let mark = unhex(mark.strip_prefix(b".")?)? as u64;
+        let id = ClientId { slot: (name >> 64) as u32, nonce: name as u64 };
+        Some(Self { client: Some(id).filter(|id| id.slot != STATELESS), mark })
+    }
+}
+
+fn hex(place: &mut [u8], mut value: u128) {
+    for digit in place.iter_mut().rev() {
+        *digit = b"0123456789abcdef".get((value & 15) as usize).copied().unwrap_or(b'0');
+        value >>= 4;
+    }
+}
+
+fn unhex(text: &[u8]) -> Option<u128> {
+    text.iter().try_fold(0, |value: u128, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some(value << 4 | u128::from(digit))
+    })
+}
+
+/// What identifies a server transaction: a keyed hash, so that nobody can make two requests meet, and so long that none do
+/// by chance.
+pub(crate) type Key = u128;
+
+/// Makes keys.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    hasher: SipHasher13,
+}
+
+impl Keys {
+    pub(crate) fn new(seed: &[u8; 16]) -> Self {
+        Self { hasher: SipHasher13::new_with_key(seed) }
+    }
+
+    /// The key of the transaction that a request belongs to: an ACK and a CANCEL belong to their INVITE's.
+    pub(crate) fn of_request(&self, essentials: &Essentials<'_>, uri: &[u8]) -> Key {
+        let mut hash = Parts(self.hasher);
+        let method = match essentials.cseq.method {
+            Method::Ack | Method::Cancel => Method::Invite,
+            method => method,
+        };
+        hash.part(method.as_bytes());
+        let via = &essentials.via;
+        match &via.host {
+            crate::codec::Host::Name(name) => hash.lower(name),
+            crate::codec::Host::V4(address) => hash.part(&address.octets()),
+            crate::codec::Host::V6(address) => hash.part(&address.octets()),
+        }
+        hash.number(via.port.map_or(0, |port| u32::from(port) + 1));
+        match via.branch_id() {
+            Some(branch) => hash.part(branch),
+            None => {
+                // RFC 2543: everything together. To's tag is left out of INVITE, because that of its ACK is new.
+                hash.part(b"2543");
+                hash.part(via.branch.unwrap_or(&[]));
+                hash.part(via.params.as_bytes());
+                hash.part(uri);
+                hash.part(essentials.from.tag.unwrap_or(&[]));
+                hash.part(essentials.call_id);
+                hash.number(essentials.cseq.number);
+                if method != Method::Invite {
+                    hash.part(essentials.to.tag.unwrap_or(&[]));
+                }
+            }
+        }
+        hash.finish()
+    }
+
+    /// What two copies of one request have in common that came on two ways (section 8.2.2.2).
+    pub(crate) fn of_merged(&self, essentials: &Essentials<'_>) -> Key {
+        let mut hash = Parts(self.hasher);
+        hash.part(b"merged");
+        hash.part(essentials.from.tag.unwrap_or(&[]));
+        hash.part(essentials.call_id);
+        hash.number(essentials.cseq.number);
+        hash.part(essentials.cseq.method.as_bytes());
+        hash.finish()
+    }
+}
+
+struct Parts(SipHasher13);
+
+impl Parts {
+    /// With its length, so that no two lists of parts are alike.
+    fn part(&mut self, part: &[u8]) {
+        self.number(part.len() as u32);
+        self.0.write(part);
+    }
+
+    fn lower(&mut self, part: &[u8]) {
+        self.number(part.len() as u32);
+        for byte in part {
+            self.0.write_u8(byte.to_ascii_lowercase());
+        }
+    }
+
+    fn number(&mut self, number: u32) {
+        self.0.write_u32(number);
+    }
+
+    fn finish(self) -> Key {
+        self.0.finish128().as_u128()
+    }
+}

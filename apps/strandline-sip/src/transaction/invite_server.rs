@@ -1,0 +1,89 @@
+//! The INVITE server transaction (RFC 3261 section 17.2.1, corrected by RFC 6026 section 7.1).
+
+use core::time::Duration;
+
+use crate::codec::StatusCode;
+
+use super::server::{Arrival, ServerEnded, ServerStep};
+use super::step::{Timer, Timers};
+use super::timings::Timings;
+
+/// ```text
+///              INVITE came: 100 is sent
+///                  |        INVITE again: last response again
+///             Proceeding
+///      300-699 /      \ 2xx
+///     Completed        Accepted --- L: ends
+///      |   |  H: told, ends     INVITE again: absorbed; 2xx again: sent; ACK: passed on
+///      | ACK
+///  Confirmed --- I: ends
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InviteServer {
+    /// No final response yet.
+    Proceeding,
+    /// 300 to 699 was sent; the interval to its next retransmission.
+    Completed(Duration),
+    /// ACK came.
+    Confirmed,
+    /// 2xx was sent.
+    Accepted,
+}
+
+impl InviteServer {
+    /// A response is to be sent.
+    pub fn on_respond(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ServerStep {
+        match (*self, code.class()) {
+            (Self::Proceeding, 1) => ServerStep::send(Timers::KEEP),
+            (Self::Proceeding, 2) => {
+                *self = Self::Accepted;
+                ServerStep::send(Timers::linger(timings.patience()))
+            }
+            (Self::Proceeding, _) => {
+                *self = Self::Completed(timings.t1);
+                ServerStep::send(Timers::attempt(reliable, timings))
+            }
+            // 2xx of other branches, and those that are sent again until ACK comes.
+            (Self::Accepted, 2) => ServerStep::send(Timers::KEEP),
+            _ => ServerStep::REFUSE,
+        }
+    }
+
+    /// The INVITE came again.
+    #[must_use]
+    pub const fn on_request(&self) -> Arrival {
+        match self {
+            Self::Proceeding | Self::Completed(_) => Arrival::Again,
+            Self::Confirmed | Self::Accepted => Arrival::Absorb,
+        }
+    }
+
+    /// ACK came: is it for a 2xx, and so to be passed on?
+    pub fn on_ack(&mut self, reliable: bool, timings: &Timings) -> ServerStep {
+        match self {
+            Self::Completed(_) => {
+                *self = Self::Confirmed;
+                let timers = Timers::linger(if reliable { Duration::ZERO } else { timings.t4 });
+                ServerStep { send: false, ended: reliable, timers }
+            }
+            Self::Accepted => ServerStep::send(Timers::KEEP),
+            Self::Proceeding | Self::Confirmed => ServerStep::REFUSE,
+        }
+    }
+
+    /// Timer G: the response is to be sent again.
+    pub fn on_resend(&mut self, timings: &Timings) -> Timers {
+        let Self::Completed(interval) = self else { return Timers { resend: Timer::Stop, end: Timer::Keep } };
+        *interval = timings.doubled(*interval);
+        Timers { resend: Timer::Start(*interval), end: Timer::Keep }
+    }
+
+    /// Timer H, I or L.
+    #[must_use]
+    pub const fn on_end(&self) -> ServerEnded {
+        match self {
+            Self::Completed(_) => ServerEnded::NoAck,
+            Self::Proceeding | Self::Confirmed | Self::Accepted => ServerEnded::Over,
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Client transactions.
+
+use super::super::client::Ended;
+use super::super::derive::derive;
+use super::super::flow::Flow;
+use super::super::id::{Branch, ClientId};
+use super::super::invite_client::InviteClient;
+use super::super::non_invite_client::NonInviteClient;
+use super::super::outbox::Outbox;
+use super::super::step::{Timer, Timers};
+use super::super::time::Time;
+use super::{BeginError, Client, ClientMachine, Event, Transactions};
+use crate::codec::{Essentials, Message, Method, StatusCode};
+
+impl Transactions {
+    fn client(&mut self, id: ClientId) -> Option<&mut Client> {
+        self.clients.get_mut(id.slot).filter(|client| client.nonce == id.nonce)
+    }
+
+    /// Makes a place for a client transaction, whose name is to stand in the branch of its request.
+    ///
+    /// # Errors
+    /// If there are too many.
+    pub fn reserve_client(&mut self, invite: bool, flow: Flow, user: u64) -> Result<ClientId, BeginError> {
+        let reliable = flow.protocol.is_reliable();
+        let machine = if invite {
+            ClientMachine::Invite(InviteClient::start(reliable, &self.timings).0)
+        } else {
+            ClientMachine::NonInvite(NonInviteClient::start(reliable, &self.timings).0)
+        };
+        self.counter += 1;
+        // A bijection of the counter that nobody knows: never the same, and not to be guessed.
+        let nonce = splitmix(self.counter.wrapping_add(self.secret)) ^ self.secret.rotate_left(29);
+        let client = Client {
+            machine,
+            nonce,
+            flow,
+            request: Vec::new(),
+            acknowledged: false,
+            cancel: None,
+            user,
+            silent: false,
+        };
+        let slot = self.clients.insert(client).ok_or(BeginError::Full)?;
+        Ok(ClientId { slot, nonce })
+    }
+
+    /// The request is on its way: its timers start.
+    pub fn start_client(&mut self, now: Time, id: ClientId, request: &[u8]) {
+        let timings = self.timings;
+        let Some(client) = self.client(id) else { return };
+        let reliable = client.flow.protocol.is_reliable();
+        let invite = matches!(client.machine, ClientMachine::Invite(_));
+        if invite || !reliable {
+            client.request.extend_from_slice(request);
+        }
+        self.set_timers(now, id.slot << 2, Timers::attempt(reliable, &timings));
+    }
+
+    /// Gives up a client transaction that was reserved and not started, or whose request can't be sent. Its owner knows,
+    /// so there is no event.
+    pub fn forget_client(&mut self, id: ClientId) -> Option<u64> {
+        self.client(id)?;
+        self.remove_client(id.slot).map(|client| client.user)
+    }
+
+    fn remove_client(&mut self, slot: u32) -> Option<Client> {
+        self.cancel_timers(slot << 2);
+        self.clients.remove(slot)
+    }
+
+    /// A response came: whose is it, and is it to be passed on (section 17.1.3)? `None` for one that belongs to nothing or
+    /// came again; it goes nowhere (RFC 6026 section 8.9).
+    pub fn receive_response(
+        &mut self,
+        now: Time,
+        message: &Message<'_>,
+        essentials: &Essentials<'_>,
+        out: &mut Outbox,
+    ) -> Option<(ClientId, u64)> {
+        let code = message.status_line()?.code;
+        let branch = Branch::read(essentials.via.branch_id()?)?;
+        let mut id = branch.client?;
+        let client = self.client(id)?;
+        if essentials.cseq.method == Method::Cancel
+            && let Some(slot) = client.cancel
+        {
+            id = ClientId { slot, nonce: client.nonce };
+        }
+        let timings = self.timings;
+        let client = self.client(id)?;
+        let reliable = client.flow.protocol.is_reliable();
+        let invite = essentials.cseq.method == Method::Invite;
+        let step = match &mut client.machine {
+            ClientMachine::Invite(machine) if invite => machine.on_response(code, reliable, &timings),
+            ClientMachine::NonInvite(machine) if !invite => machine.on_response(code, reliable, &timings),
+            _ => return None,
+        };
+        let (user, deliver) = (client.user, step.deliver && !client.silent);
+        if step.ack {
+            self.acknowledge(id, message, out);
+        }
+        self.after_response(now, id, code, step.timers);
+        if step.ended {
+            self.end_client(id.slot);
+        }
+        deliver.then_some((id, user))
+    }
+
+    fn after_response(&mut self, now: Time, id: ClientId, code: StatusCode, timers: Timers) {
+        self.set_timers(now, id.slot << 2, timers);
+        let Some(client) = self.client(id) else { return };
+        if !code.is_provisional() && !client.acknowledged {
+            client.request = Vec::new();
+        }
+    }
+
+    /// Sends ACK for an error: made the first time, and kept in place of the INVITE.
+    fn acknowledge(&mut self, id: ClientId, response: &Message<'_>, out: &mut Outbox) {
+        let Some(client) = self.clients.get_mut(id.slot) else { return };
+        if !client.acknowledged {
+            self.scratch.clear();
+            let request = Message::parse(&client.request, &mut self.index);
+            let Ok(request) = request else { return };
+            if derive(&request, Method::Ack, Some(response), &mut self.scratch).is_err() {
+                return;
+            }
+            client.request.clear();
+            client.request.extend_from_slice(&self.scratch);
+            client.acknowledged = true;
+        }
+        out.push(client.flow, None, &client.request);
+    }
+
+    /// Sends the CANCEL of an INVITE that has got a provisional response and no final one (section 9.1). Returns whether
+    /// it did.
+    pub fn cancel(&mut self, now: Time, id: ClientId, out: &mut Outbox) -> bool {
+        let Some(client) = self.client(id) else { return false };
+        let rings = matches!(client.machine, ClientMachine::Invite(InviteClient::Proceeding));
+        if !rings || client.cancel.is_some() {
+            return false;
+        }
+        let (flow, user) = (client.flow, client.user);
+        // A final response must come within 64 T1 of the CANCEL, or it is taken for 487 (section 9.1).
+        let patience = self.timings.patience();
+        self.set_timers(now, id.slot << 2, Timers { resend: Timer::Keep, end: Timer::Start(patience) });
+        self.scratch.clear();
+        let Some(client) = self.clients.get(id.slot) else { return false };
+        let Ok(request) = Message::parse(&client.request, &mut self.index) else { return false };
+        if derive(&request, Method::Cancel, None, &mut self.scratch).is_err() {
+            return false;
+        }
+        let reliable = flow.protocol.is_reliable();
+        let (machine, timers) = NonInviteClient::start(reliable, &self.timings);
+        let cancel = Client {
+            machine: ClientMachine::NonInvite(machine),
+            nonce: id.nonce,
+            flow,
+            request: if reliable { Vec::new() } else { self.scratch.to_vec() },
+            acknowledged: false,
+            cancel: None,
+            user,
+            silent: true,
+        };
+        out.push(flow, None, &self.scratch);
+        let Some(slot) = self.clients.insert(cancel) else { return true };
+        if let Some(client) = self.clients.get_mut(id.slot) {
+            client.cancel = Some(slot);
+        }
+        self.set_timers(now, slot << 2, timers);
+        true
+    }
+
+    pub(super) fn resend_request(&mut self, now: Time, slot: u32, out: &mut Outbox) {
+        let Some(client) = self.clients.get_mut(slot) else { return };
+        let timers = match &mut client.machine {
+            ClientMachine::Invite(machine) => machine.on_resend(),
+            ClientMachine::NonInvite(machine) => machine.on_resend(&self.timings),
+        };
+        let id = ClientId { slot, nonce: client.nonce };
+        out.push(client.flow, Some(id).filter(|_| !client.silent), &client.request);
+        self.set_timers(now, slot << 2, timers);
+    }
+
+    /// An end timer, or the end without one.
+    pub(super) fn end_client(&mut self, slot: u32) {
+        let Some(client) = self.clients.get(slot) else { return };
+        let id = ClientId { slot, nonce: client.nonce };
+        let (user, silent) = (client.user, client.silent);
+        let ended = match &client.machine {
+            ClientMachine::Invite(machine) => machine.on_end(),
+            ClientMachine::NonInvite(machine) => machine.on_end(),
+        };
+        let event = match ended {
+            // One that was cancelled and still has no final response never will have.
+            Ended::RingingTooLong if client.cancel.is_none() => {
+                self.events.push_back(Event::RingingTooLong { client: id, user });
+                return;
+            }
+            Ended::RingingTooLong | Ended::TimedOut => Event::TimedOut { client: id, user },
+            Ended::Over => Event::Over { user },
+        };
+        self.remove_client(slot);
+        if !silent {
+            self.events.push_back(event);
+        }
+    }
+}
+
+/// A bijection that mixes all bits (the finaliser of SplitMix64).
+const fn splitmix(value: u64) -> u64 {
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}

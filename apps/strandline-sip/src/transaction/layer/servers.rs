@@ -1,0 +1,216 @@
+//! Server transactions.
+
+use bytes::BytesMut;
+
+use super::super::derive::respond_alike;
+use super::super::flow::Flow;
+use super::super::id::ServerId;
+use super::super::invite_server::InviteServer;
+use super::super::non_invite_server::NonInviteServer;
+use super::super::outbox::Outbox;
+use super::super::server::{Arrival, ServerEnded};
+use super::super::time::Time;
+use super::{Arriving, BeginError, Event, Received, SERVER, Server, ServerMachine, Transactions};
+use crate::codec::{Essentials, Message, Method, StatusCode, WriteError};
+
+impl Transactions {
+    /// A request came: does it belong to a transaction (section 17.2.3)? If so, it is dealt with.
+    pub fn receive_request(
+        &mut self,
+        now: Time,
+        message: &Message<'_>,
+        essentials: &Essentials<'_>,
+        out: &mut Outbox,
+    ) -> Received {
+        let method = essentials.cseq.method;
+        let uri = message.request_line().map_or(&[][..], |line| line.uri);
+        let key = self.keys.of_request(essentials, uri);
+        let slot = self.by_key.get(&key).copied();
+        match (method, slot) {
+            (Method::Ack, Some(slot)) => self.on_ack(now, slot),
+            (Method::Ack, None) => Received::Ack,
+            (Method::Cancel, slot) => Received::Cancel(slot.and_then(|slot| self.server_id(slot))),
+            (_, Some(slot)) => {
+                self.on_again(slot, out);
+                Received::Absorbed
+            }
+            (method, None) => {
+                let invite = method == Method::Invite;
+                Received::New(Arriving { key, merged: self.keys.of_merged(essentials), invite })
+            }
+        }
+    }
+
+    fn server_id(&self, slot: u32) -> Option<ServerId> {
+        self.servers.get(slot).map(|server| ServerId { slot, generation: server.generation })
+    }
+
+    fn server(&mut self, id: ServerId) -> Option<&mut Server> {
+        self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation)
+    }
+
+    fn on_ack(&mut self, now: Time, slot: u32) -> Received {
+        let Some(server) = self.servers.get_mut(slot) else { return Received::Absorbed };
+        let ServerMachine::Invite(machine) = &mut server.machine else { return Received::Absorbed };
+        let step = machine.on_ack(server.flow.protocol.is_reliable(), &self.timings);
+        if !step.send {
+            server.response = Vec::new();
+        }
+        self.set_timers(now, slot << 2 | SERVER, step.timers);
+        if step.ended {
+            self.remove_server(slot);
+        }
+        if step.send { Received::Ack } else { Received::Absorbed }
+    }
+
+    fn on_again(&self, slot: u32, out: &mut Outbox) {
+        let Some(server) = self.servers.get(slot) else { return };
+        let arrival = match &server.machine {
+            ServerMachine::Invite(machine) => machine.on_request(),
+            ServerMachine::NonInvite(machine) => machine.on_request(),
+        };
+        if arrival == Arrival::Again && !server.response.is_empty() {
+            out.push(server.flow, None, &server.response);
+        }
+    }
+
+    /// Begins a server transaction. Responses go to `flow`. With `merging`, a request that came already on another way is
+    /// refused; a proxy must let it pass.
+    ///
+    /// # Errors
+    /// If there are too many, or it is one that came already.
+    pub fn begin_server(
+        &mut self,
+        arriving: Arriving,
+        flow: Flow,
+        merging: bool,
+        user: u64,
+    ) -> Result<ServerId, BeginError> {
+        if merging && self.merged.contains_key(&arriving.merged) {
+            return Err(BeginError::Merged);
+        }
+        let machine = if arriving.invite {
+            ServerMachine::Invite(InviteServer::Proceeding)
+        } else {
+            ServerMachine::NonInvite(NonInviteServer::Trying)
+        };
+        self.counter += 1;
+        let generation = self.counter as u32;
+        let merged = merging.then_some(arriving.merged);
+        let server =
+            Server { machine, generation, key: arriving.key, merged, flow, response: Vec::new(), user };
+        let slot = self.servers.insert(server).ok_or(BeginError::Full)?;
+        self.by_key.insert(arriving.key, slot);
+        if let Some(merged) = merged {
+            self.merged.insert(merged, slot);
+        }
+        Ok(ServerId { slot, generation })
+    }
+
+    /// Sends a response, which `write` appends to a buffer. Returns whether it was sent: not after a final one, nor once
+    /// the transaction is over.
+    ///
+    /// # Errors
+    /// What `write` says; nothing is sent then.
+    pub fn respond(
+        &mut self,
+        now: Time,
+        id: ServerId,
+        code: StatusCode,
+        out: &mut Outbox,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), WriteError>,
+    ) -> Result<bool, WriteError> {
+        let timings = self.timings;
+        let Some(server) = self.server(id) else { return Ok(false) };
+        let reliable = server.flow.protocol.is_reliable();
+        let mut machine = server.machine;
+        let step = match &mut machine {
+            ServerMachine::Invite(machine) => machine.on_respond(code, reliable, &timings),
+            ServerMachine::NonInvite(machine) => machine.on_respond(code, reliable, &timings),
+        };
+        if !step.send {
+            return Ok(false);
+        }
+        let sent = out.write(server.flow, None, write)?;
+        server.machine = machine;
+        if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
+            server.response = Vec::new();
+        } else if !reliable || code.is_provisional() {
+            // Over reliable transports it is kept for what may have to be made of it.
+            server.response.clear();
+            server.response.extend_from_slice(sent);
+        }
+        self.set_timers(now, id.slot << 2 | SERVER, step.timers);
+        if step.ended {
+            self.remove_server(id.slot);
+        }
+        Ok(true)
+    }
+
+    /// Sends a response that is made from the last one, when the request isn't at hand any more: a provisional one must have
+    /// been sent.
+    ///
+    /// # Errors
+    /// If none was.
+    pub fn respond_alike(
+        &mut self,
+        now: Time,
+        id: ServerId,
+        code: StatusCode,
+        to_tag: &[u8],
+        out: &mut Outbox,
+    ) -> Result<bool, WriteError> {
+        let Some(server) = self.server(id) else { return Ok(false) };
+        let last = core::mem::take(&mut server.response);
+        let mut index = core::mem::take(&mut self.index);
+        let result = match Message::parse(&last, &mut index) {
+            Ok(last) => self.respond(now, id, code, out, |out| respond_alike(&last, code, to_tag, out)),
+            Err(_) => Err(WriteError::Target),
+        };
+        self.index = index;
+        result
+    }
+
+    /// The flow that responses go to, and what the owner named the transaction.
+    #[must_use]
+    pub fn server_flow(&self, id: ServerId) -> Option<(Flow, u64)> {
+        let server = self.servers.get(id.slot).filter(|server| server.generation == id.generation)?;
+        Some((server.flow, server.user))
+    }
+
+    /// Ends a server transaction that will not be answered.
+    pub fn forget_server(&mut self, id: ServerId) {
+        if self.server(id).is_some() {
+            self.remove_server(id.slot);
+        }
+    }
+
+    pub(super) fn remove_server(&mut self, slot: u32) {
+        let Some(server) = self.servers.remove(slot) else { return };
+        self.by_key.remove(&server.key);
+        if let Some(merged) = server.merged {
+            self.merged.remove(&merged);
+        }
+        self.cancel_timers(slot << 2 | SERVER);
+    }
+
+    pub(super) fn resend_response(&mut self, now: Time, slot: u32, out: &mut Outbox) {
+        let Some(server) = self.servers.get_mut(slot) else { return };
+        let ServerMachine::Invite(machine) = &mut server.machine else { return };
+        let timers = machine.on_resend(&self.timings);
+        out.push(server.flow, None, &server.response);
+        self.set_timers(now, slot << 2 | SERVER, timers);
+    }
+
+    pub(super) fn end_server(&mut self, slot: u32) {
+        let Some(server) = self.servers.get(slot) else { return };
+        let ended = match &server.machine {
+            ServerMachine::Invite(machine) => machine.on_end(),
+            ServerMachine::NonInvite(_) => ServerEnded::Over,
+        };
+        if ended == ServerEnded::NoAck {
+            self.events.push_back(Event::NoAck { user: server.user });
+        }
+        self.remove_server(slot);
+    }
+}

@@ -1,0 +1,44 @@
+//! Transactions (RFC 3261 section 17, corrected by RFC 6026): the four state machines, matching, timers. No I/O, no clock.
+//!
+//! | what | where |
+//! |---|---|
+//! | all transactions of a shard | [`Transactions`] |
+//! | INVITE, client and server | [`InviteClient`], [`InviteServer`] |
+//! | any other request, client and server | [`NonInviteClient`], [`NonInviteServer`] |
+//! | deadlines by the hundred thousand | [`DeadlineQueues`] |
+//! | where messages come from and go to | [`Flow`], [`Outbox`] |
+//!
+//! A CANCEL is answered without a transaction of its own: the INVITE that it cancels remembers enough.
+
+mod client;
+mod derive;
+mod flow;
+mod id;
+mod invite_client;
+mod invite_server;
+mod layer;
+mod non_invite_client;
+mod non_invite_server;
+mod outbox;
+mod queues;
+mod server;
+mod slots;
+mod step;
+mod time;
+mod timings;
+
+pub use client::{ClientStep, Ended};
+pub use flow::{Flow, Protocol};
+pub use id::{Branch, BranchText, ClientId, ServerId};
+pub use invite_client::InviteClient;
+pub use invite_server::InviteServer;
+pub use layer::{Arriving, BeginError, Event, Received, TransactionLimits, Transactions};
+pub use non_invite_client::NonInviteClient;
+pub use non_invite_server::NonInviteServer;
+pub use outbox::{Outbox, Outgoing};
+pub use queues::DeadlineQueues;
+pub use server::{Arrival, ServerEnded, ServerStep};
+pub(crate) use slots::Slots;
+pub use step::{Timer, Timers};
+pub use time::Time;
+pub use timings::Timings;

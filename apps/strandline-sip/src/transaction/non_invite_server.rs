@@ -1,0 +1,51 @@
+//! The non-INVITE server transaction (RFC 3261 section 17.2.2).
+
+use crate::codec::StatusCode;
+
+use super::server::{Arrival, ServerStep};
+use super::step::Timers;
+use super::timings::Timings;
+
+/// ```text
+///        request came
+///             |            request again: absorbed
+///          Trying
+///       1xx /    \ 200-699
+///   Proceeding -- Completed --- J: ends
+///     request again: last response again
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NonInviteServer {
+    /// No response yet.
+    Trying,
+    /// A provisional response was sent.
+    Proceeding,
+    /// The final response was sent.
+    Completed,
+}
+
+impl NonInviteServer {
+    /// A response is to be sent.
+    pub fn on_respond(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ServerStep {
+        match (*self, code.is_provisional()) {
+            (Self::Completed, _) => ServerStep::REFUSE,
+            (_, true) => {
+                *self = Self::Proceeding;
+                ServerStep::send(Timers::KEEP)
+            }
+            (_, false) => {
+                *self = Self::Completed;
+                ServerStep { ended: reliable, ..ServerStep::send(Timers::linger(timings.patience())) }
+            }
+        }
+    }
+
+    /// The request came again.
+    #[must_use]
+    pub const fn on_request(&self) -> Arrival {
+        match self {
+            Self::Trying => Arrival::Absorb,
+            Self::Proceeding | Self::Completed => Arrival::Again,
+        }
+    }
+}

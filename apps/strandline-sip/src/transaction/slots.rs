@@ -1,0 +1,60 @@
+//! A table whose places are used again.
+
+/// Values in numbered places.
+#[derive(Debug)]
+pub(crate) struct Slots<T> {
+    places: Vec<Option<T>>,
+    free: Vec<u32>,
+    max: usize,
+}
+
+impl<T> Slots<T> {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { places: Vec::new(), free: Vec::new(), max }
+    }
+
+    /// Puts a value into a free place; `None` if there are too many.
+    pub(crate) fn insert(&mut self, value: T) -> Option<u32> {
+        if let Some(slot) = self.free.pop() {
+            *self.places.get_mut(slot as usize)? = Some(value);
+            return Some(slot);
+        }
+        if self.places.len() >= self.max {
+            return None;
+        }
+        self.places.push(Some(value));
+        Some((self.places.len() - 1) as u32)
+    }
+
+    /// Where the next value will be put.
+    pub(crate) fn next_free(&self) -> u32 {
+        self.free.last().copied().unwrap_or(self.places.len() as u32)
+    }
+
+    pub(crate) fn get(&self, slot: u32) -> Option<&T> {
+        self.places.get(slot as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, slot: u32) -> Option<&mut T> {
+        self.places.get_mut(slot as usize)?.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<T> {
+        let value = self.places.get_mut(slot as usize)?.take()?;
+        self.free.push(slot);
+        Some(value)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().flatten()
+    }
+
+    /// How many places there are, taken or free.
+    pub(crate) fn places(&self) -> u32 {
+        self.places.len() as u32
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+}

@@ -1,0 +1,200 @@
+//! Digest authentication (section 22, RFC 7616, RFC 8760).
+
+use std::time::Duration;
+
+use strandline_sip::auth::{Algorithm, Authenticator, Nonces, Users, response};
+use strandline_sip::codec::Digest;
+
+use crate::harness::{Phone, Sent, World};
+
+const USERS: &str = "bob:password:secret\nalice:MD5:11111111111111111111111111111111\n";
+
+fn world(algorithms: &[Algorithm], places: usize) -> World {
+    let mut world = World::new();
+    let users = Users::read(USERS).unwrap();
+    let nonces = Nonces::new([9; 16], Duration::from_secs(300), places);
+    let authenticator =
+        Authenticator::new("example.com".to_owned(), algorithms.to_vec(), users, nonces, [1; 16]);
+    world.service.authenticate(authenticator);
+    world
+}
+
+fn phone() -> Phone {
+    Phone::udp("192.0.2.1:5060")
+}
+
+/// The parameter of a challenge.
+fn param<'a>(challenge: &'a str, name: &str) -> &'a str {
+    let rest = challenge.split_once(&format!("{name}=")).unwrap().1;
+    match rest.strip_prefix('"') {
+        Some(quoted) => quoted.split('"').next().unwrap(),
+        None => rest.split(',').next().unwrap(),
+    }
+}
+
+/// A REGISTER with credentials.
+fn authorized(cseq: u32, challenge: &str, user: &str, password: &str, nc: Option<u32>) -> String {
+    let uri = "sip:example.com";
+    let algorithm = Algorithm::from_name(param(challenge, "algorithm").as_bytes()).unwrap();
+    let count = nc.map(|nc| format!("{nc:08x}"));
+    let digest = Digest {
+        nonce: Some(param(challenge, "nonce").as_bytes()),
+        uri: Some(uri.as_bytes()),
+        qop: nc.map(|_| &b"auth"[..]),
+        nc: count.as_deref().map(str::as_bytes),
+        cnonce: nc.map(|_| &b"cn"[..]),
+        ..Digest::default()
+    };
+    let secret = algorithm.hash(&[user.as_bytes(), b"example.com", password.as_bytes()]);
+    let answer = String::from_utf8(response(algorithm, &secret, b"REGISTER", &digest)).unwrap();
+    let qop = count.map_or(String::new(), |count| format!(", qop=auth, nc={count}, cnonce=\"cn\""));
+    let (name, nonce) = (algorithm.name(), param(challenge, "nonce"));
+    let more = format!(
+        "Contact: <sip:bob@192.0.2.1>\r\nAuthorization: Digest username=\"{user}\", realm=\"example.com\", \
+         nonce=\"{nonce}\", uri=\"{uri}\", algorithm={name}, response=\"{answer}\"{qop}\r\n"
+    );
+    phone().register("bob", cseq, &more)
+}
+
+fn challenges(sent: &Sent) -> Vec<String> {
+    assert_eq!(sent.first_line(), "SIP/2.0 401 Unauthorized", "{}", sent.text);
+    sent.lines("WWW-Authenticate").iter().map(|line| (*line).to_owned()).collect()
+}
+
+#[test]
+fn the_examples_of_rfc_7616() {
+    let digest = Digest {
+        nonce: Some(b"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v"),
+        uri: Some(b"/dir/index.html"),
+        qop: Some(b"auth"),
+        nc: Some(b"00000001"),
+        cnonce: Some(b"f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ"),
+        ..Digest::default()
+    };
+    for (algorithm, expected) in [
+        (Algorithm::Md5, "8ca523f5e9506fed4657c9700eebdbec"),
+        (Algorithm::Sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
+    ] {
+        let secret = algorithm.hash(&[b"Mufasa", b"http-auth@example.org", b"Circle of Life"]);
+        assert_eq!(response(algorithm, &secret, b"GET", &digest), expected.as_bytes());
+    }
+    // FIPS 180-4: SHA-512/256 of "abc".
+    let abc = "53048e2681941ef99b2e29b76b4c7dabe4c2d0c634fc6d46e0e2f13107e7af23";
+    assert_eq!(Algorithm::Sha512_256.hash(&[b"abc"]), abc.as_bytes());
+}
+
+#[test]
+fn a_phone_registers_with_each_algorithm_and_only_once_with_each_count() {
+    let mut world = world(&Algorithm::ALL, 16);
+    let first = world.one(&phone(), &phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n"));
+    let challenges = challenges(&first);
+    assert_eq!(
+        challenges.iter().map(|one| param(one, "algorithm")).collect::<Vec<_>>(),
+        ["SHA-256", "SHA-512-256", "MD5"]
+    );
+    assert!(world.service.locations().is_empty());
+    for (number, challenge) in challenges.iter().enumerate() {
+        let number = number as u32 + 1;
+        let text = authorized(number + 1, challenge, "bob", "secret", Some(number));
+        assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
+        let replay = world.one(&phone(), &text);
+        assert_eq!(replay.first_line(), "SIP/2.0 401 Unauthorized", "credentials are good once");
+        assert!(replay.line("WWW-Authenticate").unwrap().contains("stale=true"));
+    }
+    // Counts may overtake each other, but none comes twice.
+    for (count, status) in [(9, 200), (7, 200), (7, 401), (8, 200), (9, 401), (50, 200), (9, 401), (49, 200)]
+    {
+        let text = authorized(90 + count, &challenges[0], "bob", "secret", Some(count));
+        let sent = world.one(&phone(), &text);
+        let expected = format!("SIP/2.0 {status}");
+        let out_of_order = sent.first_line().starts_with("SIP/2.0 500");
+        assert!(
+            sent.first_line().starts_with(&expected) || (status == 200 && out_of_order),
+            "{count}: {}",
+            sent.text
+        );
+    }
+}
+
+#[test]
+fn an_old_phone_without_qop_needs_a_new_nonce_each_time() {
+    let mut world = world(&[Algorithm::Md5], 16);
+    let first = world.one(&phone(), &phone().register("bob", 1, ""));
+    let challenge = challenges(&first).remove(0);
+    let text = authorized(2, &challenge, "bob", "secret", None);
+    assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
+    let again = authorized(3, &challenge, "bob", "secret", None);
+    assert!(challenges(&world.one(&phone(), &again))[0].contains("stale=true"));
+}
+
+#[test]
+fn a_nonce_grows_old_and_can_not_be_made_up() {
+    let mut world = world(&[Algorithm::Sha256], 16);
+    let challenge = challenges(&world.one(&phone(), &phone().register("bob", 1, ""))).remove(0);
+    let nonce = param(&challenge, "nonce").to_owned();
+    let other = nonce.replacen(|_: char| true, if nonce.starts_with('f') { "e" } else { "f" }, 1);
+    let forged = authorized(2, &challenge.replace(&nonce, &other), "bob", "secret", Some(1));
+    assert!(!challenges(&world.one(&phone(), &forged))[0].contains("stale"));
+    world.run_until(302_000);
+    let old = authorized(3, &challenge, "bob", "secret", Some(1));
+    assert!(challenges(&world.one(&phone(), &old))[0].contains("stale=true"));
+}
+
+#[test]
+fn nonces_that_meet_in_the_table_are_not_taken_twice() {
+    let mut world = world(&[Algorithm::Sha256], 1);
+    let mut challenge = |cseq: u32, at: u64| {
+        world.run_until(at);
+        challenges(&world.one(&phone(), &phone().register("bob", cseq, ""))).remove(0)
+    };
+    let (first, second) = (challenge(1, 1000), challenge(2, 2000));
+    let text = authorized(3, &first, "bob", "secret", Some(1));
+    assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
+    let other = authorized(4, &second, "bob", "secret", Some(1));
+    assert_eq!(world.one(&phone(), &other).first_line(), "SIP/2.0 200 OK");
+    // The second has taken the place of the first, whose uses are forgotten: so it isn't taken any more.
+    assert!(challenges(&world.one(&phone(), &text))[0].contains("stale=true"));
+    assert!(
+        challenges(&world.one(&phone(), &authorized(5, &first, "bob", "secret", Some(2))))[0]
+            .contains("stale=true")
+    );
+}
+
+#[test]
+fn wrong_passwords_users_and_realms_are_all_the_same() {
+    let mut world = world(&[Algorithm::Sha256, Algorithm::Md5], 16);
+    let challenge = challenges(&world.one(&phone(), &phone().register("bob", 1, ""))).remove(0);
+    for text in [
+        authorized(2, &challenge, "bob", "wrong", Some(1)),
+        authorized(3, &challenge, "nobody", "secret", Some(1)),
+        authorized(4, &challenge, "bob", "secret", Some(1))
+            .replace("realm=\"example.com\"", "realm=\"else\""),
+        authorized(5, &challenge, "bob", "secret", Some(1))
+            .replace("uri=\"sip:example.com\"", "uri=\"sip:other\""),
+        authorized(6, &challenge, "bob", "secret", Some(1)).replace("qop=auth", "qop=auth-int"),
+        authorized(7, &challenge, "bob", "secret", Some(1)).replace("nc=00000001", "nc=1"),
+        authorized(8, &challenge, "bob", "secret", Some(1))
+            .replace("algorithm=SHA-256", "algorithm=SHA-512-256"),
+    ] {
+        let sent = world.one(&phone(), &text);
+        assert!(!challenges(&sent)[0].contains("stale"), "{text}");
+    }
+    assert!(world.service.locations().is_empty());
+    // Whoever has a password has it for one address.
+    let eve = authorized(9, &challenge, "bob", "secret", Some(1))
+        .replace("sip:bob@example.com", "sip:eve@example.com");
+    assert_eq!(world.one(&phone(), &eve).first_line(), "SIP/2.0 403 Not Your Address");
+}
+
+#[test]
+fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
+    let mut world = world(&[Algorithm::Sha256], 16);
+    let sent = world.one(&phone(), &phone().invite("bob", "1"));
+    assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
+    assert!(sent.line("Proxy-Authenticate").is_some());
+    let stranger =
+        phone().invite("bob", "2").replace("From: <sip:alice@example.com>", "From: <sip:alice@example.net>");
+    assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 404 Not Found");
+    // An ACK of that is no request to be asked about.
+    assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());
+}

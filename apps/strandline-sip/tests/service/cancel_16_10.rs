@@ -1,0 +1,42 @@
+use crate::harness::{Phone, World, response};
+
+#[test]
+fn cancel_is_answered_at_once_and_goes_on_when_the_phone_rings() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    let invite = alice.invite("bob", "1");
+    let sent = world.invite(&alice, &invite);
+    let cancel = alice.request("CANCEL", "sip:bob@example.com", "1", "");
+    let answer = world.one(&alice, &cancel);
+    assert_eq!((answer.first_line(), answer.line("CSeq")), ("SIP/2.0 200 OK", Some("1 CANCEL")));
+    let rings = world.receive(&bob, &response(&sent[0].text, 180, "b"));
+    assert!(rings.iter().any(|one| one.first_line() == "CANCEL sip:bob@192.0.2.2:5060 SIP/2.0"), "{rings:?}");
+    let ended = world.receive(&bob, &response(&sent[0].text, 487, "b"));
+    assert_eq!(ended[1].first_line(), "SIP/2.0 487 Request Terminated");
+    let ack = alice.request("ACK", "sip:bob@example.com", "1", "");
+    assert!(world.receive(&alice, &ack).is_empty());
+    // Again, as over UDP it may come.
+    assert_eq!(world.one(&alice, &cancel).first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn cancel_of_nothing_is_481() {
+    let alice = Phone::udp("192.0.2.1:5060");
+    let mut world = World::new();
+    let cancel = alice.request("CANCEL", "sip:bob@example.com", "1", "");
+    assert_eq!(world.one(&alice, &cancel).first_line(), "SIP/2.0 481 Call/Transaction Does Not Exist");
+}
+
+#[test]
+fn a_phone_that_says_nothing_after_cancel_is_taken_for_487() {
+    let (alice, bob) = (Phone::tcp("192.0.2.1:5060", 1), Phone::tcp("192.0.2.2:5060", 2));
+    let mut world = World::new();
+    world.service.connection_opened(1);
+    world.register(&bob, "bob");
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    world.receive(&bob, &response(&sent[0].text, 180, "b"));
+    world.receive(&alice, &alice.request("CANCEL", "sip:bob@example.com", "1", ""));
+    let out = world.run_until(33_000);
+    assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 487 Request Terminated"), "{out:?}");
+}

@@ -1,0 +1,107 @@
+//! Record-Route, loose routing, strict-route repair (sections 16.4, 16.6 and 16.12).
+
+use crate::harness::{Phone, World, in_dialog, response};
+
+fn established(caller: &Phone, callee: &Phone) -> (World, String) {
+    let mut world = World::new();
+    for phone in [caller, callee] {
+        if phone.0.connection != 0 {
+            world.service.connection_opened(phone.0.connection);
+        }
+    }
+    world.register(callee, "bob");
+    let sent = world.invite(caller, &caller.invite("bob", "1"));
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].flow.peer, callee.0.peer);
+    let ringing = world.one(callee, &response(&sent[0].text, 180, "bob"));
+    assert_eq!((ringing.first_line(), ringing.flow), ("SIP/2.0 180 Ringing", caller.0));
+    let ok = world.one(callee, &response(&sent[0].text, 200, "bob"));
+    assert_eq!((ok.first_line(), ok.flow), ("SIP/2.0 200 OK", caller.0));
+    assert_eq!(ok.lines("Via").len(), 1);
+    (world, ok.text)
+}
+
+#[test]
+fn a_call_over_udp() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070"));
+    let (mut world, ok) = established(&alice, &bob);
+    let ack = world.one(&alice, &in_dialog("ACK", &ok, "sip:bob@192.0.2.2:5070", &alice, 1, true));
+    assert_eq!(ack.flow.peer, bob.0.peer);
+    assert_eq!(ack.first_line(), "ACK sip:bob@192.0.2.2:5070 SIP/2.0");
+    assert_eq!((ack.lines("Route").len(), ack.lines("Via").len()), (0, 2));
+    // The same ACK again has the same branch: the callee sees a retransmission.
+    let again = world.one(&alice, &in_dialog("ACK", &ok, "sip:bob@192.0.2.2:5070", &alice, 1, true));
+    assert_eq!(again.line("Via"), ack.line("Via"));
+    let bye = world.one(&bob, &in_dialog("BYE", &ok, "sip:alice@192.0.2.1:5060", &bob, 1, false));
+    assert_eq!((bye.flow.peer, bye.first_line()), (alice.0.peer, "BYE sip:alice@192.0.2.1:5060 SIP/2.0"));
+    let ended = world.one(&alice, &response(&bye.text, 200, "alice"));
+    assert_eq!((ended.flow, ended.first_line()), (bob.0, "SIP/2.0 200 OK"));
+    world.run_until(100_000);
+    assert_eq!(world.service.transactions(), (0, 0));
+}
+
+#[test]
+fn a_call_between_transports_has_a_record_route_for_each() {
+    let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::udp("192.0.2.2:5070"));
+    let (mut world, ok) = established(&alice, &bob);
+    let routes: Vec<&str> = ok.lines().filter(|line| line.starts_with("Record-Route")).collect();
+    assert_eq!(routes.len(), 2);
+    assert!(!routes[0].contains("transport"), "{routes:?}");
+    assert!(routes[1].contains(";transport=tcp;lr>"), "{routes:?}");
+    for (phone, other, from_caller) in [(&alice, &bob, true), (&bob, &alice, false)] {
+        let target =
+            if from_caller { "sip:bob@192.0.2.2:5070" } else { "sip:alice@192.0.2.1:34567;transport=tcp" };
+        let bye = world.one(phone, &in_dialog("BYE", &ok, target, phone, 7, from_caller));
+        assert_eq!(bye.flow, other.0, "over the flow that stands");
+        assert!(bye.lines("Route").is_empty(), "{}", bye.text);
+    }
+}
+
+#[test]
+fn a_dialog_goes_on_over_another_connection_of_the_caller_but_not_to_one_that_is_gone() {
+    let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::tcp("192.0.2.2:40000", 12));
+    let (mut world, ok) = established(&alice, &bob);
+    let anew = Phone::tcp("192.0.2.1:34999", 13);
+    world.service.connection_opened(13);
+    let target = "sip:bob@192.0.2.2:40000;transport=tcp";
+    let bye = world.one(&anew, &in_dialog("BYE", &ok, target, &anew, 2, true));
+    assert_eq!(bye.flow, bob.0);
+    world.service.connection_closed(12);
+    let dead = world.one(&anew, &in_dialog("INFO", &ok, target, &anew, 3, true));
+    assert_eq!(dead.first_line(), "SIP/2.0 430 Flow Failed");
+}
+
+#[test]
+fn a_token_that_is_not_ours_opens_nothing() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070"));
+    let (mut world, ok) = established(&alice, &bob);
+    let bye = in_dialog("BYE", &ok, "sip:bob@192.0.2.66", &alice, 2, true);
+    let at = bye.find("Route: <sip:").unwrap() + 20;
+    let mut forged = bye.clone();
+    forged.replace_range(at..=at, if &bye[at..=at] == "A" { "B" } else { "A" });
+    assert_eq!(world.one(&alice, &forged).first_line(), "SIP/2.0 403 Relaying Denied");
+}
+
+#[test]
+fn what_a_strict_router_did_is_repaired() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070"));
+    let (mut world, ok) = established(&alice, &bob);
+    let route = ok.lines().find_map(|line| line.strip_prefix("Record-Route: ")).unwrap();
+    let inside = route.trim_matches(|c| c == '<' || c == '>');
+    let bye = in_dialog("BYE", &ok, inside, &alice, 2, true)
+        .replace(&format!("Route: {route}"), "Route: <sip:bob@192.0.2.2:5070>");
+    let sent = world.one(&alice, &bye);
+    assert_eq!(sent.first_line(), "BYE sip:bob@192.0.2.2:5070 SIP/2.0");
+    assert_eq!(sent.flow.peer, bob.0.peer);
+    assert!(sent.lines("Route").is_empty(), "{}", sent.text);
+}
+
+#[test]
+fn the_next_route_is_followed() {
+    let (alice, mut world) = (Phone::udp("192.0.2.1:5060"), World::relaying());
+    let routes = "Route: <sip:198.51.100.1;lr>, <sip:192.0.2.80:5080;transport=tcp;lr>\r\nRoute: <sip:192.0.2.81;lr>\r\n";
+    let sent = world.receive(&alice, &alice.request("OPTIONS", "sip:x@192.0.2.99", "1", routes));
+    assert_eq!(sent[0].flow.peer, "192.0.2.80:5080".parse().unwrap());
+    assert_eq!(sent[0].first_line(), "OPTIONS sip:x@192.0.2.99 SIP/2.0");
+    assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.80:5080;transport=tcp;lr>", "<sip:192.0.2.81;lr>"]);
+}

@@ -1,0 +1,66 @@
+use crate::harness::{Phone, World};
+
+const OUTBOUND: &str = "Supported: path, outbound\r\nContact: <sip:bob@192.0.2.2:40000;transport=tcp;ob>;reg-id=1;\
+                        +sip.instance=\"<urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF>\"\r\n";
+
+#[test]
+fn a_contact_is_reached_over_the_connection_that_it_was_registered_on_and_goes_with_it() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
+    let mut world = World::new();
+    world.service.connection_opened(9);
+    let ok = world.one(&bob, &bob.register("bob", 1, OUTBOUND));
+    assert_eq!(ok.line("Require"), Some("outbound"));
+    assert!(ok.line("Flow-Timer").is_some());
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    assert_eq!(sent[0].flow, bob.0);
+    world.service.connection_closed(9);
+    assert!(world.service.locations().is_empty());
+    assert_eq!(world.one(&alice, &alice.invite("bob", "2")).first_line(), "SIP/2.0 404 Not Found");
+}
+
+#[test]
+fn a_new_flow_of_the_same_instance_takes_the_place_of_the_old_one() {
+    let (alice, old, new) =
+        (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.2:40001", 10));
+    let mut world = World::new();
+    world.service.connection_opened(9);
+    world.service.connection_opened(10);
+    world.one(&old, &old.register("bob", 1, OUTBOUND));
+    let ok = world.one(&new, &new.register("bob", 2, &OUTBOUND.replace("40000", "40001")));
+    assert_eq!(ok.lines("Contact").len(), 1);
+    world.service.connection_closed(9);
+    assert_eq!(world.invite(&alice, &alice.invite("bob", "1"))[0].flow, new.0);
+}
+
+#[test]
+fn a_phone_behind_a_nat_is_reached_where_it_came_from() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("203.0.113.5:61234"));
+    let mut world = World::new();
+    world.register_with(&bob, "bob", "Contact: <sip:bob@10.0.0.5:5060>\r\n");
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    assert_eq!(sent[0].flow, bob.0);
+    assert_eq!(sent[0].first_line(), "INVITE sip:bob@10.0.0.5:5060 SIP/2.0");
+}
+
+#[test]
+fn a_phone_that_can_be_called_at_its_address_is_called_there_once_its_connection_is_gone() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
+    let mut world = World::new();
+    world.register_with(&bob, "bob", "Contact: <sip:bob@192.0.2.2:5060;transport=tcp>\r\n");
+    assert_eq!(world.invite(&alice, &alice.invite("bob", "1"))[0].flow, bob.0);
+    world.service.connection_closed(9);
+    let sent = world.invite(&alice, &alice.invite("bob", "2"));
+    assert_eq!((sent[0].flow.connection, sent[0].flow.peer), (0, "192.0.2.2:5060".parse().unwrap()));
+}
+
+#[test]
+fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_430() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
+    let mut before = World::journaled();
+    before.register_with(&bob, "bob", OUTBOUND);
+    let mut world = World::new();
+    for (aor, state) in strandline_sip::location::Journal::read(before.service.journal.as_bytes()) {
+        world.service.load(aor, state);
+    }
+    assert_eq!(world.one(&alice, &alice.invite("bob", "1")).first_line(), "SIP/2.0 430 Flow Failed");
+}

@@ -1,0 +1,153 @@
+use crate::harness::{Phone, Sent, World, response};
+
+fn alice() -> Phone {
+    Phone::udp("192.0.2.1:5060")
+}
+
+fn phone(number: u32) -> Phone {
+    Phone::udp(&format!("192.0.2.{}:5060", 10 + number))
+}
+
+/// Bob has these phones; alice calls him.
+fn call(qs: &[&str]) -> (World, Vec<Sent>) {
+    let mut world = World::new();
+    for (number, q) in qs.iter().enumerate() {
+        let phone = phone(number as u32);
+        let ok = world.one(
+            &phone,
+            &phone.register(
+                "bob",
+                number as u32 + 1,
+                &format!("Contact: {};q={q}\r\n", phone.contact("bob")),
+            ),
+        );
+        assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
+    }
+    let mut sent = world.invite(&alice(), &alice().invite("bob", "1"));
+    sent.sort_by_key(|one| one.flow.peer);
+    (world, sent)
+}
+
+fn first_lines(sent: &[Sent]) -> Vec<&str> {
+    sent.iter().map(Sent::first_line).collect()
+}
+
+#[test]
+fn all_phones_ring_and_the_first_to_answer_ends_it_for_the_others() {
+    let (mut world, sent) = call(&["1", "1", "1"]);
+    assert_eq!(sent.len(), 3);
+    for (number, one) in sent.iter().enumerate() {
+        assert_eq!(one.line("Max-Breadth"), Some("20"));
+        assert_eq!(one.first_line(), format!("INVITE sip:bob@192.0.2.{}:5060 SIP/2.0", 10 + number));
+    }
+    world.one(&phone(0), &response(&sent[0].text, 180, "a"));
+    world.one(&phone(1), &response(&sent[1].text, 180, "b"));
+    let answered = world.receive(&phone(0), &response(&sent[0].text, 200, "a"));
+    assert_eq!(
+        first_lines(&answered),
+        ["SIP/2.0 200 OK", "CANCEL sip:bob@192.0.2.11:5060 SIP/2.0"],
+        "the third has not rung yet, and can't be cancelled before it does"
+    );
+    let late = world.receive(&phone(2), &response(&sent[2].text, 180, "c"));
+    assert_eq!(first_lines(&late), ["CANCEL sip:bob@192.0.2.12:5060 SIP/2.0"]);
+    let ended = world.receive(&phone(1), &response(&sent[1].text, 487, "b"));
+    assert_eq!(first_lines(&ended), ["ACK sip:bob@192.0.2.11:5060 SIP/2.0"], "the caller isn't told");
+    // Both answered at once: both answers go to the caller.
+    let other = world.receive(&phone(2), &response(&sent[2].text, 200, "c"));
+    assert_eq!(first_lines(&other), ["SIP/2.0 200 OK"]);
+    world.run_until(200_000);
+    assert_eq!(world.service.transactions(), (0, 0));
+}
+
+#[test]
+fn the_best_response_is_forwarded_once_all_have_one() {
+    for (codes, best) in [
+        ([404, 486], "SIP/2.0 404 Not Found"),
+        ([486, 503], "SIP/2.0 486 Busy Here"),
+        ([503, 503], "SIP/2.0 500 Server Internal Error"),
+        ([500, 302], "SIP/2.0 302 Moved Temporarily"),
+        ([404, 415], "SIP/2.0 415 Unsupported Media Type"),
+        ([404, 600], "SIP/2.0 600 Busy Everywhere"),
+    ] {
+        let (mut world, sent) = call(&["1", "1"]);
+        let first = world.receive(&phone(0), &response(&sent[0].text, codes[0], "a"));
+        assert_eq!(first_lines(&first), ["ACK sip:bob@192.0.2.10:5060 SIP/2.0"]);
+        let second = world.receive(&phone(1), &response(&sent[1].text, codes[1], "b"));
+        assert_eq!(second.len(), 2, "{codes:?}");
+        assert_eq!(second[1].first_line(), best, "{codes:?}");
+        assert_eq!(second[1].lines("Via").len(), 1);
+    }
+}
+
+#[test]
+fn challenges_of_all_phones_are_collected() {
+    let (mut world, sent) = call(&["1", "1"]);
+    let challenge = |request: &str, realm: &str| {
+        let text = response(request, 407, "t");
+        text.replace(
+            "Content-Length",
+            &format!("Proxy-Authenticate: Digest realm=\"{realm}\"\r\nContent-Length"),
+        )
+    };
+    world.receive(&phone(0), &challenge(&sent[0].text, "a"));
+    let answer = world.receive(&phone(1), &challenge(&sent[1].text, "b"));
+    let mut found = answer[1].lines("Proxy-Authenticate");
+    found.sort_unstable();
+    assert_eq!(found, ["Digest realm=\"a\"", "Digest realm=\"b\""]);
+}
+
+#[test]
+fn a_6xx_stops_the_others_at_once() {
+    let (mut world, sent) = call(&["1", "1", "0.5"]);
+    world.one(&phone(1), &response(&sent[1].text, 180, "b"));
+    let declined = world.receive(&phone(0), &response(&sent[0].text, 603, "a"));
+    assert_eq!(
+        first_lines(&declined),
+        ["ACK sip:bob@192.0.2.10:5060 SIP/2.0", "CANCEL sip:bob@192.0.2.11:5060 SIP/2.0"]
+    );
+    let last = world.receive(&phone(1), &response(&sent[1].text, 487, "b"));
+    assert_eq!(first_lines(&last), ["ACK sip:bob@192.0.2.11:5060 SIP/2.0", "SIP/2.0 603 Decline"]);
+}
+
+#[test]
+fn less_preferred_phones_are_tried_when_the_others_have_refused() {
+    let (mut world, sent) = call(&["0.2", "1", "0.7"]);
+    assert_eq!(first_lines(&sent), ["INVITE sip:bob@192.0.2.11:5060 SIP/2.0"]);
+    let next = world.receive(&phone(1), &response(&sent[0].text, 486, "b"));
+    assert_eq!(
+        first_lines(&next),
+        ["ACK sip:bob@192.0.2.11:5060 SIP/2.0", "INVITE sip:bob@192.0.2.12:5060 SIP/2.0"]
+    );
+    let next = world.receive(&phone(2), &response(&next[1].text, 404, "c"));
+    assert_eq!(next[1].first_line(), "INVITE sip:bob@192.0.2.10:5060 SIP/2.0");
+    let last = world.receive(&phone(0), &response(&next[1].text, 486, "a"));
+    assert_eq!(last[1].first_line(), "SIP/2.0 486 Busy Here");
+}
+
+#[test]
+fn silence_is_408_for_invite_and_nothing_for_others() {
+    let (mut world, sent) = call(&["1"]);
+    assert_eq!(sent.len(), 1);
+    let out = world.run_until(40_000);
+    let last = out.iter().find(|one| one.first_line().starts_with("SIP/2.0")).unwrap();
+    assert_eq!((last.first_line(), last.flow), ("SIP/2.0 408 Request Timeout", alice().0));
+    let (mut world, _) = call(&["1"]);
+    world.receive(&alice(), &alice().request("MESSAGE", "sip:bob@example.com", "2", ""));
+    world.run_until(20_000);
+    let out = world.run_until(33_000);
+    assert!(
+        !out.iter().any(|one| one.first_line().contains("408") && one.text.contains("MESSAGE")),
+        "{out:?}"
+    );
+}
+
+#[test]
+fn a_request_that_can_not_be_sent_is_500() {
+    let (mut world, _) = call(&["1"]);
+    let invite = alice().invite("bob", "2");
+    world.service.handle_message(world.now, alice().0, invite.as_bytes());
+    let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    world.sent();
+    world.service.send_failed(world.now, client);
+    assert_eq!(world.sent()[0].first_line(), "SIP/2.0 500 Server Internal Error");
+}

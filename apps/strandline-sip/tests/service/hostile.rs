@@ -1,0 +1,77 @@
+use strandline_sip::service::Settings;
+use strandline_sip::transaction::TransactionLimits;
+
+use crate::harness::{Phone, World, settings};
+
+fn phone() -> Phone {
+    Phone::udp("192.0.2.66:5060")
+}
+
+#[test]
+fn a_flood_of_calls_takes_no_more_than_the_limit() {
+    let limits = TransactionLimits { servers_max: 100, clients_max: 100 };
+    let mut world = World::with(Settings { limits, ..settings() });
+    world.register(&Phone::udp("192.0.2.2:5060"), "bob");
+    let mut refused = 0;
+    for number in 0..1000 {
+        let sent = world.receive(&phone(), &phone().invite("bob", &format!("flood{number}")));
+        refused += usize::from(sent[0].first_line().starts_with("SIP/2.0 503"));
+        let (servers, clients) = world.service.transactions();
+        assert!(servers <= 100 && clients <= 100);
+    }
+    assert_eq!(refused, 900);
+    world.run_until(200_000);
+    assert_eq!(world.service.transactions(), (0, 0));
+}
+
+#[test]
+fn what_can_not_be_answered_is_dropped_and_what_can_is_answered_shortly() {
+    let mut world = World::new();
+    let invite = phone().invite("bob", "1");
+    for (text, status) in [
+        (invite.replace("Via:", "X-Via:"), None),
+        (invite.replace("INVITE", "ACK"), None),
+        ("\0\0\0\0".to_owned(), None),
+        ("GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_owned(), None),
+        (invite.replace("Call-ID: call\r\n", ""), Some("SIP/2.0 400")),
+        (invite.replace("CSeq: 1", "CSeq: x"), Some("SIP/2.0 400")),
+        (invite.replace("SIP/2.0\r\nVia", "SIP/3.0\r\nVia"), Some("SIP/2.0 505")),
+        (invite.replace("Content-Length: 0", "Content-Length: 99"), Some("SIP/2.0 400")),
+        (invite.replace("Max-Forwards: 70", "Max-Forwards: 300"), Some("SIP/2.0 400")),
+        (invite.replace("Contact", &format!("{}Contact", "X: y\r\n".repeat(300))), Some("SIP/2.0 513")),
+    ] {
+        let sent = world.receive(&phone(), &text);
+        match status {
+            None => assert!(sent.is_empty(), "{text}: {sent:?}"),
+            Some(status) => {
+                assert!(sent[0].first_line().starts_with(status), "{text}: {sent:?}");
+                assert!(sent[0].text.len() <= text.len() + 120, "{} for {}", sent[0].text.len(), text.len());
+            }
+        }
+    }
+    assert_eq!(world.service.transactions(), (0, 0));
+}
+
+#[test]
+fn responses_that_nobody_asked_for_go_nowhere() {
+    let mut world = World::new();
+    for branch in ["z9hG4bK", "", "z9hG4bK000000000000000000000000.0000000000000000"] {
+        let text = format!(
+            "SIP/2.0 200 OK\r\nVia: SIP/2.0/UDP 198.51.100.1;branch={branch}x\r\nVia: SIP/2.0/UDP 192.0.2.9\r\n\
+             From: <sip:a@example.com>;tag=1\r\nTo: <sip:b@example.com>;tag=2\r\nCall-ID: c\r\nCSeq: 1 INVITE\r\n\
+             Content-Length: 0\r\n\r\n"
+        );
+        assert!(world.receive(&phone(), &text).is_empty(), "{branch}");
+    }
+}
+
+#[test]
+fn a_forged_via_does_not_send_answers_elsewhere() {
+    let mut world = World::new();
+    let text = phone()
+        .invite("nobody", "1")
+        .replace("192.0.2.66:5060;branch", "203.0.113.1:5060;received=203.0.113.1;branch");
+    let sent = world.one(&phone(), &text);
+    assert_eq!(sent.flow.peer.ip(), phone().0.peer.ip());
+    assert!(sent.line("Via").unwrap().contains("received=192.0.2.66"), "{}", sent.text);
+}

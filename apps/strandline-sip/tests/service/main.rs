@@ -1,0 +1,13 @@
+//! Registrar and proxy in virtual time, a file for each procedure.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod auth_22;
+mod cancel_16_10;
+mod checks_16_3;
+mod dialogs_16_6;
+mod flows_rfc5626;
+mod forking_16_7;
+mod harness;
+mod hostile;
+mod path_rfc3327;
+mod registrar_10_3;

@@ -1,0 +1,28 @@
+use crate::harness::{Phone, World};
+
+const PATH: &str = "Supported: path\r\nPath: <sip:token@192.0.2.50:5070;lr>\r\nPath: <sip:192.0.2.51;lr>\r\n\
+                    Contact: <sip:bob@10.0.0.5>\r\n";
+
+#[test]
+fn a_request_goes_by_the_path_of_the_registration() {
+    let (alice, edge) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.50:5070"));
+    let mut world = World::new();
+    let ok = world.one(&edge, &edge.register("bob", 1, PATH));
+    assert_eq!(ok.lines("Path"), ["<sip:token@192.0.2.50:5070;lr>", "<sip:192.0.2.51;lr>"]);
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    assert_eq!(sent[0].flow.peer, "192.0.2.50:5070".parse().unwrap());
+    assert_eq!(sent[0].first_line(), "INVITE sip:bob@10.0.0.5 SIP/2.0");
+    assert_eq!(sent[0].lines("Route"), ["<sip:token@192.0.2.50:5070;lr>,<sip:192.0.2.51;lr>"]);
+}
+
+#[test]
+fn a_phone_that_does_not_know_of_path_is_not_bound_by_one() {
+    let edge = Phone::udp("192.0.2.50:5070");
+    let mut world = World::new();
+    let refused = world.one(&edge, &edge.register("bob", 1, &PATH.replace("Supported: path\r\n", "")));
+    assert_eq!(
+        (refused.first_line(), refused.line("Unsupported")),
+        ("SIP/2.0 420 Bad Extension", Some("path"))
+    );
+    assert!(world.service.locations().is_empty());
+}

@@ -1,0 +1,92 @@
+use strandline_sip::transaction::{Protocol, Received};
+
+use crate::harness::{World, request};
+
+const BRANCH: &str = "z9hG4bKone";
+
+#[test]
+fn a_retransmission_gets_the_last_provisional_response() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Udp);
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert!(world.sent().is_empty());
+    assert!(world.respond(id, &invite, 100));
+    assert!(world.respond(id, &invite, 180));
+    world.sent();
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.sent(), ["SIP/2.0 180 Ringing"]);
+}
+
+#[test]
+fn timer_g_sends_an_error_again_until_timer_h() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Udp);
+    assert!(world.respond(id, &invite, 486));
+    world.sent();
+    let times = world.run_until(40_000);
+    assert_eq!(times, [500, 1500, 3500, 7500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500]);
+    assert_eq!(world.events(), ["no ack"]);
+    assert!(world.is_empty());
+}
+
+#[test]
+fn over_a_reliable_transport_an_error_is_sent_once() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Tcp);
+    assert!(world.respond(id, &invite, 486));
+    world.sent();
+    assert!(world.run_until(31_999).is_empty());
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    assert!(world.is_empty());
+}
+
+#[test]
+fn ack_stops_retransmissions_and_timer_i_ends_it() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Udp);
+    assert!(world.respond(id, &invite, 486));
+    world.sent();
+    assert_eq!(world.run_until(1000), [500]);
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    assert!(world.run_until(5999).is_empty());
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    assert!(world.sent().is_empty());
+    world.run_until(6000);
+    assert!(world.is_empty());
+    assert!(world.events().is_empty());
+}
+
+#[test]
+fn a_retransmission_gets_the_error_again() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Udp);
+    assert!(world.respond(id, &invite, 603));
+    world.sent();
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.sent(), ["SIP/2.0 603 Decline"]);
+    assert!(!world.respond(id, &invite, 200), "a final response was sent already");
+}
+
+#[test]
+fn an_answer_can_be_made_from_the_last_one() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Tcp);
+    assert!(world.respond(id, &invite, 100));
+    world.sent();
+    let code = strandline_sip::codec::StatusCode::REQUEST_TIMEOUT;
+    let sent = world.transactions.respond_alike(world.now, id, code, b"mine", &mut world.out);
+    assert_eq!(sent, Ok(true));
+    let sent = world.sent_whole();
+    assert!(
+        sent[0].starts_with("SIP/2.0 408 Request Timeout\r\nVia: SIP/2.0/UDP client.example.com"),
+        "{sent:?}"
+    );
+    assert!(sent[0].contains("\r\nCSeq: 5 INVITE\r\n"), "{sent:?}");
+}
