@@ -5,6 +5,7 @@
 //! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
 //! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
 //! - [`flood`]: INITs at a high rate, and plain UDP as the yardstick beside them;
+//! - [`sip`]: phones that register with a SIP server and call one another;
 //! - [`perf`]: how fast messages go over one or several associations, or over TCP, and what that costs.
 //!
 //! Each has its `Args` for the command line and a `run`.
@@ -26,6 +27,7 @@ mod memory;
 mod pace;
 pub mod perf;
 mod report;
+pub mod sip;
 mod trace;
 mod worker;
 
@@ -42,6 +44,8 @@ pub enum Load {
     Associations(associations::Args),
     /// Flood a server of your own with INITs, or with plain UDP to compare.
     Flood(flood::Args),
+    /// Register phones with a SIP server, or let them call one another through it.
+    Sip(sip::Args),
     /// One process of `associations`; it is started by it.
     #[command(hide = true)]
     Part,
@@ -60,6 +64,7 @@ impl Load {
             Self::Echo(args) => echo_load::run(&args),
             Self::Associations(args) => associations::run(&args),
             Self::Flood(args) => flood::run(&args),
+            Self::Sip(args) => sip::run(&args),
             Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }
