@@ -9,7 +9,7 @@ TARGET ?= all
 ROW ?=
 BENCH ?=
 
-.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update sim check fmt doc clean
+.PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps sim check fmt doc clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -51,6 +51,13 @@ bench-instructions: test-deps ## instructions of the engine for each packet, mes
 
 bench-instructions-update: test-deps ## take what they are now as the figures to hold
 	cargo xtask instructions --update
+
+report: report-deps build ## papers' experiments, a short set, drawn beside what they published: lab-report/index.html (root; under 15 minutes)
+	target/release/strandline lab run --all --short || [ $$? -eq 3 ]
+	target/release/strandline lab report
+
+report-deps:
+	tests/interop/setup report
 
 sim: ## search for failures in simulated networks: make sim SEEDS=100000
 	cargo run --release --locked --package strandline-sim -- --seeds 0..$(SEEDS)

@@ -18,6 +18,7 @@ Examples:
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
   strandline netem exec --help         run programs on an emulated network
+  strandline lab run --short --all     the experiments of papers, in minutes; then strandline lab report
   strandline perf server               measures throughput with `strandline perf client ADDR` on another host
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          completions for a shell
@@ -43,6 +44,9 @@ enum Command {
     /// Emulate a network between two programs: delay, rate, queue, loss, several paths
     #[command(subcommand)]
     Netem(strandline_lab::netem::Netem),
+    /// Run the experiments of papers again, and draw what comes out beside what they published
+    #[command(subcommand)]
+    Lab(strandline_lab::Lab),
     /// SIP server: registrar and proxy on UDP, TCP and SCTP
     Sip(strandline_sip::server::Args),
     /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
@@ -72,6 +76,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Perf(args) => strandline_load::perf::run(&args),
         Command::Load(load) => load.run(),
         Command::Netem(netem) => netem.run(),
+        Command::Lab(lab) => lab.run(),
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {

@@ -36,9 +36,97 @@ fn associations_are_counted_timed_and_weighed_beside_tcp() {
         }
         assert!(ladder["hold"].is_null());
     }
-    let items = ladders[0]["steps"][3]["memory"]["stack_items"].as_array().unwrap();
-    let bytes: f64 = items.iter().map(|item| item[1].as_f64().unwrap()).sum();
+    let memory = &ladders[0]["steps"][3]["memory"];
+    let items = memory["stack_items"].as_object().unwrap();
+    let bytes: f64 = items.values().map(|item| item.as_f64().unwrap()).sum();
     assert!((200.0..=1024.0).contains(&bytes), "{items:?}");
+    assert!((bytes - memory["stack"].as_f64().unwrap()).abs() < 1e-6, "{memory}");
+    let memory = &ladders[1]["steps"][3]["memory"];
+    let kernel: f64 = ["sock", "file", "epoll", "other"]
+        .map(|item| memory["kernel_items"][item].as_f64().unwrap())
+        .iter()
+        .sum();
+    assert!((kernel - memory["kernel"].as_f64().unwrap()).abs() < 1e-6, "{memory}");
+}
+
+#[test]
+fn one_to_one_servers_and_shards_hold_associations_too() {
+    for shards in ["1", "2"] {
+        let arguments = ["associations", "--steps", "200", "--probes", "5", "--transport", "sctp,sctp-one"];
+        let report = load(&[&arguments[..], &["--shards", shards]].concat());
+        for ladder in report.as_array().unwrap() {
+            let step = &ladder["steps"][0];
+            assert_eq!((&step["held"], &step["swept"]), (&200.into(), &200.into()), "{ladder}");
+            let socket =
+                step["memory"]["stack_items"]["socket: who holds it or waits for it"].as_f64().unwrap();
+            assert_eq!(socket > 0.0, ladder["transport"] == "sctp-one", "a handle for each association");
+        }
+    }
+}
+
+#[test]
+fn with_a_rate_each_new_one_sends_a_message() {
+    let report = load(&["associations", "--steps", "20,60", "--probes", "5", "--rate", "500"]);
+    for (step, new) in report[0]["steps"].as_array().unwrap().iter().zip([20, 40]) {
+        for times in ["grown_times", "grown_transactions", "grown_totals"] {
+            assert_eq!(step[times]["count"], new, "{times}: {step}");
+        }
+    }
+}
+
+#[test]
+fn an_association_is_weighed_item_by_item_and_with_gaps() {
+    let report = load(&["memory", "--count", "300", "--gaps", "0,1,300,2048"]);
+    let (many, one) = (&report["one_to_many"], &report["one_to_one"]);
+    for account in [many, one] {
+        let items = account["items"].as_array().unwrap();
+        let sum: u64 = items.iter().map(|item| item[1].as_u64().unwrap()).sum();
+        assert_eq!(account["total"], sum);
+        assert!((200..=1024).contains(&sum), "{account}");
+    }
+    assert!(many["socket"].as_u64() < one["socket"].as_u64(), "a one-to-one socket is a holder's: {report}");
+    let gaps = report["gaps"].as_array().unwrap();
+    let map: Vec<u64> = gaps.iter().map(|gap| gap["map"].as_u64().unwrap()).collect();
+    assert_eq!(map[0], 0, "nothing is kept for what is not missing");
+    // A bit for each segment, in powers of two from 256.
+    assert!(map[1] > 0 && map[1] < 300 / 8 && map[2] >= 300 / 8 && map[3] >= 2048 / 8, "{map:?}");
+    assert!(map[3] <= 2 * 2049 / 8, "{map:?}");
+    for gap in gaps {
+        let parts = gap["map"].as_u64().unwrap() + gap["waiting"].as_u64().unwrap();
+        assert!(gap["total"].as_u64().unwrap() > parts, "{gap}");
+    }
+}
+
+#[test]
+fn echo_load_brings_its_server_and_tells_what_it_takes() {
+    for transport in ["tcp", "udp", "sctp", "sctp-many"] {
+        let arguments = ["echo", "--serve", "--rate", "500", "--duration", "0.4", "--transport", transport];
+        let report = load(&arguments);
+        assert_eq!((&report["completed"], &report["failed"]), (&200.into(), &0.into()), "{report}");
+        assert_eq!(report["server"]["processes"], 1);
+        assert!(report["server"]["cpu_percent"].as_f64().unwrap() >= 0.0);
+        assert!(report["server"]["memory"].is_null() && report["steps_ms"].is_null(), "{report}");
+    }
+    let held = load(&[
+        "echo",
+        "--serve",
+        "--hold",
+        "--trace",
+        "--transport",
+        "tcp",
+        "--clients",
+        "2",
+        "--rate",
+        "500",
+        "--duration",
+        "0.4",
+    ]);
+    assert_eq!((&held["held"], &held["server"]["processes"]), (&200.into(), &2.into()), "{held}");
+    assert!(held["server"]["memory"]["process_bytes"].is_number(), "{held}");
+    assert!(held["steps_ms"]["r:DATA"].as_f64().unwrap() > 0.0, "{held}");
+    let persistent = load(&["echo", "--serve", "--persistent", "20", "--rate", "500", "--duration", "0.4"]);
+    assert_eq!(persistent["transaction"]["count"], 200);
+    assert!(persistent["setup"].is_null(), "set up beforehand: {persistent}");
 }
 
 #[test]
@@ -56,6 +144,11 @@ fn mistakes_are_explained() {
     assert!(mistake(&["associations", "--count", "0"]).contains("--count"));
     assert!(mistake(&["associations", "--steps", "3,2"]).contains("--steps"));
     assert!(mistake(&["associations", "--udp-address", "192.0.2.1:1"]).contains("127.0.0.0/8"));
+    assert!(mistake(&["associations", "--shards", "65"]).contains("--shards"));
+    assert!(mistake(&["memory", "--gaps", "65535"]).contains("--gaps"));
+    assert!(mistake(&["echo", "--serve", "--server", "127.0.0.1:7"]).contains("--server"));
+    let many = ["echo", "--serve", "--hold", "--transport", "tcp", "--count", "100000"];
+    assert!(mistake(&many).contains("--clients"));
     assert!(mistake(&["flood", "--to", "8.8.8.8:9899"]).contains("--i-own-this-network"));
     assert!(mistake(&["flood", "--duration", "1e9"]).contains("--duration"));
 }

@@ -1,8 +1,23 @@
 //! The laboratory.
 //!
 //! - [`netem`]: a network emulator between two network namespaces, for kernels without one.
+//! - [`plan`]: experiments as data, [`network`]: what is between the two sides of one.
+//! - [`run`], [`results`], [`report`], [`figure`]: measuring what plans say, keeping it, drawing it.
+//! - [`simulate`], [`instructions`]: workloads of plans that are no programs of their own.
 //!
 //! Each part has its arguments for the command line and a `run`.
 #![forbid(unsafe_code)]
 
+mod clock;
+mod command;
+pub mod figure;
+pub mod instructions;
 pub mod netem;
+pub mod network;
+pub mod plan;
+pub mod report;
+pub mod results;
+pub mod run;
+pub mod simulate;
+
+pub use command::Lab;

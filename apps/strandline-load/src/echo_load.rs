@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use crate::controller::Fleet;
 use crate::job::{Encapsulation, Job, Style, Transport};
 use crate::report::LoadReport;
+use crate::served::Servers;
 
 /// Sets up associations at a steady rate, whether the server keeps up or not, and measures.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,7 +20,10 @@ Examples:
   strandline load echo --style piggyback               data goes along with the COOKIE ECHO
   strandline load echo --persistent 100 --rate 20000   messages on 100 associations in turn
   strandline load echo --count 50000 --hold            keep them all; press Enter to let go
-The server: strandline echo")]
+  strandline load echo --serve --transport udp         with a server of its own: its processor time and memory
+  strandline load echo --serve --hold --transport tcp --clients 3 --count 50000
+                                                       memory of 50,000 connections: three servers, three clients
+The server, without --serve: strandline echo")]
 pub struct Args {
     /// What to measure
     #[arg(long, value_enum, default_value = "sctp")]
@@ -43,17 +47,26 @@ pub struct Args {
     #[arg(long, default_value_t = 2500.0)]
     pub rate: f64,
     /// Operations in all [default: 5 seconds' worth]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "duration")]
     pub count: Option<u64>,
+    /// As many operations as the rate makes in so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub duration: f64,
     /// Client processes
     #[arg(long, default_value_t = 1)]
     pub clients: usize,
     /// Set up so many associations beforehand and send on them in turn, instead of a new one each time
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub persistent: u64,
-    /// Keep every new association until Enter is pressed
+    /// Keep every new association until Enter is pressed, or with --serve until its memory was measured
     #[arg(long)]
     pub hold: bool,
+    /// Start a server for it here, and tell what that takes: processor time, and with --hold memory
+    #[arg(long, conflicts_with_all = ["server", "encapsulation"])]
+    pub serve: bool,
+    /// Tell the time between the packets of a set-up and its transaction
+    #[arg(long)]
+    pub trace: bool,
     /// Seconds after which an operation has failed
     #[arg(long, default_value_t = 10.0, value_name = "SECONDS")]
     pub timeout: f64,
@@ -76,6 +89,9 @@ impl Args {
         if !(self.rate > 0.0 && self.rate.is_finite()) {
             bail!("--rate must be more than 0");
         }
+        if !(self.duration > 0.0 && self.duration <= 86_400.0) {
+            bail!("--duration must be more than 0 and at most 86400");
+        }
         if self.clients == 0 {
             bail!("--clients must be at least 1");
         }
@@ -83,7 +99,7 @@ impl Args {
             bail!("--pcap captures SCTP only: for TCP and UDP use tcpdump");
         }
         let clients = self.clients as u64;
-        let total = self.count.unwrap_or((self.rate * 5.0).ceil() as u64);
+        let total = self.count.unwrap_or((self.rate * self.duration).ceil() as u64);
         let share = |all: u64, number: u64| all / clients + u64::from(number < all % clients);
         let encapsulation =
             if self.raw { Encapsulation::Raw } else { Encapsulation::Udp(self.encapsulation) };
@@ -99,7 +115,7 @@ impl Args {
             persistent: share(self.persistent, number),
             hold: self.hold,
             timeout_s: self.timeout,
-            trace: false,
+            trace: self.trace,
             pcap: self.pcap.clone().filter(|_| number == 0),
         };
         Ok((0..clients).map(job).collect())
@@ -111,25 +127,41 @@ impl Args {
 /// # Errors
 /// If the arguments make no sense or a client process fails.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    let jobs = args.jobs()?;
+    let mut jobs = args.jobs()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
+        let servers = if args.serve { Some(Servers::start(args.raw, &mut jobs).await?) } else { None };
         let mut fleet = Fleet::start(&jobs).await?;
+        let before = servers.as_ref().map(Servers::look).transpose()?;
         let outcome = fleet.run(&args.transport.to_string()).await?;
+        let served = match (&servers, &before) {
+            (Some(servers), Some(before)) => Some(servers.took(before, &outcome).await?),
+            _ => None,
+        };
         let carrier = args.transport.is_sctp().then_some(if args.raw { "on raw IP" } else { "in UDP" });
         let what = (args.transport, args.style, carrier);
-        let report = LoadReport::new(what, args.size, args.rate, args.clients, &outcome);
+        let mut report = LoadReport::new(what, args.size, args.rate, args.clients, &outcome);
+        report.server = served;
+        report.steps_ms = args.trace.then(|| outcome.steps.by_name());
         if args.json {
             println!("{}", serde_json::to_string_pretty(&report)?);
         } else {
             report.print(&outcome);
         }
-        if args.hold {
+        if args.hold && !args.serve {
             eprintln!("Held until Enter is pressed.");
             let mut line = String::new();
             tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut line)).await??;
         }
-        fleet.release().await?;
+        if args.hold && args.serve {
+            // Their servers end too: nobody is left to say good-bye to.
+            fleet.end().await?;
+        } else {
+            fleet.release().await?;
+        }
+        if let Some(servers) = servers {
+            servers.end().await?;
+        }
         Ok(if outcome.progress.completed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
 }

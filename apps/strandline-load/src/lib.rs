@@ -4,6 +4,7 @@
 //! - [`echo_load`]: several client processes that a controller starts together, open loop at a given rate;
 //! - [`demo`]: both together, and the tables of Ono and Schulzrinne's paper of 2008 as measured here;
 //! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
+//! - [`itemised`]: what one association takes, item by item, and with gaps in what has arrived;
 //! - [`flood`]: INITs at a high rate, and plain UDP as the yardstick beside them;
 //! - [`sip`]: phones that register with a SIP server and call one another;
 //! - [`perf`]: how fast messages go over one or several associations, or over TCP, and what that costs.
@@ -18,15 +19,18 @@ mod controller;
 mod cores;
 pub mod demo;
 pub mod echo_load;
+mod echo_process;
 pub mod echo_server;
 pub mod flood;
 mod histogram;
+pub mod itemised;
 mod job;
 mod limits;
 mod memory;
 mod pace;
 pub mod perf;
 mod report;
+mod served;
 pub mod sip;
 mod trace;
 mod worker;
@@ -42,6 +46,8 @@ pub enum Load {
     Echo(echo_load::Args),
     /// Set up, hold and use more and more associations, up to a million and more, and TCP connections beside them.
     Associations(associations::Args),
+    /// Weigh one association, item by item, idle and with gaps in what has arrived.
+    Memory(itemised::Args),
     /// Flood a server of your own with INITs, or with plain UDP to compare.
     Flood(flood::Args),
     /// Register phones with a SIP server, or let them call one another through it.
@@ -63,6 +69,7 @@ impl Load {
         match self {
             Self::Echo(args) => echo_load::run(&args),
             Self::Associations(args) => associations::run(&args),
+            Self::Memory(args) => itemised::run(&args),
             Self::Flood(args) => flood::run(&args),
             Self::Sip(args) => sip::run(&args),
             Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),

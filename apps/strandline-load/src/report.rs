@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::histogram::{Summary, Times};
 use crate::job::{Outcome, Style, Transport};
+use crate::served::Served;
 
 /// The outcome of a load, as `--json` prints it.
 #[derive(Debug, Clone, Serialize)]
@@ -25,6 +26,10 @@ pub(crate) struct LoadReport {
     pub(crate) transaction: Option<Summary>,
     pub(crate) total: Option<Summary>,
     pub(crate) total_from_schedule: Option<Summary>,
+    /// With servers of its own: what they took.
+    pub(crate) server: Option<Served>,
+    /// With a trace: median milliseconds from the packet before to each packet of a set-up and its transaction.
+    pub(crate) steps_ms: Option<BTreeMap<String, f64>>,
 }
 
 impl LoadReport {
@@ -52,6 +57,8 @@ impl LoadReport {
             transaction: outcome.transaction.summary(),
             total: outcome.total.summary(),
             total_from_schedule: outcome.scheduled_total.summary(),
+            server: None,
+            steps_ms: None,
         }
     }
 
@@ -79,6 +86,12 @@ impl LoadReport {
         print_times("transaction", &outcome.transaction);
         print_times("total", &outcome.total);
         print_times("total from its due moment", &outcome.scheduled_total);
+        for (step, median) in self.steps_ms.iter().flatten() {
+            println!("{step:<28}{:>9}{median:>9.3}  after the packet before", "");
+        }
+        if let Some(server) = &self.server {
+            server.print();
+        }
         for (error, count) in &self.errors {
             println!("{count} failed: {error}");
         }

@@ -42,10 +42,16 @@ impl<'a> Control<'a> {
         self.shard.lock().engine.paths(self.id.id).unwrap_or_default()
     }
 
-    /// What the association takes of this side's memory in the engine, itemised.
+    /// What the association takes of this side's memory, itemised: in the engine, and in the socket layer without
+    /// notifications that wait and streams' own handles.
     #[must_use]
     pub fn memory(&self) -> Option<MemoryReport> {
-        self.shard.lock().engine.memory(self.id.id)
+        let state = self.shard.lock();
+        let mut report = state.engine.memory(self.id.id)?;
+        let (entry, holder) = state.table.get(self.id.id)?.memory();
+        report.items.push(("socket: table of associations", entry));
+        report.items.push(("socket: who holds it or waits for it", holder));
+        Some(report)
     }
 
     /// Bytes that could be sent now without waiting for room.

@@ -98,7 +98,7 @@ fn open(path: usize) -> Result<SyncDevice> {
 
 /// How TCP in a namespace was told its congestion control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CongestionControl {
+pub enum CongestionControl {
     /// As the default of the namespace; programs may choose another one for a socket.
     Default,
     /// With the routes: the kernel doesn't allow that default in a namespace (tcp_allowed_congestion_control).
@@ -106,7 +106,10 @@ enum CongestionControl {
 }
 
 /// Parameters of the kernel in the namespace that this thread is in.
-fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
+///
+/// # Errors
+/// No such congestion control, or a parameter that can't be set.
+pub fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
     let ipv4 = Path::new("/proc/sys/net/ipv4");
     let known = fs::read_to_string(ipv4.join("tcp_available_congestion_control")).unwrap_or_default();
     let tcp = &topology.tcp;
@@ -145,6 +148,14 @@ fn set_parameters(topology: &Topology) -> Result<CongestionControl> {
         }
     }
     Ok(control)
+}
+
+impl CongestionControl {
+    /// Whether the routes have to name it.
+    #[must_use]
+    pub fn is_by_route(self) -> bool {
+        self == Self::ByRoute
+    }
 }
 
 /// What the kernel counted at one device.

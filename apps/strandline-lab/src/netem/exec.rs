@@ -11,7 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
 use super::control::Control;
-use super::namespace::require_root;
+use super::namespace::{Namespaces, require_root};
 use super::network::{EmulatorArgs, Network};
 use super::options::NetworkArgs;
 use super::program::{Invocation, Output, Program};
@@ -161,20 +161,23 @@ async fn wait(program: &mut Option<Program>) -> Result<u8> {
 /// Waits until something listens on the right, but not for long.
 async fn listening(network: &Network) {
     let found = async {
-        loop {
-            let files = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-            let any = network.namespaces().enter(Side::Right, || {
-                let text = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
-                Ok(files.into_iter().any(|file| text(file).is_ok_and(|text| listens(&text))))
-            });
-            if any.unwrap_or(true) {
-                return;
-            }
+        while !is_listening(network.namespaces(), Side::Right) {
             sleep(LISTENING_STEP).await;
         }
     };
     // A program that doesn't listen is none that has to be waited for.
     let _ = timeout(LISTENING_MAX, found).await;
+}
+
+/// Whether something listens on a side.
+pub(crate) fn is_listening(namespaces: &Namespaces, side: Side) -> bool {
+    let files = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
+    let any = namespaces.enter(side, || {
+        let text = |file| std::fs::read_to_string(format!("/proc/thread-self/net/{file}"));
+        Ok(files.into_iter().any(|file| text(file).is_ok_and(|text| listens(&text))))
+    });
+    // Where nobody can tell, there is nothing to wait for.
+    any.unwrap_or(true)
 }
 
 /// Whether a table of the kernel has a socket that listens (0A, of TCP) or is open (07, of others).

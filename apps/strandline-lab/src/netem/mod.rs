@@ -3,22 +3,22 @@
 //! Programs in the left namespace reach those in the right one, and the other way round, over one or several paths.
 //! Each direction of a path is a [`strandline_netem::Link`].
 
-mod command;
+pub(crate) mod command;
 mod control;
-mod device;
+pub(crate) mod device;
 mod emulator;
-mod exec;
+pub(crate) mod exec;
 mod lateness;
-mod namespace;
-mod network;
-mod options;
-mod program;
-mod report;
+pub(crate) mod namespace;
+pub(crate) mod network;
+pub(crate) mod options;
+pub(crate) mod program;
+pub(crate) mod report;
 mod schedule;
-mod settings;
+pub(crate) mod settings;
 mod standing;
-mod topology;
-mod units;
+pub(crate) mod topology;
+pub(crate) mod units;
 
 use std::process::ExitCode;
 

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use super::line::{Line, add_stack, measure_process};
 use super::order::{Answer, ClientPart, Done, Measured, Order};
 use super::session::{Host, Session};
-use crate::pace::{Schedule, now};
+use crate::pace::{Alarm, Schedule, now};
 
 /// Operations under way at once where many are: enough to keep both processes busy, and far from what a socket's
 /// buffer drops.
@@ -75,7 +75,11 @@ impl Client {
         let schedule = rate.map(|rate| Schedule { begin, rate });
         let mut running = JoinSet::new();
         for _ in 0..tasks {
-            running.spawn_local(operate(Rc::clone(&shared), order, count, schedule));
+            let pace = match schedule {
+                Some(schedule) => Some((schedule, Alarm::new().context("making a timer")?)),
+                None => None,
+            };
+            running.spawn_local(operate(Rc::clone(&shared), order, count, pace));
         }
         loop {
             tokio::select! {
@@ -105,20 +109,22 @@ impl Client {
 }
 
 /// One of the tasks that share an order: takes the next operation until there are no more.
-async fn operate(shared: Rc<Shared>, order: Order, count: u64, schedule: Option<Schedule>) {
+async fn operate(shared: Rc<Shared>, order: Order, count: u64, mut pace: Option<(Schedule, Alarm)>) {
     loop {
         let number = shared.begun.get();
         if number >= count {
             return;
         }
         shared.begun.set(number + 1);
-        if let Some(schedule) = schedule {
-            tokio::time::sleep_until(schedule.moment(number).into()).await;
-        }
+        let turn = match &mut pace {
+            Some((schedule, alarm)) => alarm.wait_until(schedule.moment(number)).await,
+            None => Ok(()),
+        };
         let attempt = shared.attempt(order, number, count);
-        let result = match tokio::time::timeout(shared.timeout, attempt).await {
-            Ok(result) => result,
-            Err(_) => Err(anyhow::anyhow!("no answer within {:?}", shared.timeout)),
+        let result = match (turn, tokio::time::timeout(shared.timeout, attempt).await) {
+            (Err(error), _) => Err(error.into()),
+            (_, Ok(result)) => result,
+            (_, Err(_)) => Err(anyhow::anyhow!("no answer within {:?}", shared.timeout)),
         };
         let mut done = shared.done.borrow_mut();
         match result {
@@ -134,8 +140,13 @@ async fn operate(shared: Rc<Shared>, order: Order, count: u64, schedule: Option<
 impl Shared {
     async fn attempt(&self, order: Order, number: u64, count: u64) -> Result<()> {
         match order {
-            Order::Grow { .. } => {
+            Order::Grow { rate, .. } => {
+                let begin = now();
                 let session = self.set_up(number).await?;
+                if rate.is_some() {
+                    self.transact(&session).await?;
+                    self.done.borrow_mut().total.record(begin.elapsed());
+                }
                 self.held.borrow_mut().push(session);
                 Ok(())
             }

@@ -1,5 +1,6 @@
 //! The measurement: for one transport, at each step of the ladder.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
 use super::process::{Process, progress_bar, together};
-use super::report::{Cost, Hold, Ladder, Memory, Step};
+use super::report::{Cost, Hold, KernelItems, Ladder, Memory, Step};
 use super::{Args, Transport};
 use crate::memory;
 use crate::pace::now;
@@ -73,19 +74,19 @@ pub(super) async fn run(args: &Args, transport: Transport) -> Result<Ladder> {
 impl<'a> Stage<'a> {
     async fn start(args: &'a Args, transport: Transport, most: u64) -> Result<Stage<'a>> {
         let processes = match transport {
-            Transport::Sctp => 1,
+            Transport::Sctp | Transport::SctpOne => 1,
             Transport::Tcp => most.div_ceil(TCP_EACH_PROCESS),
         };
-        let each_host = if transport == Transport::Sctp { SCTP_EACH_HOST } else { TCP_EACH_HOST };
+        let each_host = if transport.is_sctp() { SCTP_EACH_HOST } else { TCP_EACH_HOST };
         let hosts = most.div_ceil(processes).div_ceil(each_host);
         let heartbeat_s = (args.heartbeat > 0.0).then_some(args.heartbeat);
         let (mut servers, mut clients) = (Vec::new(), Vec::new());
         for number in 0..processes {
             let address = match (transport, args.raw) {
-                (Transport::Sctp, false) => args.udp_address,
+                (Transport::Sctp | Transport::SctpOne, false) => args.udp_address,
                 _ => SocketAddr::new(SERVER, 0),
             };
-            let part = ServerPart { transport, address, raw: args.raw, heartbeat_s };
+            let part = ServerPart { transport, address, raw: args.raw, shards: args.shards, heartbeat_s };
             let server = Process::start(&Part::Server(part)).await?;
             let part = ClientPart {
                 transport,
@@ -127,6 +128,8 @@ impl<'a> Stage<'a> {
             held: grown.held,
             grown: (grown.completed > 0).then(|| grown.rate()),
             grown_times: grown.setup.summary(),
+            grown_transactions: grown.transaction.summary(),
+            grown_totals: grown.total.summary(),
             swept: swept.completed,
             sweep_rate: swept.rate(),
             sweep_times: swept.transaction.summary(),
@@ -194,24 +197,30 @@ impl<'a> Stage<'a> {
         let each = |now: u64, base: u64| now.saturating_sub(base) as f64 / held as f64;
         // Both ends of a connection are in this kernel.
         let of_kernel = |now: u64, base: u64| match self.transport {
-            Transport::Sctp => 0.0,
+            Transport::Sctp | Transport::SctpOne => 0.0,
             Transport::Tcp => each(now, base) / 2.0,
         };
-        let mut caches: Vec<(String, f64)> = Vec::new();
+        let (mut caches, mut items) = (BTreeMap::new(), KernelItems::default());
         for (name, bytes) in &now.caches {
             let before = base.caches.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
             let grown = of_kernel(*bytes, before);
+            items.add(name, grown);
             if grown >= 8.0 {
-                caches.push((name.clone(), grown));
+                caches.insert(name.clone(), grown);
             }
         }
-        caches.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let server_process = each(now.server.rss_anon, base.server.rss_anon);
+        let kernel = of_kernel(now.kernel, base.kernel);
+        items.other = kernel - items.sock - items.file - items.epoll;
         Ok(Memory {
-            server_process: each(now.server.rss_anon, base.server.rss_anon),
+            server: server_process + kernel,
+            server_process,
             client_process: each(now.client.rss_anon, base.client.rss_anon),
-            kernel: of_kernel(now.kernel, base.kernel),
+            kernel,
+            kernel_items: items,
             kernel_caches: caches,
-            stack_items: now.server.items,
+            stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
+            stack_items: now.server.items.into_iter().collect(),
         })
     }
 
@@ -234,7 +243,7 @@ impl<'a> Stage<'a> {
         let (sent, received) = (sent - sent_before, received - received_before);
         Ok(Hold {
             seconds: elapsed,
-            heartbeat_s: (self.transport == Transport::Sctp && self.args.heartbeat > 0.0)
+            heartbeat_s: (self.transport.is_sctp() && self.args.heartbeat > 0.0)
                 .then_some(self.args.heartbeat),
             server_cpu_share: (after.server.cpu_s() - before.server.cpu_s()) / elapsed,
             client_cpu_share: (after.client.cpu_s() - before.client.cpu_s()) / elapsed,

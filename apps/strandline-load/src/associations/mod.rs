@@ -37,14 +37,23 @@ const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
 pub enum Transport {
     /// SCTP associations of one one-to-many endpoint.
     Sctp,
+    /// SCTP associations that the server accepts one by one, with a one-to-one socket for each.
+    SctpOne,
     /// TCP connections of the kernel.
     Tcp,
+}
+
+impl Transport {
+    fn is_sctp(self) -> bool {
+        self != Self::Tcp
+    }
 }
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Sctp => "SCTP",
+            Self::SctpOne => "SCTP one-to-one",
             Self::Tcp => "TCP",
         })
     }
@@ -57,7 +66,8 @@ Examples:
   strandline load associations                          up to 1,000,000 (about 2.5 GB of memory and 4 minutes)
   strandline load associations --count 10000            up to 10,000, in half a minute
   strandline load associations --heartbeat 30 --hold 90 with heartbeats, and what they cost
-  strandline load associations --transport sctp,tcp     TCP beside it (about 10 KB of kernel memory for each)")]
+  strandline load associations --transport sctp,tcp     TCP beside it (about 10 KB of kernel memory for each)
+  strandline load associations --shards 2 --rate 20000  two shards; 20,000 new ones a second, each with a message")]
 pub struct Args {
     /// Up to so many associations
     #[arg(long, default_value_t = 1_000_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
@@ -77,8 +87,8 @@ pub struct Args {
     /// In the end, hold them for so long and see what that costs
     #[arg(long, default_value_t = 0.0, value_name = "SECONDS")]
     pub hold: f64,
-    /// New ones a second (default: as many as go)
-    #[arg(long)]
+    /// New ones a second, each with a message at once (default: as many as go, without)
+    #[arg(long, value_name = "N")]
     pub rate: Option<f64>,
     /// Set-ups and transactions timed one by one at each step
     #[arg(long, default_value_t = 2000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -95,6 +105,9 @@ pub struct Args {
     /// SCTP on raw IP instead of UDP (needs CAP_NET_RAW)
     #[arg(long)]
     pub raw: bool,
+    /// The SCTP server has so many shards, each on a core of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub shards: u16,
     /// The result as JSON
     #[arg(long)]
     pub json: bool,
@@ -131,7 +144,7 @@ impl Args {
     /// The numbers at which a transport is measured.
     fn steps_for(&self, transport: Transport) -> Vec<u64> {
         let most = match transport {
-            Transport::Sctp => self.count,
+            Transport::Sctp | Transport::SctpOne => self.count,
             Transport::Tcp => self.count.min(self.tcp_max),
         };
         if self.steps.is_empty() {

@@ -24,6 +24,8 @@ pub(super) struct ServerPart {
     /// Where it listens: for SCTP in UDP this is the UDP socket's address, for TCP the TCP address.
     pub(super) address: SocketAddr,
     pub(super) raw: bool,
+    /// Of SCTP, each on a core of its own.
+    pub(super) shards: u16,
     /// Seconds between heartbeats of an idle association; none are sent without.
     pub(super) heartbeat_s: Option<f64>,
 }
@@ -48,7 +50,8 @@ pub(super) struct ClientPart {
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Order {
-    /// Set up more, many at a time, until so many are held; at this rate a second if one is given.
+    /// Set up more, many at a time, until so many are held; if a rate a second is given, at this rate and with a
+    /// transaction on each.
     Grow { to: u64, rate: Option<f64> },
     /// Set up so many, one after another, with a transaction on each, and end each before the next.
     SetUp { count: u64 },
@@ -86,6 +89,8 @@ pub(super) struct Done {
     pub(super) elapsed_s: f64,
     pub(super) setup: Times,
     pub(super) transaction: Times,
+    /// Set-up and first transaction together.
+    pub(super) total: Times,
     /// Held afterwards.
     pub(super) held: u64,
 }
@@ -101,6 +106,7 @@ impl Done {
         self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
         self.setup.merge(&other.setup);
         self.transaction.merge(&other.transaction);
+        self.total.merge(&other.total);
         self.held += other.held;
     }
 

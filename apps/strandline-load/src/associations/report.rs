@@ -1,5 +1,6 @@
 //! What people and programs get to read.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
@@ -15,6 +16,8 @@ pub(super) struct Ladder {
     pub(super) transport: Transport,
     /// What carries it.
     pub(super) carrier: &'static str,
+    /// Of the SCTP server.
+    pub(super) shards: u16,
     pub(super) message_bytes: usize,
     pub(super) heartbeat_s: Option<f64>,
     pub(super) steps: Vec<Step>,
@@ -29,6 +32,9 @@ pub(super) struct Step {
     /// Set up to get here, many at a time: how many a second. Nothing if that many were held before.
     pub(super) grown: Option<f64>,
     pub(super) grown_times: Option<Summary>,
+    /// With a rate: the message that each sent at once, and set-up and message together.
+    pub(super) grown_transactions: Option<Summary>,
+    pub(super) grown_totals: Option<Summary>,
     /// That answered a transaction, and how many a second did.
     pub(super) swept: u64,
     pub(super) sweep_rate: f64,
@@ -55,20 +61,44 @@ pub(super) struct Cost {
 /// Bytes for each of those held.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Memory {
+    /// The server's side in all: growth of its process and of the kernel.
+    pub(super) server: f64,
     /// Growth of the server process.
     pub(super) server_process: f64,
     pub(super) client_process: f64,
     /// Growth of the kernel's slab caches and socket buffers, for one side.
     pub(super) kernel: f64,
+    /// The same by what it is for.
+    pub(super) kernel_items: KernelItems,
     /// The caches that grew, for one side.
-    pub(super) kernel_caches: Vec<(String, f64)>,
-    /// What the server's stack says itself, item by item.
-    pub(super) stack_items: Vec<(String, f64)>,
+    pub(super) kernel_caches: BTreeMap<String, f64>,
+    /// What the server's stack says itself, in all and item by item.
+    pub(super) stack: f64,
+    pub(super) stack_items: BTreeMap<String, f64>,
 }
 
-impl Memory {
-    pub(super) fn server(&self) -> f64 {
-        self.server_process + self.kernel
+/// What a connection takes of the kernel. Without the right to read /proc/slabinfo all of it is `other`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct KernelItems {
+    /// TCP's own record.
+    pub(super) sock: f64,
+    /// What makes it a file: dentry, file, inode.
+    pub(super) file: f64,
+    /// What it takes to wait for it.
+    pub(super) epoll: f64,
+    /// Caches that others use as well, and pages of buffers.
+    pub(super) other: f64,
+}
+
+impl KernelItems {
+    /// Adds the growth of a slab cache.
+    pub(super) fn add(&mut self, cache: &str, bytes: f64) {
+        match cache {
+            "TCP" => self.sock += bytes,
+            "dentry" | "filp" | "sock_inode_cache" => self.file += bytes,
+            _ if cache.starts_with("eventpoll_") => self.epoll += bytes,
+            _ => {}
+        }
     }
 }
 
@@ -93,14 +123,15 @@ impl Ladder {
     pub(super) fn new(transport: Transport, args: &Args) -> Self {
         let carrier = match (transport, args.raw) {
             (Transport::Tcp, _) => "kernel",
-            (Transport::Sctp, true) => "raw IP",
-            (Transport::Sctp, false) => "UDP",
+            (_, true) => "raw IP",
+            (_, false) => "UDP",
         };
         Self {
             transport,
             carrier,
             message_bytes: args.size,
-            heartbeat_s: (transport == Transport::Sctp && args.heartbeat > 0.0).then_some(args.heartbeat),
+            shards: args.shards,
+            heartbeat_s: (transport.is_sctp() && args.heartbeat > 0.0).then_some(args.heartbeat),
             steps: Vec::new(),
             hold: None,
         }
@@ -109,11 +140,12 @@ impl Ladder {
     fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let what = match self.transport {
             Transport::Sctp => "SCTP, one-to-many server",
+            Transport::SctpOne => "SCTP, one-to-one server",
             Transport::Tcp => "TCP",
         };
         let heartbeats = match self.heartbeat_s {
             Some(seconds) => format!(", heartbeats every {seconds} s"),
-            None if self.transport == Transport::Sctp => ", no heartbeats".to_owned(),
+            None if self.transport.is_sctp() => ", no heartbeats".to_owned(),
             None => String::new(),
         };
         writeln!(out, "\n{what} ({}){heartbeats}; messages of {} bytes", self.carrier, self.message_bytes)?;
@@ -142,7 +174,6 @@ impl Ladder {
         let first = self.steps.first();
         for step in &self.steps {
             let ratio = |of: fn(&Step) -> f64| first.map_or(1.0, |first| of(step) / of(first));
-            let itself = step.memory.stack_items.iter().fold(0.0, |sum, (_, bytes)| sum + bytes);
             writeln!(
                 out,
                 "{:>10} |{:>9.1}{:>9.1}{:>9.2}{:>10}{:>10} |{:>9.1}{:>9.2}{:>9.0} |{:>8.0}{:>8.0}{:>8.0}{:>8.0}",
@@ -157,7 +188,7 @@ impl Ladder {
                 step.sweep_rate,
                 step.memory.server_process,
                 step.memory.kernel,
-                itself,
+                step.memory.stack,
                 step.memory.client_process,
             )?;
         }
@@ -209,9 +240,9 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
         writeln!(
             out,
             "memory, SCTP association / TCP connection: {:.0} / {:.0} bytes = {:.2}",
-            sctp.memory.server(),
-            tcp.memory.server(),
-            sctp.memory.server() / tcp.memory.server().max(1.0)
+            sctp.memory.server,
+            tcp.memory.server,
+            sctp.memory.server / tcp.memory.server.max(1.0)
         )?;
     }
     writeln!(

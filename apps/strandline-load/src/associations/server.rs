@@ -1,18 +1,18 @@
-//! The server's process: one one-to-many endpoint, or a TCP listener; what comes goes back.
+//! The server's process: a one-to-many endpoint, a one-to-one listener, or a TCP listener; what comes goes back.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use strandline::{AssociationId, Endpoint, SendInfo};
+use strandline::{Association, AssociationId, Endpoint, Listener, MemoryReport, Message, SendInfo, Stack};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::line::{add_stack, measure_process};
 use super::order::{Measured, ServerPart};
 use super::{Transport, stack_builder};
+use crate::cores::Cores;
 
 /// Associations that the memory report is averaged over: the last ones heard of.
 const SAMPLE: usize = 256;
@@ -24,7 +24,6 @@ const TURN: usize = 64;
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// A server that is listening.
-#[derive(Debug)]
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     /// SCTP port.
@@ -32,34 +31,59 @@ pub(super) struct Server {
     sctp: Option<Sctp>,
 }
 
-#[derive(Debug)]
 struct Sctp {
-    stack: strandline::Stack,
-    endpoint: Rc<Endpoint>,
-    heard: Rc<RefCell<VecDeque<AssociationId>>>,
+    stack: Stack,
+    heard: Heard,
+    /// The threads of the shards beyond the first.
+    _cores: Cores,
+}
+
+/// The associations last heard of.
+#[derive(Clone)]
+enum Heard {
+    Many(Arc<Endpoint>, Arc<Mutex<VecDeque<AssociationId>>>),
+    One(Arc<Mutex<VecDeque<Association>>>),
 }
 
 impl Server {
     pub(super) async fn start(part: &ServerPart) -> Result<Self> {
         match part.transport {
-            Transport::Sctp => Self::sctp(part),
+            Transport::Sctp | Transport::SctpOne => Self::sctp(part),
             Transport::Tcp => Self::tcp(part).await,
         }
     }
 
     fn sctp(part: &ServerPart) -> Result<Self> {
-        let builder = stack_builder(part.heartbeat_s);
+        let cores = Cores::start(part.shards)?;
+        let runtimes = cores.with_current();
+        let builder = stack_builder(part.heartbeat_s).shards(part.shards.into()).runtimes(runtimes.clone());
         let stack = if part.raw {
             builder.raw(part.address.ip()).context("opening raw IP for the server")?
         } else {
             builder.udp(part.address).context("opening the server's UDP socket")?
         };
-        let endpoint = Rc::new(Endpoint::bind(&stack, 0)?);
         let address = stack.local_addr().context("the server's stack has no address")?;
-        let heard = Rc::new(RefCell::new(VecDeque::with_capacity(SAMPLE)));
-        tokio::task::spawn_local(echo(Rc::clone(&endpoint), Rc::clone(&heard)));
-        let port = endpoint.port();
-        Ok(Self { address, port, sctp: Some(Sctp { stack, endpoint, heard }) })
+        let shards = || (0..stack.shards()).zip(runtimes.iter().cycle());
+        let (port, heard) = if part.transport == Transport::SctpOne {
+            let listener = Arc::new(Listener::bind(&stack, 0)?);
+            let heard = Arc::new(Mutex::default());
+            for (shard, runtime) in shards() {
+                runtime.spawn(accept(Arc::clone(&listener), shard, Arc::clone(&heard)));
+            }
+            (listener.port(), Heard::One(heard))
+        } else {
+            let endpoint = Arc::new(Endpoint::bind(&stack, 0)?);
+            let heard = Arc::new(Mutex::default());
+            for (shard, runtime) in shards() {
+                if stack.shards() == 1 {
+                    runtime.spawn(echo(Arc::clone(&endpoint), Arc::clone(&heard)));
+                } else {
+                    runtime.spawn(echo_on(Arc::clone(&endpoint), shard, Arc::clone(&heard)));
+                }
+            }
+            (endpoint.port(), Heard::Many(endpoint, heard))
+        };
+        Ok(Self { address, port, sctp: Some(Sctp { stack, heard, _cores: cores }) })
     }
 
     async fn tcp(part: &ServerPart) -> Result<Self> {
@@ -81,53 +105,87 @@ impl Server {
         let mut measured = measure_process()?;
         if let Some(sctp) = &self.sctp {
             add_stack(&mut measured, &sctp.stack);
-            measured.items = sctp.items();
+            measured.items = sctp.heard.items();
         }
         Ok(measured)
     }
 }
 
-impl Sctp {
+impl Heard {
     /// The memory report of those last heard of, on average.
     fn items(&self) -> Vec<(String, f64)> {
+        let reports: Vec<MemoryReport> = match self {
+            Self::Many(endpoint, heard) => {
+                let of = |id: &AssociationId| endpoint.control(*id).ok()?.memory();
+                lock(heard).iter().filter_map(of).collect()
+            }
+            Self::One(heard) => lock(heard).iter().filter_map(|held| held.control().memory()).collect(),
+        };
         let mut sums: Vec<(String, f64)> = Vec::new();
-        let mut count = 0.0;
-        for id in self.heard.borrow().iter() {
-            let Some(report) = self.endpoint.control(*id).ok().and_then(|control| control.memory()) else {
-                continue;
-            };
-            count += 1.0;
-            for (name, bytes) in report.items {
-                match sums.iter_mut().find(|(known, _)| known == name) {
-                    Some((_, sum)) => *sum += bytes as f64,
-                    None => sums.push((name.to_owned(), bytes as f64)),
-                }
+        for (name, bytes) in reports.iter().flat_map(|report| &report.items) {
+            match sums.iter_mut().find(|(known, _)| known == name) {
+                Some((_, sum)) => *sum += *bytes as f64,
+                None => sums.push(((*name).to_owned(), *bytes as f64)),
             }
         }
-        sums.into_iter().map(|(name, sum)| (name, sum / count)).collect()
+        sums.into_iter().map(|(name, sum)| (name, sum / reports.len() as f64)).collect()
     }
 }
 
-async fn echo(endpoint: Rc<Endpoint>, heard: Rc<RefCell<VecDeque<AssociationId>>>) {
+async fn echo(endpoint: Arc<Endpoint>, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
     let mut messages = Vec::with_capacity(TURN);
     while endpoint.recv_many_from(&mut messages, TURN).await.is_ok() {
         for (from, message) in messages.drain(..) {
-            hear(&mut heard.borrow_mut(), from);
-            let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
-            let sending = endpoint.send_to(from, message.data, info);
-            // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
-            if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
-                tracing::debug!(%error, association = %from, "an echo could not be sent");
-            }
+            hear(&heard, from);
+            send_back(&endpoint, from, message).await;
         }
     }
 }
 
-fn hear(heard: &mut VecDeque<AssociationId>, from: AssociationId) {
+/// One shard's share, on that shard's runtime.
+async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDeque<AssociationId>>>) {
+    while let Ok((from, message)) = endpoint.recv_on(shard).await {
+        hear(&heard, from);
+        send_back(&endpoint, from, message).await;
+    }
+}
+
+async fn send_back(endpoint: &Endpoint, to: AssociationId, message: Message) {
+    let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
+    let sending = endpoint.send_to(to, message.data, info);
+    // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
+    if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
+        tracing::debug!(%error, association = %to, "an echo could not be sent");
+    }
+}
+
+async fn accept(listener: Arc<Listener>, shard: usize, heard: Arc<Mutex<VecDeque<Association>>>) {
+    while let Ok(association) = listener.accept_on(shard).await {
+        hear(&heard, association.clone());
+        tokio::spawn(echo_one(association));
+    }
+}
+
+/// Each association has a task of its own, which waits for its messages.
+async fn echo_one(association: Association) {
+    while let Ok(Some(message)) = association.recv().await {
+        let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
+        if association.send_bytes(message.data, info).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn hear<T>(heard: &Mutex<VecDeque<T>>, from: T) {
+    let mut heard = lock(heard);
     if heard.len() == SAMPLE {
         heard.pop_front();
     }
     heard.push_back(from);
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Without a buffer for each connection that waits.

@@ -11,7 +11,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::order::ClientPart;
 use super::server::{none_if_full, write_all};
-use super::{Transport, stack_builder};
+use super::stack_builder;
 
 /// On raw IP, the ports of each client address: half of all.
 const RAW_PORTS: RangeInclusive<u16> = 32_768..=65_535;
@@ -25,7 +25,7 @@ pub(super) enum Host {
 
 impl Host {
     pub(super) fn new(part: &ClientPart, local: IpAddr) -> Result<Self> {
-        if part.transport == Transport::Tcp {
+        if !part.transport.is_sctp() {
             return Ok(Self::Tcp { local, server: part.server });
         }
         let builder = stack_builder(part.heartbeat_s);

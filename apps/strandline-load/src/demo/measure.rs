@@ -1,17 +1,17 @@
 //! The measurements, one after another, each with a server of its own.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::server::Server;
 use crate::controller::Fleet;
+use crate::echo_process::Server;
 use crate::job::{Encapsulation, Job, Outcome, Style, Transport};
 use crate::limits;
 use crate::memory;
 use crate::report::LoadReport;
+use crate::served::{Memory, SETTLE, TCP_EACH_MAX, each};
 use crate::trace::Steps;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -22,12 +22,6 @@ const SHORT_S: f64 = 4.0;
 /// Set-ups one after another, so far apart that they don't meet, for the time between packets.
 const TRACED: u64 = 400;
 const TRACED_RATE: f64 = 250.0;
-
-/// What an association gives back once it is idle (2 s) has been given back by then.
-const SETTLE: Duration = Duration::from_millis(3200);
-
-/// TCP connections of one server process, at most: its port has 28,232 partners by default.
-const TCP_EACH_MAX: u64 = 20_000;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -64,13 +58,6 @@ pub(crate) struct Case {
     #[serde(flatten)]
     pub(crate) load: LoadReport,
     pub(crate) memory: Option<Memory>,
-}
-
-/// Of the server's side, for each association.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Memory {
-    pub(crate) process_bytes: f64,
-    pub(crate) kernel_bytes: f64,
 }
 
 impl Results {
@@ -310,8 +297,4 @@ fn title(job: &Job) -> String {
     };
     let held = if job.hold { format!(", {} held", job.count) } else { String::new() };
     format!("{}{carrier}{style}{held}", job.transport)
-}
-
-fn each(bytes: u64, count: u64) -> f64 {
-    bytes as f64 / count.max(1) as f64
 }

@@ -2,7 +2,6 @@
 
 mod measure;
 pub(crate) mod published;
-mod server;
 mod tables;
 
 use std::process::ExitCode;

@@ -23,7 +23,7 @@ fn the_work_is_shared_out_evenly() {
 
 #[test]
 fn nonsense_is_refused() {
-    for line in ["--rate 0", "--clients 0", "--transport tcp --pcap x"] {
+    for line in ["--rate 0", "--duration 0", "--duration nan", "--clients 0", "--transport tcp --pcap x"] {
         jobs(line).unwrap_err();
     }
 }

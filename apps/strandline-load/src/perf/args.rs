@@ -8,6 +8,7 @@ use clap::{Subcommand, ValueEnum};
 use strandline::AssociationConfig;
 
 use super::protocol::{Direction, Length, Parameters, SIZE_MAX};
+use super::tuning::Tuning;
 
 /// `strandline perf`
 #[derive(Debug, Clone, clap::Args)]
@@ -92,6 +93,9 @@ pub struct Common {
     /// The report as JSON on standard output, named as iperf3's where it means the same
     #[arg(short = 'J', long)]
     pub json: bool,
+    /// SCTP's parameters
+    #[command(flatten)]
+    pub tuning: Tuning,
 }
 
 /// As many as a stack can have.
@@ -147,6 +151,9 @@ pub struct ClientArgs {
     /// Both sides send
     #[arg(long, conflicts_with = "reverse")]
     pub bidir: bool,
+    /// Hand messages over as they are instead of copying each: where an application has them in shared memory (SCTP)
+    #[arg(long)]
+    pub no_copy: bool,
     /// Small messages wait for acknowledgements and travel together (Nagle's algorithm)
     #[arg(long)]
     pub nagle: bool,
@@ -167,6 +174,7 @@ impl ClientArgs {
         let tcp = self.transport == Transport::Tcp;
         ensure!(!tcp || !self.common.raw, "--raw is for SCTP: leave it out with --transport tcp");
         ensure!(!tcp || self.streams == 1, "TCP has no streams: leave out --streams, or use -P");
+        ensure!(!tcp || !self.no_copy, "TCP copies what is written: leave out --no-copy");
         ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
         let parameters = Parameters {
             direction: match (self.reverse, self.bidir) {
@@ -181,6 +189,7 @@ impl ClientArgs {
             flows: self.associations,
             unordered: self.unordered,
             nagle: self.nagle,
+            no_copy: self.no_copy,
             bits_per_second: self.rate,
         };
         parameters.validate().map_err(|wrong| anyhow!(wrong))?;
@@ -198,13 +207,13 @@ impl Common {
     pub(crate) fn association(&self, nodelay: bool) -> AssociationConfig {
         let usual = AssociationConfig::default();
         let receive_buffer = self.receive_buffer.unwrap_or(usual.receive_buffer);
-        AssociationConfig {
+        self.tuning.apply(AssociationConfig {
             receive_buffer,
             send_buffer: self.send_buffer.unwrap_or(usual.send_buffer),
             partial_delivery_point: usual.partial_delivery_point.min(receive_buffer),
             nodelay,
             ..usual
-        }
+        })
     }
 }
 

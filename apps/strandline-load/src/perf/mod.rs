@@ -19,6 +19,7 @@ mod tcp;
 mod tcp_info;
 mod text;
 mod track;
+mod tuning;
 pub(crate) mod usage;
 
 pub use self::args::{Args, ClientArgs, Common, ServerArgs, Side, Transport};

@@ -79,6 +79,9 @@ pub(crate) struct Parameters {
     pub(crate) flows: u16,
     pub(crate) unordered: bool,
     pub(crate) nagle: bool,
+    /// The sender hands messages over without a copy.
+    #[serde(default)]
+    pub(crate) no_copy: bool,
     /// In each direction, by all flows together; none: as fast as it goes.
     pub(crate) bits_per_second: Option<u64>,
 }

@@ -40,8 +40,12 @@ pub(crate) async fn send(
             Turn::Send { messages, bytes } => {
                 let message = data.get(..bytes).context("a message is longer than its data")?;
                 for _ in 0..messages {
-                    // As an application does that has its data in a buffer of its own: it is copied.
-                    association.send(message, info).await?;
+                    if parameters.no_copy {
+                        association.send_bytes(data.slice(..bytes), info).await?;
+                    } else {
+                        // As an application does that has its data in a buffer of its own: it is copied.
+                        association.send(message, info).await?;
+                    }
                     info.stream = StreamId(if info.stream.0 + 1 < streams { info.stream.0 + 1 } else { 0 });
                 }
                 count.bytes += u64::from(messages) * bytes as u64;

@@ -66,6 +66,7 @@ impl Association {
             }
             _ => 0,
         };
+        let inbound = self.inbound.memory();
         let inline = size_of::<crate::inbound::Inbound>()
             + size_of::<crate::outbound::Outbound>()
             + size_of::<crate::path::PathSet>();
@@ -74,7 +75,9 @@ impl Association {
             ("paths: the first, with window, RTO, heartbeat, MTU", size_of::<crate::path::PathSet>()),
             ("paths: further ones", self.paths.heap_bytes()),
             ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),
-            ("inbound: gap map, reassembly, streams, messages", self.inbound.heap_bytes()),
+            ("inbound: gap map, duplicates", inbound.tsn_map),
+            ("inbound: records of fragments, streams, messages", inbound.records()),
+            ("inbound: user data", inbound.payload),
             ("outbound: TSN, window, recovery state", size_of::<crate::outbound::Outbound>()),
             ("outbound: queues, outstanding, streams", self.outbound.heap_bytes()),
             ("set-up: cookie", setup),

@@ -12,7 +12,7 @@ use super::context::Shared;
 use super::{Association, State};
 use crate::congestion::Controller;
 use crate::event::Transmit;
-use crate::outbound::Urgency;
+use crate::outbound::{Bundled, Urgency};
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
@@ -265,7 +265,8 @@ impl Association {
     ) {
         // Fragments are made so that any path can carry them, should this one fail (section 7.3).
         let empty_space = full.min(self.paths.payload_max()) - COMMON_HEADER_LEN;
-        if !self.config.nodelay && self.holds_back(empty_space) {
+        let alone = !self.config.bundling;
+        if (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0) {
             return;
         }
         let path = self.paths.get(index);
@@ -275,7 +276,10 @@ impl Association {
             from_bytes: path.congestion.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
         };
         loop {
-            let bundled = self.outbound.bundle(now, index.0, empty_space, urgency, packet);
+            let bundled = match alone {
+                false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
+                true => Bundled::default(),
+            };
             filled.new |= bundled.chunks > 0;
             filled.bytes += bundled.bytes;
             self.stats.data_sent += u64::from(bundled.chunks);
@@ -290,6 +294,9 @@ impl Association {
             filled.new = true;
             self.stats.data_sent += 1;
             urgency.from_bytes = urgency.from_bytes.saturating_sub(size);
+            if alone {
+                break;
+            }
         }
     }
 

@@ -55,10 +55,10 @@ pub(crate) struct InboundMemory {
 }
 
 impl InboundMemory {
-    /// All of it.
+    /// What is known of the data that is held.
     #[must_use]
-    pub(crate) const fn total(&self) -> usize {
-        self.tsn_map + self.reassembly + self.ordering + self.queue + self.payload
+    pub(crate) const fn records(&self) -> usize {
+        self.reassembly + self.ordering + self.queue
     }
 }
 
@@ -272,12 +272,6 @@ impl Inbound {
             queue: self.ready.capacity() * size_of::<Message>(),
             payload: fragments + waiting + ready,
         }
-    }
-
-    /// Heap bytes in all.
-    #[must_use]
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.memory().total()
     }
 }
 

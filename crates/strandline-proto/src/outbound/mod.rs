@@ -30,7 +30,7 @@ mod window;
 mod tests;
 
 pub(crate) use ack::{PathAck, SackOutcome};
-pub(crate) use bundle::Urgency;
+pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;

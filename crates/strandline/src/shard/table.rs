@@ -31,6 +31,11 @@ impl Entry {
         self.owner
     }
 
+    /// Bytes of the entry, and of its cell.
+    pub(crate) fn memory(&self) -> (usize, usize) {
+        (size_of::<Self>(), self.cell.as_deref().map_or(0, size_of_val))
+    }
+
     /// The cell, made if it wasn't there.
     pub(crate) fn cell_mut(&mut self) -> &mut Cell {
         self.cell.get_or_insert_default()

@@ -11,6 +11,7 @@ pub(crate) fn parameters() -> Parameters {
         flows: 1,
         unordered: false,
         nagle: false,
+        no_copy: false,
         bits_per_second: None,
     }
 }

@@ -214,6 +214,21 @@ fn nagle_waits_for_the_acknowledgement() {
 }
 
 #[test]
+fn without_bundling_each_message_has_a_packet() {
+    for (bundling, packets) in [(true, 1), (false, 3)] {
+        let (mut pair, client, server) = Pair::configured(|config| config.bundling = bundling).establish();
+        for text in [b"one", b"two", b"six"] {
+            pair.send(CLIENT, client, 0, text);
+        }
+        pair.log.clear();
+        pair.run();
+        let with_data = pair.kinds().iter().filter(|kinds| kinds.contains(&kind::DATA)).count();
+        assert_eq!(with_data, packets, "bundling: {bundling}");
+        assert_eq!(core::iter::from_fn(|| pair.recv(SERVER, server)).count(), 3);
+    }
+}
+
+#[test]
 fn a_lost_window_update_is_made_good_by_a_window_probe() {
     let (mut pair, client, server) = Pair::configured(|config| {
         config.receive_buffer = 4096;

@@ -31,6 +31,14 @@ struct Rig {
     now: Time,
 }
 
+impl Inbound {
+    /// Heap bytes of every kind.
+    fn heap_bytes(&self) -> usize {
+        let memory = self.memory();
+        memory.tsn_map + memory.records() + memory.payload
+    }
+}
+
 /// What a SACK says.
 #[derive(Debug, PartialEq, Eq)]
 struct Told {

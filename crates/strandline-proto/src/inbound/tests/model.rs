@@ -204,8 +204,8 @@ impl Model {
         assert_eq!(self.rig.inbound.buffered_bytes(), 0);
         self.check_sack();
         self.rig.inbound.release_idle();
-        let memory = self.rig.inbound.memory();
-        assert_eq!(memory.total(), memory.ordering, "only the numbers of streams are left");
+        let inbound = &self.rig.inbound;
+        assert_eq!(inbound.heap_bytes(), inbound.memory().ordering, "only the numbers of streams are left");
     }
 }
 

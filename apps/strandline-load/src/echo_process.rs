@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::process::Stdio;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -60,6 +61,29 @@ impl Server {
 
     /// Bytes of the process's own memory.
     pub(crate) fn memory(&self) -> Result<u64> {
-        memory::of_process(self.child.id().context("the echo server ended")?)
+        memory::of_process(self.id()?)
+    }
+
+    /// Processor time that it has used, user and system.
+    pub(crate) fn cpu(&self) -> Result<(Duration, Duration)> {
+        let path = format!("/proc/{}/stat", self.id()?);
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+        cpu_in(&text).with_context(|| format!("no processor time in {path}"))
+    }
+
+    fn id(&self) -> Result<u32> {
+        self.child.id().context("the echo server ended")
     }
 }
+
+/// The times in /proc/PID/stat: in hundredths of a second on every Linux (proc_pid_stat(5): `sysconf(_SC_CLK_TCK)`). The
+/// name before them may have spaces and parentheses.
+fn cpu_in(stat: &str) -> Option<(Duration, Duration)> {
+    let (_, after_name) = stat.rsplit_once(')')?;
+    let mut words = after_name.split_whitespace().skip(11);
+    let mut time = || Some(Duration::from_millis(words.next()?.parse::<u64>().ok()?.checked_mul(10)?));
+    Some((time()?, time()?))
+}
+
+#[cfg(test)]
+mod tests;

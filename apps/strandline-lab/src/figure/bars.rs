@@ -1,0 +1,104 @@
+//! Bars: a group for each value of the sweep, in it one for each series. They lie, so that their names can be read.
+
+use super::axis::{Stretch, show};
+use super::paint::Paint;
+use super::svg::{Anchor, Svg, TEXT, text_width};
+use super::{Chart, Line, Mark, Theme};
+
+const BAR: f64 = 18.0;
+const GAP: f64 = 5.0;
+const GROUP_GAP: f64 = 14.0;
+const HEADING: f64 = 22.0;
+/// On narrow pictures names stand above their bars.
+const NAME_LINE: f64 = 18.0;
+const NARROW: f64 = 520.0;
+const TOP: f64 = 8.0;
+
+pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
+    let mut svg = Svg::new(theme);
+    let groups = groups(chart);
+    let narrow = width < NARROW;
+    let names = chart.lines.iter().map(|line| text_width(&name(line), TEXT)).fold(0.0, f64::max);
+    let left = if narrow { 8.0 } else { (names + 18.0).min(width * 0.45) };
+    let all = || chart.lines.iter().flat_map(|line| line.marks.iter().chain(&line.invalid));
+    let numbers: Vec<f64> =
+        all().flat_map(|mark| [mark.y, mark.range.map_or(mark.y, |(_, max)| max)]).collect();
+    // The numbers behind the bars need room as well.
+    let value_room = all().map(|mark| text_width(&show(mark.y), TEXT)).fold(0.0, f64::max) + 14.0;
+    let x = Stretch::above(&numbers, chart.y.scale, left, width - value_room);
+    let row = if narrow { BAR + GAP + NAME_LINE } else { BAR + GAP };
+    let headed = groups.iter().any(|(heading, _)| !heading.is_empty());
+    let rows: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
+    let heading = if headed { HEADING } else { 0.0 };
+    let bottom = TOP + rows as f64 * row + groups.len() as f64 * (GROUP_GAP + heading);
+    for tick in x.ticks() {
+        let at = x.place(tick);
+        svg.line([at, TOP], [at, bottom], Paint::Grid, 1.0);
+        svg.text([at, bottom + 17.0], &show(tick), Anchor::Middle, Paint::Faint);
+    }
+    let mut y = TOP;
+    for (text, bars) in &groups {
+        if headed {
+            svg.styled_text([8.0, y + 16.0], text, Anchor::Start, Paint::Ink, " font-weight=\"600\"");
+            y += heading;
+        }
+        for (line, mark) in bars {
+            if narrow {
+                svg.text([left, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
+                y += NAME_LINE;
+            } else {
+                svg.text([left - 8.0, y + BAR * 0.5 + 4.5], &name(line), Anchor::End, Paint::Ink);
+            }
+            bar(&x, y, left, line, mark, &chart.unit, &mut svg);
+            y += BAR + GAP;
+        }
+        y += GROUP_GAP;
+    }
+    svg.line([left, TOP], [left, bottom], Paint::Faint, 1.0);
+    svg.text([f64::midpoint(left, width), bottom + 38.0], &chart.y.label, Anchor::Middle, Paint::Ink);
+    svg.finish(width, bottom + 48.0, &chart.title)
+}
+
+fn name(line: &Line) -> String {
+    if line.published { format!("{} (published)", line.title) } else { line.title.clone() }
+}
+
+fn bar(x: &Stretch, y: f64, left: f64, line: &Line, mark: &Mark, unit: &str, svg: &mut Svg) {
+    let paint = Paint::Series(line.transport, line.shade);
+    let end = x.place(mark.y);
+    svg.bar([left, y], [end - left, BAR], paint, line.published, &line.tip(mark, unit));
+    let mut behind = end;
+    if let Some((min, max)) = mark.range.filter(|(min, max)| max > min) {
+        let (middle, low, high) = (y + BAR / 2.0, x.place(min), x.place(max));
+        svg.line([low, middle], [high, middle], Paint::Ink, 1.4);
+        for at in [low, high] {
+            svg.line([at, middle - 4.0], [at, middle + 4.0], Paint::Ink, 1.4);
+        }
+        behind = high;
+    }
+    for invalid in line.invalid.iter().filter(|invalid| invalid.at == mark.at) {
+        svg.cross([x.place(invalid.y), y + BAR / 2.0], &format!("not valid: {}", line.tip(invalid, unit)));
+    }
+    svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], &show(mark.y), Anchor::Start, Paint::Ink);
+}
+
+type Group<'a> = (String, Vec<(&'a Line, &'a Mark)>);
+
+/// The bars by value of the sweep, in its order.
+fn groups(chart: &Chart) -> Vec<Group<'_>> {
+    let headings: Vec<String> = match chart.ticks.as_slice() {
+        [] => vec![String::new()],
+        ticks => ticks.iter().map(|(_, text)| text.clone()).collect(),
+    };
+    let mut groups = Vec::new();
+    for heading in headings {
+        let mut bars = Vec::new();
+        for line in &chart.lines {
+            bars.extend(line.marks.iter().filter(|mark| mark.at == heading).map(|mark| (line, mark)));
+        }
+        if !bars.is_empty() {
+            groups.push((heading, bars));
+        }
+    }
+    groups
+}

@@ -1,0 +1,107 @@
+//! Figures: numbers where they belong, and pictures that can be read.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use resvg::tiny_skia::Pixmap;
+use resvg::usvg::{Options, Tree};
+
+use super::axis::Stretch;
+use super::*;
+
+fn mark(x: f64, y: f64) -> Mark {
+    Mark { x, at: show(x), y, range: Some((y * 0.9, y * 1.1)), count: 3 }
+}
+
+fn line(title: &str, transport: Transport, marks: Vec<Mark>) -> Line {
+    Line { title: title.to_owned(), transport, shade: 0, published: false, marks, invalid: Vec::new() }
+}
+
+pub(crate) fn chart(bars: bool) -> Chart {
+    let ours = line("Ours & <theirs>", Transport::Sctp, vec![mark(1.0, 90.0), mark(10.0, 40.0)]);
+    let mut paper = line("TCP", Transport::Tcp, vec![mark(1.0, 80.0)]);
+    paper.published = true;
+    let mut tcp = line("TCP", Transport::Tcp, vec![mark(1.0, 85.0), mark(10.0, 20.0)]);
+    tcp.invalid.push(mark(10.0, 99.0));
+    Chart {
+        title: "Throughput".to_owned(),
+        x: Axis { label: "Packets lost (%)".to_owned(), scale: Scale::Log },
+        y: Axis { label: "Throughput (Mbit/s)".to_owned(), scale: Scale::Linear },
+        unit: "Mbit/s".to_owned(),
+        lines: vec![ours, tcp, paper],
+        ticks: vec![(1.0, "1".to_owned()), (10.0, "10".to_owned())],
+        bars,
+    }
+}
+
+#[test]
+fn numbers_are_short() {
+    let shown = [0.0, 0.123_45, 1.5, 12.34, 123.4, 999.9, 1234.5, 12_345.0, 1_234_567.0, -2.5, 0.000_12];
+    let expected =
+        ["0", "0.123", "1.5", "12.3", "123", "1000", "1235", "12,345", "1,234,567", "-2.5", "0.00012"];
+    assert_eq!(shown.map(show), expected.map(str::to_owned));
+}
+
+#[test]
+fn axes_begin_at_zero_and_end_above_everything() {
+    let axis = Stretch::above(&[3.0, 93.0], Scale::Linear, 200.0, 0.0);
+    assert_eq!(axis.ticks(), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
+    assert_eq!((axis.place(0.0), axis.place(100.0), axis.place(50.0)), (200.0, 0.0, 100.0));
+    let axis = Stretch::above(&[3.0, 930.0], Scale::Log, 0.0, 300.0);
+    assert_eq!(axis.ticks().iter().map(|tick| tick.round()).collect::<Vec<_>>(), [1.0, 10.0, 100.0, 1000.0]);
+    assert!((axis.place(10.0) - 100.0).abs() < 1e-9);
+    // Nothing measured, or only zeros.
+    for numbers in [vec![], vec![0.0]] {
+        for scale in [Scale::Linear, Scale::Log] {
+            let axis = Stretch::above(&numbers, scale, 0.0, 10.0);
+            assert!(axis.ticks().len() >= 2 && axis.place(0.0).is_finite());
+            assert!(Stretch::around(&numbers, scale, 0.0, 10.0).place(1.0).is_finite());
+        }
+    }
+}
+
+#[test]
+fn drawings_are_sound_at_every_width() {
+    for bars in [false, true] {
+        for (width, theme) in [(820.0, Theme::Page), (360.0, Theme::Page), (720.0, Theme::Picture)] {
+            let svg = chart(bars).svg(width, theme);
+            let tree = Tree::from_str(&svg, &Options::default()).unwrap();
+            assert_eq!(f64::from(tree.size().width()), width);
+            assert!(svg.contains("Ours &amp; &lt;theirs&gt;"), "{svg}");
+            assert!(svg.contains("median of 3, 81 to 99"), "{svg}");
+            assert!(svg.contains("not valid: TCP at 10: 99 Mbit/s"), "{svg}");
+            // Nothing is outside on the left or the right.
+            let xs = svg
+                .split(" x=\"")
+                .skip(1)
+                .map(|rest| rest.split('"').next().unwrap().parse::<f64>().unwrap());
+            assert!(xs.into_iter().all(|x| (0.0..=width).contains(&x)), "{svg}");
+            assert_eq!(theme == Theme::Page, svg.contains("var(--sctp-0)"));
+        }
+    }
+}
+
+#[test]
+fn what_does_not_count_is_in_no_line() {
+    let mut with = chart(false);
+    let paths = |chart: &Chart| {
+        let svg = chart.svg(820.0, Theme::Page);
+        svg.split("<path d=\"").skip(1).filter(|path| path.contains("stroke-linejoin")).count()
+    };
+    let before = paths(&with);
+    with.lines[1].invalid.push(mark(3.0, 50.0));
+    assert_eq!(paths(&with), before);
+    assert!(with.svg(820.0, Theme::Page).contains("run that doesn't count"));
+}
+
+#[test]
+fn pictures_have_text_and_colours() {
+    let bytes = png(&chart(false).svg(720.0, Theme::Picture)).unwrap();
+    let picture = Pixmap::decode_png(&bytes).unwrap();
+    assert_eq!(picture.width(), 1440);
+    let count = |wanted: [u8; 3]| {
+        let pixels = picture.pixels().iter();
+        pixels.filter(|pixel| [pixel.red(), pixel.green(), pixel.blue()] == wanted).count()
+    };
+    // The line of ours, and the ink of its name in the legend: without a font there would be none.
+    assert!(count([0x00, 0x67, 0xb1]) > 500 && count([0x1c, 0x27, 0x33]) > 500);
+    assert!(png("<svg").is_err());
+}

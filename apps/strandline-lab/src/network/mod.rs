@@ -1,0 +1,121 @@
+//! The network of a run: the emulator's, a veth pair, or none. It is made for each run and goes with it.
+
+mod plan;
+mod veth;
+
+use anyhow::{Result, anyhow};
+use clap::Parser;
+
+use crate::netem::namespace::Namespaces;
+use crate::netem::network::{EmulatorArgs, Network};
+use crate::netem::options::NetworkArgs;
+use crate::netem::report::Report;
+use crate::netem::topology::Topology;
+
+pub use plan::{NetworkChange, NetworkKind, NetworkPlan};
+
+/// The emulator's options, read as from its command line, so that plans and people write the same.
+#[derive(Debug, Parser)]
+#[command(no_binary_name = true, disable_help_flag = true)]
+struct Options {
+    #[command(flatten)]
+    network: NetworkArgs,
+    #[command(flatten)]
+    emulator: EmulatorArgs,
+}
+
+impl Options {
+    fn of(network: &NetworkPlan, seed: u64) -> Result<(Topology, EmulatorArgs), String> {
+        let mut words = vec!["--path".to_owned(), network.link.clone()];
+        for (option, value) in [("--to-right", &network.to_right), ("--to-left", &network.to_left)] {
+            if !value.is_empty() {
+                words.extend([option.to_owned(), value.clone()]);
+            }
+        }
+        if let Some(limit) = &network.late_limit {
+            words.extend(["--late-limit".to_owned(), limit.clone()]);
+        }
+        let (seed, mtu) = (seed.to_string(), network.mtu.to_string());
+        words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", &network.tcp].map(str::to_owned));
+        let options = Self::try_parse_from(words).map_err(|error| {
+            // Only what is wrong: how a command line is used doesn't help in a plan.
+            let text = error.to_string();
+            let first = text.lines().next().unwrap_or_default();
+            first.trim_start_matches("error: ").to_owned()
+        })?;
+        let topology = options.network.topology().map_err(|error| format!("{error:#}"))?;
+        Ok((topology, options.emulator))
+    }
+}
+
+/// Whether the network of a run can be understood.
+///
+/// # Errors
+/// What is wrong with it and what would be right.
+pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
+    let settings = [&network.link, &network.to_right, &network.to_left];
+    if network.kind == NetworkKind::Netem {
+        Options::of(network, seed)?;
+    } else if network.kind != NetworkKind::Simulator && settings.iter().any(|text| !text.is_empty()) {
+        return Err(
+            "link, to-right and to-left are settings of the emulator: they need kind = \"netem\"".to_owned()
+        );
+    }
+    Ok(())
+}
+
+/// The network of a run. It goes when this value is dropped.
+#[derive(Debug)]
+pub enum Joined {
+    /// The emulator between two namespaces.
+    Netem(Box<Network>),
+    /// A veth pair between two namespaces.
+    Veth(Namespaces),
+    /// None.
+    Alone,
+}
+
+impl Joined {
+    /// Makes it, with the seed of everything random.
+    ///
+    /// # Errors
+    /// What is missing, with what to do about it.
+    pub fn start(name: &str, network: &NetworkPlan, seed: u64) -> Result<Self> {
+        match network.kind {
+            NetworkKind::Netem => {
+                let (topology, emulator) = Options::of(network, seed).map_err(|wrong| anyhow!(wrong))?;
+                Ok(Self::Netem(Box::new(Network::start(name, topology, &emulator)?)))
+            }
+            NetworkKind::Veth => Ok(Self::Veth(veth::create(name, network)?)),
+            NetworkKind::None | NetworkKind::Simulator => Ok(Self::Alone),
+        }
+    }
+
+    /// Its namespaces, if it has any.
+    #[must_use]
+    pub fn namespaces(&self) -> Option<&Namespaces> {
+        match self {
+            Self::Netem(network) => Some(network.namespaces()),
+            Self::Veth(namespaces) => Some(namespaces),
+            Self::Alone => None,
+        }
+    }
+
+    /// The clock of a schedule begins.
+    pub fn begin(&self) {
+        if let Self::Netem(network) = self {
+            network.begin();
+        }
+    }
+
+    /// Removes it; gives the emulator's report, if there was one.
+    ///
+    /// # Errors
+    /// The emulator stopped before, and why.
+    pub fn finish(self) -> Result<Option<Report>> {
+        match self {
+            Self::Netem(network) => network.finish().map(Some),
+            Self::Veth(_) | Self::Alone => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a plan says of the network.
+
+use serde::{Deserialize, Serialize};
+
+use crate::netem::topology::Side;
+
+/// What carries the packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum NetworkKind {
+    /// The emulator between two namespaces.
+    Netem,
+    /// A pair of virtual Ethernet devices between two namespaces.
+    Veth,
+    /// None: the programs make what they need themselves.
+    None,
+    /// None: the program simulates in virtual time.
+    Simulator,
+}
+
+/// What is between the two sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NetworkPlan {
+    /// What carries the packets.
+    pub kind: NetworkKind,
+    /// Settings of the emulator for both directions; may have variables.
+    #[serde(default)]
+    pub link: String,
+    /// Settings on top of them from left (client) to right (server).
+    #[serde(default)]
+    pub to_right: String,
+    /// Settings on top of them from right to left.
+    #[serde(default)]
+    pub to_left: String,
+    /// Congestion control of the kernel's TCP.
+    #[serde(default = "cubic")]
+    pub tcp: String,
+    /// MTU of the devices.
+    #[serde(default = "mtu")]
+    pub mtu: u16,
+    /// Whether the veth pair passes bursts whole (TSO, GSO, GRO and the same for UDP).
+    #[serde(default)]
+    pub offloads: bool,
+    /// Processors of the client and of the server, as taskset(1) takes them.
+    pub cores: Option<[String; 2]>,
+    /// Lateness of the emulator above which a run is invalid.
+    pub late_limit: Option<String>,
+}
+
+fn cubic() -> String {
+    "cubic".to_owned()
+}
+
+fn mtu() -> u16 {
+    1500
+}
+
+/// What a series changes of the network.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NetworkChange {
+    /// See [`NetworkPlan::kind`].
+    pub kind: Option<NetworkKind>,
+    /// See [`NetworkPlan::link`].
+    pub link: Option<String>,
+    /// See [`NetworkPlan::to_right`].
+    pub to_right: Option<String>,
+    /// See [`NetworkPlan::to_left`].
+    pub to_left: Option<String>,
+    /// See [`NetworkPlan::tcp`].
+    pub tcp: Option<String>,
+    /// See [`NetworkPlan::mtu`].
+    pub mtu: Option<u16>,
+    /// See [`NetworkPlan::offloads`].
+    pub offloads: Option<bool>,
+}
+
+impl NetworkPlan {
+    /// The network of a series.
+    #[must_use]
+    pub fn with(&self, change: &NetworkChange) -> Self {
+        let mut network = self.clone();
+        let NetworkChange { kind, link, to_right, to_left, tcp, mtu, offloads } = change.clone();
+        network.kind = kind.unwrap_or(network.kind);
+        network.link = link.unwrap_or(network.link);
+        network.to_right = to_right.unwrap_or(network.to_right);
+        network.to_left = to_left.unwrap_or(network.to_left);
+        network.tcp = tcp.unwrap_or(network.tcp);
+        network.mtu = mtu.unwrap_or(network.mtu);
+        network.offloads = offloads.unwrap_or(network.offloads);
+        network
+    }
+
+    /// The processors that a side's programs run on, as taskset(1) takes them.
+    #[must_use]
+    pub fn cores(&self, side: Side) -> Option<&str> {
+        let [client, server] = self.cores.as_ref()?;
+        Some(if side == Side::Left { client } else { server })
+    }
+}

@@ -1,0 +1,153 @@
+//! Expressions over numbers that stand somewhere: `({/a} + {/b}) / 1e6`.
+//!
+//! Numbers, `+ - * /`, parentheses, and names in braces, which somebody else resolves.
+
+/// An expression that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Expression {
+    /// A number.
+    Number(f64),
+    /// A name in braces.
+    Name(String),
+    /// An operation on two.
+    Operation(Box<Expression>, Operator, Box<Expression>),
+}
+
+/// What is done with two numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// Their sum.
+    Add,
+    /// Their difference.
+    Subtract,
+    /// Their product.
+    Multiply,
+    /// Their quotient.
+    Divide,
+}
+
+/// Deepest nesting of parentheses.
+const DEPTH_MAX: u32 = 50;
+
+impl Expression {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// Says where it makes no sense.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let mut reader = Reader { text, rest: text, depth: 0 };
+        let expression = reader.sum()?;
+        match reader.rest.trim_start() {
+            "" => Ok(expression),
+            left => Err(format!("'{text}': '{left}' doesn't belong there")),
+        }
+    }
+
+    /// Its value, where `resolve` knows what the names stand for.
+    ///
+    /// # Errors
+    /// What `resolve` returned, or a division by zero.
+    pub fn value(&self, resolve: &dyn Fn(&str) -> Result<f64, String>) -> Result<f64, String> {
+        match self {
+            Self::Number(number) => Ok(*number),
+            Self::Name(name) => resolve(name),
+            Self::Operation(left, operator, right) => {
+                let (left, right) = (left.value(resolve)?, right.value(resolve)?);
+                match operator {
+                    Operator::Add => Ok(left + right),
+                    Operator::Subtract => Ok(left - right),
+                    Operator::Multiply => Ok(left * right),
+                    Operator::Divide if right == 0.0 => Err("a division by zero".to_owned()),
+                    Operator::Divide => Ok(left / right),
+                }
+            }
+        }
+    }
+
+    /// The names in it.
+    #[must_use]
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::Number(_) => Vec::new(),
+            Self::Name(name) => vec![name],
+            Self::Operation(left, _, right) => [left.names(), right.names()].concat(),
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    rest: &'a str,
+    depth: u32,
+}
+
+impl Reader<'_> {
+    fn sum(&mut self) -> Result<Expression, String> {
+        let mut left = self.product()?;
+        while let Some(operator) = self.operator(&[('+', Operator::Add), ('-', Operator::Subtract)]) {
+            left = Expression::Operation(Box::new(left), operator, Box::new(self.product()?));
+        }
+        Ok(left)
+    }
+
+    fn product(&mut self) -> Result<Expression, String> {
+        let mut left = self.atom()?;
+        while let Some(operator) = self.operator(&[('*', Operator::Multiply), ('/', Operator::Divide)]) {
+            left = Expression::Operation(Box::new(left), operator, Box::new(self.atom()?));
+        }
+        Ok(left)
+    }
+
+    fn operator(&mut self, known: &[(char, Operator)]) -> Option<Operator> {
+        let rest = self.rest.trim_start();
+        let (_, operator) = known.iter().find(|(sign, _)| rest.starts_with(*sign))?;
+        self.rest = rest.get(1..)?;
+        Some(*operator)
+    }
+
+    fn atom(&mut self) -> Result<Expression, String> {
+        let rest = self.rest.trim_start();
+        if let Some(inner) = rest.strip_prefix('(') {
+            self.depth += 1;
+            if self.depth > DEPTH_MAX {
+                return Err(format!("'{}': more than {DEPTH_MAX} parentheses", self.text));
+            }
+            self.rest = inner;
+            let expression = self.sum()?;
+            let after = self.rest.trim_start().strip_prefix(')');
+            self.rest = after.ok_or_else(|| format!("'{}': a ( without its )", self.text))?;
+            self.depth -= 1;
+            return Ok(expression);
+        }
+        if let Some(inner) = rest.strip_prefix('{') {
+            let (name, after) = inner
+                .split_once('}')
+                .ok_or_else(|| format!("'{}': a {{ without its }} behind it", self.text))?;
+            self.rest = after;
+            return Ok(Expression::Name(name.trim().to_owned()));
+        }
+        let end = number_end(rest);
+        let (number, after) = rest.split_at_checked(end).unwrap_or((rest, ""));
+        self.rest = after;
+        number.parse().map(Expression::Number).map_err(|_| {
+            format!(
+                "'{}': a number, a {{name}} or ( is missing {}",
+                self.text,
+                if rest.is_empty() { "at the end".to_owned() } else { format!("before '{rest}'") }
+            )
+        })
+    }
+}
+
+/// Where a number such as `1.5e-6` ends.
+fn number_end(text: &str) -> usize {
+    let mut before = ' ';
+    for (at, c) in text.char_indices() {
+        let exponent = matches!(before, 'e' | 'E') && matches!(c, '+' | '-');
+        if !(c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E') || exponent) {
+            return at;
+        }
+        before = c;
+    }
+    text.len()
+}

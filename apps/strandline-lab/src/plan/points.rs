@@ -1,0 +1,169 @@
+//! The runs of a plan, one by one, in their order.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::template::{Variables, fill};
+use super::{Plan, Series, Value};
+use crate::network::NetworkPlan;
+
+/// Addresses of the left and of the right side, in every kind of network.
+pub const ADDRESSES: [&str; 2] = ["10.0.1.1", "10.0.1.2"];
+
+/// Seconds that a run takes beyond those that its programs measure.
+const OVERHEAD: f64 = 0.7;
+
+/// How much is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Everything.
+    Whole,
+    /// A set that is done in minutes.
+    Short,
+}
+
+/// One run of one series at one value of the sweep.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The series' place in the plan.
+    pub series: usize,
+    /// Which value of the sweep, if there is one.
+    pub value: Option<usize>,
+    /// From 1.
+    pub repetition: u32,
+    /// What `{seed}` is.
+    pub seed: u64,
+    /// The network, with its variables filled in.
+    pub network: NetworkPlan,
+    /// The command on the right.
+    pub server: Option<String>,
+    /// The command on the left.
+    pub client: String,
+    /// What the programs were given: for numbers of measures' expressions.
+    pub variables: Variables,
+    /// Seconds that it takes, about.
+    pub takes: f64,
+    /// Seconds after which it is given up.
+    pub timeout: f64,
+    /// Equal for runs that measure the same thing in the same way: a hash of all of the above that matters.
+    pub key: String,
+}
+
+impl Plan {
+    /// The runs of a mode: all series by turns, for each value of the sweep, then all that again. None of a plan that
+    /// waits for something.
+    ///
+    /// # Errors
+    /// A variable that has no value.
+    pub fn runs(&self, mode: Mode) -> Result<Vec<Run>, String> {
+        let short = mode == Mode::Short;
+        if self.waits_for.is_some() || (short && self.short.skip) {
+            return Ok(Vec::new());
+        }
+        let repetitions = self.short.repetitions.filter(|_| short).unwrap_or(self.runs.repetitions);
+        let mut runs = Vec::new();
+        for repetition in 1..=repetitions {
+            for value in self.values(mode) {
+                for (place, series) in self.series.iter().enumerate() {
+                    let left_out =
+                        self.short.series.as_ref().is_some_and(|some| !some.contains(&series.name));
+                    if !(short && left_out) {
+                        runs.push(self.run(mode, place, series, value, repetition)?);
+                    }
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The places of the sweep's values that a mode measures; one `None` without values.
+    fn values(&self, mode: Mode) -> Vec<Option<usize>> {
+        let all = self.sweep.as_ref().map(|sweep| sweep.values.as_slice()).unwrap_or_default();
+        let chosen = self.short.values.as_ref().filter(|_| mode == Mode::Short);
+        let places = all.iter().enumerate();
+        let places = places.filter(|(_, value)| chosen.is_none_or(|chosen| chosen.contains(value)));
+        if all.is_empty() { vec![None] } else { places.map(|(place, _)| Some(place)).collect() }
+    }
+
+    /// The sweep's value at a place.
+    #[must_use]
+    pub fn value(&self, place: Option<usize>) -> Option<&Value> {
+        self.sweep.as_ref()?.values.get(place?)
+    }
+
+    fn run(
+        &self,
+        mode: Mode,
+        place: usize,
+        series: &Series,
+        value: Option<usize>,
+        repetition: u32,
+    ) -> Result<Run, String> {
+        let short = mode == Mode::Short;
+        let seconds = self.short.seconds.filter(|_| short).unwrap_or(self.runs.seconds);
+        let seed = self.runs.seed + u64::from(repetition) - 1;
+        let mut variables = self.variables(seconds, seed, value);
+        for (name, own) in &series.variables {
+            variables.insert(name.clone(), own.to_string());
+        }
+        let mut network = self.network.with(&series.network);
+        for settings in [&mut network.link, &mut network.to_right, &mut network.to_left] {
+            *settings = fill(settings, &variables)?;
+        }
+        variables.insert("link".to_owned(), network.link.clone());
+        let server = series.server.as_ref().map(|server| fill(server, &variables)).transpose()?;
+        let client = fill(&series.client, &variables)?;
+        let takes = self.short.takes.filter(|_| short).or(self.runs.takes).unwrap_or(seconds + OVERHEAD);
+        let timeout = self.runs.timeout.unwrap_or(takes + 60.0);
+        let mut run = Run {
+            series: place,
+            value,
+            repetition,
+            seed,
+            network,
+            server,
+            client,
+            variables,
+            takes,
+            timeout,
+            key: String::new(),
+        };
+        run.key = self.key(series, &run);
+        Ok(run)
+    }
+
+    fn variables(&self, seconds: f64, seed: u64, value: Option<usize>) -> Variables {
+        let mut variables = Variables::new();
+        let mut set = |name: &str, value: String| variables.insert(name.to_owned(), value);
+        set("from", ADDRESSES[0].to_owned());
+        set("to", ADDRESSES[1].to_owned());
+        set("seconds", format!("{seconds}"));
+        set("whole-seconds", format!("{:.0}", seconds.ceil().max(1.0)));
+        set("seed", seed.to_string());
+        if let (Some(sweep), Some(value)) = (&self.sweep, self.value(value)) {
+            set(&sweep.variable, value.to_string());
+        }
+        variables
+    }
+
+    fn key(&self, series: &Series, run: &Run) -> String {
+        let measures: Vec<&str> =
+            self.measures.iter().filter_map(|measure| self.expression(series, measure)).collect();
+        let each = self.sweep.as_ref().and_then(|sweep| sweep.each.clone());
+        let network = serde_json::to_string(&run.network).unwrap_or_default();
+        let value = self.value(run.value);
+        let all = format!(
+            "{network}\n{} {value:?}\n{:?}\n{}\n{measures:?}\n{each:?}\n{} {}",
+            series.name, run.server, run.client, run.repetition, run.seed
+        );
+        short_hash(&all)
+    }
+}
+
+/// The first 16 digits of a text's SHA-256.
+#[must_use]
+pub fn short_hash(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,31 @@
+//! Commands with variables: `strandline perf client {to} --time {seconds}`.
+
+use std::collections::BTreeMap;
+
+/// Variables and their values.
+pub type Variables = BTreeMap<String, String>;
+
+/// Fills variables in.
+///
+/// # Errors
+/// A variable without a value, with those there are; a brace without its other half.
+pub fn fill(text: &str, variables: &Variables) -> Result<String, String> {
+    let mut filled = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) =
+            after.split_once('}').ok_or_else(|| format!("'{text}': a {{ without its }} behind it"))?;
+        let value = variables.get(name).ok_or_else(|| {
+            let known: Vec<&str> = variables.keys().map(String::as_str).collect();
+            format!("'{text}': there is no variable {{{name}}}; there are {{{}}}", known.join("}, {"))
+        })?;
+        filled.push_str(before);
+        filled.push_str(value);
+        rest = after;
+    }
+    if rest.contains('}') {
+        return Err(format!("'{text}': a }} without its {{ before it"));
+    }
+    filled.push_str(rest);
+    Ok(filled)
+}

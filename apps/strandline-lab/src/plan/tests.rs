@@ -1,0 +1,244 @@
+//! Plans: what is read, and what is said about mistakes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::{Path, PathBuf};
+
+use super::expression::Expression;
+use super::template::{Variables, fill};
+use super::*;
+
+/// A plan with everything in it, to make mistakes in.
+pub(crate) const WHOLE: &str = r#"
+figure = "Figure 1"
+title = "Throughput"
+source = "section 1"
+shows = "It grows."
+differs = "Everything, {ours.throughput@10} Mbit/s."
+
+[network]
+kind = "netem"
+link = "rate=100mbit,rtt=10ms"
+to-right = "loss-every={every}"
+
+[runs]
+seconds = 8
+repetitions = 3
+
+[short]
+seconds = 2
+repetitions = 2
+values = [10]
+series = ["ours"]
+
+[sweep]
+variable = "every"
+values = [100, 10]
+x = [1, 10]
+label = "Packets lost"
+unit = "%"
+scale = "log"
+
+[[measure]]
+name = "throughput"
+label = "Throughput"
+unit = "Mbit/s"
+value = "{/end/bits} / 1e6"
+
+[[series]]
+name = "tcp"
+title = "TCP"
+transport = "tcp"
+network = { tcp = "reno" }
+server = "serve"
+client = "send {to} --time {seconds} --seed {seed}"
+
+[[series]]
+name = "ours"
+title = "Strandline"
+transport = "sctp"
+variables = { frequency = 2 }
+server = "serve"
+client = "send {to} --time {whole-seconds} --sacks {frequency}"
+measures = { throughput = "{server:/bits} / {every}" }
+
+[draw]
+kind = "lines"
+
+[[published]]
+name = "paper"
+title = "TCP of old"
+transport = "tcp"
+values = { throughput = { "10" = 50, "100" = 90 } }
+
+[[claim]]
+says = "SCTP is above TCP"
+value = "{ours.throughput@10} / {tcp.throughput@10}"
+min = 1
+"#;
+
+/// Reads a plan from text, as from experiments/paper/plan.toml.
+pub(crate) fn read(text: &str) -> Result<Plan, String> {
+    let folder = std::env::temp_dir().join(format!("lab-plans-{}", std::process::id())).join("paper");
+    std::fs::create_dir_all(&folder).unwrap();
+    // Tests run side by side.
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let path = folder.join(format!("plan{number}.toml"));
+    std::fs::write(&path, text).unwrap();
+    let found = Found { paper: "paper".to_owned(), name: "plan".to_owned(), path: path.clone() };
+    let plan = load(&found).map_err(|error| format!("{error:#}"));
+    std::fs::remove_file(&path).unwrap();
+    plan
+}
+
+fn experiments() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments")
+}
+
+#[test]
+fn every_plan_of_the_repository_is_sound() {
+    let found = find(&experiments(), &[]).unwrap();
+    assert!(found.len() >= 8, "{found:?}");
+    for found in found {
+        let plan = load(&found).unwrap_or_else(|error| panic!("{error:#}"));
+        let waits = plan.waits_for.is_some();
+        assert_eq!(plan.runs(Mode::Whole).unwrap().is_empty(), waits, "{}", found.path.display());
+        paper(&found).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+}
+
+#[test]
+fn plans_are_found_by_paper_name_and_file() {
+    let all = find(&experiments(), &[]).unwrap();
+    let paper = find(&experiments(), &["jani-kant-2005".to_owned()]).unwrap();
+    assert!(!paper.is_empty() && paper.iter().all(|found| found.paper == "jani-kant-2005"));
+    let one = find(&experiments(), &["jani-kant-2005/figure5".to_owned()]).unwrap();
+    assert_eq!(one.len(), 1);
+    let file = experiments().join("jani-kant-2005/figure5.toml").to_string_lossy().into_owned();
+    assert_eq!(find(&experiments(), &[file]).unwrap(), one);
+    assert!(all.iter().all(|found| found.name != "paper" && found.name != "published"));
+    let error = find(&experiments(), &["nobody-1900".to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("strandline lab list"), "{error}");
+    let error = find(Path::new("/does/not/exist"), &[]).unwrap_err();
+    assert!(error.to_string().contains("--experiments"), "{error}");
+}
+
+#[test]
+fn runs_alternate_and_have_their_variables() {
+    let plan = read(WHOLE).unwrap();
+    let runs = plan.runs(Mode::Whole).unwrap();
+    let order: Vec<_> = runs.iter().map(|run| (run.repetition, run.value.unwrap(), run.series)).collect();
+    assert_eq!(order[..5], [(1, 0, 0), (1, 0, 1), (1, 1, 0), (1, 1, 1), (2, 0, 0)]);
+    assert_eq!(runs.len(), 3 * 2 * 2);
+    assert_eq!(runs[0].client, "send 10.0.1.2 --time 8 --seed 1");
+    assert_eq!(runs[3].client, "send 10.0.1.2 --time 8 --sacks 2");
+    assert_eq!((runs[0].network.tcp.as_str(), runs[1].network.tcp.as_str()), ("reno", "cubic"));
+    assert_eq!(runs[2].network.to_right, "loss-every=10");
+    // The same seed for all series of a repetition, another for the next.
+    assert_eq!((runs[0].seed, runs[3].seed, runs[4].seed), (1, 1, 2));
+    let short = plan.runs(Mode::Short).unwrap();
+    assert_eq!(short.len(), 2);
+    assert!(short.iter().all(|run| run.series == 1 && run.value == Some(1)));
+    assert!(short[0].client.contains("--time 2"));
+}
+
+#[test]
+fn a_key_is_of_what_is_measured() {
+    let keys = |text: &str| -> Vec<String> {
+        read(text).unwrap().runs(Mode::Whole).unwrap().into_iter().map(|run| run.key).collect()
+    };
+    let before = keys(WHOLE);
+    let unique: std::collections::BTreeSet<_> = before.iter().collect();
+    assert_eq!(unique.len(), before.len());
+    assert_eq!(before, keys(&WHOLE.replace("It grows.", "It shrinks.")));
+    assert_eq!(before, keys(&format!("# A comment.\n{WHOLE}")));
+    let other = keys(&WHOLE.replace("--sacks {frequency}", "--sacks 6"));
+    // Those of the other series stay.
+    assert_eq!(before.iter().zip(&other).filter(|(a, b)| a == b).count(), before.len() / 2);
+    assert_ne!(before, keys(&WHOLE.replace("rtt=10ms", "rtt=11ms")));
+    // Points differ even where only an expression has the variable.
+    let alike = keys(&WHOLE.replace("loss-every={every}", "loss=1%"));
+    assert_eq!(alike.iter().collect::<std::collections::BTreeSet<_>>().len(), alike.len());
+}
+
+#[test]
+fn mistakes_say_where_they_are_and_what_is_right() {
+    for (right, wrong, hints) in [
+        ("kind = \"netem\"", "kind = \"wifi\"", vec!["wifi", "`netem`", "`veth`", "line 9"]),
+        ("title = \"Throughput\"", "titel = \"Throughput\"", vec!["titel", "`title`", "line 3"]),
+        ("[draw]\nkind = \"lines\"", "", vec!["missing field `draw`"]),
+        ("seconds = 8", "seconds = \"8\"", vec!["invalid type: string", "line 14"]),
+        ("seconds = 8", "seconds = 0", vec!["seconds = 0", "0.01 to 3600"]),
+        ("repetitions = 3", "repetitions = 0", vec!["repetitions = 0", "1 to 1000"]),
+        ("--seed {seed}", "--seed {sead}", vec!["{sead}", "{seed}"]),
+        ("--seed {seed}", "--seed {seed", vec!["without its }"]),
+        ("rtt=10ms", "rtt=10", vec!["network of series 'tcp'", "30ms"]),
+        ("loss-every={every}", "lose={every}", vec!["'lose'", "loss=1%"]),
+        ("\"{/end/bits} / 1e6\"", "\"{/end/bits} / \"", vec!["measure 'throughput'", "at the end"]),
+        ("\"{/end/bits} / 1e6\"", "\"({/end/bits}\"", vec!["without its )"]),
+        ("\"{/end/bits} / 1e6\"", "\"{sender:/end/bits}\"", vec!["{sender:/end/bits}", "{server:/pointer}"]),
+        ("name = \"tcp\"", "name = \"TCP!\"", vec!["'TCP!'", "a-z, 0-9"]),
+        ("name = \"tcp\"", "name = \"ours\"", vec!["'ours'", "twice"]),
+        ("name = \"paper\"", "name = \"ours\"", vec!["'ours'", "twice"]),
+        ("values = [10]", "values = [11]", vec!["short: values: 11"]),
+        ("series = [\"ours\"]", "series = [\"us\"]", vec!["short: series", "'us'"]),
+        ("x = [1, 10]", "x = [1]", vec!["x: write 2 numbers"]),
+        ("values = [100, 10]", "values = []", vec!["sweep: give it values"]),
+        ("\"10\" = 50", "\"11\" = 50, \"many\" = 1", vec!["published 'paper'", "'many'"]),
+        ("throughput@10} / {tcp", "throughput} / {tcp", vec!["{ours.throughput@value}"]),
+        ("{tcp.throughput@10}", "{tcp.goodput@10}", vec!["no measure 'goodput'", "there are throughput"]),
+        ("{tcp.throughput@10}", "{quic.throughput@10}", vec!["no series 'quic'"]),
+        ("{tcp.throughput@10}", "{tcp.throughput@7}", vec!["'7' is none of the sweep's values"]),
+        ("min = 1\n", "\n", vec!["a min, a max or both"]),
+        ("{ours.throughput@10} Mbit/s", "{hours.throughput@10}", vec!["differs: there is no series 'hours'"]),
+        (
+            "{ throughput = \"{server:/bits} / {every}\" }",
+            "{ goodput = \"1\" }",
+            vec!["no measure 'goodput'"],
+        ),
+        ("kind = \"netem\"", "kind = \"veth\"", vec!["kind = \"netem\""]),
+        (
+            "\"rate=100mbit,rtt=10ms\"\nto-right = \"loss-every={every}\"",
+            "\"\"\ntcp = 3",
+            vec!["tcp", "string"],
+        ),
+    ] {
+        assert!(WHOLE.contains(right), "{right}");
+        let message = read(&WHOLE.replacen(right, wrong, 1)).expect_err(wrong);
+        assert!(message.contains("plan") && message.contains(".toml: "), "{message}");
+        for hint in hints {
+            assert!(message.contains(hint), "{wrong}: '{hint}' is not in: {message}");
+        }
+    }
+}
+
+#[test]
+fn expressions_have_their_usual_meaning() {
+    let value = |text: &str| {
+        let known = |name: &str| match name {
+            "a" => Ok(3.0),
+            "b.c@1 %" => Ok(4.0),
+            other => Err(format!("no {other}")),
+        };
+        Expression::parse(text).and_then(|expression| expression.value(&known))
+    };
+    assert_eq!(value("1 + 2 * 3 - 4 / 2"), Ok(5.0));
+    assert_eq!(value("(1 + 2) * ({a} - 1)"), Ok(6.0));
+    assert_eq!(value("8 / 2 / 2"), Ok(2.0));
+    assert_eq!(value("{b.c@1 %} * 1e-3 * 1.5E+3"), Ok(6.0));
+    assert_eq!(value("{x}"), Err("no x".to_owned()));
+    assert!(value("1 / (2 - 2)").unwrap_err().contains("division by zero"));
+    for wrong in ["", "1 +", "(1", "1)", "{a", "a", "1 1", "1e", "--1"] {
+        assert!(Expression::parse(wrong).is_err(), "{wrong}");
+    }
+    assert!(Expression::parse(&"(".repeat(10_000)).is_err());
+    assert_eq!(Expression::parse("{a} + {b} * {a}").unwrap().names(), ["a", "b", "a"]);
+}
+
+#[test]
+fn variables_are_filled_in() {
+    let variables = Variables::from([("to".to_owned(), "10.0.1.2".to_owned())]);
+    assert_eq!(fill("x {to}:{to} y", &variables), Ok("x 10.0.1.2:10.0.1.2 y".to_owned()));
+    assert!(fill("{from}", &variables).unwrap_err().contains("{to}"));
+    assert!(fill("to}", &variables).is_err());
+}

@@ -1,0 +1,108 @@
+//! Whether what was measured shows the same as the paper.
+
+use crate::figure::show;
+use crate::plan::expression::Expression;
+use crate::plan::{Better, Claim, Plan, PublishedValue};
+use crate::results::statistics::Evaluation;
+
+/// What came of a claim.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Verdict {
+    /// It holds; the value.
+    Holds(f64),
+    /// It doesn't, but the other way would be worse; the value.
+    Better(f64),
+    /// It doesn't; the value.
+    Fails(f64),
+    /// What it is about was not measured, and what that is.
+    Open(String),
+}
+
+/// Judges a claim.
+#[must_use]
+pub fn judge(claim: &Claim, plan: &Plan, evaluation: &Evaluation<'_>) -> Verdict {
+    let value = Expression::parse(&claim.value)
+        .and_then(|expression| expression.value(&|name| resolve(name, plan, evaluation)));
+    match value {
+        Ok(value) => {
+            let (low, high) =
+                (claim.min.is_some_and(|min| value < min), claim.max.is_some_and(|max| value > max));
+            match claim.better {
+                _ if !low && !high => Verdict::Holds(value),
+                Some(Better::Less) if low => Verdict::Better(value),
+                Some(Better::More) if high => Verdict::Better(value),
+                _ => Verdict::Fails(value),
+            }
+        }
+        Err(missing) => Verdict::Open(missing),
+    }
+}
+
+/// What is expected of a claim's value, in words.
+#[must_use]
+pub fn bounds(claim: &Claim) -> String {
+    let unit = if claim.unit.is_empty() { String::new() } else { format!(" {}", claim.unit) };
+    match (claim.min, claim.max) {
+        (Some(min), Some(max)) => format!("{} to {}{unit}", show(min), show(max)),
+        (Some(min), None) => format!("at least {}{unit}", show(min)),
+        (None, Some(max)) => format!("at most {}{unit}", show(max)),
+        (None, None) => String::new(),
+    }
+}
+
+/// The number that `series.measure@value` stands for.
+fn resolve(name: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> Result<f64, String> {
+    let (what, at) = name.split_once('@').map_or((name, None), |(what, at)| (what, Some(at)));
+    let (series, measure) = what.split_once('.').ok_or_else(|| format!("{name} is no name"))?;
+    if let Some(published) = plan.published.iter().find(|published| published.name == series) {
+        let value = published.values.get(measure).and_then(|value| number(value, at));
+        return value.ok_or_else(|| format!("the paper has no {name}"));
+    }
+    let summary = evaluation.summary(series, at, measure);
+    summary.map(|summary| summary.median).ok_or_else(|| format!("{name} was not measured"))
+}
+
+/// The published number at a value of the sweep.
+#[must_use]
+pub fn number(value: &PublishedValue, at: Option<&str>) -> Option<f64> {
+    match value {
+        PublishedValue::One(number) => Some(*number),
+        PublishedValue::Each(numbers) => numbers.get(at?).copied(),
+    }
+}
+
+/// A plan's text, with medians in place of `{series.measure@value}`.
+#[must_use]
+pub fn with_numbers(text: &str, plan: &Plan, evaluation: &Evaluation<'_>) -> String {
+    let mut whole = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let (name, after) = after.split_once('}').unwrap_or((after, ""));
+        whole += before;
+        whole += &resolve(name, plan, evaluation).map_or_else(|_| "(not measured)".to_owned(), show);
+        rest = after;
+    }
+    whole + rest
+}
+
+/// How many claims were judged, how many of them hold, and how many don't because it is better here.
+#[must_use]
+pub fn count<'a>(verdicts: impl IntoIterator<Item = &'a Verdict>) -> [usize; 3] {
+    let [mut judged, mut held, mut better] = [0; 3];
+    for verdict in verdicts {
+        judged += usize::from(!matches!(verdict, Verdict::Open(_)));
+        held += usize::from(matches!(verdict, Verdict::Holds(_)));
+        better += usize::from(matches!(verdict, Verdict::Better(_)));
+    }
+    [judged, held, better]
+}
+
+/// The count in words.
+#[must_use]
+pub fn counted([judged, held, better]: [usize; 3]) -> String {
+    match (judged, better) {
+        (0, _) => "not judged".to_owned(),
+        (_, 0) => format!("{held} of {judged} the same"),
+        _ => format!("{held} of {judged} the same, {better} better"),
+    }
+}

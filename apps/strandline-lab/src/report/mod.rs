@@ -1,0 +1,182 @@
+//! `strandline lab report`: what was measured, beside what the papers published, as one HTML file and as PNG.
+
+mod chart;
+pub mod claims;
+mod page;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, bail};
+
+use self::claims::Verdict;
+use crate::clock::unix_seconds;
+use crate::figure::{Theme, png};
+use crate::plan::{self, Paper, Plan};
+use crate::results::Results;
+use crate::results::statistics::{Evaluation, evaluate};
+use crate::run::Places;
+
+/// Widths of the drawings, in pixels: for a page, for a phone, for a paper.
+const WIDE: f64 = 820.0;
+const NARROW: f64 = 360.0;
+const PICTURE: f64 = 720.0;
+
+/// `strandline lab report`
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline lab report                        of all that was measured: lab-report/index.html
+  strandline lab report jani-kant-2005 --output /tmp/report
+
+The folder then has index.html, which loads nothing from anywhere, the figures as PNG,
+and the data as lines of JSON. What was not measured is left out (--unmeasured: is not).")]
+pub struct ReportArgs {
+    /// Papers or plans; all if not given
+    #[arg(value_name = "PAPER|PLAN")]
+    pub chosen: Vec<String>,
+    /// Folder for the report
+    #[arg(short, long, value_name = "FOLDER", default_value = "lab-report")]
+    pub output: PathBuf,
+    /// Show also plans of which nothing was measured yet
+    #[arg(long)]
+    pub unmeasured: bool,
+    /// Where plans and results are
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// A figure of the report.
+struct Drawn {
+    wide: String,
+    narrow: String,
+    caption: String,
+    png_name: String,
+}
+
+/// A plan of the report.
+struct Section<'a> {
+    plan: &'a Plan,
+    paper: &'a Paper,
+    evaluation: Evaluation<'a>,
+    verdicts: Vec<Verdict>,
+    drawn: Vec<Drawn>,
+    /// The file beside the report that has the data.
+    data_name: Option<String>,
+}
+
+impl Section<'_> {
+    fn anchor(&self) -> String {
+        format!("{}-{}", self.plan.paper, self.plan.name)
+    }
+}
+
+/// Writes the report.
+///
+/// # Errors
+/// A plan or results that can't be read, a file that can't be written, nothing to report.
+pub fn run(args: &ReportArgs) -> Result<ExitCode> {
+    let mut loaded = Vec::new();
+    for found in plan::find(&args.places.experiments, &args.chosen)? {
+        let plan = plan::load(&found)?;
+        let results = Results::load(&args.places.results, &plan)?;
+        if results.unreadable() > 0 {
+            eprintln!("lab: {}: {} lines can't be read", results.path().display(), results.unreadable());
+        }
+        if args.unmeasured || !results.records().is_empty() {
+            loaded.push((plan, plan::paper(&found)?, results));
+        }
+    }
+    if loaded.is_empty() {
+        bail!(
+            "nothing was measured yet in {}: begin with 'strandline lab run --short --all'",
+            args.places.results.display()
+        );
+    }
+    fs::create_dir_all(&args.output).with_context(|| format!("creating {}", args.output.display()))?;
+    let mut sections = Vec::new();
+    for (plan, paper, results) in &loaded {
+        sections.push(section(plan, paper, results, &args.output)?);
+    }
+    let index = args.output.join("index.html");
+    write(&index, page::page(&sections, &today()).as_bytes())?;
+    for section in &sections {
+        let evaluation = &section.evaluation;
+        println!(
+            "{:<34} {:>3} of {:>3} runs; {}",
+            format!("{}/{}", section.plan.paper, section.plan.name),
+            evaluation.done,
+            evaluation.planned,
+            claims::counted(claims::count(&section.verdicts))
+        );
+    }
+    println!("{}", index.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &Path) -> Result<Section<'a>> {
+    let evaluation = evaluate(plan, results).map_err(anyhow::Error::msg)?;
+    let verdicts = plan.claims.iter().map(|claim| claims::judge(claim, plan, &evaluation)).collect();
+    let mut drawn = Vec::new();
+    for measure in plan.drawn() {
+        let chart = chart::chart(plan, &evaluation, measure);
+        if chart.is_empty() {
+            continue;
+        }
+        let png_name = format!("{}-{}-{}.png", plan.paper, plan.name, measure.name);
+        write(&output.join(&png_name), &png(&chart.svg(PICTURE, Theme::Picture))?)?;
+        let better = match measure.better {
+            Some(plan::Better::More) => " More is better.",
+            Some(plan::Better::Less) => " Less is better.",
+            None => "",
+        };
+        drawn.push(Drawn {
+            wide: chart.svg(WIDE, Theme::Page),
+            narrow: chart.svg(NARROW, Theme::Page),
+            caption: format!("{}: {}.{better}", plan.figure, measure.label),
+            png_name,
+        });
+    }
+    let mut data_name = None;
+    if !results.records().is_empty() {
+        let name = format!("{}-{}.jsonl", plan.paper, plan.name);
+        let from = results.path();
+        fs::copy(from, output.join(&name)).with_context(|| format!("copying {}", from.display()))?;
+        data_name = Some(name);
+    }
+    Ok(Section { plan, paper, evaluation, verdicts, drawn, data_name })
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+}
+
+/// The day in UTC, as 2026-11-21.
+fn today() -> String {
+    let (year, month, day) = date(unix_seconds() / 86_400);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Year, month and day, so many days after 1970-01-01.
+fn date(days: u64) -> (u64, u64, u64) {
+    let (mut year, mut left) = (1970, days);
+    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let length = |year: u64| if leap(year) { 366 } else { 365 };
+    while left >= length(year) {
+        left -= length(year);
+        year += 1;
+    }
+    let february = if leap(year) { 29 } else { 28 };
+    let months = [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    for (month, days) in (1..).zip(months) {
+        if left < days {
+            return (year, month, left + 1);
+        }
+        left -= days;
+    }
+    (year, 12, 31)
+}

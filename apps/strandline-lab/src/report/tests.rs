@@ -1,0 +1,126 @@
+//! The report: from stored results to a page.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use super::claims::{Verdict, count, counted, judge, with_numbers};
+use super::*;
+use crate::plan::Mode;
+use crate::plan::tests::{WHOLE, read};
+use crate::results::tests::{Folder, record};
+
+const PAPER: &str = "title = \"A paper\"\nauthors = \"A. Author\"\nyear = 2005\nvenue = \"Here\"\nsetup = \"Two <machines>\"\n";
+
+/// Plans and results in a folder, where ours has `factor` times the throughput of TCP.
+fn laboratory(folder: &Folder, plan: &str, factor: f64) -> ReportArgs {
+    let experiments = folder.0.join("experiments");
+    fs::create_dir_all(experiments.join("paper")).unwrap();
+    fs::write(experiments.join("paper/plan.toml"), plan).unwrap();
+    fs::write(experiments.join("paper/paper.toml"), PAPER).unwrap();
+    let plan = read(plan).unwrap();
+    let mut results = Results::load(&folder.0.join("results"), &plan).unwrap();
+    for run in plan.runs(Mode::Whole).unwrap() {
+        let number = f64::from(run.repetition) + 90.0;
+        let number = if run.series == 1 { number * factor } else { number };
+        let mut record = record(&plan, &run, Mode::Whole, number);
+        if run.series == 0 && run.repetition == 2 {
+            record.valid = false;
+            record.invalid_because.push("the emulator was <late>".to_owned());
+        }
+        results.add(record).unwrap();
+    }
+    ReportArgs {
+        chosen: Vec::new(),
+        output: folder.0.join("report"),
+        unmeasured: false,
+        places: Places { experiments, results: folder.0.join("results") },
+    }
+}
+
+#[test]
+fn a_report_is_one_file_that_loads_nothing() {
+    let folder = Folder::new("report");
+    let args = laboratory(&folder, WHOLE, 1.2);
+    run(&args).unwrap();
+    let html = fs::read_to_string(args.output.join("index.html")).unwrap();
+    for expected in [
+        "Figure 1: Throughput",
+        "A paper",
+        "Two &lt;machines&gt;",
+        "10 of 12 runs of the whole set",
+        "shows the same",
+        "Here 1.2; expected at least 1",
+        "Everything, 110 Mbit/s.",
+        "the emulator was &lt;late&gt;",
+        "TCP of old, published",
+        "send 10.0.1.2 --time 8 --sacks 2",
+        "prefers-color-scheme:dark",
+    ] {
+        assert!(html.contains(expected), "{expected} is not in the report");
+    }
+    assert!(!html.contains("<script") && !html.contains("url(") && !html.contains("@import"));
+    let outside = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    assert!(!outside.contains("http:") && !outside.contains("https:") && !outside.contains(" src="));
+    // Every link leads to a place on the page or to a file beside it.
+    for link in html.split(" href=\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+        let found = match link.strip_prefix('#') {
+            Some(anchor) => html.contains(&format!("id=\"{anchor}\"")),
+            None => link == "data:," || args.output.join(link).exists(),
+        };
+        assert!(found, "{link}");
+    }
+    let data = fs::read_to_string(args.output.join("paper-plan.jsonl")).unwrap();
+    assert_eq!(data.lines().count(), 12);
+}
+
+#[test]
+fn nothing_measured_says_what_to_do() {
+    let folder = Folder::new("nothing");
+    let mut args = laboratory(&folder, WHOLE, 1.0);
+    fs::remove_dir_all(&args.places.results).unwrap();
+    let error = run(&args).unwrap_err();
+    assert!(error.to_string().contains("strandline lab run --short --all"), "{error}");
+    args.unmeasured = true;
+    run(&args).unwrap();
+    let html = fs::read_to_string(args.output.join("index.html")).unwrap();
+    assert!(html.contains("Nothing was measured yet") && html.contains("not judged"));
+}
+
+#[test]
+fn claims_are_judged() {
+    let verdict = |bounds: &str, factor: f64| {
+        let folder = Folder::new(&format!("claims-{factor}-{}", bounds.len()));
+        let text = WHOLE.replace("min = 1\n", &format!("{bounds}\n"));
+        let args = laboratory(&folder, &text, factor);
+        let plan = read(&text).unwrap();
+        let results = Results::load(&args.places.results, &plan).unwrap();
+        let evaluation = evaluate(&plan, &results).unwrap();
+        judge(&plan.claims[0], &plan, &evaluation)
+    };
+    assert!(matches!(verdict("min = 1", 1.5), Verdict::Holds(value) if (value - 1.5).abs() < 1e-9));
+    assert!(matches!(verdict("min = 1", 0.5), Verdict::Fails(_)));
+    assert!(matches!(verdict("min = 1\nmax = 1.2", 1.5), Verdict::Fails(_)));
+    assert!(matches!(verdict("max = 1.2\nbetter = \"more\"", 1.5), Verdict::Better(_)));
+    assert!(matches!(verdict("min = 1\nbetter = \"more\"", 0.5), Verdict::Fails(_)));
+    assert!(matches!(verdict("min = 2\nbetter = \"less\"", 1.5), Verdict::Better(_)));
+}
+
+#[test]
+fn what_was_not_measured_is_left_open() {
+    let folder = Folder::new("open");
+    let plan = read(WHOLE).unwrap();
+    let results = Results::load(&folder.0, &plan).unwrap();
+    let evaluation = evaluate(&plan, &results).unwrap();
+    let verdict = judge(&plan.claims[0], &plan, &evaluation);
+    assert_eq!(verdict, Verdict::Open("ours.throughput@10 was not measured".to_owned()));
+    let text = with_numbers("{tcp.throughput@10}, published {paper.throughput@10}", &plan, &evaluation);
+    assert_eq!(text, "(not measured), published 50");
+    let verdicts = [verdict, Verdict::Holds(1.0), Verdict::Better(2.0), Verdict::Fails(3.0)];
+    assert_eq!(count(&verdicts), [3, 1, 1]);
+    assert_eq!(counted([3, 1, 1]), "1 of 3 the same, 1 better");
+    assert_eq!(counted([0, 0, 0]), "not judged");
+}
+
+#[test]
+fn days_have_dates() {
+    assert_eq!([date(0), date(59), date(19_782)], [(1970, 1, 1), (1970, 3, 1), (2024, 2, 29)]);
+    assert_eq!(date(20_778), (2026, 11, 21));
+}

@@ -1,0 +1,198 @@
+//! What was measured: a line of JSON for each run, in RESULTS/PAPER/NAME.jsonl, never rewritten.
+
+pub mod statistics;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::network::NetworkPlan;
+use crate::plan::{Mode, Plan};
+
+/// Where and with what it was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// The processor's name.
+    pub processor: String,
+    /// How many of them programs may use.
+    pub cores: usize,
+    /// Memory of the machine.
+    pub memory_bytes: u64,
+    /// The kernel.
+    pub kernel: String,
+    /// Version of this program.
+    pub version: String,
+}
+
+/// A point of a run: most have one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The sweep's value, as text.
+    pub value: Option<String>,
+    /// What was measured, by measure.
+    pub measured: BTreeMap<String, f64>,
+}
+
+/// What came out of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// That of the run; see [`crate::plan::Run`].
+    pub key: String,
+    /// Name of the series.
+    pub series: String,
+    /// The sweep's value, as text.
+    pub value: Option<String>,
+    /// From 1.
+    pub repetition: u32,
+    /// Of everything random.
+    pub seed: u64,
+    /// Which set it was measured for.
+    pub mode: Mode,
+    /// Whether it counts.
+    pub valid: bool,
+    /// Why not.
+    pub invalid_because: Vec<String>,
+    /// What was measured. Empty if a program failed.
+    pub points: Vec<Point>,
+    /// When it began, in seconds since 1970.
+    pub began: u64,
+    /// How long it took.
+    pub took_seconds: f64,
+    /// What was between the two sides.
+    pub network: NetworkPlan,
+    /// The command on the left.
+    pub client: String,
+    /// The command on the right.
+    pub server: Option<String>,
+    /// Hash of the plan's file at that time.
+    pub plan: String,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// What the client printed, without intervals.
+    pub client_report: Value,
+    /// What the server printed, without intervals.
+    pub server_report: Option<Value>,
+    /// What the emulator reported.
+    pub netem_report: Option<Value>,
+}
+
+/// All that was measured for a plan so far.
+#[derive(Debug)]
+pub struct Results {
+    path: PathBuf,
+    records: Vec<Record>,
+    /// Lines that can't be read, such as the last one of a process that was killed.
+    unreadable: usize,
+}
+
+impl Results {
+    /// Those of a plan, below a folder.
+    ///
+    /// # Errors
+    /// The file is there and can't be read.
+    pub fn load(folder: &Path, plan: &Plan) -> Result<Self> {
+        let path = folder.join(&plan.paper).join(format!("{}.jsonl", plan.name));
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),
+        };
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let records: Vec<Record> = lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let unreadable = lines.len() - records.len();
+        Ok(Self { path, records, unreadable })
+    }
+
+    /// In the order in which they were measured.
+    #[must_use]
+    pub fn records(&self) -> &[Record] {
+        &self.records
+    }
+
+    /// Lines of the file that make no sense.
+    #[must_use]
+    pub fn unreadable(&self) -> usize {
+        self.unreadable
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a run with this key was done, and counts.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.records.iter().any(|record| record.key == key && record.valid)
+    }
+
+    /// Adds one, in memory and at the end of the file.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn add(&mut self, record: Record) -> Result<()> {
+        let told = || format!("writing {}", self.path.display());
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).with_context(told)?;
+        }
+        let mut line = serde_json::to_string(&record)?;
+        line.push('\n');
+        let mut file = File::options().create(true).append(true).open(&self.path).with_context(told)?;
+        if !ends_with_line(&self.path).with_context(told)? {
+            // A process was killed while it wrote: what it left is a line of its own.
+            line.insert(0, '\n');
+        }
+        // In one go: either all of it is there, or a piece that can't be read and is not counted.
+        file.write_all(line.as_bytes()).with_context(told)?;
+        self.records.push(record);
+        Ok(())
+    }
+}
+
+/// Whether a file is empty or ends with the end of a line.
+fn ends_with_line(path: &Path) -> std::io::Result<bool> {
+    use std::io::{Read, Seek, SeekFrom};
+    let mut file = File::open(path)?;
+    if file.metadata()?.len() == 0 {
+        return Ok(true);
+    }
+    file.seek(SeekFrom::End(-1))?;
+    let mut last = [0];
+    file.read_exact(&mut last)?;
+    Ok(last == *b"\n")
+}
+
+impl Machine {
+    /// This one.
+    #[must_use]
+    pub fn this() -> Self {
+        let uname = rustix::system::uname();
+        Self {
+            processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: memory_bytes().unwrap_or_default(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+/// A field of one of the kernel's tables with colons.
+fn field(file: &str, name: &str) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    let line = text.lines().find(|line| line.starts_with(name))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn memory_bytes() -> Option<u64> {
+    let kib: u64 = field("/proc/meminfo", "MemTotal")?.split_whitespace().next()?.parse().ok()?;
+    Some(kib * 1024)
+}

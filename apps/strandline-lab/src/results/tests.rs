@@ -1,0 +1,179 @@
+//! Results: kept, found again, judged.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::path::PathBuf;
+
+use super::statistics::{Summary, evaluate};
+use super::*;
+use crate::plan::Run;
+use crate::plan::tests::{WHOLE, read};
+
+/// A folder that goes with this value.
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("lab-test-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A run of a plan that gave a number.
+pub(crate) fn record(plan: &Plan, run: &Run, mode: Mode, number: f64) -> Record {
+    let value = plan.value(run.value).map(ToString::to_string);
+    let measured = plan.measures.iter().map(|measure| (measure.name.clone(), number)).collect();
+    Record {
+        key: run.key.clone(),
+        series: plan.series[run.series].name.clone(),
+        value: value.clone(),
+        repetition: run.repetition,
+        seed: run.seed,
+        mode,
+        valid: true,
+        invalid_because: Vec::new(),
+        points: vec![Point { value, measured }],
+        began: 1_763_700_000,
+        took_seconds: 1.5,
+        network: run.network.clone(),
+        client: run.client.clone(),
+        server: run.server.clone(),
+        plan: "0123".to_owned(),
+        machine: Machine {
+            processor: "A processor".to_owned(),
+            cores: 2,
+            memory_bytes: 24 << 30,
+            kernel: "6.1".to_owned(),
+            version: "0.1.0".to_owned(),
+        },
+        client_report: Value::Null,
+        server_report: None,
+        netem_report: None,
+    }
+}
+
+#[test]
+fn what_was_done_is_found_again() {
+    let folder = Folder::new("resume");
+    let plan = read(WHOLE).unwrap();
+    let runs = plan.runs(Mode::Whole).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    assert!(results.records().is_empty() && !results.has(&runs[0].key));
+    results.add(record(&plan, &runs[0], Mode::Whole, 10.0)).unwrap();
+    let mut invalid = record(&plan, &runs[1], Mode::Whole, 11.0);
+    invalid.valid = false;
+    results.add(invalid).unwrap();
+    let again = Results::load(&folder.0, &plan).unwrap();
+    assert_eq!(again.records(), results.records());
+    assert!(again.has(&runs[0].key));
+    // One that doesn't count has to be done again.
+    assert!(!again.has(&runs[1].key) && !again.has(&runs[2].key));
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_results_that_can_be_used() {
+    let folder = Folder::new("killed");
+    let plan = read(WHOLE).unwrap();
+    let runs = plan.runs(Mode::Whole).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    results.add(record(&plan, &runs[0], Mode::Whole, 10.0)).unwrap();
+    let path = results.path().to_owned();
+    let whole = fs::read_to_string(&path).unwrap();
+    // The last line was only written in part.
+    fs::write(&path, format!("{whole}{}", &whole[..whole.len() / 2])).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    assert_eq!((results.records().len(), results.unreadable()), (1, 1));
+    results.add(record(&plan, &runs[1], Mode::Whole, 20.0)).unwrap();
+    let results = Results::load(&folder.0, &plan).unwrap();
+    assert_eq!((results.records().len(), results.unreadable()), (2, 1));
+    assert!(results.has(&runs[0].key) && results.has(&runs[1].key));
+}
+
+#[test]
+fn summaries_are_medians_with_ranges() {
+    let summary = |numbers: &[f64]| Summary::of(numbers);
+    assert_eq!(summary(&[]), None);
+    assert_eq!(summary(&[f64::NAN]), None);
+    assert_eq!(summary(&[3.0]), Some(Summary { median: 3.0, min: 3.0, max: 3.0, count: 1 }));
+    assert_eq!(summary(&[9.0, 1.0, 2.0]), Some(Summary { median: 2.0, min: 1.0, max: 9.0, count: 3 }));
+    assert_eq!(summary(&[4.0, 1.0, 2.0, 9.0]), Some(Summary { median: 3.0, min: 1.0, max: 9.0, count: 4 }));
+}
+
+#[test]
+fn only_what_is_valid_is_in_a_median() {
+    let folder = Folder::new("invalid");
+    let plan = read(WHOLE).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    for run in plan.runs(Mode::Whole).unwrap() {
+        let mut record = record(&plan, &run, Mode::Whole, f64::from(run.repetition) * 10.0);
+        if run.series == 1 && run.repetition == 3 {
+            record.valid = false;
+            record.invalid_because.push("the emulator was late".to_owned());
+        }
+        results.add(record).unwrap();
+    }
+    let judged = evaluate(&plan, &results).unwrap();
+    assert_eq!((judged.mode, judged.planned, judged.done), (Mode::Whole, 12, 10));
+    assert_eq!(judged.summary("tcp", Some("10"), "throughput").unwrap().median, 20.0);
+    let ours = judged.summary("ours", Some("10"), "throughput").unwrap();
+    assert_eq!((ours.median, ours.max, ours.count), (15.0, 20.0, 2));
+    let point = &judged.series["ours"][1];
+    assert_eq!((point.invalid_runs, point.invalid["throughput"].as_slice()), (1, [30.0].as_slice()));
+    assert_eq!(judged.summary("tcp", Some("7"), "throughput"), None);
+}
+
+#[test]
+fn the_newest_counts_and_the_set_of_which_there_is_more() {
+    let folder = Folder::new("sets");
+    let plan = read(WHOLE).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    let (whole, short) = (plan.runs(Mode::Whole).unwrap(), plan.runs(Mode::Short).unwrap());
+    for (run, number) in [(&short[0], 1.0), (&short[0], 2.0), (&short[1], 2.0)] {
+        results.add(record(&plan, run, Mode::Short, number)).unwrap();
+    }
+    results.add(record(&plan, &whole[3], Mode::Whole, 99.0)).unwrap();
+    let judged = evaluate(&plan, &results).unwrap();
+    assert_eq!((judged.mode, judged.done, judged.planned), (Mode::Short, 2, 2));
+    assert_eq!(judged.summary("ours", Some("10"), "throughput").unwrap().min, 2.0);
+    for run in &whole {
+        results.add(record(&plan, run, Mode::Whole, 50.0)).unwrap();
+    }
+    let judged = evaluate(&plan, &results).unwrap();
+    assert_eq!((judged.mode, judged.done), (Mode::Whole, 12));
+    assert_eq!(judged.summary("ours", Some("10"), "throughput").unwrap().max, 50.0);
+}
+
+#[test]
+fn tries_that_do_not_count_are_still_known() {
+    let folder = Folder::new("tries");
+    let plan = read(WHOLE).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    let run = &plan.runs(Mode::Whole).unwrap()[0];
+    let mut try_once = |number: f64, valid: bool| {
+        let record = Record { valid, ..record(&plan, run, Mode::Whole, number) };
+        results.add(record).unwrap();
+        let judged = evaluate(&plan, &results).unwrap();
+        let series = &judged.series[&plan.series[run.series].name][0];
+        let median = series.summaries.get("throughput").map(|summary| summary.median);
+        (judged.done, median, series.invalid.get("throughput").cloned().unwrap_or_default())
+    };
+    assert_eq!(try_once(1.0, false), (0, None, vec![1.0]));
+    assert_eq!(try_once(2.0, false), (0, None, vec![1.0, 2.0]));
+    assert_eq!(try_once(3.0, true), (1, Some(3.0), vec![1.0, 2.0]));
+    assert_eq!(try_once(4.0, false), (1, Some(3.0), vec![1.0, 2.0, 4.0]));
+    // Measured again: what came before the number that is replaced is of no interest any more.
+    assert_eq!(try_once(5.0, true), (1, Some(5.0), vec![4.0]));
+}
+
+#[test]
+fn this_machine_says_what_it_is() {
+    let machine = Machine::this();
+    assert!(machine.cores > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
+}

@@ -1,0 +1,116 @@
+//! Measured values out of what the programs printed.
+
+use serde_json::Value;
+
+use crate::plan::expression::Expression;
+use crate::plan::template::Variables;
+use crate::plan::{Plan, Series};
+use crate::results::Point;
+
+/// What the programs of a run printed.
+#[derive(Debug, Default)]
+pub struct Printed {
+    /// The client.
+    pub client: Value,
+    /// The server, if its output is read.
+    pub server: Option<Value>,
+    /// The emulator.
+    pub netem: Option<Value>,
+}
+
+/// The points of a run.
+///
+/// # Errors
+/// Where a value should be and isn't.
+pub fn points(
+    plan: &Plan,
+    series: &Series,
+    value: Option<&str>,
+    printed: &Printed,
+    variables: &Variables,
+) -> Result<Vec<Point>, String> {
+    let source = |element| Source { printed, element, variables };
+    let Some((sweep, each)) = plan.sweep.as_ref().and_then(|sweep| Some((sweep, sweep.each.as_ref()?)))
+    else {
+        let measured = source(&printed.client).measured(plan, series)?;
+        return Ok(vec![Point { value: value.map(str::to_owned), measured }]);
+    };
+    let array = printed.client.pointer(each).and_then(Value::as_array);
+    let array = array.ok_or_else(|| format!("there is no array at {each} in what the client printed"))?;
+    let mut points = Vec::new();
+    for element in array {
+        let source = source(element);
+        let value = source.value(sweep.value.as_deref().unwrap_or_default())?;
+        points.push(Point { value: Some(value.to_string()), measured: source.measured(plan, series)? });
+    }
+    Ok(points)
+}
+
+/// Where names are looked up.
+struct Source<'a> {
+    printed: &'a Printed,
+    /// Where pointers of the client begin.
+    element: &'a Value,
+    variables: &'a Variables,
+}
+
+impl Source<'_> {
+    fn measured(
+        &self,
+        plan: &Plan,
+        series: &Series,
+    ) -> Result<std::collections::BTreeMap<String, f64>, String> {
+        let mut measured = std::collections::BTreeMap::new();
+        for measure in &plan.measures {
+            if let Some(expression) = plan.expression(series, measure) {
+                let value = self.value(expression).map_err(|wrong| format!("{}: {wrong}", measure.name))?;
+                measured.insert(measure.name.clone(), value);
+            }
+        }
+        Ok(measured)
+    }
+
+    fn value(&self, expression: &str) -> Result<f64, String> {
+        Expression::parse(expression)?.value(&|name| self.resolve(name))
+    }
+
+    fn resolve(&self, name: &str) -> Result<f64, String> {
+        let (whole, pointer) = match name.split_once(':') {
+            Some(("client", pointer)) => (Some(&self.printed.client), pointer),
+            Some(("server", pointer)) => (self.printed.server.as_ref(), pointer),
+            Some(("netem", pointer)) => (self.printed.netem.as_ref(), pointer),
+            _ if name.starts_with('/') => (Some(self.element), name),
+            _ => {
+                let text =
+                    self.variables.get(name).ok_or_else(|| format!("there is no variable {{{name}}}"))?;
+                return text.parse().map_err(|_| format!("{{{name}}} is '{text}' and no number"));
+            }
+        };
+        let whole = whole.ok_or_else(|| format!("{{{name}}}: nothing was printed there"))?;
+        let value =
+            whole.pointer(pointer).ok_or_else(|| format!("there is no {{{name}}} in what was printed"))?;
+        value.as_f64().ok_or_else(|| format!("{{{name}}} is {value} and no number"))
+    }
+}
+
+/// One document, or the last line if there are several.
+///
+/// # Errors
+/// Neither is JSON.
+pub fn parse(text: &str) -> Result<Value, String> {
+    if let Ok(value) = serde_json::from_str(text) {
+        return Ok(value);
+    }
+    let last = text.lines().rev().find(|line| !line.trim().is_empty()).ok_or("it printed nothing")?;
+    let start: String = last.chars().take(80).collect();
+    serde_json::from_str(last).map_err(|_| format!("what it printed is no JSON: {start}"))
+}
+
+/// What a program printed without what is only there to be watched: it would make files of many megabytes.
+#[must_use]
+pub fn without_intervals(mut value: Value) -> Value {
+    if let Some(map) = value.as_object_mut() {
+        map.remove("intervals");
+    }
+    value
+}

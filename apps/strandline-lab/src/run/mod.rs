@@ -1,0 +1,279 @@
+//! `strandline lab run`: measures what plans say, and notes each run as soon as it is done.
+
+pub mod extract;
+mod measure;
+mod progress;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use self::measure::Taken;
+use self::progress::Progress;
+pub use self::progress::show_time;
+use crate::clock;
+use crate::netem::namespace::require_root;
+use crate::network::NetworkKind;
+use crate::plan::{self, Found, Mode, Plan, Run};
+use crate::results::{Machine, Record, Results};
+
+/// Exit code of a run that Ctrl-C ended.
+const INTERRUPTED: u8 = 130;
+/// Exit code if runs failed or were not valid, and the others were done.
+const INCOMPLETE: u8 = 3;
+/// A run that is not valid is tried so often.
+const TRIES: u32 = 3;
+
+/// Where plans and results are.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Places {
+    /// Folder with the plans: PAPER/NAME.toml
+    #[arg(long, value_name = "FOLDER", default_value = "experiments")]
+    pub experiments: PathBuf,
+    /// Folder with the results: PAPER/NAME.jsonl
+    #[arg(long, value_name = "FOLDER", default_value = "lab-results")]
+    pub results: PathBuf,
+}
+
+/// `strandline lab run`
+#[derive(Debug, Clone, clap::Args)]
+#[command(group(clap::ArgGroup::new("what").args(["chosen", "all"]).required(true)), after_help = "\
+Examples:
+  strandline lab run --short jani-kant-2005      a paper's experiments, few repetitions
+  strandline lab run jani-kant-2005/figure5      one figure, all of it
+  strandline lab run --all                       everything: hours
+  strandline lab run --all --dry-run             what would be run, and how long that takes
+
+It needs root for network namespaces. Ctrl-C ends it; the next time it goes on where it
+was. Results are lines of JSON in lab-results/PAPER/NAME.jsonl.
+
+Exit code: 0; 3 if some runs failed or were not valid (they are tried again the next
+time); 130 after Ctrl-C; 1 if it could not begin.")]
+pub struct RunArgs {
+    /// Papers (jani-kant-2005), plans (jani-kant-2005/figure5) or files of plans
+    #[arg(value_name = "PAPER|PLAN")]
+    pub chosen: Vec<String>,
+    /// All papers
+    #[arg(long)]
+    pub all: bool,
+    /// The short set: fewer points, fewer and shorter repetitions
+    #[arg(long)]
+    pub short: bool,
+    /// Measure again what was measured already
+    #[arg(long)]
+    pub again: bool,
+    /// Only say what would be run
+    #[arg(short = 'n', long)]
+    pub dry_run: bool,
+    /// Where plans and results are
+    #[command(flatten)]
+    pub places: Places,
+}
+
+/// Something to be measured.
+struct Task {
+    plan: usize,
+    run: Run,
+}
+
+/// A plan with its results.
+struct Job {
+    plan: Plan,
+    hash: String,
+    results: Results,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// A plan that makes no sense, not root, a program that is missing, a network that can't be made.
+pub fn run(args: &RunArgs) -> Result<ExitCode> {
+    let mode = if args.short { Mode::Short } else { Mode::Whole };
+    let found = plan::find(&args.places.experiments, &args.chosen)?;
+    let mut jobs = found.iter().map(|found| Job::open(found, args)).collect::<Result<Vec<_>>>()?;
+    let (mut tasks, mut done) = (Vec::new(), 0);
+    for (place, job) in jobs.iter().enumerate() {
+        for run in job.plan.runs(mode).map_err(anyhow::Error::msg)? {
+            if !args.again && job.results.has(&run.key) {
+                done += 1;
+            } else {
+                tasks.push(Task { plan: place, run });
+            }
+        }
+    }
+    if args.dry_run {
+        return Ok(show(&jobs, &tasks, done));
+    }
+    if tasks.is_empty() {
+        match done {
+            0 => eprintln!("lab: nothing to run: see 'strandline lab list'"),
+            _ => eprintln!("lab: all {done} runs are done already (--again measures them again)"),
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    check_programs(&tasks)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(run_all(&mut jobs, &tasks, done, mode)).map(ExitCode::from)
+}
+
+fn show(jobs: &[Job], tasks: &[Task], done: usize) -> ExitCode {
+    for task in tasks {
+        let run = &task.run;
+        if let Some(server) = &run.server {
+            println!("{}  server: {server}", describe(jobs, task));
+        }
+        println!("{}  client: {}", describe(jobs, task), run.client);
+    }
+    let seconds: f64 = tasks.iter().map(|task| task.run.takes).sum();
+    eprintln!("lab: {} runs, about {}; {done} are done already", tasks.len(), progress::show_time(seconds));
+    ExitCode::SUCCESS
+}
+
+/// Plan, series, value and repetition of a task.
+fn describe(jobs: &[Job], task: &Task) -> String {
+    let Some(job) = jobs.get(task.plan) else { return String::new() };
+    let series = job.plan.series.get(task.run.series).map(|series| series.name.as_str()).unwrap_or_default();
+    let value = job.plan.value(task.run.value).map(|value| format!(" at {value}")).unwrap_or_default();
+    format!("{}/{} {series}{value} #{}", job.plan.paper, job.plan.name, task.run.repetition)
+}
+
+/// What is missing is said before anything is measured.
+fn check_programs(tasks: &[Task]) -> Result<()> {
+    let alone = |task: &Task| matches!(task.run.network.kind, NetworkKind::None | NetworkKind::Simulator);
+    if !tasks.iter().all(alone) {
+        require_root()?;
+    }
+    let mut seen = Vec::new();
+    for program in tasks.iter().flat_map(|task| measure::programs(&task.run)) {
+        let name = program.shown().split_whitespace().next().map(str::to_owned);
+        if !seen.contains(&name) {
+            program.check()?;
+            seen.push(name);
+        }
+    }
+    Ok(())
+}
+
+async fn run_all(jobs: &mut [Job], tasks: &[Task], done: usize, mode: Mode) -> Result<u8> {
+    let mut interrupt = interrupts()?;
+    let machine = Machine::this();
+    let mut progress = Progress::new(tasks.iter().map(|task| task.run.takes).collect(), done);
+    let mut bad = 0;
+    for (number, task) in tasks.iter().enumerate() {
+        progress.begin(number, &describe(jobs, task));
+        let mut good = false;
+        for tried in 1..=TRIES {
+            let Some(job) = jobs.get_mut(task.plan) else { break };
+            let record = job.measure(task, mode, &machine, &mut interrupt).await?;
+            if *interrupt.borrow() {
+                progress.end("interrupted: the next 'strandline lab run' goes on here");
+                return Ok(INTERRUPTED);
+            }
+            good = record.valid;
+            // A program that fails will do so again; a noisy moment passes.
+            let failed = record.points.is_empty();
+            let reasons = record.invalid_because.join("; ");
+            job.results.add(record)?;
+            if good {
+                break;
+            }
+            let last = failed || tried == TRIES;
+            let again = if last { "given up" } else { "tried again" };
+            progress.say(&format!("{}: not valid, {again}: {reasons}", describe(jobs, task)));
+            if last {
+                break;
+            }
+        }
+        bad += usize::from(!good);
+        progress.finish(number);
+    }
+    let all = tasks.len();
+    if bad > 0 {
+        progress.end(&format!(
+            "{bad} of {all} runs are not valid; the next 'strandline lab run' tries them again"
+        ));
+        return Ok(INCOMPLETE);
+    }
+    progress.end(&format!("{all} runs done; see them with 'strandline lab report'"));
+    Ok(0)
+}
+
+/// Becomes true with the first signal that is to end us.
+fn interrupts() -> Result<watch::Receiver<bool>> {
+    let (tell, told) = watch::channel(false);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        let (mut signals, tell) = (signal(kind)?, tell.clone());
+        tokio::spawn(async move {
+            signals.recv().await;
+            // Nobody listens any more if everything is over.
+            let _ = tell.send(true);
+        });
+    }
+    Ok(told)
+}
+
+impl Job {
+    fn open(found: &Found, args: &RunArgs) -> Result<Self> {
+        let plan = plan::load(found)?;
+        let hash = plan::hash(&found.path)?;
+        let results = Results::load(&args.places.results, &plan)?;
+        Ok(Self { plan, hash, results })
+    }
+
+    async fn measure(
+        &self,
+        task: &Task,
+        mode: Mode,
+        machine: &Machine,
+        interrupt: &mut watch::Receiver<bool>,
+    ) -> Result<Record> {
+        let run = &task.run;
+        let Some(series) = self.plan.series.get(run.series) else { bail!("a run of no series") };
+        let value = self.plan.value(run.value).map(ToString::to_string);
+        let began = clock::unix_seconds();
+        let start = clock::now();
+        let name = format!("lab-{}", std::process::id());
+        let Taken { printed, mut invalid_because } = measure::take(&name, series, run, interrupt).await?;
+        let mut record = Record {
+            key: run.key.clone(),
+            series: series.name.clone(),
+            value: value.clone(),
+            repetition: run.repetition,
+            seed: run.seed,
+            mode,
+            valid: false,
+            invalid_because: Vec::new(),
+            points: Vec::new(),
+            began,
+            took_seconds: start.elapsed().as_secs_f64(),
+            network: run.network.clone(),
+            client: run.client.clone(),
+            server: run.server.clone(),
+            plan: self.hash.clone(),
+            machine: machine.clone(),
+            client_report: serde_json::Value::Null,
+            server_report: None,
+            netem_report: None,
+        };
+        match printed {
+            Ok(printed) => {
+                match extract::points(&self.plan, series, value.as_deref(), &printed, &run.variables) {
+                    Ok(points) => record.points = points,
+                    Err(wrong) => invalid_because.push(wrong),
+                }
+                record.client_report = extract::without_intervals(printed.client);
+                record.server_report = printed.server.map(extract::without_intervals);
+                record.netem_report = printed.netem;
+            }
+            Err(error) => invalid_because.push(format!("{error:#}")),
+        }
+        record.valid = invalid_because.is_empty();
+        record.invalid_because = invalid_because;
+        Ok(record)
+    }
+}

@@ -1,0 +1,96 @@
+//! How far it is and how long it will take.
+
+use std::io::IsTerminal;
+use std::time::{Duration, Instant};
+
+use crate::clock;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// A bar on a terminal; lines elsewhere.
+#[derive(Debug)]
+pub struct Progress {
+    /// What each run is thought to take, in seconds.
+    takes: Vec<f64>,
+    began: Instant,
+    bar: Option<ProgressBar>,
+    shown: String,
+}
+
+impl Progress {
+    /// Of runs that take so many seconds each, after some that were done before.
+    #[must_use]
+    pub fn new(takes: Vec<f64>, done_before: usize) -> Self {
+        let count = takes.len();
+        let before = if done_before > 0 { format!(" ({done_before} done before)") } else { String::new() };
+        let seconds: f64 = takes.iter().sum();
+        eprintln!("lab: {count} runs{before}, about {}", show_time(seconds));
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new(count as u64);
+            let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self { takes, began: clock::now(), bar, shown: String::new() }
+    }
+
+    /// The next run begins.
+    pub fn begin(&mut self, number: usize, what: &str) {
+        let left = show_time(self.left_seconds(number));
+        self.shown = format!("{what}, {left} left");
+        match &self.bar {
+            Some(bar) => bar.set_message(self.shown.clone()),
+            None => eprintln!("lab: {}/{} {}", number + 1, self.takes.len(), self.shown),
+        }
+    }
+
+    /// A run was done.
+    pub fn finish(&mut self, number: usize) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(number as u64 + 1);
+        }
+    }
+
+    /// Something that is to stay on the screen.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(format!("lab: {text}")),
+            None => eprintln!("lab: {text}"),
+        }
+    }
+
+    /// It is over.
+    pub fn end(&self, text: &str) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+        eprintln!("lab: {text} ({})", show_time(self.began.elapsed().as_secs_f64()));
+    }
+
+    /// What is left when so many are done: what they are thought to take, times how wrong that was so far.
+    fn left_seconds(&self, done: usize) -> f64 {
+        let sum = |takes: &[f64]| takes.iter().sum::<f64>();
+        let (before, after) = self.takes.split_at_checked(done).unwrap_or((&self.takes, &[]));
+        left(sum(before), sum(after), self.began.elapsed().as_secs_f64())
+    }
+}
+
+/// Seconds left, from those thought to be done and to be left, and those that it took.
+pub(super) fn left(thought_done: f64, thought_left: f64, took: f64) -> f64 {
+    let factor = if thought_done > 0.0 { took / thought_done } else { 1.0 };
+    thought_left * factor
+}
+
+/// `45 s`, `12 min`, `1 h 05 min`.
+#[must_use]
+pub fn show_time(seconds: f64) -> String {
+    let seconds = seconds.round() as u64;
+    match seconds {
+        0..90 => format!("{seconds} s"),
+        90..3570 => format!("{} min", (seconds + 30) / 60),
+        _ => {
+            let minutes = (seconds + 30) / 60;
+            format!("{} h {:02} min", minutes / 60, minutes % 60)
+        }
+    }
+}

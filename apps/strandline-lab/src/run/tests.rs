@@ -1,0 +1,83 @@
+//! Runs: numbers out of reports, and the time that is left.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use serde_json::json;
+
+use super::extract::{Printed, parse, points, without_intervals};
+use super::progress::{left, show_time};
+use crate::plan::template::Variables;
+use crate::plan::tests::{WHOLE, read};
+
+fn printed(client: serde_json::Value, server: Option<serde_json::Value>) -> Printed {
+    Printed { client, server, netem: None }
+}
+
+#[test]
+fn numbers_are_taken_out_of_reports() {
+    let plan = read(WHOLE).unwrap();
+    let variables = Variables::from([("every".to_owned(), "10".to_owned())]);
+    let both = printed(json!({"end": {"bits": 2e6}}), Some(json!({"bits": 50})));
+    let tcp = points(&plan, &plan.series[0], Some("10"), &both, &variables).unwrap();
+    assert_eq!(tcp.len(), 1);
+    assert_eq!((tcp[0].value.as_deref(), tcp[0].measured["throughput"]), (Some("10"), 2.0));
+    // A series has an expression of its own, with the server's report and a variable.
+    let ours = points(&plan, &plan.series[1], Some("10"), &both, &variables).unwrap();
+    assert_eq!(ours[0].measured["throughput"], 5.0);
+    for (printed, hint) in [
+        (printed(json!({"end": {}}), None), "no {/end/bits} in what was printed"),
+        (printed(json!({"end": {"bits": "many"}}), None), "\"many\" and no number"),
+    ] {
+        let error = points(&plan, &plan.series[0], None, &printed, &variables).unwrap_err();
+        assert!(error.contains("throughput") && error.contains(hint), "{error}");
+    }
+    let error = points(&plan, &plan.series[1], None, &printed(json!({}), None), &variables).unwrap_err();
+    assert!(error.contains("nothing was printed there"), "{error}");
+}
+
+#[test]
+fn one_run_may_give_many_points() {
+    let text = WHOLE
+        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
+        .replace("\nvalues = [10]\n", "\n")
+        .replace("loss-every={every}", "")
+        .replace("{server:/bits} / {every}", "{/bits} / {client:/scale}")
+        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let plan = read(&text).unwrap();
+    let steps = json!({"scale": 2, "steps": [{"held": 1, "bits": 10}, {"held": 1000, "bits": 30}]});
+    let points = points(&plan, &plan.series[1], None, &printed(steps, None), &Variables::new()).unwrap();
+    let found: Vec<_> =
+        points.iter().map(|point| (point.value.as_deref().unwrap(), point.measured["throughput"])).collect();
+    assert_eq!(found, [("1", 5.0), ("1000", 15.0)]);
+    let none = super::extract::points(
+        &plan,
+        &plan.series[1],
+        None,
+        &printed(json!({"steps": 3}), None),
+        &Variables::new(),
+    );
+    assert!(none.unwrap_err().contains("no array at /steps"));
+}
+
+#[test]
+fn reports_are_found_in_what_programs_print() {
+    assert_eq!(parse("{\n \"a\": 1\n}\n").unwrap()["a"], 1);
+    assert_eq!(parse("hello\n{\"a\":2}\n\n").unwrap()["a"], 2);
+    assert!(parse("\n").unwrap_err().contains("nothing"));
+    assert!(parse("no luck").unwrap_err().contains("no luck"));
+    assert_eq!(without_intervals(json!({"intervals": [1], "end": 2})), json!({"end": 2}));
+}
+
+#[test]
+fn the_time_left_learns_from_the_time_taken() {
+    assert_eq!(left(0.0, 60.0, 0.0), 60.0);
+    // It took twice as long as thought.
+    assert_eq!(left(10.0, 60.0, 20.0), 120.0);
+    assert_eq!([show_time(45.2), show_time(720.0), show_time(3900.0)], ["45 s", "12 min", "1 h 05 min"]);
+}
+
+#[test]
+fn callgrind_tells_how_much_it_counted() {
+    let told = "warning\n==12== \n==12== Events    : Ir\n==12== Collected : 123456\n";
+    assert_eq!(crate::instructions::collected(told), Some(123_456));
+    assert_eq!(crate::instructions::collected("Collected : 3"), None);
+}

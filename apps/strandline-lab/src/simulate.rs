@@ -1,0 +1,170 @@
+//! `strandline lab simulate`: a transfer over SCTP in virtual time. The same arguments do the same, on any machine.
+
+use std::net::IpAddr;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+use strandline::{AssociationConfig, AssociationStats, EndpointConfig, SendInfo};
+use strandline_netem::{LinkConfig, LinkStats};
+use strandline_sim::pair::{Pair, Side};
+
+use crate::netem::settings::Settings;
+use crate::netem::units;
+
+/// Queue of a link that has none given, as `strandline netem` has it.
+const QUEUE_BYTES: usize = 1000 * 1500;
+/// Messages that wait to be sent are this many bytes at least, if the send buffer has room.
+const AHEAD_BYTES: usize = 256 << 10;
+
+/// `strandline lab simulate`
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline lab simulate --link rate=1gbit,rtt=1ms --to-right loss=1% --time 10
+  strandline lab simulate --link rate=100mbit,rtt=60ms --sack-frequency 6 --seed 7
+
+One association sends messages for so long; both sides are the engine of this program, and
+the clock is virtual. Prints one JSON object with the names of 'strandline perf --json'.")]
+pub struct SimulateArgs {
+    /// Settings of both directions, as --path of 'strandline netem'
+    #[arg(long, value_name = "SETTINGS", default_value = "")]
+    pub link: String,
+    /// Settings on top of them from the sender to the receiver
+    #[arg(long, value_name = "SETTINGS", default_value = "")]
+    pub to_right: String,
+    /// Settings on top of them from the receiver to the sender
+    #[arg(long, value_name = "SETTINGS", default_value = "")]
+    pub to_left: String,
+    /// Virtual seconds
+    #[arg(short, long, default_value_t = 10.0, value_name = "SECS")]
+    pub time: f64,
+    /// Bytes of each message, such as 8192 or 8ki
+    #[arg(short = 'l', long, default_value = "8ki", value_name = "BYTES", value_parser = units::size)]
+    pub size: usize,
+    /// Acknowledge every N-th packet
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    pub sack_frequency: u8,
+    /// New packets sent at one opportunity (Max.Burst); 0: no limit
+    #[arg(long, value_name = "PACKETS", default_value_t = 4)]
+    pub burst: u16,
+    /// Bytes of each receive buffer
+    #[arg(long, value_name = "BYTES", default_value = "1mi", value_parser = units::size)]
+    pub receive_buffer: usize,
+    /// Seed of everything random
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// Arguments that make no sense, an association that doesn't come about.
+pub fn run(args: &SimulateArgs) -> Result<ExitCode> {
+    println!("{}", simulate(args)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The report of a transfer.
+///
+/// # Errors
+/// As [`run`].
+pub fn simulate(args: &SimulateArgs) -> Result<Value> {
+    if !(args.time > 0.0 && args.time <= 3600.0) {
+        bail!("--time {}: from 0 to 3600 virtual seconds", args.time);
+    }
+    let both = settings(&args.link)?;
+    let [to_right, to_left] = [settings(&args.to_right)?, settings(&args.to_left)?];
+    let config = EndpointConfig { association: args.association()?.into(), ..EndpointConfig::default() };
+    let start = LinkConfig { queue_bytes_max: QUEUE_BYTES, ..LinkConfig::default() };
+    let mut pair = Pair::with_seed(config.clone(), config, start, args.seed);
+    let [left, right] =
+        [Side::A, Side::B].map(|side| pair.addresses(side).first().map(std::net::SocketAddr::ip));
+    let (Some(left), Some(right)) = (left, right) else { bail!("a side has no address") };
+    set(&mut pair, left, right, &both.clone().with(&to_right));
+    set(&mut pair, right, left, &both.with(&to_left));
+    let (sender, receiver) = pair.connect();
+    let began = pair.now;
+    let message = bytes::Bytes::from(vec![b'x'; args.size]);
+    let (mut received, mut refused) = (0_u64, None);
+    pair.run_until(Duration::from_secs_f64(args.time), |pair| {
+        while pair.a.endpoint.status(sender).is_some_and(|status| {
+            status.send_buffered < AHEAD_BYTES.max(args.size)
+                && pair.a.endpoint.send_space(sender) >= args.size
+        }) {
+            let sent = pair.a.endpoint.send(pair.now, sender, SendInfo::default(), message.clone());
+            if let Err(error) = sent {
+                refused = Some(error.to_string());
+                break;
+            }
+        }
+        received +=
+            pair.recv_all(Side::B, receiver).iter().map(|message| message.data.len() as u64).sum::<u64>();
+        // What passed is not looked at, and would fill the memory.
+        pair.clear_captured();
+        refused.is_some()
+    });
+    if let Some(error) = refused {
+        bail!("sending: {error}");
+    }
+    let seconds = (pair.now - began).as_secs_f64();
+    let link = *pair.network.link(left, right).stats();
+    let stats = pair.a.endpoint.status(sender).map(|status| status.stats).unwrap_or_default();
+    Ok(args.report(received, seconds, &stats, &link))
+}
+
+fn settings(text: &str) -> Result<Settings> {
+    if text.trim().is_empty() { Ok(Settings::default()) } else { text.parse().map_err(anyhow::Error::msg) }
+}
+
+fn set(pair: &mut Pair, from: IpAddr, to: IpAddr, settings: &Settings) {
+    let link = pair.network.link(from, to);
+    let config = link.config().clone();
+    for change in settings.changes(&config) {
+        link.change(change);
+    }
+}
+
+impl SimulateArgs {
+    fn association(&self) -> Result<AssociationConfig> {
+        let usual = AssociationConfig::default();
+        let receive_buffer = u32::try_from(self.receive_buffer).unwrap_or(u32::MAX);
+        let config = AssociationConfig {
+            sack_frequency: self.sack_frequency,
+            burst_max: self.burst,
+            receive_buffer,
+            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer),
+            ..usual
+        };
+        config.validate()?;
+        Ok(config)
+    }
+
+    fn report(&self, received: u64, seconds: f64, stats: &AssociationStats, link: &LinkStats) -> Value {
+        json!({
+            "start": { "seed": self.seed, "link": self.link, "to_right": self.to_right, "to_left": self.to_left,
+                       "version": env!("CARGO_PKG_VERSION") },
+            "end": {
+                "sum_received": {
+                    "bytes": received,
+                    "seconds": seconds,
+                    "bits_per_second": received as f64 * 8.0 / seconds,
+                },
+                "sum_sent": {
+                    "retransmits": stats.retransmissions,
+                    "fast_recoveries": stats.fast_recoveries,
+                    "timeouts": stats.timeouts,
+                    "packets_sent": stats.packets_sent,
+                    "packets_received": stats.packets_received,
+                    "chunks_sent": stats.data_sent,
+                },
+                "link": {
+                    "offered": link.offered,
+                    "dropped_loss": link.dropped_loss,
+                    "dropped_queue": link.dropped_queue,
+                },
+            },
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! What people and programs get to read.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use serde::Serialize;
+use strandline::MemoryReport;
+
+/// Everything that was weighed. Bytes.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Report {
+    /// Associations that share the tables.
+    pub(super) count: u32,
+    pub(super) one_to_many: Account,
+    pub(super) one_to_one: Account,
+    pub(super) gaps: Vec<Gap>,
+}
+
+/// One association.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Account {
+    /// By the part of the stack that holds it: association, paths, inbound, outbound, endpoint, socket.
+    pub(super) parts: BTreeMap<&'static str, usize>,
+    /// Each part's items.
+    pub(super) items: Vec<(&'static str, usize)>,
+    /// In the engine: association, paths, inbound, outbound, set-up, and its share of the endpoint's tables.
+    pub(super) engine: usize,
+    /// In the socket layer.
+    pub(super) socket: usize,
+    pub(super) total: usize,
+}
+
+impl Account {
+    pub(super) fn new(report: &MemoryReport) -> Self {
+        let mut parts = BTreeMap::new();
+        for (name, bytes) in &report.items {
+            let part = name.split_once(':').map_or(*name, |(part, _)| part);
+            *parts.entry(part).or_insert(0) += *bytes;
+        }
+        let total = report.total();
+        let socket = parts.get("socket").copied().unwrap_or(0);
+        Self { parts, items: report.items.clone(), engine: total - socket, socket, total }
+    }
+
+    fn item(&self, begins: &str) -> usize {
+        self.items.iter().filter(|(name, _)| name.starts_with(begins)).map(|(_, bytes)| bytes).sum()
+    }
+}
+
+/// The receiving association while a segment is missing.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Gap {
+    /// Arrived beyond the missing one.
+    pub(super) segments: u16,
+    /// The record of what arrived.
+    pub(super) map: usize,
+    /// User data and records of it that wait.
+    pub(super) waiting: usize,
+    /// The whole association, the socket's part included.
+    pub(super) total: usize,
+}
+
+impl Gap {
+    pub(super) fn new(segments: u16, account: &Account) -> Self {
+        Self {
+            segments,
+            map: account.item("inbound: gap map"),
+            waiting: account.item("inbound: records") + account.item("inbound: user data"),
+            total: account.total,
+        }
+    }
+}
+
+impl Report {
+    pub(super) fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(out, "Idle association, one of {}, server's side; bytes", self.count)?;
+        writeln!(out, "{:<56}{:>13}{:>13}", "", "one-to-many", "one-to-one")?;
+        for ((name, many), (_, one)) in self.one_to_many.items.iter().zip(&self.one_to_one.items) {
+            writeln!(out, "{name:<56}{many:>13}{one:>13}")?;
+        }
+        writeln!(out, "{:<56}{:>13}{:>13}", "in all", self.one_to_many.total, self.one_to_one.total)?;
+        writeln!(out, "\nWhile one segment is missing, one-to-many; bytes")?;
+        writeln!(out, "{:>20}{:>12}{:>12}{:>12}", "segments beyond it", "gap map", "data held", "in all")?;
+        for gap in &self.gaps {
+            writeln!(out, "{:>20}{:>12}{:>12}{:>12}", gap.segments, gap.map, gap.waiting, gap.total)?;
+        }
+        Ok(())
+    }
+}

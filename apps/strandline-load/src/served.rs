@@ -1,0 +1,159 @@
+//! `strandline load echo --serve`: servers of its own, and what they take.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+
+use crate::echo_process::Server;
+use crate::job::{Encapsulation, Job, Outcome, Transport};
+use crate::{limits, memory};
+
+const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// What an association gives back once it is idle (2 s) has been given back by then.
+pub(crate) const SETTLE: Duration = Duration::from_millis(3200);
+
+/// TCP connections of one server process, at most: its port has 28,232 partners by default.
+pub(crate) const TCP_EACH_MAX: u64 = 20_000;
+
+/// One server for all clients; of TCP one for each, whose descriptors would not suffice.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    servers: Vec<Server>,
+    held_in_kernel: bool,
+}
+
+/// What servers and kernel have used at a moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Look {
+    user: Duration,
+    system: Duration,
+    process_bytes: u64,
+    kernel_bytes: u64,
+}
+
+/// What the servers took of the machine.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Served {
+    pub(crate) processes: usize,
+    pub(crate) cpu_user_s: f64,
+    pub(crate) cpu_system_s: f64,
+    /// Of one processor, while operations went on.
+    pub(crate) cpu_percent: f64,
+    /// For each operation, in microseconds.
+    pub(crate) cpu_us_each: f64,
+    /// Bytes for each association or connection that is held.
+    pub(crate) memory: Option<Memory>,
+}
+
+/// Of the server's side, for each association.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Memory {
+    /// Growth of the server processes.
+    pub(crate) process_bytes: f64,
+    /// Growth of the kernel's slab caches and socket buffers; halved, as both ends are in this kernel.
+    pub(crate) kernel_bytes: f64,
+}
+
+impl Servers {
+    /// Starts them, and sends the jobs there.
+    pub(crate) async fn start(raw: bool, jobs: &mut [Job]) -> Result<Self> {
+        let transport = jobs.first().context("no client")?.transport;
+        let held = jobs.iter().filter(|job| job.hold).map(|job| job.count + job.persistent).max();
+        let fit = limits::raise_open_files().min(TCP_EACH_MAX);
+        if transport == Transport::Tcp && held.is_some_and(|held| held > fit) {
+            bail!("a process has room for {fit} connections: share them out with --clients N");
+        }
+        let mut servers = Vec::new();
+        for job in jobs.iter_mut() {
+            if servers.is_empty() || transport == Transport::Tcp {
+                servers.push(match transport {
+                    Transport::Tcp => Server::tcp().await?,
+                    Transport::Udp => Server::udp().await?,
+                    Transport::Sctp | Transport::SctpMany => Server::sctp(raw.then_some(HERE)).await?,
+                });
+            }
+            let listening = &servers.last().context("no server")?.listening;
+            let address = match transport {
+                Transport::Tcp => listening.tcp,
+                Transport::Udp => listening.udp,
+                Transport::Sctp => listening.sctp.map(|port| (HERE, port).into()),
+                Transport::SctpMany => listening.sctp_many.map(|port| (HERE, port).into()),
+            };
+            job.server = address.context("the echo server does not listen")?;
+            if let (false, Some(carrier)) = (raw, listening.encapsulation) {
+                job.encapsulation = Encapsulation::Udp(carrier.port());
+            }
+        }
+        Ok(Self { servers, held_in_kernel: transport == Transport::Tcp })
+    }
+
+    pub(crate) fn look(&self) -> Result<Look> {
+        let mut look = Look::default();
+        for server in &self.servers {
+            let (user, system) = server.cpu()?;
+            look.user += user;
+            look.system += system;
+            look.process_bytes += server.memory()?;
+        }
+        look.kernel_bytes = memory::of_kernel()?;
+        Ok(look)
+    }
+
+    /// What they took since `before`, for an outcome; waits until what idle associations give back was given back, if
+    /// any are held.
+    pub(crate) async fn took(&self, before: &Look, outcome: &Outcome) -> Result<Served> {
+        let now = self.look()?;
+        let (user, system) = (now.user - before.user, now.system - before.system);
+        let cpu_s = (user + system).as_secs_f64();
+        let operations = outcome.progress.completed + outcome.progress.failed;
+        let memory = if outcome.held > 0 {
+            tokio::time::sleep(SETTLE).await;
+            let now = self.look()?;
+            let kernel = now.kernel_bytes.saturating_sub(before.kernel_bytes);
+            Some(Memory {
+                process_bytes: each(now.process_bytes.saturating_sub(before.process_bytes), outcome.held),
+                kernel_bytes: if self.held_in_kernel { each(kernel, outcome.held * 2) } else { 0.0 },
+            })
+        } else {
+            None
+        };
+        Ok(Served {
+            processes: self.servers.len(),
+            cpu_user_s: user.as_secs_f64(),
+            cpu_system_s: system.as_secs_f64(),
+            cpu_percent: cpu_s / outcome.elapsed_s.max(1e-9) * 100.0,
+            cpu_us_each: cpu_s * 1e6 / operations.max(1) as f64,
+            memory,
+        })
+    }
+
+    pub(crate) async fn end(self) -> Result<()> {
+        for server in self.servers {
+            server.end().await?;
+        }
+        Ok(())
+    }
+}
+
+impl Served {
+    pub(crate) fn print(&self) {
+        println!(
+            "server: {:.0} % of a processor, {:.1} us for each operation ({:.2} s user, {:.2} s system)",
+            self.cpu_percent, self.cpu_us_each, self.cpu_user_s, self.cpu_system_s
+        );
+        if let Some(memory) = &self.memory {
+            println!(
+                "server: {:.0} bytes for each that is held, {:.0} of them in the kernel",
+                memory.process_bytes + memory.kernel_bytes,
+                memory.kernel_bytes
+            );
+        }
+    }
+}
+
+pub(crate) fn each(bytes: u64, count: u64) -> f64 {
+    bytes as f64 / count.max(1) as f64
+}
