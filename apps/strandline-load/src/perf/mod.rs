@@ -20,7 +20,7 @@ mod tcp_info;
 mod text;
 mod track;
 mod tuning;
-mod usage;
+pub(crate) mod usage;
 
 pub use self::args::{Args, ClientArgs, Common, ServerArgs, Side, Transport};
 
