@@ -471,6 +471,14 @@ fn associations_spread_over_shards() {
         let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
         assert_eq!(received, 3 << 20, "{direction:?}");
         assert_eq!(report["end"]["streams"].as_array().unwrap().len() % 6, 0);
+        // Each shard of the client has three associations, whose packets come straight to it, but for some of the set-up.
+        let shards = report["end"]["cpu"]["host"]["by_shard"].as_array().unwrap();
+        assert_eq!(shards.len(), 2);
+        for shard in shards {
+            assert!(shard["packets_received"].as_u64().unwrap() > 10, "{shards:?}");
+            assert!(shard["handed_over"].as_u64().unwrap() <= 6, "{shards:?}");
+        }
+        assert_eq!(report["end"]["cpu"]["remote"]["by_shard"].as_array().unwrap().len(), 3);
     }
     assert_eq!(server.interrupt().0, Some(0));
 }

@@ -14,6 +14,7 @@ mod report;
 mod sctp;
 mod server;
 mod session;
+mod shards;
 mod tally;
 mod tcp;
 mod tcp_info;

@@ -184,6 +184,7 @@ impl Test {
                     "wall_seconds": wall_seconds,
                     "seconds_per_gb": seconds_per_gb(report),
                     "shards": report.shards,
+                    "by_shard": report.by_shard,
                 }),
             );
         }
