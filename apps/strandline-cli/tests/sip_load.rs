@@ -51,7 +51,7 @@ fn phones_register_and_call_over_every_transport() {
     let server = Server::start(&[]);
     succeeded(
         &server.address("tcp").to_string(),
-        "register --outstanding 1 --users 100 --sources 20 --transport tcp --lifetime transaction",
+        "register --users 100 --sources 20 --transport tcp --lifetime transaction",
     );
 }
 
