@@ -6,6 +6,7 @@
 //! - [`associations`]: set-up, transactions and memory with more and more associations, up to a million and more;
 //! - [`itemised`]: what one association takes, item by item, and with gaps in what has arrived;
 //! - [`flood`]: INITs at a high rate, and plain UDP as the yardstick beside them;
+//! - [`sip`]: phones that register with a SIP server and call one another;
 //! - [`perf`]: how fast messages go over one or several associations, or over TCP, and what that costs.
 //!
 //! Each has its `Args` for the command line and a `run`.
@@ -30,6 +31,7 @@ mod pace;
 pub mod perf;
 mod report;
 mod served;
+pub mod sip;
 mod trace;
 mod worker;
 
@@ -48,6 +50,8 @@ pub enum Load {
     Memory(itemised::Args),
     /// Flood a server of your own with INITs, or with plain UDP to compare.
     Flood(flood::Args),
+    /// Register phones with a SIP server, or let them call one another through it.
+    Sip(sip::Args),
     /// One process of `associations`; it is started by it.
     #[command(hide = true)]
     Part,
@@ -67,6 +71,7 @@ impl Load {
             Self::Associations(args) => associations::run(&args),
             Self::Memory(args) => itemised::run(&args),
             Self::Flood(args) => flood::run(&args),
+            Self::Sip(args) => sip::run(&args),
             Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }

@@ -195,6 +195,10 @@ impl Association {
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
         self.assert_flights();
+        if cumulative_advanced && self.idle_deadline != Time::MAX && self.outbound.is_empty() {
+            // The peer has everything: an exchange may be over.
+            self.idle_deadline = self.idle_deadline.min(now + cx.idle_release(self.config.idle_release));
+        }
     }
 
     /// What is late is lost by now (`Recovery::Rack`).

@@ -68,14 +68,18 @@ impl SendWindow {
         Gaps::highest(blocks).is_some_and(|highest| steps + highest >= self.outstanding.len())
     }
 
-    /// Everything up to `steps` beyond the ack point has arrived . Returns whether anything was acknowledged
-    /// for the first time, and the bytes that left.
+    /// Everything up to `steps` beyond the ack point has arrived. Returns whether anything was acknowledged for the first
+    /// time, and the bytes that left.
     pub(super) fn advance(
         &mut self,
+        now: Time,
         steps: usize,
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> (bool, usize) {
+        if let Some(rack) = &mut self.outstanding.rack {
+            rack.begin(now);
+        }
         let (newly_acked, delivered) =
             self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), copies, paths);
         self.gaps.advance(steps);
@@ -92,10 +96,7 @@ impl SendWindow {
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
-        if let Some(rack) = &mut self.outstanding.rack {
-            rack.begin(now);
-        }
-        let (newly_acked, delivered) = self.advance(steps, copies, paths);
+        let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
         let mut progress = Progress {
             delivered,
             newly_acked,
@@ -119,10 +120,7 @@ impl SendWindow {
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
-        if let Some(rack) = &mut self.outstanding.rack {
-            rack.begin(now);
-        }
-        let (newly_acked, delivered) = self.advance(steps, copies, paths);
+        let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
         detect::conclude(&mut self.outstanding, &self.gaps, now, false, paths);
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }

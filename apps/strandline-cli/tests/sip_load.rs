@@ -1,0 +1,76 @@
+//! `strandline load sip` aimed at `strandline sip`.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod sip_server;
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use sip_server::{PROGRAM, Server};
+
+fn load(server: &str, arguments: &str) -> Output {
+    let arguments = arguments.split_whitespace();
+    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--server", server];
+    Command::new(PROGRAM).args(common).args(arguments).output().unwrap()
+}
+
+/// All that began succeeded.
+fn succeeded(server: &str, arguments: &str) -> u64 {
+    let output = load(server, arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{arguments}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert!(output.status.success(), "{arguments}: {text}");
+    assert_eq!(report["succeeded"], report["begun"], "{arguments}: {text}");
+    assert_eq!(report["connections_lost"], 0, "{arguments}: {text}");
+    report["succeeded"].as_u64().unwrap()
+}
+
+fn fails(server: &str, arguments: &str, hint: &str) {
+    let output = load(server, arguments);
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && told.contains(hint), "{arguments}: {told}");
+}
+
+#[test]
+fn phones_register_and_call_over_every_transport() {
+    for what in ["register", "register --rate 500", "call", "call --rate 50"] {
+        for transport in ["udp", "tcp --sources 20", "sctp --sources 20"] {
+            // A server for each: contacts of an earlier load would ring as well.
+            let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
+            let carrier = server.carrier();
+            let to = match transport {
+                "udp" => server.address("udp").to_string(),
+                "tcp --sources 20" => server.address("tcp").to_string(),
+                _ => "127.0.0.1:5060".to_owned(),
+            };
+            let arguments = format!("{what} --users 100 --encapsulation {carrier} --transport {transport}");
+            assert!(succeeded(&to, &arguments) > 0, "{arguments}");
+        }
+    }
+    let server = Server::start(&[]);
+    succeeded(
+        &server.address("tcp").to_string(),
+        "register --users 100 --sources 20 --transport tcp --lifetime transaction",
+    );
+}
+
+#[test]
+fn an_open_loop_offers_what_was_asked_for() {
+    let server = Server::start(&[]);
+    assert_eq!(succeeded(&server.address("udp").to_string(), "register --rate 1000 --users 10"), 300);
+}
+
+#[test]
+fn what_is_wrong_is_told() {
+    let server = Server::start(&[]);
+    let (udp, tcp) = (server.address("udp").to_string(), server.address("tcp").to_string());
+    fails(&udp, "call --domain elsewhere.org --users 10", "is elsewhere.org its domain?");
+    fails(&udp, "register --rate 0", "--rate must be more than 0");
+    fails(&tcp, "call --transport tcp --lifetime transaction", "calls need connections that stay");
+    fails(&udp, "register --lifetime transaction", "goes with --transport tcp");
+    drop(server);
+    fails(&tcp, "register --transport tcp", "connecting to 127.0.0.1");
+    // Over UDP nobody says that there is no server: nothing succeeds.
+    fails(&udp, "register --outstanding 1 --timeout 0.1", "");
+}

@@ -1,0 +1,98 @@
+//! What a user agent reads of messages: as much as it needs, by looking for it.
+
+/// A message that came.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Came<'a> {
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> Came<'a> {
+    /// The code of a response; `None` for a request.
+    pub(super) fn status(&self) -> Option<u16> {
+        let digits = self.bytes.strip_prefix(b"SIP/2.0 ")?.get(..3)?;
+        core::str::from_utf8(digits).ok()?.parse().ok()
+    }
+
+    /// The method of a request.
+    pub(super) fn method(&self) -> &'a [u8] {
+        self.bytes.split(|byte| *byte == b' ').next().unwrap_or(&[])
+    }
+
+    /// Lines of the header, without their ends.
+    fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        let lines = self.bytes.split(|byte| *byte == b'\n').skip(1);
+        lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take_while(|line| !line.is_empty())
+    }
+
+    /// The values of a header, line by line.
+    pub(super) fn values(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
+        self.lines().filter_map(move |line| {
+            let (found, value) = line.split_at_checked(name.len())?;
+            let value = value.strip_prefix(b":")?;
+            found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
+        })
+    }
+
+    /// The first value of a header, or nothing.
+    pub(super) fn value(&self, name: &'static str) -> &'a [u8] {
+        self.values(name).next().unwrap_or(&[])
+    }
+
+    /// Which operation of ours a response belongs to: its branch.
+    pub(super) fn branch(&self) -> Option<Mark> {
+        let via = self.value("Via");
+        let start = find(via, b"branch=z9hG4bK")? + b"branch=z9hG4bK".len();
+        Mark::read(via.get(start..)?)
+    }
+
+    /// Which operation of ours a request belongs to: its Call-ID.
+    pub(super) fn call(&self) -> Option<Mark> {
+        Mark::read(self.value("Call-ID"))
+    }
+
+    /// The URI in angle brackets of a value.
+    pub(super) fn uri(value: &'a [u8]) -> &'a [u8] {
+        let inside = value.split(|byte| *byte == b'<').nth(1).unwrap_or(value);
+        inside.split(|byte| *byte == b'>').next().unwrap_or(inside)
+    }
+}
+
+/// What names an operation in messages: `KIND SLOT . GENERATION`, as in `i17.3`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) kind: u8,
+    pub(super) slot: usize,
+    pub(super) generation: u32,
+}
+
+impl Mark {
+    fn read(text: &[u8]) -> Option<Self> {
+        let (kind, rest) = text.split_first()?;
+        let (slot, rest) = number(rest)?;
+        let (generation, _) = number(rest.strip_prefix(b".")?)?;
+        Some(Self { kind: *kind, slot: slot as usize, generation })
+    }
+}
+
+/// A number, and what comes after it.
+fn number(text: &[u8]) -> Option<(u32, &[u8])> {
+    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, rest) = text.split_at_checked(end)?;
+    Some((core::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+}
+
+/// Where a text begins.
+pub(super) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
+    text.windows(what.len()).position(|window| window == what)
+}
+
+/// How long the first message of a stream is, once it is whole.
+pub(super) fn first_message(stream: &[u8]) -> Option<usize> {
+    let header = find(stream, b"\r\n\r\n")? + 4;
+    let length = Came { bytes: stream }.value("Content-Length");
+    let body = number(length).map_or(0, |(body, _)| body as usize);
+    Some(header + body).filter(|whole| *whole <= stream.len())
+}
+
+#[cfg(test)]
+mod tests;

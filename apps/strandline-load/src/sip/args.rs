@@ -1,0 +1,151 @@
+//! The command line.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use anyhow::{Result, bail};
+
+use super::engine::Scenario;
+
+/// How messages are carried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Transport {
+    /// UDP, requests are sent again as RFC 3261 says.
+    Udp,
+    /// TCP.
+    Tcp,
+    /// SCTP in UDP.
+    Sctp,
+}
+
+impl Transport {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "UDP",
+            Self::Tcp => "TCP",
+            Self::Sctp => "SCTP",
+        }
+    }
+
+    /// What URIs say of it.
+    pub(super) const fn uri_parameter(self) -> &'static str {
+        match self {
+            Self::Udp => "",
+            Self::Tcp => ";transport=tcp",
+            Self::Sctp => ";transport=sctp",
+        }
+    }
+}
+
+/// How long a TCP connection lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Lifetime {
+    /// As long as the load.
+    Persistent,
+    /// For one transaction; REGISTER only.
+    Transaction,
+}
+
+/// Registers phones or lets them call one another through a SIP server, and measures its answers.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline load sip register                           64 REGISTERs outstanding over UDP, 10,000 phones
+  strandline load sip register --rate 50000 --time 30    50,000 a second, whether the server keeps up or not
+  strandline load sip register --transport tcp --sources 15000 --users 15000
+                                                         over 15,000 connections that stay
+  strandline load sip register --transport tcp --lifetime transaction
+                                                         with a connection for each
+  strandline load sip call --transport sctp              calls over 1,000 associations
+  strandline load sip call --rate 5000 --json            5,000 calls a second over UDP, for programs
+The server: strandline sip --domain example.com")]
+pub struct Args {
+    /// What to do
+    #[arg(value_enum, default_value = "register")]
+    pub scenario: Scenario,
+    /// How messages are carried
+    #[arg(long, value_enum, default_value = "udp")]
+    pub transport: Transport,
+    /// How long a TCP connection lives
+    #[arg(long, value_enum, default_value = "persistent")]
+    pub lifetime: Lifetime,
+    /// The server: IP address, and UDP, TCP or SCTP port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5060")]
+    pub server: SocketAddr,
+    /// The server's UDP port for SCTP
+    #[arg(long, value_name = "PORT", default_value_t = 9899)]
+    pub encapsulation: u16,
+    /// Domain of the phones
+    #[arg(long, value_name = "NAME", default_value = "example.com")]
+    pub domain: String,
+    /// Phones
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub users: u32,
+    /// Sockets, connections or associations, which phones share [default: 16 for UDP, else 1,000]
+    #[arg(long, value_name = "N")]
+    pub sources: Option<usize>,
+    /// Addresses to use them from [default: 127.0.0.2 to 127.0.0.9 if the server is on 127.0.0.0/8]
+    #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
+    pub local: Vec<IpAddr>,
+    /// Operations a second, whether the server keeps up or not; without it, one begins when another is over
+    #[arg(long, value_name = "N")]
+    pub rate: Option<f64>,
+    /// Operations at once, without --rate
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub outstanding: usize,
+    /// Seconds that are measured
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub time: f64,
+    /// Seconds before that
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
+    pub warm_up: f64,
+    /// Seconds after which an operation has failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
+    pub timeout: f64,
+    /// Seconds that registrations last
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    pub expires: u32,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Args {
+    pub(super) fn sources(&self) -> usize {
+        self.sources.unwrap_or(if self.transport == Transport::Udp { 16 } else { 1000 })
+    }
+
+    /// Addresses to send from.
+    pub(super) fn local(&self) -> Vec<IpAddr> {
+        match self.server.ip() {
+            _ if !self.local.is_empty() => self.local.clone(),
+            IpAddr::V4(ip) if ip.is_loopback() => {
+                (2..10).map(|last| Ipv4Addr::new(127, 0, 0, last).into()).collect()
+            }
+            ip if ip.is_loopback() => vec![ip],
+            IpAddr::V4(_) => vec![Ipv4Addr::UNSPECIFIED.into()],
+            IpAddr::V6(_) => vec![std::net::Ipv6Addr::UNSPECIFIED.into()],
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
+            bail!("--rate must be more than 0");
+        }
+        let seconds = [self.time, self.timeout, self.warm_up];
+        if seconds.iter().any(|time| !(0.0..1e6).contains(time)) || self.time == 0.0 || self.timeout == 0.0 {
+            bail!("--time and --timeout must be more than 0, and --warm-up not less");
+        }
+        if self.users < 2 || self.sources() == 0 || self.outstanding == 0 {
+            bail!("it takes 2 --users, 1 of --sources and 1 --outstanding at least");
+        }
+        if self.lifetime == Lifetime::Transaction {
+            if self.transport != Transport::Tcp {
+                bail!("--lifetime transaction goes with --transport tcp");
+            }
+            if self.scenario == Scenario::Call {
+                bail!("calls need connections that stay: whoever is called must be reachable");
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,17 @@
+//! How messages are carried.
+
+pub(super) mod sctp;
+pub(super) mod tcp;
+pub(super) mod udp;
+
+use super::engine::Out;
+
+/// The messages of each source together: the source, and where they are.
+fn by_source(out: &Out) -> impl Iterator<Item = (usize, &[(usize, usize, usize)])> {
+    let together = out.messages.chunk_by(|(a, ..), (b, ..)| a == b);
+    together.filter_map(|messages| Some((messages.first()?.0, messages)))
+}
+
+fn bytes<'a>(out: &'a Out, message: &(usize, usize, usize)) -> &'a [u8] {
+    out.bytes.get(message.1..message.2).unwrap_or(&[])
+}

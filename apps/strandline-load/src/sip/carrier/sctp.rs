@@ -1,0 +1,84 @@
+//! SCTP: an association for each source, in UDP from each local address.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use anyhow::{Context, Result};
+use bytes::Bytes;
+use strandline::{Association, Peer, SendInfo, Stack, TrySendError};
+
+use crate::sip::engine::Out;
+use crate::sip::load::{Carrier, Load};
+
+use super::{by_source, bytes};
+
+/// Messages taken at a time.
+const BATCH: usize = 64;
+
+/// The associations.
+pub(in crate::sip) struct Sctp {
+    associations: Vec<Rc<Association>>,
+    /// They end with it.
+    _stacks: Vec<Stack>,
+}
+
+/// Sets up an association for each source, and returns their addresses.
+pub(in crate::sip) async fn open(
+    server: SocketAddr,
+    encapsulation: u16,
+    local: &[IpAddr],
+    sources: usize,
+) -> Result<(Sctp, Vec<SocketAddr>)> {
+    let peer = Peer::new(server.ip(), server.port()).encapsulation_port(encapsulation);
+    let stacks = local
+        .iter()
+        .map(|ip| Stack::builder().udp((*ip, 0).into()).with_context(|| format!("a UDP socket at {ip}")))
+        .collect::<Result<Vec<_>>>()?;
+    let (mut associations, mut addresses) = (Vec::new(), Vec::new());
+    for (stack, ip) in stacks.iter().zip(local).cycle().take(sources) {
+        let association = Association::connect(stack, &peer).await;
+        let association = association
+            .with_context(|| format!("an association with {server} in UDP at port {encapsulation}"))?;
+        let port = association.status().map_or(0, |status| status.local_port);
+        addresses.push((*ip, port).into());
+        associations.push(Rc::new(association));
+    }
+    Ok((Sctp { associations, _stacks: stacks }, addresses))
+}
+
+impl Sctp {
+    /// Receives until the tasks are ended.
+    pub(in crate::sip) fn serve(&self, load: &Rc<Load>) {
+        for (source, association) in self.associations.iter().enumerate() {
+            tokio::task::spawn_local(receive(Rc::clone(association), source, Rc::clone(load)));
+        }
+    }
+}
+
+impl Carrier for Sctp {
+    fn send(&self, out: &Out) {
+        // No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
+        let info = SendInfo { unordered: true, ..SendInfo::default() };
+        for (source, messages) in by_source(out) {
+            let Some(association) = self.associations.get(source) else { continue };
+            for message in messages {
+                let data = Bytes::copy_from_slice(bytes(out, message));
+                // Without room the server doesn't keep up: what can't be sent counts as not answered.
+                match association.try_send_bytes(data, info) {
+                    Ok(()) | Err(TrySendError::Full) => {}
+                    Err(error) => tracing::debug!(%error, "sending over SCTP"),
+                }
+            }
+        }
+    }
+}
+
+async fn receive(association: Rc<Association>, source: usize, load: Rc<Load>) {
+    let mut messages = Vec::with_capacity(BATCH);
+    while association.recv_many(&mut messages, BATCH).await.is_ok_and(|count| count > 0) {
+        load.with(|engine, now| {
+            messages.drain(..).for_each(|message| engine.handle(now, source, &message.data));
+        });
+    }
+    load.count_lost();
+}

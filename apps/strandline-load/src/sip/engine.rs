@@ -1,0 +1,420 @@
+//! User agents by the thousand: operations under way, what to send next, and when to send it again. No I/O, no clock.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::answer::{Came, Mark};
+use super::outcome::Outcome;
+use super::text::{Style, Who};
+
+/// T1 of RFC 3261.
+const T1: Duration = Duration::from_millis(500);
+/// A request is sent again after T1, 2 T1, 4 T1 and then every 8 T1 (non-INVITE requests: T2).
+const STEPS: usize = 4;
+
+/// What is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Scenario {
+    /// Phones register, each from a source of its own.
+    Register,
+    /// Phones call phones through the server: INVITE, 180, 200, ACK, BYE, 200.
+    Call,
+}
+
+/// How many operations are begun, and when.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) scenario: Scenario,
+    pub(super) users: u32,
+    /// Another operation begins as soon as one is over.
+    pub(super) closed: bool,
+    /// Operations in all.
+    pub(super) limit: u64,
+    pub(super) timeout: Duration,
+    /// Requests are sent again.
+    pub(super) unreliable: bool,
+    /// Those that begin from here on are counted.
+    pub(super) counted_from: Instant,
+    /// None begins from here on.
+    pub(super) until: Instant,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Free,
+    Registering,
+    Inviting,
+    /// A provisional response came: INVITE isn't sent again.
+    Ringing,
+    Ending,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Callee {
+    Idle,
+    /// 200 is sent until ACK comes.
+    Answered,
+    Confirmed,
+}
+
+#[derive(Debug)]
+struct Slot {
+    generation: u32,
+    state: State,
+    callee: Callee,
+    user: u32,
+    source: usize,
+    callee_user: u32,
+    callee_source: usize,
+    due: Instant,
+    counted: bool,
+    /// To be sent again.
+    request: Vec<u8>,
+    /// To be sent again by the one who is called.
+    answer: Vec<u8>,
+    /// To be sent again for each 200.
+    ack: Vec<u8>,
+}
+
+/// A time at which a slot is looked at.
+#[derive(Debug, Clone, Copy)]
+struct Alarm {
+    at: Instant,
+    slot: usize,
+    generation: u32,
+    /// In this state something is sent again.
+    state: State,
+    callee: bool,
+}
+
+/// Messages to be sent: by which source, and where they are in the buffer.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    pub(super) bytes: Vec<u8>,
+    pub(super) messages: Vec<(usize, usize, usize)>,
+}
+
+impl Out {
+    fn add(&mut self, source: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        self.messages.push((source, start, self.bytes.len()));
+    }
+
+    fn last(&self) -> &[u8] {
+        let Some((_, start, end)) = self.messages.last() else { return &[] };
+        self.bytes.get(*start..*end).unwrap_or(&[])
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.bytes.clear();
+        self.messages.clear();
+    }
+}
+
+/// All user agents of a process.
+#[derive(Debug)]
+pub(super) struct Engine {
+    style: Style,
+    /// The addresses of the sources.
+    pub(super) addresses: Vec<SocketAddr>,
+    plan: Plan,
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    again: [VecDeque<Alarm>; STEPS],
+    timeouts: VecDeque<Alarm>,
+    begun: u64,
+    cseq: u32,
+    pub(super) outcome: Outcome,
+    pub(super) out: Out,
+}
+
+impl Engine {
+    pub(super) fn new(style: Style, addresses: Vec<SocketAddr>, plan: Plan) -> Self {
+        Self {
+            style,
+            addresses,
+            plan,
+            slots: Vec::new(),
+            free: Vec::new(),
+            again: Default::default(),
+            timeouts: VecDeque::new(),
+            begun: 0,
+            cseq: 0,
+            outcome: Outcome::default(),
+            out: Out::default(),
+        }
+    }
+
+    /// Goes on with another plan, once all is over.
+    pub(super) fn restart(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.begun = 0;
+        self.outcome = Outcome::default();
+    }
+
+    /// Operations under way.
+    pub(super) fn under_way(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// All have begun that should.
+    pub(super) fn all_begun(&self, now: Instant) -> bool {
+        self.begun >= self.plan.limit || now >= self.plan.until
+    }
+
+    /// How many have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Begins an operation that was due at `due`, unless all have begun.
+    pub(super) fn begin(&mut self, now: Instant, due: Instant) {
+        if self.all_begun(now) || self.addresses.is_empty() {
+            return;
+        }
+        let number = self.begun;
+        self.begun += 1;
+        let user = (number % u64::from(self.plan.users.max(1))) as u32;
+        let callee_user = (user + self.plan.users / 2) % self.plan.users.max(1);
+        let slot = self.free.pop().unwrap_or_else(|| self.grow(now));
+        let sources = self.addresses.len();
+        let counted = due >= self.plan.counted_from;
+        self.outcome.begun += u64::from(counted);
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        place.generation = place.generation.wrapping_add(1);
+        place.callee = Callee::Idle;
+        (place.user, place.source) = (user, user as usize % sources);
+        (place.callee_user, place.callee_source) = (callee_user, callee_user as usize % sources);
+        (place.due, place.counted) = (due, counted);
+        place.state = match self.plan.scenario {
+            Scenario::Register => State::Registering,
+            Scenario::Call => State::Inviting,
+        };
+        self.send_first(now, slot);
+        if let Some(alarm) = self.alarm(slot, now + self.plan.timeout, false) {
+            self.timeouts.push_back(alarm);
+        }
+    }
+
+    fn grow(&mut self, now: Instant) -> usize {
+        self.slots.push(Slot {
+            generation: 0,
+            state: State::Free,
+            callee: Callee::Idle,
+            user: 0,
+            source: 0,
+            callee_user: 0,
+            callee_source: 0,
+            due: now,
+            counted: false,
+            request: Vec::new(),
+            answer: Vec::new(),
+            ack: Vec::new(),
+        });
+        self.slots.len() - 1
+    }
+
+    fn who(&self, slot: usize) -> Option<Who> {
+        let Slot { generation, user, source, .. } = self.slots.get(slot)?;
+        let address = *self.addresses.get(*source)?;
+        Some(Who { slot, generation: *generation, user: *user, address })
+    }
+
+    fn alarm(&self, slot: usize, at: Instant, callee: bool) -> Option<Alarm> {
+        let Slot { generation, state, .. } = self.slots.get(slot)?;
+        Some(Alarm { at, slot, generation: *generation, state: *state, callee })
+    }
+
+    fn send_first(&mut self, now: Instant, slot: usize) {
+        let Some(who) = self.who(slot) else { return };
+        self.cseq += 1;
+        let (style, cseq) = (&self.style, self.cseq);
+        let Some(place) = self.slots.get(slot) else { return };
+        let callee = place.callee_user;
+        match place.state {
+            State::Registering => self.out.add(place.source, |out| style.register(out, &who, cseq)),
+            _ => self.out.add(place.source, |out| style.invite(out, &who, callee)),
+        }
+        self.keep(now, slot);
+    }
+
+    /// Keeps the request that was written last, to send it again if nothing comes.
+    fn keep(&mut self, now: Instant, slot: usize) {
+        if !self.plan.unreliable {
+            return;
+        }
+        if let Some(place) = self.slots.get_mut(slot) {
+            place.request.clear();
+            place.request.extend_from_slice(self.out.last());
+        }
+        let alarm = self.alarm(slot, now + T1, false);
+        self.again[0].extend(alarm);
+    }
+
+    /// Takes what came to a source.
+    pub(super) fn handle(&mut self, now: Instant, source: usize, bytes: &[u8]) {
+        let came = Came { bytes };
+        match came.status() {
+            Some(code) => {
+                let Some(mark) = came.branch() else { return };
+                if self.is_current(mark) {
+                    self.on_response(now, mark, code, &came);
+                }
+            }
+            None => self.on_request(now, source, &came),
+        }
+    }
+
+    fn is_current(&self, mark: Mark) -> bool {
+        let slot = self.slots.get(mark.slot);
+        slot.is_some_and(|slot| slot.generation == mark.generation && slot.state != State::Free)
+    }
+
+    fn on_response(&mut self, now: Instant, mark: Mark, code: u16, came: &Came<'_>) {
+        let slot = mark.slot;
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        match (mark.kind, place.state, code) {
+            (b'i', State::Inviting, 100..=199) => place.state = State::Ringing,
+            (b'i', State::Inviting | State::Ringing, 200..=299) => self.on_answered(now, slot, came),
+            // Our ACK was lost.
+            (b'i', State::Ending, 200..=299) => {
+                let (out, source) = (&mut self.out, place.source);
+                out.add(source, |out| out.extend_from_slice(&place.ack));
+            }
+            (b'i', State::Inviting | State::Ringing, 300..) => {
+                let (source, callee) = (place.source, place.callee_user);
+                let Some(who) = self.who(slot) else { return };
+                let style = &self.style;
+                self.out.add(source, |out| style.ack_of_refusal(out, &who, callee, came));
+                self.over(now, slot, Some(code));
+            }
+            (b'r', State::Registering, 200..) | (b'b', State::Ending, 200..) => {
+                self.over(now, slot, Some(code));
+            }
+            _ => {}
+        }
+    }
+
+    /// ACK, and BYE at once: calls that last would only hold memory here.
+    fn on_answered(&mut self, now: Instant, slot: usize, ok: &Came<'_>) {
+        let Some(who) = self.who(slot) else { return };
+        let style = &self.style;
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        place.state = State::Ending;
+        if place.counted {
+            self.outcome.answered += 1;
+            self.outcome.response.record(now.saturating_duration_since(place.due));
+        }
+        self.out.add(place.source, |out| style.in_dialog(out, &who, ok, "ACK"));
+        place.ack.clear();
+        place.ack.extend_from_slice(self.out.last());
+        self.out.add(place.source, |out| style.in_dialog(out, &who, ok, "BYE"));
+        self.keep(now, slot);
+    }
+
+    /// Somebody is called.
+    fn on_request(&mut self, now: Instant, source: usize, came: &Came<'_>) {
+        let Some(address) = self.addresses.get(source).copied() else { return };
+        let style = &self.style;
+        let slot = came.call().filter(|mark| self.is_current(*mark)).map(|mark| mark.slot);
+        let place = slot.and_then(|slot| self.slots.get_mut(slot));
+        match (came.method(), place) {
+            (b"INVITE", Some(place)) if place.callee == Callee::Idle => {
+                place.callee = Callee::Answered;
+                self.out.add(source, |out| style.answer(out, came, "180 Ringing", address));
+                self.out.add(source, |out| style.answer(out, came, "200 OK", address));
+                if self.plan.unreliable {
+                    place.answer.clear();
+                    place.answer.extend_from_slice(self.out.last());
+                    let alarm = slot.and_then(|slot| self.alarm(slot, now + T1, true));
+                    self.again[0].extend(alarm);
+                }
+            }
+            (b"INVITE", Some(place)) => self.out.add(source, |out| out.extend_from_slice(&place.answer)),
+            // The caller has given up.
+            (b"INVITE", None) => {
+                self.out.add(source, |out| style.answer(out, came, "480 Too late", address));
+            }
+            (b"ACK", Some(place)) => place.callee = Callee::Confirmed,
+            (b"ACK", None) => {}
+            _ => self.out.add(source, |out| style.answer(out, came, "200 OK", address)),
+        }
+    }
+
+    /// It is over: with this code, or without an answer.
+    fn over(&mut self, now: Instant, slot: usize, code: Option<u16>) {
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        let (state, counted) = (place.state, place.counted);
+        place.state = State::Free;
+        self.free.push(slot);
+        if counted {
+            let time = now.saturating_duration_since(place.due);
+            match code {
+                Some(200..=299) if state == State::Registering => {
+                    self.outcome.succeeded += 1;
+                    self.outcome.response.record(time);
+                }
+                Some(200..=299) => {
+                    self.outcome.succeeded += 1;
+                    self.outcome.whole.record(time);
+                }
+                Some(503) => self.outcome.refused += 1,
+                Some(code) => *self.outcome.codes.entry(code).or_default() += 1,
+                None => self.outcome.timed_out += 1,
+            }
+        }
+        if self.plan.closed {
+            self.begin(now, now);
+        }
+    }
+
+    /// Sends again what has got no answer, and gives up what has waited too long.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        for step in 0..STEPS {
+            while let Some(alarm) = due(self.again.get_mut(step), now) {
+                self.send_again(now, step, &alarm);
+            }
+        }
+        while let Some(alarm) = due(Some(&mut self.timeouts), now) {
+            let place = self.slots.get(alarm.slot);
+            let same =
+                place.is_some_and(|place| place.generation == alarm.generation && place.state != State::Free);
+            if same {
+                self.over(now, alarm.slot, None);
+            }
+        }
+    }
+
+    fn send_again(&mut self, now: Instant, step: usize, alarm: &Alarm) {
+        let Some(place) = self.slots.get(alarm.slot) else { return };
+        let wanted = if alarm.callee {
+            place.callee == Callee::Answered && place.state != State::Free
+        } else {
+            place.state == alarm.state
+        };
+        if place.generation != alarm.generation || !wanted {
+            return;
+        }
+        if alarm.callee {
+            self.out.add(place.callee_source, |out| out.extend_from_slice(&place.answer));
+        } else {
+            self.out.add(place.source, |out| out.extend_from_slice(&place.request));
+        }
+        self.outcome.retransmitted += u64::from(place.counted);
+        let next = (step + 1).min(STEPS - 1);
+        if let Some(queue) = self.again.get_mut(next) {
+            queue.push_back(Alarm { at: now + T1 * (1 << next), ..*alarm });
+        }
+    }
+}
+
+fn due(queue: Option<&mut VecDeque<Alarm>>, now: Instant) -> Option<Alarm> {
+    let queue = queue?;
+    queue.front().filter(|alarm| alarm.at <= now)?;
+    queue.pop_front()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,135 @@
+use super::*;
+
+fn style() -> Style {
+    Style { transport: "UDP", uri_parameter: "", domain: "example.com".to_owned(), run: 7, expires_secs: 60 }
+}
+
+#[allow(clippy::disallowed_methods, reason = "any moment will do")]
+fn start() -> Instant {
+    Instant::now()
+}
+
+fn engine(scenario: Scenario, closed: bool, begin: Instant) -> Engine {
+    let addresses = vec![([127, 0, 0, 2], 1000).into(), ([127, 0, 0, 3], 1001).into()];
+    let plan = Plan {
+        scenario,
+        users: 2,
+        closed,
+        limit: u64::MAX,
+        timeout: Duration::from_secs(10),
+        unreliable: true,
+        counted_from: begin,
+        until: begin + Duration::from_secs(60),
+    };
+    Engine::new(style(), addresses, plan)
+}
+
+/// What is to be sent: by which source, and the text.
+fn sent(engine: &mut Engine) -> Vec<(usize, String)> {
+    let out = std::mem::take(&mut engine.out);
+    let text = |(source, start, end): &(usize, usize, usize)| {
+        (*source, String::from_utf8(out.bytes[*start..*end].to_vec()).unwrap())
+    };
+    out.messages.iter().map(text).collect()
+}
+
+/// What a server that only looks at Via would answer.
+fn reply(request: &str, first_line: &str) -> Vec<u8> {
+    let rest = request.split_once("\r\n").unwrap().1;
+    let header = rest.split_once("\r\n\r\n").unwrap().0;
+    let header = header.replace("To: <sip:u1@example.com>", "To: <sip:u1@example.com>;tag=b");
+    format!(
+        "SIP/2.0 {first_line}\r\nRecord-Route: <sip:one;lr>\r\nRecord-Route: <sip:two;lr>\r\n{header}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+#[test]
+fn in_a_closed_loop_the_next_begins_when_one_is_over() {
+    let begin = start();
+    let mut engine = engine(Scenario::Register, true, begin);
+    engine.begin(begin, begin);
+    let first = sent(&mut engine);
+    assert!(
+        first[0].1.starts_with("REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.2:1000;branch=")
+    );
+    engine.handle(begin + T1, 0, &reply(&first[0].1, "200 OK"));
+    let second = sent(&mut engine);
+    assert_eq!((second.len(), second[0].0), (1, 1));
+    assert!(second[0].1.contains("From: <sip:u1@example.com>") && second[0].1.contains("CSeq: 2 REGISTER"));
+    // An answer that comes twice counts once.
+    engine.handle(begin + T1, 0, &reply(&first[0].1, "200 OK"));
+    assert!(sent(&mut engine).is_empty());
+    assert_eq!((engine.outcome.succeeded, engine.outcome.begun, engine.under_way()), (1, 2, 1));
+    assert_eq!(engine.outcome.response.summary().map(|times| times.max_ms.round()), Some(500.0));
+}
+
+#[test]
+fn a_request_without_an_answer_is_sent_again_and_then_given_up() {
+    let begin = start();
+    let mut engine = engine(Scenario::Register, false, begin);
+    engine.begin(begin, begin);
+    let first = sent(&mut engine);
+    let mut again = Vec::new();
+    for half_seconds in 1..=20 {
+        engine.handle_timeout(begin + T1 * half_seconds);
+        let now = sent(&mut engine);
+        assert!(now.iter().all(|message| *message == first[0]));
+        again.extend(now.iter().map(|_| half_seconds));
+    }
+    assert_eq!(again, [1, 3, 7, 15]);
+    assert_eq!((engine.outcome.timed_out, engine.outcome.retransmitted, engine.under_way()), (1, 4, 0));
+}
+
+#[test]
+fn a_call_is_answered_acknowledged_and_ended_along_its_route() {
+    let begin = start();
+    let mut engine = engine(Scenario::Call, false, begin);
+    engine.begin(begin, begin);
+    let invite = sent(&mut engine).remove(0).1;
+    assert!(invite.starts_with("INVITE sip:u1@example.com SIP/2.0\r\n"));
+    engine.handle(begin, 1, invite.as_bytes());
+    let answers = sent(&mut engine);
+    assert_eq!(answers.iter().map(|(source, _)| *source).collect::<Vec<_>>(), [1, 1]);
+    assert!(
+        answers[0].1.starts_with("SIP/2.0 180 Ringing\r\n") && answers[1].1.starts_with("SIP/2.0 200 OK")
+    );
+    // The 200 is sent again until ACK comes, and the ACK for each 200.
+    engine.handle(begin, 0, &reply(&invite, "180 Ringing"));
+    engine.handle_timeout(begin + T1);
+    assert_eq!(sent(&mut engine), [answers[1].clone()]);
+    let ok = String::from_utf8(reply(&invite, "200 OK")).unwrap();
+    let ok = ok.replace("<sip:u0@127.0.0.2:1000>", "<sip:callee@127.0.0.3:1001>");
+    engine.handle(begin + T1, 0, ok.as_bytes());
+    let both = sent(&mut engine);
+    assert!(both[0].1.starts_with("ACK sip:callee@127.0.0.3:1001 SIP/2.0\r\n"), "{}", both[0].1);
+    assert!(both[1].1.starts_with("BYE sip:callee@127.0.0.3:1001 SIP/2.0\r\n"));
+    for (_, text) in &both {
+        assert!(text.contains("Route: <sip:two;lr>\r\nRoute: <sip:one;lr>\r\n"), "{text}");
+        assert!(text.contains("To: <sip:u1@example.com>;tag=b\r\n"), "{text}");
+    }
+    engine.handle(begin + T1, 0, ok.as_bytes());
+    assert_eq!(sent(&mut engine), both[..1]);
+    engine.handle(begin + T1, 1, both[0].1.as_bytes());
+    engine.handle(begin + T1, 0, &reply(&both[1].1, "200 OK"));
+    assert_eq!((engine.outcome.answered, engine.outcome.succeeded, engine.under_way()), (1, 1, 0));
+    engine.handle_timeout(begin + T1 * 30);
+    assert!(sent(&mut engine).is_empty());
+}
+
+#[test]
+fn a_refused_call_is_acknowledged_and_counted() {
+    let begin = start();
+    let mut engine = engine(Scenario::Call, false, begin);
+    for (code, text) in [(503, "503 Service Unavailable"), (404, "404 Not Found")] {
+        engine.begin(begin, begin);
+        let invite = sent(&mut engine).remove(0).1;
+        engine.handle(begin, 0, &reply(&invite, text));
+        let ack = sent(&mut engine).remove(0).1;
+        assert!(ack.starts_with("ACK sip:u") && ack.contains("CSeq: 1 ACK"), "{code}: {ack}");
+    }
+    assert_eq!(
+        (engine.outcome.refused, engine.outcome.codes.get(&404), engine.under_way()),
+        (1, Some(&1), 0)
+    );
+}

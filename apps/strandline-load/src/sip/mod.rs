@@ -1,0 +1,13 @@
+//! `strandline load sip`: user agents that register and call, and how the server takes it.
+
+mod answer;
+mod args;
+mod carrier;
+mod engine;
+mod load;
+mod outcome;
+mod run;
+mod text;
+
+pub use args::Args;
+pub use run::run;

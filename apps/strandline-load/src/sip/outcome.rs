@@ -1,0 +1,107 @@
+//! What came of a load.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::histogram::{Summary, Times};
+
+/// Counts and times of the operations that began while it was measured.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Outcome {
+    pub(super) begun: u64,
+    pub(super) succeeded: u64,
+    /// Refused with 503.
+    pub(super) refused: u64,
+    /// Calls that were answered.
+    pub(super) answered: u64,
+    pub(super) timed_out: u64,
+    pub(super) retransmitted: u64,
+    /// Final codes that were neither 2xx nor 503.
+    pub(super) codes: BTreeMap<u16, u64>,
+    /// From the moment at which the operation was due to its final answer.
+    pub(super) response: Times,
+    /// Of whole calls.
+    pub(super) whole: Times,
+}
+
+/// As `--json` prints it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct SipReport {
+    pub(super) scenario: &'static str,
+    pub(super) transport: &'static str,
+    pub(super) sources: usize,
+    pub(super) users: u32,
+    /// Operations a second that were asked for; none in a closed loop.
+    pub(super) rate_asked: Option<f64>,
+    pub(super) outstanding: Option<usize>,
+    pub(super) seconds: f64,
+    pub(super) begun: u64,
+    pub(super) succeeded: u64,
+    pub(super) succeeded_each_second: f64,
+    pub(super) success: f64,
+    pub(super) refused: u64,
+    pub(super) answered: u64,
+    pub(super) timed_out: u64,
+    pub(super) retransmitted: u64,
+    pub(super) other_codes: BTreeMap<u16, u64>,
+    /// From when an operation was due to the final answer of REGISTER or INVITE.
+    pub(super) response: Option<Summary>,
+    /// Of calls: to the answer of BYE.
+    pub(super) whole: Option<Summary>,
+    /// Connections that ended while they were in use.
+    pub(super) connections_lost: u64,
+    pub(super) own_cpu_s: f64,
+}
+
+impl SipReport {
+    pub(super) fn take(&mut self, outcome: &Outcome, measured: Duration) {
+        self.seconds = measured.as_secs_f64();
+        self.begun = outcome.begun;
+        self.succeeded = outcome.succeeded;
+        self.succeeded_each_second = outcome.succeeded as f64 / self.seconds.max(1e-9);
+        self.success = outcome.succeeded as f64 / outcome.begun.max(1) as f64;
+        self.refused = outcome.refused;
+        self.answered = outcome.answered;
+        self.timed_out = outcome.timed_out;
+        self.retransmitted = outcome.retransmitted;
+        self.other_codes.clone_from(&outcome.codes);
+        self.response = outcome.response.summary();
+        self.whole = outcome.whole.summary();
+    }
+
+    /// For people.
+    pub(super) fn print(&self) {
+        let load = match (self.rate_asked, self.outstanding) {
+            (Some(rate), _) => format!("{rate:.0} a second offered"),
+            (None, Some(outstanding)) => format!("{outstanding} outstanding"),
+            (None, None) => String::new(),
+        };
+        println!(
+            "{} over {} from {} sources, {load}: {:.0} a second succeeded ({:.2} %), {} of {}",
+            self.scenario,
+            self.transport,
+            self.sources,
+            self.succeeded_each_second,
+            self.success * 100.0,
+            self.succeeded,
+            self.begun,
+        );
+        println!(
+            "refused with 503: {}, timed out: {}, requests sent again: {}, connections lost: {}",
+            self.refused, self.timed_out, self.retransmitted, self.connections_lost
+        );
+        for (code, count) in &self.other_codes {
+            println!("answered with {code}: {count}");
+        }
+        for (name, times) in [("first final answer", &self.response), ("whole call", &self.whole)] {
+            if let Some(times) = times {
+                println!(
+                    "{name}, ms: mean {:.3}, p50 {:.3}, p90 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}",
+                    times.mean_ms, times.p50_ms, times.p90_ms, times.p99_ms, times.p999_ms, times.max_ms
+                );
+            }
+        }
+    }
+}

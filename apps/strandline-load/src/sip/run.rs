@@ -1,0 +1,185 @@
+//! From the command line to the result.
+
+use std::process::ExitCode;
+use std::rc::Rc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Result, bail};
+use tokio::task::LocalSet;
+
+use crate::pace::{Schedule, now};
+use crate::perf::usage::CpuTime;
+
+use super::args::{Args, Lifetime, Transport};
+use super::carrier::{sctp, tcp, udp};
+use super::engine::{Engine, Plan, Scenario};
+use super::load::Load;
+use super::outcome::SipReport;
+use super::text::Style;
+
+/// How often it is looked at what is due.
+const TICK: Duration = Duration::from_millis(1);
+
+/// Runs a load. Fails if nothing at all succeeded.
+///
+/// # Errors
+/// If the arguments make no sense, or the server can't be reached.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    args.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let load = open(args).await?;
+        if args.scenario == Scenario::Call {
+            register_all(args, &load).await?;
+        }
+        let report = measure(args, &load).await?;
+        if args.json {
+            println!("{}", serde_json::to_string_pretty(&report)?);
+        } else {
+            report.print();
+        }
+        Ok(if report.succeeded > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    })
+}
+
+async fn open(args: &Args) -> Result<Rc<Load>> {
+    let (server, local, sources) = (args.server, args.local(), args.sources());
+    let style = Style {
+        transport: args.transport.name(),
+        uri_parameter: args.transport.uri_parameter(),
+        domain: args.domain.clone(),
+        run: run_number(),
+        expires_secs: args.expires,
+    };
+    let plan = plan(args, args.scenario, now());
+    let load = |addresses| Load::new(Engine::new(style, addresses, plan));
+    Ok(match args.transport {
+        Transport::Udp => {
+            let (udp, addresses) = udp::open(server, &local, sources).await?;
+            let load = load(addresses);
+            udp.serve(&load);
+            load.send_by(Box::new(udp));
+            load
+        }
+        Transport::Tcp => {
+            let persistent = args.lifetime == Lifetime::Persistent;
+            let (tcp, addresses) = tcp::open(server, &local, sources, persistent).await?;
+            let load = load(addresses);
+            tcp.serve(&load);
+            load.send_by(Box::new(tcp));
+            load
+        }
+        Transport::Sctp => {
+            let (sctp, addresses) = sctp::open(server, args.encapsulation, &local, sources).await?;
+            let load = load(addresses);
+            sctp.serve(&load);
+            load.send_by(Box::new(sctp));
+            load
+        }
+    })
+}
+
+/// Tells this run's Call-IDs from those of others.
+#[allow(clippy::disallowed_methods, reason = "a load generator is a program of its own")]
+fn run_number() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+fn plan(args: &Args, scenario: Scenario, begin: Instant) -> Plan {
+    let counted_from = begin + Duration::from_secs_f64(args.warm_up);
+    Plan {
+        scenario,
+        users: args.users,
+        closed: args.rate.is_none(),
+        limit: u64::MAX,
+        timeout: Duration::from_secs_f64(args.timeout),
+        unreliable: args.transport == Transport::Udp,
+        counted_from,
+        until: counted_from + Duration::from_secs_f64(args.time),
+    }
+}
+
+/// Whoever is to be called registers first.
+async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
+    let begin = now();
+    let patience = Duration::from_secs(600);
+    let all = u64::from(args.users);
+    let plan = plan(args, Scenario::Register, begin);
+    load.engine.borrow_mut().restart(Plan {
+        closed: true,
+        limit: all,
+        counted_from: begin,
+        until: begin + patience,
+        ..plan
+    });
+    drive(load, Pace::Closed(args.outstanding)).await;
+    let registered = load.engine.borrow().outcome.succeeded;
+    if registered < all {
+        bail!(
+            "only {registered} of {all} phones could register: is the server there, and is {} its domain?",
+            args.domain
+        );
+    }
+    Ok(())
+}
+
+async fn measure(args: &Args, load: &Rc<Load>) -> Result<SipReport> {
+    let begin = now();
+    load.engine.borrow_mut().restart(plan(args, args.scenario, begin));
+    load.lost.set(0);
+    let cpu = CpuTime::now()?;
+    let pace = match args.rate {
+        Some(rate) => Pace::Open(Schedule { begin, rate }),
+        None => Pace::Closed(args.outstanding),
+    };
+    drive(load, pace).await;
+    let cpu = CpuTime::now()?.since(cpu);
+    let mut report = SipReport {
+        scenario: if args.scenario == Scenario::Call { "calls" } else { "REGISTER" },
+        transport: args.transport.name(),
+        sources: args.sources(),
+        users: args.users,
+        rate_asked: args.rate,
+        outstanding: args.rate.is_none().then_some(args.outstanding),
+        connections_lost: load.lost.get(),
+        own_cpu_s: (cpu.user + cpu.system).as_secs_f64(),
+        ..SipReport::default()
+    };
+    report.take(&load.engine.borrow().outcome, Duration::from_secs_f64(args.time));
+    Ok(report)
+}
+
+/// When operations begin.
+#[derive(Debug, Clone, Copy)]
+enum Pace {
+    /// So many at once.
+    Closed(usize),
+    /// At their own times.
+    Open(Schedule),
+}
+
+/// Begins operations, and returns when all are over.
+async fn drive(load: &Rc<Load>, pace: Pace) {
+    let mut interval = tokio::time::interval(TICK);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    if let Pace::Closed(outstanding) = pace {
+        load.with(|engine, now| (0..outstanding).for_each(|_| engine.begin(now, now)));
+    }
+    loop {
+        interval.tick().await;
+        load.with(|engine, now| {
+            if let Pace::Open(schedule) = pace {
+                let mut due = schedule.moment(engine.begun());
+                while due <= now && !engine.all_begun(due) {
+                    engine.begin(due, due);
+                    due = schedule.moment(engine.begun());
+                }
+            }
+            engine.handle_timeout(now);
+        });
+        let engine = load.engine.borrow();
+        if engine.under_way() == 0 && engine.all_begun(now()) {
+            return;
+        }
+    }
+}
