@@ -235,13 +235,15 @@ impl Association {
     /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
     fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
         let mut filled = Filled::default();
-        let exempt = self.outbound.fast_retransmit_pending();
-        let path = self.paths.get(index);
-        if exempt || path.is_exempt() || path.may_retransmit() {
-            self.fill_retransmissions(now, index, packet, &mut filled);
-        }
-        if exempt && filled.bytes > 0 {
-            self.outbound.fast_retransmit_sent();
+        if self.outbound.has_retransmissions() {
+            let exempt = self.outbound.fast_retransmit_pending();
+            let path = self.paths.get(index);
+            if exempt || path.is_exempt() || path.may_retransmit() {
+                self.fill_retransmissions(now, index, packet, &mut filled);
+            }
+            if exempt && filled.bytes > 0 {
+                self.outbound.fast_retransmit_sent();
+            }
         }
         let path = self.paths.get(index);
         if (path.sends_probe() && filled.bytes == 0) || path.may_send() {
