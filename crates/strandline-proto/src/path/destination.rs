@@ -25,6 +25,11 @@ const PROBES_MAX: u8 = 3;
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
 
+/// The largest piece of a window that may go at once whatever Max.Burst says: a carrier's burst. The window must be
+/// this many times as large.
+const PIECE_BYTES: u32 = 65_000;
+const PIECES_MIN: u32 = 8;
+
 /// Paths with a shorter round-trip time are not paced by their window.
 const PACED_RTT_MIN: Duration = Duration::from_millis(5);
 
@@ -277,16 +282,21 @@ impl Path {
     /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
     /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
     ///
-    /// Where the path is paced its rate takes the place of the limit.
+    /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
+    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets.
     pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
         let acked = core::mem::take(&mut self.acked_packets);
         let pmdcs = self.data_chunk_len_max();
         self.pacer.refill(now, self.pacing_rate(), pmdcs);
-        self.burst_allowance = match config.burst_max {
+        let clocked = match config.burst_max {
             0 => u32::MAX,
             burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
-        self.burst_allowance = self.burst_allowance.max(self.pacer.allowance().unwrap_or(0));
+        let unclocked = match self.recovery {
+            Recovery::Rfc9260 => 0,
+            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
+        };
+        self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
     }
 
     /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
