@@ -1,9 +1,10 @@
 use super::*;
-use crate::job::{Style, Transport};
+use crate::job::{Content, Style, Transport};
 
 fn job(server: &str, number: u64, clients: u64) -> Job {
     Job {
         transport: Transport::Sctp,
+        content: Content::Letters,
         style: Style::Regular,
         encapsulation: Encapsulation::Udp(9899),
         server: server.parse().unwrap(),
