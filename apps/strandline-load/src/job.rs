@@ -176,3 +176,6 @@ impl Outcome {
         self.steps.merge(&other.steps);
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,25 +1,8 @@
 use super::*;
-use crate::job::{Encapsulation, Style};
+use crate::job::tests::job;
 
 fn exchange(transport: Transport, content: Content, message_bytes: usize) -> Result<Exchange> {
-    Exchange::new(&Job {
-        transport,
-        content,
-        style: Style::Regular,
-        encapsulation: Encapsulation::Udp(9899),
-        server: ([127, 0, 0, 1], 7).into(),
-        message_bytes,
-        rate: 1.0,
-        count: 1,
-        number: 0,
-        clients: 1,
-        offset_s: 0.0,
-        persistent: 0,
-        hold: false,
-        timeout_s: 1.0,
-        trace: false,
-        pcap: None,
-    })
+    Exchange::new(&Job { transport, content, message_bytes, ..job() })
 }
 
 #[test]
