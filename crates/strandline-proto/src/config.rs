@@ -58,6 +58,21 @@ pub enum Recovery {
     Rack,
 }
 
+/// How many packets with data one acknowledgement stands for. Whatever is chosen, one goes at once for the first data, for
+/// gaps, duplicates and the I bit (RFC 7053), and at the latest after SACK.Delay; packets that the kernel gave in one
+/// train are answered by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SackFrequency {
+    /// Two (RFC 9260 section 6.2) while it matters: at the beginning, while the rate grows, after losses, when little is
+    /// under way or the window is nearly used up; and up to 16 while many packets come in each round trip at a steady
+    /// rate, since then it only costs.
+    #[default]
+    Adaptive,
+    /// Always so many, from 1. With 1, each packet that comes alone, and each train, has its own.
+    Every(u8),
+}
+
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssociationConfig {
@@ -85,8 +100,8 @@ pub struct AssociationConfig {
     pub heartbeat_burst_max: u8,
     /// SACK.Delay: longest time an acknowledgement waits, at most 500 ms. Default 200 ms.
     pub sack_delay: Duration,
-    /// Acknowledge every k-th packet with data; 1 acknowledges each. Default 2.
-    pub sack_frequency: u8,
+    /// How many packets with data one acknowledgement stands for.
+    pub sack_frequency: SackFrequency,
     /// Outgoing streams asked for. Default 65,535: a stream costs nothing until it is used.
     pub outbound_streams: u16,
     /// Incoming streams allowed. Default 65,535.
@@ -144,7 +159,7 @@ impl Default for AssociationConfig {
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_burst_max: 1,
             sack_delay: Duration::from_millis(200),
-            sack_frequency: 2,
+            sack_frequency: SackFrequency::default(),
             outbound_streams: u16::MAX,
             inbound_streams_max: u16::MAX,
             receive_buffer: 1 << 20,
@@ -188,7 +203,7 @@ impl AssociationConfig {
             "sack_delay",
             "at most 500 ms (RFC 9260 section 6.2)",
         )?;
-        check(self.sack_frequency >= 1, "sack_frequency", "at least 1")?;
+        check(self.sack_frequency != SackFrequency::Every(0), "sack_frequency", "every packet at least: 1")?;
         check(
             self.heartbeat_interval.is_none_or(|i| i >= ms),
             "heartbeat_interval",

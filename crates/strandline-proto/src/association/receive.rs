@@ -200,7 +200,9 @@ impl Association {
         }
         if seen.data {
             let shutting_down = matches!(self.state, State::ShutdownSent);
-            self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config);
+            if self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config) {
+                self.measure_rtt(cx, now);
+            }
             if shutting_down {
                 // And a SACK, always: SHUTDOWN tells no window, and a peer that lost the last word about it would stand
                 // before a closed one for as long as it has something to send.

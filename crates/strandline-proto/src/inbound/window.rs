@@ -99,6 +99,12 @@ impl Window {
         self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
     }
 
+    /// The peer has used up half of what it was told of: it may be waiting to be told more.
+    #[inline]
+    pub(super) const fn is_tight(&self) -> bool {
+        self.promised < self.size / 2
+    }
+
     /// The peer is told of so little that it may send nothing at all.
     pub(super) const fn is_low(&self) -> bool {
         self.offer() < self.step()

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use strandline_netem::{LinkConfig, Loss, Reordering};
-use strandline_proto::config::AssociationConfig;
+use strandline_proto::config::{AssociationConfig, SackFrequency};
 
 use super::{Features, HostPlan};
 use crate::random::Random;
@@ -45,7 +45,10 @@ fn odd_timers(config: &mut AssociationConfig, random: &mut Random) {
     config.heartbeat_interval = random.chance(0.8).then(|| random.millis(100, 30_000));
     config.heartbeat_burst_max = random.range(1, 4) as u8;
     config.sack_delay = random.millis(0, 500);
-    config.sack_frequency = random.range(1, 8) as u8;
+    config.sack_frequency = match random.range(1, 8) as u8 {
+        2 | 5 => SackFrequency::Adaptive,
+        packets => SackFrequency::Every(packets),
+    };
     config.idle_release = random.millis(0, 3_000);
     config.cookie_lifetime = random.millis(2_000, 60_000);
 }

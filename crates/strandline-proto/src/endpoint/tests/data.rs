@@ -4,7 +4,7 @@ use strandline_wire::chunk::Data;
 use strandline_wire::number::Ssn;
 
 use super::*;
-use crate::config::Recovery;
+use crate::config::{Recovery, SackFrequency};
 
 #[test]
 fn the_first_data_is_acknowledged_at_once_and_later_every_second_packet() {
@@ -39,7 +39,7 @@ fn a_single_packet_is_acknowledged_within_the_delay() {
 #[test]
 fn sack_frequency_and_delay_can_be_set() {
     let (mut pair, client, _) = Pair::configured(|config| {
-        config.sack_frequency = 4;
+        config.sack_frequency = SackFrequency::Every(4);
         config.sack_delay = Duration::from_millis(500);
     })
     .establish();
