@@ -49,9 +49,9 @@ pub struct SimulateArgs {
     /// New packets sent at one opportunity (Max.Burst); 0: no limit
     #[arg(long, value_name = "PACKETS", default_value_t = 4)]
     pub burst: u16,
-    /// Bytes of each receive buffer
-    #[arg(long, value_name = "BYTES", default_value = "1mi", value_parser = units::size)]
-    pub receive_buffer: usize,
+    /// Bytes of each receive buffer (default: it tunes itself)
+    #[arg(long, value_name = "BYTES", value_parser = units::size)]
+    pub receive_buffer: Option<usize>,
     /// Seed of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -129,7 +129,7 @@ fn set(pair: &mut Pair, from: IpAddr, to: IpAddr, settings: &Settings) {
 impl SimulateArgs {
     fn association(&self) -> Result<AssociationConfig> {
         let usual = AssociationConfig::default();
-        let receive_buffer = u32::try_from(self.receive_buffer).unwrap_or(u32::MAX);
+        let receive_buffer = self.receive_buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         let config = AssociationConfig {
             sack_frequency: match self.sack_frequency {
                 0 => SackFrequency::Adaptive,
@@ -137,7 +137,7 @@ impl SimulateArgs {
             },
             burst_max: self.burst,
             receive_buffer,
-            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer),
+            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer.unwrap_or(u32::MAX)),
             ..usual
         };
         config.validate()?;

@@ -93,5 +93,5 @@ pub use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetec
 pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{
-    AssociationStats, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
+    AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
 };

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
 
+use super::buffers::Pressure;
 use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
@@ -17,22 +18,35 @@ use crate::path::{PathLoss, PathSack};
 use crate::time::Time;
 
 impl Association {
-    /// SEND (section 11.1.5): takes the message out of `data`.
+    /// SEND (section 11.1.5): takes the message out of `data`, and returns its length.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        info: SendInfo,
+        data: &mut Bytes,
+        pressure: Pressure,
+    ) -> Result<usize, SendError> {
         let idle = self.begin_send()?;
-        self.outbound.push(info, data, &self.config)?;
+        let len = data.len();
+        self.outbound.push(info, data, &self.config, self.send_buffer_for(len, pressure))?;
         self.end_send(now, idle);
-        Ok(())
+        Ok(len)
     }
 
-    /// SEND: copies the message.
+    /// SEND: copies the message, and returns its length.
     #[inline]
-    pub(crate) fn send_slice(&mut self, now: Time, info: SendInfo, data: &[u8]) -> Result<(), SendError> {
+    pub(crate) fn send_slice(
+        &mut self,
+        now: Time,
+        info: SendInfo,
+        data: &[u8],
+        pressure: Pressure,
+    ) -> Result<usize, SendError> {
         let idle = self.begin_send()?;
-        self.outbound.push_slice(info, data, &self.config)?;
+        self.outbound.push_slice(info, data, &self.config, self.send_buffer_for(data.len(), pressure))?;
         self.end_send(now, idle);
-        Ok(())
+        Ok(data.len())
     }
 
     /// Whether nothing waits and nothing is outstanding; an error if no messages are taken now.
@@ -180,8 +194,10 @@ impl Association {
                 entered_fast_recovery,
                 in_fast_recovery,
                 writable,
+                delivered,
                 ..
             } => {
+                cx.on_send_bytes_gone(delivered);
                 if newly_acked {
                     self.error_count = 0; // section 8.1
                 }

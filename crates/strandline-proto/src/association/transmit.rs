@@ -311,17 +311,18 @@ impl Association {
         let path = self.paths.get(index);
         let always = matches!(self.state, State::ShutdownPending) || path.asks_at_once();
         let under_way = path.flight.saturating_add(filled);
-        let enough = SACK_EVERY_MAX * path.data_chunk_len_max();
-        if under_way >= enough {
-            return Urgency { always, from_bytes: u32::MAX };
-        }
         let packet = path.data_chunk_len_max();
-        let by_cwnd = path.window().saturating_sub(under_way);
-        let by_rwnd = self.outbound.peer_rwnd().saturating_sub(packet);
-        let by_buffer = self.outbound.bytes_until_blocked().unwrap_or(u32::MAX);
-        let from_bytes = by_cwnd.min(by_rwnd).min(by_buffer);
-        let stops = under_way.saturating_add(from_bytes) < enough;
-        Urgency { always, from_bytes: if stops { from_bytes } else { u32::MAX } }
+        let enough = SACK_EVERY_MAX * packet;
+        let mut from_bytes = u32::MAX;
+        if under_way < enough {
+            let by_cwnd = path.window().saturating_sub(under_way);
+            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(packet);
+            let stops = by_cwnd.min(by_rwnd).min(self.outbound.bytes_until_blocked());
+            if under_way.saturating_add(stops) < enough {
+                from_bytes = stops;
+            }
+        }
+        Urgency { always, from_bytes }
     }
 
     /// What a packet's DATA means for its path.

@@ -9,7 +9,7 @@
 //! | [`ordering`], [`stream_tree`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
 //! | [`sack`], [`duplicates`] | when to acknowledge, what came twice |
-//! | [`flow`] | how data comes: what acknowledgements go by |
+//! | [`flow`] | how data comes: what acknowledgements and the window go by |
 //! | [`arena`] | where the bytes live |
 //!
 //! The straight way of a message that comes whole and in order is [`Inbound::on_data`], `take_whole`, `dispatch`,
@@ -43,6 +43,10 @@ use crate::config::{AssociationConfig, SackFrequency};
 use crate::event::Message;
 use crate::number::Tsn;
 use crate::time::Time;
+
+/// The receive window is to hold what is read in so many round-trip times. A sender in slow start has twice as much under
+/// way as in the round trip before, and is to double that before it hears of a larger window.
+const ROUND_TRIPS: u32 = 4;
 
 /// Heap bytes of one association's receiving half, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -153,30 +157,42 @@ impl Inbound {
 
     /// The packet is done: decides whether its data is acknowledged at once or later. `at_once`: the association is
     /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
-    /// no DATA.
+    /// no DATA. The receive buffer may grow to `buffer_max` bytes; if it is larger it shrinks, as far as that takes back
+    /// nothing that was advertised.
     ///
     /// True: the round-trip time is of use now, see [`on_rtt_asked`](Self::on_rtt_asked).
     #[inline]
-    pub(crate) fn on_packet_end(&mut self, now: Time, at_once: bool, config: &AssociationConfig) -> bool {
+    pub(crate) fn on_packet_end(
+        &mut self,
+        now: Time,
+        at_once: bool,
+        config: &AssociationConfig,
+        buffer_max: u32,
+    ) -> bool {
         if !self.sack.has_data() {
             return false;
         }
         let run = self.sack.run(self.map.has_gaps());
+        if run == Run::Long && self.flow.is_none() {
+            self.flow = Some(Box::default());
+        }
         let mut wants_rtt = false;
         let (mut every, mut delay) = (EVERY_MIN, config.sack_delay);
-        match (run, &mut self.flow) {
-            (Run::Long, flow) => {
-                let flow = flow.get_or_insert_default();
-                flow.on_packet(now);
-                wants_rtt = flow.wants_rtt(now);
-                if flow.every() > every && !self.window.is_tight() {
-                    every = flow.every();
-                    delay = delay.min(flow.patience());
-                }
+        if let Some(flow) = &mut self.flow {
+            if let Some(in_round_trip) = flow.on_packet(now, self.window.promised(), self.window.used()) {
+                self.window.grow(in_round_trip.saturating_mul(ROUND_TRIPS), buffer_max);
             }
-            (Run::Broken, Some(flow)) => flow.on_trouble(),
-            _ => {}
+            // Duplicates alone make no flow.
+            wants_rtt = flow.wants_rtt(now) && (run == Run::Long || flow.is_measured());
+            if run == Run::Broken {
+                flow.on_trouble();
+            }
+            if flow.every() > every && !self.window.is_tight() {
+                every = flow.every();
+                delay = delay.min(flow.patience());
+            }
         }
+        self.window.squeeze(buffer_max);
         if let SackFrequency::Every(packets) = config.sack_frequency {
             (every, delay) = (packets, config.sack_delay);
         }
@@ -233,6 +249,7 @@ impl Inbound {
         if let Some(flow) = &mut self.flow {
             // The list starts again (section 3.3.4).
             flow.duplicates.clear();
+            flow.on_advertised(a_rwnd);
             if waited {
                 flow.on_pause();
             }
@@ -293,6 +310,12 @@ impl Inbound {
     #[must_use]
     pub(crate) fn readable(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// The receive buffer in bytes.
+    #[must_use]
+    pub(crate) const fn receive_buffer(&self) -> u32 {
+        self.window.size()
     }
 
     /// Bytes of the receive buffer in use, cost of small and of held chunks included.

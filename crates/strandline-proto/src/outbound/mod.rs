@@ -150,7 +150,7 @@ impl Outbound {
     /// Takes a message to send. A small one is copied, a larger one kept as it is until it is acknowledged.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] if `send_buffer` or `send_messages_max` would be exceeded, except that one message is
+    /// [`SendError::WouldBlock`] if `send_buffer` bytes or `send_messages_max` would be exceeded, except that one message is
     /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). Bytes count against
     /// `send_buffer` until they are acknowledged cumulatively. [`SendError::Empty`], [`SendError::TooLarge`] and
     /// [`SendError::InvalidStream`] for messages that can never be sent.
@@ -160,8 +160,9 @@ impl Outbound {
         info: SendInfo,
         data: &mut Bytes,
         config: &AssociationConfig,
+        send_buffer: u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config)?;
+        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let data = core::mem::take(data);
         let small = data.len() <= SHARED_COPY_MAX;
         let payload = if small { Payload::Copied(copies.push(&data)) } else { Payload::Shared(data) };
@@ -179,8 +180,9 @@ impl Outbound {
         info: SendInfo,
         data: &[u8],
         config: &AssociationConfig,
+        send_buffer: u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config)?;
+        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let small = data.len() <= COPY_MAX;
         let payload = if small {
             Payload::Copied(copies.push(data))
@@ -197,6 +199,7 @@ impl Outbound {
         info: SendInfo,
         len: usize,
         config: &AssociationConfig,
+        send_buffer: u32,
     ) -> Result<&mut Busy, SendError> {
         if len == 0 {
             return Err(SendError::Empty);
@@ -208,7 +211,7 @@ impl Outbound {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
         let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, config.recovery)));
-        busy.queue.check_room(len, config)?;
+        busy.queue.check_room(len, config, send_buffer)?;
         Ok(busy)
     }
 
@@ -406,6 +409,7 @@ impl Outbound {
             in_fast_recovery: progress.in_fast_recovery,
             all_acked: busy.sent.outstanding.is_empty(),
             writable: busy.queue.take_writable(),
+            delivered: progress.delivered,
         }
     }
 

@@ -32,12 +32,16 @@ pub(super) struct Queue {
 impl Queue {
     /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is.
     #[inline]
-    pub(super) fn check_room(&mut self, len: usize, config: &AssociationConfig) -> Result<(), SendError> {
-        let limit = config.send_buffer as usize;
-        let over = self.buffered_bytes > 0 && self.buffered_bytes + len > limit;
+    pub(super) fn check_room(
+        &mut self,
+        len: usize,
+        config: &AssociationConfig,
+        send_buffer: u32,
+    ) -> Result<(), SendError> {
+        let over = self.buffered_bytes > 0 && self.buffered_bytes + len > send_buffer as usize;
         let crowded = self.scheduler.len() >= config.send_messages_max as usize;
         if over || crowded {
-            self.block(len, config);
+            self.block(len, config, send_buffer);
             return Err(SendError::WouldBlock);
         }
         Ok(())
@@ -51,11 +55,14 @@ impl Queue {
         self.scheduler.push(message);
     }
 
-    /// The application is told once half of the buffer is free, or later if the message refused needs more. Of
+    /// The application is told once half of the buffer is free, or later if the message refused needs more; once a
+    /// quarter is, if the buffer has grown with the congestion window: what is in flight may be more than half of it. Of
     /// several refused the most demanding counts.
-    fn block(&mut self, len: usize, config: &AssociationConfig) {
+    fn block(&mut self, len: usize, config: &AssociationConfig, send_buffer: u32) {
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        let bytes_max = config.send_buffer.saturating_sub(len).min(config.send_buffer / 2);
+        let grown = send_buffer > config.send_buffer_start();
+        let low = if grown { send_buffer - send_buffer / 4 } else { send_buffer / 2 };
+        let bytes_max = send_buffer.saturating_sub(len).min(low);
         let messages_max = config.send_messages_max / 2;
         let before = self.blocked.unwrap_or(Blocked { bytes_max, messages_max });
         self.blocked = Some(Blocked {

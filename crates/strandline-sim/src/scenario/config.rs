@@ -17,9 +17,9 @@ pub(super) fn association(features: &Features, random: &mut Random) -> Associati
     }
     if features.small_buffers {
         let (first, last) = if features.tight { (1_500, 40_000) } else { (40_000, 200_000) };
-        config.receive_buffer = random.log_range(first, last) as u32;
-        config.send_buffer = random.log_range(1_500, 200_000) as u32;
-        config.partial_delivery_point = random.log_range(1, u64::from(config.receive_buffer)) as u32;
+        config.receive_buffer = Some(random.log_range(first, last) as u32);
+        config.send_buffer = Some(random.log_range(1_500, 200_000) as u32);
+        config.partial_delivery_point = random.log_range(1, u64::from(config.receive_buffer_start())) as u32;
         config.send_messages_max = random.log_range(1, 1_000) as u32;
     }
     if random.chance(0.3) {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod buffers;
 mod rfc7053_4;
 mod rfc9260_6_2;
 

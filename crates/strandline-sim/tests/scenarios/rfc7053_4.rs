@@ -73,7 +73,7 @@ fn a_large_window_asks_for_nothing() {
 #[test]
 fn the_packet_that_fills_the_peers_window_asks() {
     let small = |config: &mut AssociationConfig| {
-        config.receive_buffer = 6000;
+        config.receive_buffer = Some(6000);
         config.partial_delivery_point = 3000;
     };
     let (mut pair, a, _) = connected(|config| config.burst_max = 0, small);
@@ -87,7 +87,7 @@ fn the_packet_that_fills_the_peers_window_asks() {
 
 #[test]
 fn the_last_of_a_full_send_buffer_asks() {
-    let (mut pair, a, _) = connected(|config| config.send_buffer = 3000, |_| ());
+    let (mut pair, a, _) = connected(|config| config.send_buffer = Some(3000), |_| ());
     let now = pair.now;
     for _ in 0..2 {
         pair.send(Side::A, a, 0, vec![1; FULL]);

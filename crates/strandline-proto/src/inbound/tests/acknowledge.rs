@@ -17,7 +17,7 @@ fn begun() -> Rig {
 #[test]
 fn a_sack_tells_all() {
     let mut rig = begun();
-    let size = rig.config.receive_buffer;
+    let size = rig.config.receive_buffer_start();
     for (tsn, ssn) in [(102, 2), (103, 3), (105, 5)] {
         rig.take(&whole(tsn, ssn, &[1; 1000]));
     }
