@@ -3,9 +3,9 @@
 //! The receive window grows by what is read in a round-trip time ([`Inbound`](crate::inbound::Inbound) sees to that); the
 //! send buffer follows the congestion window. Both know how much at most from here.
 
-use super::Association;
 use super::context::Shared;
 use crate::config::AssociationConfig;
+use crate::path::PathSet;
 use crate::stats::Buffers;
 
 /// A send buffer that tunes itself holds so many congestion windows: one is in flight, one is kept until the lowest loss
@@ -39,8 +39,18 @@ impl Pressure {
 }
 
 impl Shared {
+    /// What holds for sending in all associations.
     #[inline]
     pub(crate) fn send_pressure(&self) -> Pressure {
+        if self.send_bytes < self.config.send_bytes_max / 2 {
+            Pressure::Low
+        } else {
+            self.high_send_pressure()
+        }
+    }
+
+    #[cold]
+    fn high_send_pressure(&self) -> Pressure {
         Pressure::of(self.send_bytes, self.config.send_bytes_max)
     }
 
@@ -69,29 +79,19 @@ impl Shared {
     }
 }
 
-impl Association {
-    /// Bytes of the send buffer as it is now.
-    pub(crate) fn send_buffer(&self, pressure: Pressure) -> u32 {
-        let config = &self.config;
-        let start = config.send_buffer_start();
-        if config.send_buffer.is_some() {
-            return start;
-        }
-        match pressure {
-            Pressure::Full => start.min(SEND_BUFFER_MIN),
-            Pressure::Half => start,
-            Pressure::Low => {
-                let window = self.paths.iter().map(|(_, path)| path.window()).max().unwrap_or(0);
-                window.saturating_mul(WINDOWS).clamp(start, config.send_buffer_limit())
-            }
-        }
+/// Bytes of a send buffer as it should be now.
+#[cold]
+pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure: Pressure) -> u32 {
+    let start = config.send_buffer_start();
+    if config.send_buffer.is_some() {
+        return start;
     }
-
-    /// [`send_buffer`](Self::send_buffer), for a message of `len` bytes: looked at more closely only if the message needs it.
-    #[inline]
-    pub(super) fn send_buffer_for(&self, len: usize, pressure: Pressure) -> u32 {
-        let start = self.config.send_buffer_start();
-        let fits = self.outbound.buffered_bytes() + len <= start as usize;
-        if fits && pressure == Pressure::Low { start } else { self.send_buffer(pressure) }
+    match pressure {
+        Pressure::Full => start.min(SEND_BUFFER_MIN),
+        Pressure::Half => start,
+        Pressure::Low => {
+            let window = paths.iter().map(|(_, path)| path.window()).max().unwrap_or(0);
+            window.saturating_mul(WINDOWS).clamp(start, config.send_buffer_limit())
+        }
     }
 }

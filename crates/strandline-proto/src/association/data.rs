@@ -5,7 +5,7 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
 
-use super::buffers::Pressure;
+use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
@@ -18,7 +18,7 @@ use crate::path::{PathLoss, PathSack};
 use crate::time::Time;
 
 impl Association {
-    /// SEND (section 11.1.5): takes the message out of `data`, and returns its length.
+    /// SEND (section 11.1.5): takes the message out of `data`.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -26,15 +26,15 @@ impl Association {
         info: SendInfo,
         data: &mut Bytes,
         pressure: Pressure,
-    ) -> Result<usize, SendError> {
-        let idle = self.begin_send()?;
-        let len = data.len();
-        self.outbound.push(info, data, &self.config, self.send_buffer_for(len, pressure))?;
+    ) -> Result<(), SendError> {
+        let idle = self.begin_send(pressure)?;
+        let (config, paths) = (&self.config, &self.paths);
+        self.outbound.push(info, data, config, || send_buffer(config, paths, pressure))?;
         self.end_send(now, idle);
-        Ok(len)
+        Ok(())
     }
 
-    /// SEND: copies the message, and returns its length.
+    /// SEND: copies the message.
     #[inline]
     pub(crate) fn send_slice(
         &mut self,
@@ -42,18 +42,28 @@ impl Association {
         info: SendInfo,
         data: &[u8],
         pressure: Pressure,
-    ) -> Result<usize, SendError> {
-        let idle = self.begin_send()?;
-        self.outbound.push_slice(info, data, &self.config, self.send_buffer_for(data.len(), pressure))?;
+    ) -> Result<(), SendError> {
+        let idle = self.begin_send(pressure)?;
+        let (config, paths) = (&self.config, &self.paths);
+        self.outbound.push_slice(info, data, config, || send_buffer(config, paths, pressure))?;
         self.end_send(now, idle);
-        Ok(data.len())
+        Ok(())
+    }
+
+    /// Memory runs short: the send buffer is no larger than that allows.
+    #[cold]
+    fn yield_room(&mut self, pressure: Pressure) {
+        self.outbound.set_send_buffer(send_buffer(&self.config, &self.paths, pressure));
     }
 
     /// Whether nothing waits and nothing is outstanding; an error if no messages are taken now.
     #[inline]
-    fn begin_send(&self) -> Result<bool, SendError> {
+    fn begin_send(&mut self, pressure: Pressure) -> Result<bool, SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
+        }
+        if pressure != Pressure::Low {
+            self.yield_room(pressure);
         }
         Ok(self.outbound.is_empty())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Association;
-use super::buffers::Pressure;
+use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use crate::config::AssociationConfig;
 use crate::event::Event;
@@ -39,6 +39,7 @@ impl Association {
         if let Some(bytes) = config.receive_buffer {
             self.inbound.set_receive_buffer(bytes);
         }
+        self.outbound.set_send_buffer(config.send_buffer_start());
         self.flags.burst_open = true;
         for index in self.paths.indices() {
             self.paths.get_mut(index).on_configure(&config);
@@ -54,6 +55,7 @@ impl Association {
         if crowded || !self.state.takes_messages() {
             return 0;
         }
-        (self.send_buffer(pressure) as usize).saturating_sub(self.outbound.buffered_bytes())
+        (send_buffer(&self.config, &self.paths, pressure) as usize)
+            .saturating_sub(self.outbound.buffered_bytes())
     }
 }

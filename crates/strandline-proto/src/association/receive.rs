@@ -199,7 +199,7 @@ impl Association {
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }
         if seen.data {
-            let buffer_max = cx.receive_buffer_max(&self.config);
+            let buffer_max = || cx.receive_buffer_max(&self.config);
             let shutting_down = matches!(self.state, State::ShutdownSent);
             if self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config, buffer_max) {
                 self.measure_rtt(cx, now);

@@ -2,7 +2,7 @@
 
 use core::mem::size_of;
 
-use super::buffers::Pressure;
+use super::buffers::{Pressure, send_buffer};
 use super::{Association, Flags, State};
 use crate::congestion::Controller;
 use crate::path::PathState;
@@ -30,7 +30,7 @@ impl Association {
             in_fast_recovery: self.outbound.in_fast_recovery(),
             receive_buffered: self.inbound.buffered_bytes(),
             receive_buffer: self.inbound.receive_buffer(),
-            send_buffer: self.send_buffer(pressure),
+            send_buffer: send_buffer(&self.config, &self.paths, pressure),
             accepts_zero_checksum: self.accepts_zero_checksum(),
             sends_zero_checksum: self.zero_checksum.by_peer,
             error_count: self.error_count,

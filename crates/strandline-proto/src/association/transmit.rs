@@ -34,9 +34,12 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
-/// Packets that a receiver acknowledges at a time, at most, if it adapts as ours does. With more under way an
-/// acknowledgement comes in any case.
-const SACK_EVERY_MAX: u32 = 16;
+/// Bytes of chunks in a packet of 1,500 bytes, about.
+const FULL_PACKET: u32 = 1460;
+
+/// With so many bytes under way an acknowledgement comes in any case: the packets that a receiver acknowledges at a time, at
+/// most, if it adapts as ours does.
+const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
 
 /// Attempts to send a COOKIE ECHO with DATA in its packet.
 const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
@@ -311,14 +314,12 @@ impl Association {
         let path = self.paths.get(index);
         let always = matches!(self.state, State::ShutdownPending) || path.asks_at_once();
         let under_way = path.flight.saturating_add(filled);
-        let packet = path.data_chunk_len_max();
-        let enough = SACK_EVERY_MAX * packet;
         let mut from_bytes = u32::MAX;
-        if under_way < enough {
+        if under_way < ACKNOWLEDGED_ANYWAY {
             let by_cwnd = path.window().saturating_sub(under_way);
-            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(packet);
+            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(FULL_PACKET);
             let stops = by_cwnd.min(by_rwnd).min(self.outbound.bytes_until_blocked());
-            if under_way.saturating_add(stops) < enough {
+            if under_way.saturating_add(stops) < ACKNOWLEDGED_ANYWAY {
                 from_bytes = stops;
             }
         }

@@ -159,7 +159,8 @@ impl Endpoint {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Result<(), SendError> {
-        self.send_with(now, id, |association, pressure| association.send(now, info, data, pressure))
+        let len = data.len();
+        self.send_with(now, id, len, |association, pressure| association.send(now, info, data, pressure))
     }
 
     /// [`send`](Self::send) for bytes that lie in the application's buffer: copies them. That costs no allocation for
@@ -174,7 +175,9 @@ impl Endpoint {
         info: SendInfo,
         data: &[u8],
     ) -> Result<(), SendError> {
-        self.send_with(now, id, |association, pressure| association.send_slice(now, info, data, pressure))
+        self.send_with(now, id, data.len(), |association, pressure| {
+            association.send_slice(now, info, data, pressure)
+        })
     }
 
     #[inline]
@@ -182,12 +185,13 @@ impl Endpoint {
         &mut self,
         now: Time,
         id: AssociationId,
-        give: impl FnOnce(&mut Association, Pressure) -> Result<usize, SendError>,
+        len: usize,
+        give: impl FnOnce(&mut Association, Pressure) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let timed = association.idle_deadline() != Time::MAX;
-        let taken = give(association, self.shared.send_pressure())?;
-        self.shared.send_bytes += taken as u64;
+        give(association, self.shared.send_pressure())?;
+        self.shared.send_bytes += len as u64;
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }

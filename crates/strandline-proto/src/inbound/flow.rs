@@ -46,6 +46,8 @@ pub(super) struct Flow {
     used_before: u32,
     /// The window as the peer saw it when that was last looked at.
     promised: u32,
+    /// The receive buffer is to be no larger, as of the latest round.
+    pub(super) buffer_max: u32,
     rtt: Option<Duration>,
     patience: Duration,
     /// The HEARTBEAT under way.
@@ -69,6 +71,7 @@ impl Default for Flow {
             arrived: 0,
             used_before: 0,
             promised: 0,
+            buffer_max: u32::MAX,
             rtt: None,
             patience: PATIENCE_MIN,
             nonce: 0,
@@ -82,6 +85,11 @@ impl Default for Flow {
 }
 
 impl Flow {
+    /// A flow that begins while the peer has `promised` bytes of window.
+    pub(super) fn of_window(promised: u32) -> Box<Self> {
+        Box::new(Self { promised, ..Self::default() })
+    }
+
     /// Packets for one acknowledgement.
     #[inline]
     pub(super) const fn every(&self) -> u8 {
@@ -99,13 +107,14 @@ impl Flow {
     /// end of a round: bytes that the application read in a round-trip time.
     #[inline]
     pub(super) fn on_packet(&mut self, now: Time, promised: u32, used: u32) -> Option<u32> {
-        self.packets = self.packets.saturating_add(1);
-        self.arrived = self.arrived.saturating_add(self.promised.saturating_sub(promised));
+        self.packets = self.packets.wrapping_add(1);
+        self.arrived = self.arrived.wrapping_add(self.promised.wrapping_sub(promised));
         self.promised = promised;
         if now < self.until { None } else { self.turn(now, used) }
     }
 
     /// A round ends, unless none had begun, and the next begins.
+    #[inline(never)]
     fn turn(&mut self, now: Time, used: u32) -> Option<u32> {
         let rtt = self.rtt?;
         let begun = self.until != Time::ZERO;

@@ -157,8 +157,8 @@ impl Inbound {
 
     /// The packet is done: decides whether its data is acknowledged at once or later. `at_once`: the association is
     /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
-    /// no DATA. The receive buffer may grow to `buffer_max` bytes; if it is larger it shrinks, as far as that takes back
-    /// nothing that was advertised.
+    /// no DATA. The receive buffer may grow to what `buffer_max` says, in bytes; if it is larger it shrinks, as far as that
+    /// takes back nothing that was advertised.
     ///
     /// True: the round-trip time is of use now, see [`on_rtt_asked`](Self::on_rtt_asked).
     #[inline]
@@ -167,36 +167,36 @@ impl Inbound {
         now: Time,
         at_once: bool,
         config: &AssociationConfig,
-        buffer_max: u32,
+        buffer_max: impl Fn() -> u32,
     ) -> bool {
         if !self.sack.has_data() {
             return false;
         }
         let run = self.sack.run(self.map.has_gaps());
         if run == Run::Long && self.flow.is_none() {
-            self.flow = Some(Box::default());
+            self.flow = Some(Flow::of_window(self.window.promised()));
         }
-        let mut wants_rtt = false;
-        let (mut every, mut delay) = (EVERY_MIN, config.sack_delay);
+        let (mut wants_rtt, mut every, mut patience) = (false, EVERY_MIN, Duration::MAX);
         if let Some(flow) = &mut self.flow {
             if let Some(in_round_trip) = flow.on_packet(now, self.window.promised(), self.window.used()) {
-                self.window.grow(in_round_trip.saturating_mul(ROUND_TRIPS), buffer_max);
+                flow.buffer_max = buffer_max();
+                self.window.grow(in_round_trip.saturating_mul(ROUND_TRIPS), flow.buffer_max);
             }
-            // Duplicates alone make no flow.
-            wants_rtt = flow.wants_rtt(now) && (run == Run::Long || flow.is_measured());
+            self.window.squeeze(flow.buffer_max);
+            if flow.wants_rtt(now) {
+                // Duplicates alone make no flow.
+                wants_rtt = run == Run::Long || flow.is_measured();
+            }
             if run == Run::Broken {
                 flow.on_trouble();
-            }
-            if flow.every() > every && !self.window.is_tight() {
-                every = flow.every();
-                delay = delay.min(flow.patience());
+            } else if flow.every() > EVERY_MIN && !self.window.is_tight() {
+                (every, patience) = (flow.every(), flow.patience());
             }
         }
-        self.window.squeeze(buffer_max);
         if let SackFrequency::Every(packets) = config.sack_frequency {
-            (every, delay) = (packets, config.sack_delay);
+            (every, patience) = (packets, Duration::MAX);
         }
-        self.sack.on_packet_end(now, at_once, every, delay);
+        self.sack.on_packet_end(now, at_once, every, || patience.min(config.sack_delay));
         wants_rtt
     }
 

@@ -5,6 +5,7 @@ use strandline_wire::Data;
 
 use super::Inbound;
 use super::arena::Arena;
+use super::flow::Flow;
 use super::ordering::Turn;
 use super::reassembly::{Header, Neighbour, Open, Run};
 use super::tsn_map::{AHEAD_MAX, Place};
@@ -109,7 +110,8 @@ impl Inbound {
             Place::Next | Place::Ahead => {}
             Place::Seen => {
                 self.sack.on_trouble();
-                self.flow.get_or_insert_default().duplicates.push(data.tsn);
+                let promised = self.window.promised();
+                self.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(data.tsn);
                 return DataOutcome::Duplicate;
             }
             Place::TooFar => {

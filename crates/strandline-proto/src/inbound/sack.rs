@@ -90,12 +90,18 @@ impl SackPolicy {
     /// The packet is done; one acknowledgement is for `every` packets or after `delay`. `at_once` for a reason that the
     /// association knows (shutdown states).
     #[inline]
-    pub(super) fn on_packet_end(&mut self, now: Time, at_once: bool, every: u8, delay: Duration) {
+    pub(super) fn on_packet_end(
+        &mut self,
+        now: Time,
+        at_once: bool,
+        every: u8,
+        delay: impl FnOnce() -> Duration,
+    ) {
         self.packets = self.packets.saturating_add(1);
         if self.packet_at_once || self.packet_trouble || at_once || !self.begun || self.packets >= every {
             self.at_once = true;
-        } else {
-            self.deadline = self.deadline.min(now + delay);
+        } else if self.deadline == Time::MAX {
+            self.deadline = now + delay();
         }
         self.begun = true;
         self.data_in_packet = false;

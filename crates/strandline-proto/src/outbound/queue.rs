@@ -27,24 +27,38 @@ pub(super) struct Queue {
     /// Payload bytes from `push` to the cumulative acknowledgement.
     buffered_bytes: usize,
     blocked: Option<Blocked>,
+    /// The send buffer, bytes.
+    limit: u32,
 }
 
 impl Queue {
-    /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is.
+    pub(super) const fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is. `limit` tells the send
+    /// buffer as it is now: asked for only if it was full as it was before.
     #[inline]
     pub(super) fn check_room(
         &mut self,
         len: usize,
         config: &AssociationConfig,
-        send_buffer: u32,
+        limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let over = self.buffered_bytes > 0 && self.buffered_bytes + len > send_buffer as usize;
         let crowded = self.scheduler.len() >= config.send_messages_max as usize;
-        if over || crowded {
-            self.block(len, config, send_buffer);
+        if self.is_over(len) {
+            self.limit = limit();
+        }
+        if crowded || self.is_over(len) {
+            self.block(len, config);
             return Err(SendError::WouldBlock);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn is_over(&self, len: usize) -> bool {
+        self.buffered_bytes + len > self.limit as usize && self.buffered_bytes > 0
     }
 
     /// Takes a message for which there is room.
@@ -58,7 +72,9 @@ impl Queue {
     /// The application is told once half of the buffer is free, or later if the message refused needs more; once a
     /// quarter is, if the buffer has grown with the congestion window: what is in flight may be more than half of it. Of
     /// several refused the most demanding counts.
-    fn block(&mut self, len: usize, config: &AssociationConfig, send_buffer: u32) {
+    #[cold]
+    fn block(&mut self, len: usize, config: &AssociationConfig) {
+        let send_buffer = self.limit;
         let len = u32::try_from(len).unwrap_or(u32::MAX);
         let grown = send_buffer > config.send_buffer_start();
         let low = if grown { send_buffer - send_buffer / 4 } else { send_buffer / 2 };

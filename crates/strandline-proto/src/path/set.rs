@@ -129,7 +129,7 @@ impl PathSet {
 
     /// When something about any path is due.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.iter().map(|(_, path)| path.next_deadline()).min().unwrap_or(Time::MAX)
+        self.more.iter().map(Path::next_deadline).fold(self.first.next_deadline(), Time::min)
     }
 
     /// Bytes on the heap.

@@ -6,7 +6,7 @@ const NONCE: u64 = 7;
 
 /// A flow whose round-trip time is known.
 fn measured(rtt: Duration) -> (Flow, Time) {
-    let mut flow = Flow::default();
+    let mut flow = *Flow::of_window(0);
     assert!(flow.wants_rtt(START));
     flow.on_rtt_asked(START, NONCE, None);
     assert!(!flow.wants_rtt(START + rtt));
@@ -51,7 +51,7 @@ fn a_growing_rate_keeps_them_frequent() {
 
 #[test]
 fn nothing_changes_while_the_round_trip_time_is_unknown() {
-    let mut flow = Flow::default();
+    let mut flow = *Flow::of_window(0);
     let mut now = START;
     rounds(&mut flow, &mut now, RTT, 20, 1000);
     assert_eq!(flow.every(), EVERY_MIN);
@@ -91,7 +91,7 @@ fn a_sender_that_paused_is_waited_for_less_for_long() {
 
 #[test]
 fn only_the_answer_to_the_latest_question_counts() {
-    let mut flow = Flow::default();
+    let mut flow = *Flow::of_window(0);
     flow.on_rtt_answer(START, 0);
     flow.on_rtt_asked(START, NONCE, None);
     flow.on_rtt_answer(START + RTT, NONCE + 1);

@@ -19,7 +19,7 @@ fn packet(policy: &mut SackPolicy, now: Time) {
 
 fn end(policy: &mut SackPolicy, now: Time, has_gaps: bool) -> Run {
     let run = policy.run(has_gaps);
-    policy.on_packet_end(now, false, 2, DELAY);
+    policy.on_packet_end(now, false, 2, || DELAY);
     run
 }
 
@@ -54,7 +54,7 @@ fn the_delay_counts_from_the_first_packet_that_waits() {
     let mut policy = begun();
     for ms in 0..5 {
         policy.on_chunk(false);
-        policy.on_packet_end(NOW + Duration::from_millis(ms), false, 10, DELAY);
+        policy.on_packet_end(NOW + Duration::from_millis(ms), false, 10, || DELAY);
     }
     assert_eq!(policy.deadline(), NOW + Duration::from_millis(200));
 }
@@ -96,7 +96,7 @@ fn urgent_packets_are_acknowledged_at_once() {
         }),
         ("shutdown", |policy| {
             policy.on_chunk(false);
-            policy.on_packet_end(NOW, true, 2, DELAY);
+            policy.on_packet_end(NOW, true, 2, || DELAY);
         }),
         ("a gap before, a duplicate, or dropped", |policy| {
             policy.on_chunk(false);

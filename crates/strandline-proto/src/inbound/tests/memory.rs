@@ -51,7 +51,7 @@ fn a_steady_state_allocates_nothing() {
                         inbound.on_data(&data, &mut arena, 1 << 19),
                         DataOutcome::Accepted { .. }
                     ));
-                    inbound.on_packet_end(NOW, false, &config, 1 << 20);
+                    inbound.on_packet_end(NOW, false, &config, || 1 << 20);
                     if inbound.sack_due(NOW) {
                         let mut packet = PacketBuilder::new(&mut packet, 1, 2, VerificationTag(3));
                         assert!(inbound.write_sack(NOW, &mut packet));

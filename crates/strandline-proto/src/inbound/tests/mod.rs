@@ -95,7 +95,7 @@ impl Rig {
     /// A packet with one chunk.
     fn take(&mut self, data: &Data<'_>) -> DataOutcome {
         let outcome = self.inbound.on_data(data, &mut self.arena, self.config.partial_delivery_point);
-        self.inbound.on_packet_end(self.now, false, &self.config, self.config.receive_buffer_limit());
+        self.inbound.on_packet_end(self.now, false, &self.config, || self.config.receive_buffer_limit());
         outcome
     }
 
