@@ -67,28 +67,74 @@ fn phones_register_over_udp_and_tcp_and_are_listed() {
     assert!(answers.contains("Contact: <sip:bob@127.0.0.1:5060>;expires="), "{answers}");
 }
 
+const STYLES: [&str; 2] = ["one-to-many", "one-to-one"];
+
+fn message(to: &str) -> String {
+    format!(
+        "MESSAGE sip:{to} SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKm;rport\r\n\
+         From: <sip:a@example.com>;tag=1\r\nTo: <sip:{to}>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\n\
+         Content-Length: 2\r\n\r\nhi"
+    )
+}
+
 #[tokio::test]
 async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
-    let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
-    let carrier = server.carrier();
-    let stack =
-        Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
-    let phone = Endpoint::bind(&stack, 0).unwrap();
-    let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
-    let text = register("SCTP", "bob", 1, "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>\r\n");
-    phone.send_to_peer(peer, text.into(), SendInfo::default()).await.unwrap();
-    let (_, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
-    assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{ok:?}");
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let message = "MESSAGE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKm;rport\r\n\
-         From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\n\
-         Content-Length: 2\r\n\r\nhi";
-    socket.send_to(message.as_bytes(), server.address("udp")).unwrap();
-    let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
-    assert!(
-        came.data.starts_with(b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP")
-    );
-    assert!(came.data.ends_with(b"\r\n\r\nhi"));
+    for style in STYLES {
+        let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style]);
+        let carrier = server.carrier();
+        let stack =
+            Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let phone = Endpoint::bind(&stack, 0).unwrap();
+        let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
+        let contact = "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>;+sip.instance=\"<urn:x>\";reg-id=1\r\n\
+                       Supported: outbound, path\r\n";
+        let text = register("SCTP", "bob", 1, contact);
+        phone.send_to_peer(peer, text.into(), SendInfo::default()).await.unwrap();
+        let (id, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {ok:?}");
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let text = message("bob@example.com");
+        socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+        let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        let begin = b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP";
+        assert!(came.data.starts_with(begin), "{style}: {came:?}");
+        assert!(came.data.ends_with(b"\r\n\r\nhi"));
+        // The flow goes, and the binding with it. An INVITE is answered whatever becomes of it.
+        let association = phone.peel_off(id).unwrap();
+        association.shutdown().await;
+        let gone = |attempt| {
+            let text = text.replace("z9hG4bKm", &format!("z9hG4bK{attempt}")).replace("MESSAGE", "INVITE");
+            socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+            loop {
+                let mut room = [0; 2000];
+                let len = socket.recv(&mut room).unwrap();
+                match &room[..len.min(9)] {
+                    b"SIP/2.0 1" => {}
+                    code => return code == b"SIP/2.0 4",
+                }
+            }
+        };
+        assert!((0..1000).any(gone), "{style}");
+    }
+}
+
+#[tokio::test]
+async fn the_server_sets_up_an_association_of_its_own() {
+    for (style, address) in STYLES.into_iter().zip(["127.0.0.77", "127.0.0.78"]) {
+        let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style, "--open-relay"]);
+        let stack = Stack::builder().udp(format!("{address}:9899").parse().unwrap()).unwrap();
+        let phone = Endpoint::bind(&stack, 5070).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let text = message(&format!("bob@{address}:5070;transport=sctp"));
+        for branch in ["z9hG4bK1", "z9hG4bK2"] {
+            let text = text.replace("z9hG4bKm", branch);
+            socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+            let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+            assert!(came.data.starts_with(b"MESSAGE sip:bob@127.0.0.7"), "{style}: {came:?}");
+        }
+        assert_eq!(phone.associations().len(), 1, "{style}");
+    }
 }
 
 #[test]

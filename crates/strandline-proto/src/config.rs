@@ -149,7 +149,7 @@ pub struct AssociationConfig {
     pub zero_checksum: Option<ErrorDetectionMethod>,
     /// How losses are found and repaired. Holds from the next time that nothing is outstanding.
     pub recovery: Recovery,
-    /// The congestion controller of new paths.
+    /// The congestion controller of each path. Changed while the association lasts, the new one begins as on a new path.
     pub congestion: crate::congestion::Algorithm,
 }
 

@@ -224,6 +224,8 @@ pub struct PathStatus {
     pub state: Reachability,
     /// True for the primary path.
     pub primary: bool,
+    /// The name of its congestion controller.
+    pub congestion: &'static str,
     /// Congestion window, bytes.
     pub cwnd: u32,
     /// Slow start threshold, bytes.

@@ -22,7 +22,8 @@ Examples:
   strandline perf client 192.0.2.7 -l 64 --streams 8 -t 30     small messages on 8 streams
   strandline perf client 192.0.2.7 --bidir -P 4 --json         both directions, 4 associations
   strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to here
-  strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more"
+  strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more
+  strandline perf client 192.0.2.7 --congestion bbr            another congestion control than CUBIC"
 )]
 pub struct Args {
     /// Which side this process is

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::style::SctpStyle;
+
 /// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
@@ -26,6 +28,10 @@ pub struct Args {
     /// which carries it, and the SCTP port is 5060)
     #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
     pub listen: Vec<String>,
+    /// Of those SCTP ports that --listen names or that are there by default: one socket for all associations, or one for
+    /// each
+    #[arg(long, value_enum, default_value = "one-to-many", value_name = "STYLE")]
+    pub sctp_style: SctpStyle,
     /// A domain of the users
     #[arg(long, value_name = "NAME")]
     pub domain: Vec<String>,

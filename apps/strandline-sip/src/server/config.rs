@@ -12,6 +12,7 @@ use crate::service::{Mode, Relay, Settings};
 use crate::transaction::{Protocol, Timings, TransactionLimits};
 
 use super::args::Args;
+use super::style::SctpStyle;
 
 /// What is wrong with a configuration, and where.
 #[derive(Debug, thiserror::Error)]
@@ -75,6 +76,7 @@ struct FileListen {
     address: SocketAddr,
     advertise: Option<String>,
     sctp_port: Option<u16>,
+    style: Option<SctpStyle>,
 }
 
 #[derive(Debug, Deserialize, Default)]
@@ -140,6 +142,8 @@ pub struct Listen {
     pub advertise: Option<String>,
     /// The SCTP port.
     pub sctp_port: u16,
+    /// Its sockets.
+    pub sctp_style: SctpStyle,
 }
 
 /// A configuration that makes sense.
@@ -182,7 +186,7 @@ impl Config {
         };
         let mut config = check(file)?;
         for text in &args.listen {
-            config.listen.push(parse_listen(text)?);
+            config.listen.push(parse_listen(text, args.sctp_style)?);
         }
         for domain in &args.domain {
             config.settings.domains.push(check_domain("--domain", domain)?);
@@ -193,6 +197,7 @@ impl Config {
                 address: SocketAddr::from(([127, 0, 0, 1], port)),
                 advertise: None,
                 sctp_port: 5060,
+                sctp_style: args.sctp_style,
             };
             config.listen =
                 vec![local(Protocol::Udp, 5060), local(Protocol::Tcp, 5060), local(Protocol::Sctp, 9899)];
@@ -257,14 +262,19 @@ fn check(file: File) -> Result<Config, ConfigError> {
 
 fn file_listen(listen: FileListen) -> Result<Listen, ConfigError> {
     let protocol = protocol("listen.protocol", &listen.protocol)?;
-    if listen.sctp_port.is_some() && protocol != Protocol::Sctp {
-        return Err(wrong(
-            "listen.sctp_port",
-            format!("goes with protocol = \"sctp\", not {:?}", listen.protocol),
-        ));
+    for (key, there) in [("sctp_port", listen.sctp_port.is_some()), ("style", listen.style.is_some())] {
+        if there && protocol != Protocol::Sctp {
+            let message = format!("goes with protocol = \"sctp\", not {:?}", listen.protocol);
+            return Err(wrong(format!("listen.{key}"), message));
+        }
     }
-    let sctp_port = listen.sctp_port.unwrap_or(5060);
-    Ok(Listen { protocol, address: listen.address, advertise: listen.advertise, sctp_port })
+    Ok(Listen {
+        protocol,
+        address: listen.address,
+        advertise: listen.advertise,
+        sctp_port: listen.sctp_port.unwrap_or(5060),
+        sctp_style: listen.style.unwrap_or_default(),
+    })
 }
 
 fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
@@ -272,13 +282,13 @@ fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
         .ok_or_else(|| wrong(key, format!("{name:?} is none of \"udp\", \"tcp\" and \"sctp\"")))
 }
 
-fn parse_listen(text: &str) -> Result<Listen, ConfigError> {
+fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, ConfigError> {
     let form =
         || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
     let (name, address) = text.split_once(':').ok_or_else(form)?;
     let protocol = protocol("--listen", name)?;
     let address = address.parse().map_err(|_| form())?;
-    Ok(Listen { protocol, address, advertise: None, sctp_port: 5060 })
+    Ok(Listen { protocol, address, advertise: None, sctp_port: 5060, sctp_style })
 }
 
 fn check_listen(listen: &Listen) -> Result<(), ConfigError> {

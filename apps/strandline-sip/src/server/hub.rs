@@ -17,7 +17,7 @@ pub(super) struct Hub {
     pub(super) connections: Connections,
     pub(super) clock: Clock,
     pub(super) udp: RefCell<Option<Rc<Udp>>>,
-    pub(super) sctp: RefCell<Option<Rc<Sctp>>>,
+    pub(super) sctp: RefCell<Option<Sctp>>,
     writer: Option<Writer>,
     /// Batches that the writer has.
     unsettled: Cell<usize>,

@@ -10,7 +10,9 @@ mod hub;
 mod input;
 mod run;
 mod socket;
+mod style;
 
 pub use args::Args;
 pub use config::{Config, ConfigError};
 pub use run::run;
+pub use style::SctpStyle;

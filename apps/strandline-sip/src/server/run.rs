@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use strandline::{Endpoint, Stack};
+use strandline::{Endpoint, Listener, Stack};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
@@ -22,7 +22,8 @@ use super::clock::Clock;
 use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
 use super::input;
-use super::socket::{Connections, Sctp, Udp};
+use super::socket::{Connections, Many, One, Opened, Sctp, Udp};
+use super::style::SctpStyle;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -197,7 +198,9 @@ fn print(sockets: &Sockets, users: usize, json: bool) {
 struct Sockets {
     udp: Option<Rc<Udp>>,
     tcp: RefCell<Option<tokio::net::TcpListener>>,
-    sctp: Option<Rc<Sctp>>,
+    sctp: RefCell<Option<Sctp>>,
+    /// Associations that the server sets up itself.
+    opened: RefCell<Option<Opened>>,
     /// The UDP port that carries SCTP.
     carrier: Option<u16>,
     advertised: Vec<Advertised>,
@@ -238,9 +241,21 @@ impl Sockets {
             Protocol::Sctp => {
                 let stack = Stack::builder().udp(listen.address)?;
                 self.carrier = stack.local_addr().map(|address| address.port());
-                let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
-                let port = endpoint.port();
-                self.sctp = Some(Sctp::new(endpoint));
+                let (sctp, port) = match listen.sctp_style {
+                    SctpStyle::OneToMany => {
+                        let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
+                        let port = endpoint.port();
+                        (Sctp::Many(Rc::new(Many::new(endpoint))), port)
+                    }
+                    SctpStyle::OneToOne => {
+                        let listener = Listener::bind(&stack, listen.sctp_port)?;
+                        let port = listener.port();
+                        let (one, opened) = One::new(stack, listener);
+                        self.opened = RefCell::new(Some(opened));
+                        (Sctp::One(Rc::new(one)), port)
+                    }
+                };
+                self.sctp = RefCell::new(Some(sctp));
                 Ok(port)
             }
         }
@@ -254,10 +269,22 @@ impl Sockets {
         if let Some(listener) = self.tcp.take() {
             tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), connections_max));
         }
-        if let Some(sctp) = &self.sctp {
-            hub.sctp.replace(Some(Rc::clone(sctp)));
-            tokio::task::spawn_local(input::sctp::serve(Rc::clone(sctp), Rc::clone(hub)));
-            tokio::task::spawn_local(input::sctp::watch(Rc::clone(sctp), Rc::clone(hub)));
+        if let Some(sctp) = self.sctp.take() {
+            match &sctp {
+                Sctp::Many(many) => {
+                    tokio::task::spawn_local(input::sctp::serve_many(Rc::clone(many), Rc::clone(hub)));
+                    tokio::task::spawn_local(input::sctp::watch_many(Rc::clone(many), Rc::clone(hub)));
+                }
+                Sctp::One(one) => {
+                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub), connections_max);
+                    tokio::task::spawn_local(accepting);
+                    if let Some(opened) = self.opened.take() {
+                        let opening = input::sctp::open_wanted(opened, Rc::clone(one), Rc::clone(hub));
+                        tokio::task::spawn_local(opening);
+                    }
+                }
+            }
+            hub.sctp.replace(Some(sctp));
         }
     }
 }

@@ -49,6 +49,7 @@ impl Association {
                 PathState::Inactive => Reachability::Inactive,
             },
             primary: index == primary,
+            congestion: path.congestion.algorithm().name(),
             cwnd: path.window(),
             ssthresh: path.congestion.slow_start_threshold(),
             flight: path.flight,

@@ -83,11 +83,11 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        self.open_burst();
+        self.open_burst(now);
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
             Some(_) => self.probe_mtu(cx, now, path),
-            None => self.paths.get_mut(data_path).end_burst(),
+            None => self.end_burst(data_path),
         }
         self.watch_window(now, data_path);
         burst
@@ -112,12 +112,22 @@ impl Association {
     }
 
     /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
-    fn open_burst(&mut self) {
+    fn open_burst(&mut self, now: Time) {
         if core::mem::take(&mut self.flags.burst_open) {
             let config = Arc::clone(&self.config);
             for index in self.paths.indices() {
-                self.paths.get_mut(index).allow_burst(&config);
+                self.paths.get_mut(index).allow_burst(now, &config);
             }
+        }
+    }
+
+    /// Nothing more can be sent now.
+    fn end_burst(&mut self, index: PathIndex) {
+        let waits = self.state.sends_data() && self.has_data_work();
+        let path = self.paths.get_mut(index);
+        path.end_burst();
+        if waits {
+            path.wait_for_pace();
         }
     }
 
@@ -232,13 +242,15 @@ impl Association {
     /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
     fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
         let mut filled = Filled::default();
-        let exempt = self.outbound.fast_retransmit_pending();
-        let path = self.paths.get(index);
-        if exempt || path.is_exempt() || path.may_retransmit() {
-            self.fill_retransmissions(now, index, packet, &mut filled);
-        }
-        if exempt && filled.bytes > 0 {
-            self.outbound.fast_retransmit_sent();
+        if self.outbound.has_retransmissions() {
+            let exempt = self.outbound.fast_retransmit_pending();
+            let path = self.paths.get(index);
+            if exempt || path.is_exempt() || path.may_retransmit() {
+                self.fill_retransmissions(now, index, packet, &mut filled);
+            }
+            if exempt && filled.bytes > 0 {
+                self.outbound.fast_retransmit_sent();
+            }
         }
         let path = self.paths.get(index);
         if (path.sends_probe() && filled.bytes == 0) || path.may_send() {
@@ -368,7 +380,7 @@ impl Association {
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
         let config = Arc::clone(&self.config);
-        self.paths.get_mut(index).allow_burst(&config);
+        self.paths.get_mut(index).allow_burst(now, &config);
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };

@@ -9,6 +9,7 @@ use core::time::Duration;
 use strandline_wire::COMMON_HEADER_LEN;
 
 use super::heartbeat::Heartbeat;
+use super::pacer::Pacer;
 use super::pmtu::Pmtu;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
@@ -23,6 +24,14 @@ const PROBES_MAX: u8 = 3;
 
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
+
+/// The largest piece of a window that may go at once whatever Max.Burst says: a carrier's burst. The window must be
+/// this many times as large.
+const PIECE_BYTES: u32 = 65_000;
+const PIECES_MIN: u32 = 8;
+
+/// Paths with a shorter round-trip time are not paced by their window.
+const PACED_RTT_MIN: Duration = Duration::from_millis(5);
 
 /// A single packet may be acknowledged this late (the default of SACK.Delay).
 const SACK_DELAY: Duration = Duration::from_millis(200);
@@ -91,6 +100,7 @@ pub(crate) struct Path {
     /// Tail-loss probes since anything was acknowledged.
     probes: u8,
     prr: Prr,
+    pacer: Pacer,
 }
 
 /// What a SACK acknowledged on one path.
@@ -167,6 +177,7 @@ impl Path {
             exempt: false,
             probes: 0,
             prr: Prr::default(),
+            pacer: Pacer::new(),
         }
     }
 
@@ -195,6 +206,7 @@ impl Path {
         let rto = self.rto.rto();
         self.rtx_deadline
             .min(self.probe_deadline())
+            .min(self.pacer.deadline())
             .min(self.heartbeat.deadline(rto))
             .min(self.pmtu.deadline(rto))
     }
@@ -259,6 +271,12 @@ impl Path {
     pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
         self.rto.clamp(config);
         self.recovery = config.recovery;
+        if self.congestion.algorithm() != config.congestion {
+            // Another controller knows nothing of the path: it begins as on a new one.
+            let ipv6 = self.remote.ip().to_canonical().is_ipv6();
+            self.congestion = Congestion::new(config.congestion, self.data_chunk_len_max(), ipv6);
+            self.prr = Prr::default();
+        }
         self.pmtu.set_max(config.path_mtu_max);
         self.on_mtu();
     }
@@ -268,12 +286,53 @@ impl Path {
     /// An opportunity to send begins: allows one burst of new data (section 6.1, rule D). On top of it, what the latest
     /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
     /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
-    pub(crate) fn allow_burst(&mut self, config: &AssociationConfig) {
+    ///
+    /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
+    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets.
+    pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
         let acked = core::mem::take(&mut self.acked_packets);
-        self.burst_allowance = match config.burst_max {
+        let pmdcs = self.data_chunk_len_max();
+        self.pacer.refill(now, self.pacing_rate(), pmdcs);
+        let clocked = match config.burst_max {
             0 => u32::MAX,
-            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(self.data_chunk_len_max()),
+            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
+        let unclocked = match self.recovery {
+            Recovery::Rfc9260 => 0,
+            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
+        };
+        self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
+    }
+
+    /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
+    /// sent in one piece.
+    fn pacing_rate(&self) -> Option<u64> {
+        if self.congestion.pacing_rate().is_some() {
+            return self.congestion.pacing_rate();
+        }
+        let srtt =
+            self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery == Recovery::Rack)?;
+        let window = u64::from(self.congestion.window());
+        // As much faster than a window each round trip as it takes for the window, not the rate, to be the limit.
+        let slow_start = self.congestion.window() < self.congestion.slow_start_threshold();
+        let fifths = if slow_start { 10 } else { 6 };
+        Some((window * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1))
+    }
+
+    /// Nothing more goes now though data waits: if that is for pacing alone, the timer for the next batch is set.
+    pub(crate) fn wait_for_pace(&mut self) {
+        if self.pacer.may_send() || self.flight >= self.window() {
+            return self.pacer.clear();
+        }
+        let rate = self.pacing_rate();
+        self.pacer.wait(rate, self.data_chunk_len_max());
+    }
+
+    /// If the next batch is due, the timer has done its work.
+    pub(crate) fn on_pace_timer(&mut self, now: Time) {
+        if self.pacer.deadline() <= now {
+            self.pacer.clear();
+        }
     }
 
     /// What was acknowledged was not replaced: the application had nothing to send.
@@ -294,7 +353,7 @@ impl Path {
 
     /// Another packet with chunks marked for retransmission may be sent (section 6.1, rule C).
     pub(crate) fn may_retransmit(&self) -> bool {
-        if self.timed_out { self.flight == 0 } else { self.flight < self.window() }
+        if self.timed_out { self.flight == 0 } else { self.flight < self.window() && self.pacer.may_send() }
     }
 
     /// A packet of `packet_len` bytes (SCTP) with `data_bytes` of DATA chunks was sent. `first_transmission`: some of it
@@ -311,6 +370,7 @@ impl Path {
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = false;
+        self.pacer.on_sent(data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
         }
@@ -442,7 +502,7 @@ impl Path {
         }
         let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
         self.acked_packets = self.acked_packets.saturating_add(u16::try_from(packets).unwrap_or(u16::MAX));
-        self.window_full |= flight_before >= self.window();
+        self.window_full |= flight_before >= self.window() || self.pacer.holds();
     }
 
     /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round
@@ -481,11 +541,14 @@ impl Path {
             self.on_fast_retransmit(now);
         }
         self.on_lost(loss.lost_bytes);
+        if loss.lost_bytes > 0 {
+            self.congestion.on_lost(loss.lost_bytes);
+        }
         if loss.undo {
             self.congestion.on_undo();
             self.prr = Prr::default();
             self.timed_out = false;
-        } else if !loss.in_recovery {
+        } else if !(loss.in_recovery && self.congestion.recovers_in_proportion()) {
             self.prr = Prr::default();
         } else {
             if loss.shrink {

@@ -3,6 +3,7 @@
 
 mod destination;
 mod heartbeat;
+mod pacer;
 mod pmtu;
 mod prr;
 mod reachability;

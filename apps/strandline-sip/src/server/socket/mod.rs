@@ -5,5 +5,5 @@ mod sctp;
 mod udp;
 
 pub(super) use connections::{Connection, Connections};
-pub(super) use sctp::Sctp;
+pub(super) use sctp::{Many, One, Opened, Sctp};
 pub(super) use udp::{BATCH, Turn, Udp};
