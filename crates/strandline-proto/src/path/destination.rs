@@ -240,6 +240,11 @@ impl Path {
         self.exempt && self.probes > 0
     }
 
+    /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
+    pub(crate) fn asks_at_once(&self) -> bool {
+        self.exempt || self.timed_out
+    }
+
     /// The next packet may go whatever the window, if there is anything to send.
     pub(crate) fn is_exempt(&self) -> bool {
         self.exempt
