@@ -3,12 +3,15 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use tokio::sync::Notify;
+
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::service::Service;
 use crate::store::{Done, Writer};
 use crate::transaction::{Outbox, Protocol, Time};
 
 use super::clock::Clock;
+use super::inbox::Inbox;
 use super::socket::{Connections, Sctp, Udp};
 
 /// One shard.
@@ -22,6 +25,9 @@ pub(super) struct Hub {
     /// Batches that the writer has.
     unsettled: Cell<usize>,
     spare: RefCell<Outbox>,
+    inbox: RefCell<Inbox>,
+    /// Somebody waits for messages.
+    pub(super) came: Notify,
 }
 
 impl Hub {
@@ -40,11 +46,32 @@ impl Hub {
             writer,
             unsettled: Cell::new(0),
             spare: RefCell::new(Outbox::new()),
+            inbox: RefCell::default(),
+            came: Notify::new(),
         })
     }
 
     pub(super) fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// Takes messages that have come, to be handled by [`work`](super::input::work).
+    pub(super) fn take_in(&self, take: impl FnOnce(&mut Inbox, Time)) {
+        take(&mut self.inbox.borrow_mut(), self.now());
+        self.came.notify_one();
+    }
+
+    /// Lets messages that wait be handled.
+    pub(super) fn inbox<T>(&self, look: impl FnOnce(&mut Inbox) -> T) -> T {
+        look(&mut self.inbox.borrow_mut())
+    }
+
+    /// Waits until all that has come so far is done.
+    pub(super) async fn is_done(&self) {
+        let last = self.inbox.borrow().last();
+        while !self.inbox.borrow().is_done(last) {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Lets the service work, and sends what comes of it.

@@ -7,9 +7,11 @@ mod args;
 mod clock;
 mod config;
 mod hub;
+mod inbox;
 mod input;
 mod run;
 mod socket;
+mod urgency;
 
 pub use args::Args;
 pub use config::{Config, ConfigError};

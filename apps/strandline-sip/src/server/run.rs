@@ -82,6 +82,7 @@ async fn serve(config: Config, json: bool) -> Result<()> {
     print(&sockets, users, json);
     sockets.serve(&hub, config.connections_max);
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
+    tokio::task::spawn_local(input::work::work(Rc::clone(&hub)));
     tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
     end_wanted().await?;

@@ -19,18 +19,19 @@ pub(in crate::server) async fn serve(sctp: Rc<Sctp>, hub: Rc<Hub>) {
             tracing::error!(%error, "receiving over SCTP");
             return;
         }
-        hub.with(|service, now| {
+        let mut opened = Vec::new();
+        hub.take_in(|inbox, now| {
             for (id, message) in messages.drain(..) {
                 let whole = message.begins && message.ends;
                 let Some((flow, new)) = sctp.flow(&hub.connections, id).filter(|_| whole) else { continue };
-                if new {
-                    service.connection_opened(flow.connection);
-                }
+                opened.extend(Some(flow.connection).filter(|_| new));
                 if Datagram::of(&message.data) == Datagram::Sip {
-                    service.handle_message(now, flow, &message.data);
+                    inbox.push(now, flow, message.data);
                 }
             }
         });
+        let mut service = hub.service.borrow_mut();
+        opened.into_iter().for_each(|connection| service.connection_opened(connection));
     }
 }
 
@@ -39,7 +40,10 @@ pub(in crate::server) async fn watch(sctp: Rc<Sctp>, hub: Rc<Hub>) {
     let mut notifications = sctp.endpoint.notifications();
     while let Some((id, notification)) = notifications.next().await {
         match (id, notification) {
-            (Some(id), Notification::Closed(_)) => ended(&sctp, &hub, id),
+            (Some(id), Notification::Closed(_)) => {
+                hub.is_done().await;
+                ended(&sctp, &hub, id);
+            }
             (None, Notification::Missed(_)) => {
                 sctp.missed().into_iter().for_each(|id| ended(&sctp, &hub, id));
             }

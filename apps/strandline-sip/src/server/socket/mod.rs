@@ -6,4 +6,4 @@ mod udp;
 
 pub(super) use connections::{Connection, Connections};
 pub(super) use sctp::Sctp;
-pub(super) use udp::{BATCH, Turn, Udp};
+pub(super) use udp::{Turn, Udp};

@@ -14,9 +14,7 @@ use crate::codec::Datagram;
 use crate::transaction::{Flow, Outbox, Protocol};
 
 /// Datagrams with one call.
-pub(in crate::server) const BATCH: usize = 64;
-/// Datagrams in one turn.
-const TURN: usize = 1024;
+const BATCH: usize = 64;
 /// The largest datagram there is.
 const DATAGRAM: usize = 65_536;
 /// What the kernel is asked to keep for us while we are busy, bytes.
@@ -49,23 +47,18 @@ impl Udp {
         self.socket.readable().await
     }
 
-    /// Takes all that have come, at most [`TURN`].
-    pub(in crate::server) fn take(&self, turn: &mut Turn) {
+    /// Takes as many as go with one call, and returns whether there may be more.
+    pub(in crate::server) fn take(&self, turn: &mut Turn) -> bool {
         turn.met.clear();
-        while turn.met.len() < TURN {
-            let at = turn.met.len();
-            let Some(places) = turn.room.get_mut(at * DATAGRAM..) else { break };
-            let received = || receive(self.socket.as_raw_fd(), places, &mut turn.headers, &mut turn.met);
-            match self.socket.try_io(Interest::READABLE, received) {
-                // Fewer than there was room for: no more are there.
-                Ok(count) if count < BATCH => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // What came back from a peer that is gone; there is nothing to do about it.
-                Err(error) => {
-                    tracing::debug!(%error, "receiving datagrams");
-                    break;
-                }
+        let received = || receive(self.socket.as_raw_fd(), &mut turn.room, &mut turn.headers, &mut turn.met);
+        match self.socket.try_io(Interest::READABLE, received) {
+            // Fewer than there was room for: no more are there.
+            Ok(count) => count == BATCH,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            // What came back from a peer that is gone; there is nothing to do about it.
+            Err(error) => {
+                tracing::debug!(%error, "receiving datagrams");
+                false
             }
         }
     }
@@ -120,12 +113,7 @@ pub(in crate::server) struct Turn {
 impl Turn {
     pub(in crate::server) fn new() -> Self {
         let headers = MultiHeaders::preallocate(BATCH, None);
-        Self { room: vec![0; TURN * DATAGRAM], headers, met: Vec::with_capacity(TURN) }
-    }
-
-    /// How many there are.
-    pub(in crate::server) fn len(&self) -> usize {
-        self.met.len()
+        Self { room: vec![0; BATCH * DATAGRAM], headers, met: Vec::with_capacity(BATCH) }
     }
 
     /// The messages among them.
