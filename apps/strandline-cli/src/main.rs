@@ -42,10 +42,25 @@ enum Command {
     #[command(subcommand)]
     Load(strandline_load::Load),
     /// Emulate a network between two programs: delay, rate, queue, loss, several paths
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  strandline netem exec --rtt 60ms --rate 100mbit --right 'iperf3 -s -1' --left 'iperf3 -c {right}'
+  strandline netem up --background --rtt 60ms --loss 1%
+  strandline netem enter left -- ping -c 3 {right}
+  strandline netem down"
+    )]
     Netem(strandline_lab::netem::Netem),
     /// Run the experiments of papers again, and draw what comes out beside what they published
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  strandline lab list                          which experiments there are, and which are done
+  strandline lab run --short jani-kant-2005    measure (root; minutes)
+  strandline lab report                        lab-report/index.html, and the figures as PNG"
+    )]
     Lab(strandline_lab::Lab),
     /// SIP server: registrar and proxy on UDP, TCP and SCTP
     Sip(strandline_sip::server::Args),

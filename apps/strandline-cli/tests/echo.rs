@@ -4,6 +4,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
+mod announced;
+
+use announced::announced;
 use serde_json::Value;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
@@ -20,16 +23,13 @@ impl Server {
     }
 
     fn start_with(arguments: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM)
+        let mut server = Command::new(PROGRAM);
+        server
             .args(["echo", "--json", "--tcp", "127.0.0.1:0", "--udp", "127.0.0.1:0"])
             .args(["--sctp", "0", "--sctp-many", "0", "--encapsulation", "127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, listening: serde_json::from_str(&line).unwrap() }
+            .args(arguments);
+        let (child, listening) = announced(&mut server);
+        Self { child, listening }
     }
 
     /// The server's address for a transport, as an argument.

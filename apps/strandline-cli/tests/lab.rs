@@ -46,9 +46,10 @@ transport = "tcp"
 client = "cat FOLDER/b.json"
 [draw]
 kind = "lines"
+baseline = "b"
 [[claim]]
 says = "The first is faster."
-value = "{a.speed@10} / {b.speed@10}"
+value = "100 * ({a.speed@10} + {a.speed@10}) / ({b.speed@10} + {b.speed@10}) / 100"
 min = 1
 "#;
 
@@ -166,6 +167,7 @@ fn errors_say_what_to_do() {
     let laboratory = Laboratory::new("errors", &PLAN.replace("cat FOLDER/a.json", "iperf3000 -c {to}"));
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(1) && told.contains("no program 'iperf3000'"), "{told}");
+    assert!(told.contains("someone-2000/figure1"), "{told}");
     assert!(!laboratory.folder.join("lab-results").exists());
     let (code, _, told) = laboratory.run(&["run", "nobody-1900"]);
     assert!(code == Some(1) && told.contains("strandline lab list"), "{told}");
@@ -179,6 +181,15 @@ fn errors_say_what_to_do() {
     assert!(code == Some(1) && told.contains("figure1.toml") && told.contains("`unit`"), "{told}");
     let (code, _, told) = laboratory.run(&["list", "--experiments", "/does/not/exist"]);
     assert!(code == Some(1) && told.contains("--experiments"), "{told}");
+}
+
+#[test]
+fn help_has_examples() {
+    let laboratory = Laboratory::new("help", PLAN);
+    for arguments in [&["--help"][..], &["list", "--help"], &["run", "--help"], &["report", "--help"]] {
+        let (code, help, _) = laboratory.run(arguments);
+        assert!(code == Some(0) && help.contains("\n  strandline lab "), "{help}");
+    }
 }
 
 #[test]
@@ -241,9 +252,24 @@ fn a_browser_shows_the_report_at_every_width() {
     let (dom, log) = browse(&folder.join("index.html"), &["--dump-dom"]);
     assert!(dom.contains("Figure 1: Two files") && dom.contains("<svg"), "{dom}");
     assert!(!log.contains("CONSOLE"), "{log}");
-    // The report in frames of several widths, with all that folds opened; a frame's document says how wide it is.
-    let quoted = serde_json::to_string(&report).unwrap().replace("</", "<\\/");
-    let script = "for (const width of [320, 390, 768, 1200]) {
+    // What a reader prefers, as the browser's settings have it: 0 is dark, 1 is light.
+    for (mode, ground) in [(0, "rgb(20, 28, 38)"), (1, "rgb(255, 255, 255)")] {
+        let mode = format!("--blink-settings=preferredColorScheme={mode}");
+        let (dom, log) =
+            browse(&frames(&folder, &report), &[&mode, "--virtual-time-budget=5000", "--dump-dom"]);
+        for width in [320, 375, 768, 1200] {
+            let expected = format!("frame {width}: 0 pixels too wide, text true, ground {ground}");
+            assert!(dom.contains(&expected), "{expected}: {}", tail(&dom));
+        }
+        assert!(!log.contains("CONSOLE"), "{log}");
+    }
+}
+
+/// A page with a report in frames of several widths, with all that folds opened; below each stands how wide it is, how
+/// high its letters, and its ground.
+fn frames(folder: &Path, report: &str) -> PathBuf {
+    let quoted = serde_json::to_string(report).unwrap().replace("</", "<\\/");
+    let script = "for (const width of [320, 375, 768, 1200]) {
         const frame = document.createElement('iframe');
         frame.style.width = width + 'px'; frame.style.border = 0; frame.height = 900;
         frame.onload = () => {
@@ -253,32 +279,16 @@ fn a_browser_shows_the_report_at_every_width() {
             const text = page.querySelector((narrow ? '.narrow' : '.wide') + ' svg text').getBoundingClientRect().height;
             const line = document.createElement('p');
             const over = page.documentElement.scrollWidth - page.documentElement.clientWidth;
-            line.textContent = `frame ${width}: ${over} pixels too wide, text ${text > 9}`;
+            const ground = frame.contentWindow.getComputedStyle(page.body).backgroundColor;
+            line.textContent = `frame ${width}: ${over} pixels too wide, text ${text > 9}, ground ${ground}`;
             document.body.append(line);
         };
         frame.srcdoc = report; document.body.append(frame);
     }";
-    let wrapped = folder.join("frames.html");
-    fs::write(&wrapped, format!("<!doctype html><body><script>const report = {quoted};{script}</script>"))
+    let page = folder.join("frames.html");
+    fs::write(&page, format!("<!doctype html><body><script>const report = {quoted};{script}</script>"))
         .unwrap();
-    let (dom, log) = browse(&wrapped, &["--virtual-time-budget=5000", "--dump-dom"]);
-    for width in [320, 390, 768, 1200] {
-        assert!(
-            dom.contains(&format!("frame {width}: 0 pixels too wide, text true")),
-            "{width}: {}",
-            tail(&dom)
-        );
-    }
-    assert!(!log.contains("CONSOLE"), "{log}");
-    let ground = |mode: &str| {
-        let picture = folder.join(format!("{}.png", mode.len()));
-        browse(&folder.join("index.html"), &[&format!("--screenshot={}", picture.display()), mode]);
-        fs::read(picture).unwrap()
-    };
-    assert_ne!(
-        ground("--blink-settings=preferredColorScheme=0"),
-        ground("--blink-settings=preferredColorScheme=1,")
-    );
+    page
 }
 
 fn tail(text: &str) -> &str {

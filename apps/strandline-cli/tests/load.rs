@@ -127,6 +127,11 @@ fn echo_load_brings_its_server_and_tells_what_it_takes() {
     let persistent = load(&["echo", "--serve", "--persistent", "20", "--rate", "500", "--duration", "0.4"]);
     assert_eq!(persistent["transaction"]["count"], 200);
     assert!(persistent["setup"].is_null(), "set up beforehand: {persistent}");
+    // So many that processes with the same address and ports would be each other's restarts.
+    let several =
+        ["echo", "--serve", "--persistent", "1200", "--clients", "3", "--rate", "500", "--duration", "0.4"];
+    let several = load(&several);
+    assert_eq!((&several["completed"], &several["failed"]), (&200.into(), &0.into()), "{several}");
 }
 
 #[test]

@@ -275,6 +275,11 @@ fn names_are_those_of_iperf3() {
         .filter(|name| !name.ends_with("_tcp_congestion") && !name.ends_with("local_host"))
         .collect();
     assert_eq!(missing, Vec::<String>::new());
+    // Whole numbers, of several flows too.
+    let several = server.test(&["-n", "1M", "-P", "2"]);
+    for name in ["max_snd_cwnd", "max_rtt"] {
+        assert!(several["end"]["sum_sent"][name].is_u64(), "{name}: {several}");
+    }
 }
 
 /// Paths that are in one value and not, or not of the same kind, in the other.
@@ -436,6 +441,9 @@ fn mistakes_are_explained() {
     assert!(fails(&["client", "::1", "-R", "--bidir"]).contains("cannot be used with"));
     assert!(fails(&["client", "::1", "--transport", "tcp", "--streams", "2"]).contains("no streams"));
     assert!(fails(&["client", "::1", "-b", "1"]).contains("once in 10 s"));
+    let nothing = Command::new(PROGRAM).args(["perf", "client", "::1", "-t", "0"]).output().unwrap();
+    assert!(text(&nothing.stderr).contains("more than 0"), "{nothing:?}");
+    assert_eq!(nothing.status.code(), Some(2));
     assert!(fails(&[]).contains("Examples:"));
     assert!(fails(&["server", "--bind", "192.0.2.1"]).contains("192.0.2.1"));
 }
@@ -463,6 +471,14 @@ fn associations_spread_over_shards() {
         let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
         assert_eq!(received, 3 << 20, "{direction:?}");
         assert_eq!(report["end"]["streams"].as_array().unwrap().len() % 6, 0);
+        // Each shard of the client has three associations, whose packets come straight to it, but for some of the set-up.
+        let shards = report["end"]["cpu"]["host"]["by_shard"].as_array().unwrap();
+        assert_eq!(shards.len(), 2);
+        for shard in shards {
+            assert!(shard["packets_received"].as_u64().unwrap() > 10, "{shards:?}");
+            assert!(shard["handed_over"].as_u64().unwrap() <= 6, "{shards:?}");
+        }
+        assert_eq!(report["end"]["cpu"]["remote"]["by_shard"].as_array().unwrap().len(), 3);
     }
     assert_eq!(server.interrupt().0, Some(0));
 }

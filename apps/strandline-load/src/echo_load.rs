@@ -111,6 +111,8 @@ impl Args {
             message_bytes: self.size,
             rate: self.rate / clients as f64,
             count: share(total, number),
+            number,
+            clients,
             offset_s: number as f64 / self.rate,
             persistent: share(self.persistent, number),
             hold: self.hold,

@@ -75,6 +75,9 @@ pub(crate) struct Job {
     pub(crate) rate: f64,
     /// Operations in all, of this process.
     pub(crate) count: u64,
+    /// Which of the client processes it is, from 0, and how many there are.
+    pub(crate) number: u64,
+    pub(crate) clients: u64,
     /// This process begins so many seconds later than the first, so that all together are evenly spaced.
     pub(crate) offset_s: f64,
     /// Associations set up beforehand, on which the operations go in turn; 0: a new one for each operation.

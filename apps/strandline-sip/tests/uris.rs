@@ -52,6 +52,7 @@ fn uris_that_differ() {
         ("sip:a:1@example.com", "sip:a:2@example.com"),
         ("sip:a@example.com;maddr=1.2.3.4", "sip:a@example.com"),
         ("sip:a@example.com;user=phone", "sip:a@example.com"),
+        ("sip:a@example.com;x=1;x=2", "sip:a@example.com;x=1"),
         ("sip:a@example.com?x=1", "sip:a@example.com?x=1&y=2"),
         ("sip:%00@example.com", "sip:%00%00@example.com"),
         ("tel:+12015550123", "tel:+12015550123;ext=1"),

@@ -26,7 +26,7 @@ pub(crate) struct Verdict {
     pub(crate) less_is_better: bool,
     pub(crate) must: Option<f64>,
     pub(crate) aim: Option<f64>,
-    /// `None`: there is no such bound, or nothing was measured.
+    /// `None`: there is no such bound, or too little was measured.
     pub(crate) must_is_met: Option<bool>,
     pub(crate) aim_is_met: Option<bool>,
 }
@@ -36,11 +36,16 @@ pub(crate) fn summary(rounds: &Rounds, subject: &str, metric: Metric) -> Option<
     Summary::of(values.collect())
 }
 
-pub(crate) fn judge(row: &Row, rounds: &Rounds) -> Vec<Verdict> {
-    row.checks.iter().filter_map(|check| verdict(row, check, rounds)).collect()
+/// What ran beside two subjects was the same load if neither got more than this many times as far as the other.
+const BESIDE_RATIO_MAX: f64 = 1.1;
+
+/// `wanted`: how many rounds there should have been. More than half of them must have counted for a bound to be met or
+/// missed: the median of what is left of a run that mostly failed says nothing.
+pub(crate) fn judge(row: &Row, rounds: &Rounds, wanted: usize) -> Vec<Verdict> {
+    row.checks.iter().filter_map(|check| verdict(row, check, rounds, wanted)).collect()
 }
 
-fn verdict(row: &Row, check: &Check, rounds: &Rounds) -> Option<Verdict> {
+fn verdict(row: &Row, check: &Check, rounds: &Rounds, wanted: usize) -> Option<Verdict> {
     let of = check.of.as_ref().or(row.subjects.first())?;
     let metric = check.metric;
     let less_is_better = metric.less_is_better();
@@ -49,14 +54,17 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds) -> Option<Verdict> {
         let Some(ours) = metrics.get(&metric).copied() else { continue };
         if check.against.is_empty() {
             ratios.push(ours);
-        } else if let Some(reference) = best(check, rounds, *round) {
+        } else if let Some(reference) = best(check, rounds, *round)
+            && check.against.iter().all(|name| same_load(rounds, (of, name), *round))
+        {
             references.push(reference);
             ratios.push(ours / reference);
         }
     }
+    let enough = 2 * ratios.len() > wanted;
     let ratio = Summary::of(ratios);
     let holds = |bound: Option<f64>| {
-        let (bound, ratio) = (bound?, ratio?);
+        let (bound, ratio) = (bound?, ratio.filter(|_| enough)?);
         Some(if less_is_better { ratio.median <= bound } else { ratio.median >= bound })
     };
     Some(Verdict {
@@ -72,6 +80,16 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds) -> Option<Verdict> {
         must_is_met: holds(check.must),
         aim_is_met: holds(check.aim),
     })
+}
+
+/// Whether what ran beside both subjects in a round sent as much.
+fn same_load(rounds: &Rounds, subjects: (&str, &str), round: usize) -> bool {
+    let beside = |name: &str| rounds.get(name)?.get(&round)?.get(&Metric::Beside).copied();
+    match (beside(subjects.0), beside(subjects.1)) {
+        (Some(one), Some(other)) => one.max(other) <= BESIDE_RATIO_MAX * one.min(other),
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 /// The best of the references in a round. All must have been measured: the best of what is left could be too easy.

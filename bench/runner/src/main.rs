@@ -129,11 +129,30 @@ fn chosen(plan: &Plan, args: &Args) -> Result<Vec<Row>> {
     }
     let wanted = |row: &&Row| args.rows.is_empty() || args.rows.contains(&row.name);
     let mut rows: Vec<Row> = plan.rows.iter().filter(wanted).cloned().collect();
+    for name in &args.subjects {
+        ensure!(
+            rows.iter().any(|row| row.subjects.contains(name)),
+            "there is no subject {name:?} in these rows; there are: {}",
+            rows.iter()
+                .flat_map(|row| row.subjects.iter().map(String::as_str))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
+    }
     for row in &mut rows {
         if !args.subjects.is_empty() {
             row.subjects.retain(|name| args.subjects.contains(name));
-            let measured = |name: &String| row.subjects.contains(name);
+            let (measured, before) = (|name: &String| row.subjects.contains(name), row.checks.len());
             row.checks.retain(|check| check.of.iter().chain(&check.against).all(measured));
+            if row.checks.len() < before {
+                eprintln!(
+                    "{}: {} of {before} checks are left out with their subjects",
+                    row.name,
+                    before - row.checks.len()
+                );
+            }
         }
     }
     rows.retain(|row| !row.subjects.is_empty());
@@ -186,6 +205,7 @@ async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> R
                         sample["metrics"] = json!(outcome.metrics);
                         sample["sender"] = outcome.sender;
                         sample["receiver"] = json!(outcome.receiver);
+                        sample["beside"] = json!(outcome.beside);
                         rounds.entry(name.clone()).or_default().insert(round, outcome.metrics);
                     }
                     Err(error) => {
@@ -231,8 +251,15 @@ fn lasting(time: Duration) -> String {
 }
 
 fn finish(plan: &Plan, args: &Args, results: &[RowResult]) -> Result<ExitCode> {
-    let verdicts: Vec<(String, Vec<Verdict>)> =
-        results.iter().map(|result| (result.row.name.clone(), judge(&result.row, &result.rounds))).collect();
+    let verdicts: Vec<(String, Vec<Verdict>)> = results
+        .iter()
+        .map(|result| {
+            (result.row.name.clone(), {
+                let wanted = usize::from(rounds_of(&result.row, args));
+                judge(&result.row, &result.rounds, wanted)
+            })
+        })
+        .collect();
     output::print_verdicts(plan, &verdicts);
     let path = write(args, results, &verdicts)?;
     println!("\nEvery sample: {}", path.display());

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::network::{Network, RECEIVER, Side};
-use crate::plan::{Row, Subject, fill};
+use crate::plan::{Metric, Row, Subject, fill};
 use crate::programs::Program;
 use crate::reports::{self, Metrics};
 
@@ -17,6 +17,8 @@ use crate::reports::{self, Metrics};
 const GRACE: Duration = Duration::from_secs(30);
 const READY_MAX: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
+/// What runs beside goes on for longer than what is measured, which begins later.
+const BESIDE_SECONDS: f64 = 1.0;
 /// Sockets of the last measurement may still be closing.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -34,6 +36,7 @@ pub(crate) struct Outcome {
     pub(crate) metrics: Metrics,
     pub(crate) sender: Value,
     pub(crate) receiver: Option<Value>,
+    pub(crate) beside: Option<Value>,
 }
 
 /// One measurement. Nothing that took part is left when it has ended, however it did.
@@ -74,10 +77,16 @@ async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options:
         Some(child) if subject.ends => Some(finish(child, GRACE).await.context("the receiver")?),
         _ => None,
     };
-    drop(beside);
+    let beside = match beside {
+        Some(child) => Some(finish(child, GRACE).await.context("what runs beside")?),
+        None => None,
+    };
     let size = row.values.get("size").and_then(Value::as_f64);
-    let metrics = reports::read(subject, &sender, receiver.as_ref(), size)?;
-    Ok(Outcome { metrics, sender, receiver })
+    let mut metrics = reports::read(subject, &sender, receiver.as_ref(), size)?;
+    if let Some(report) = &beside {
+        metrics.insert(Metric::Beside, reports::number(report, "/rate").context("what runs beside")?);
+    }
+    Ok(Outcome { metrics, sender, receiver, beside })
 }
 
 struct Test<'a> {
@@ -100,7 +109,13 @@ impl Test<'_> {
     fn start(&self, side: Side, core: &str, command: &str) -> Result<Child> {
         let seconds = self.seconds();
         let whole = format!("{:.0}", seconds.max(1.0));
-        let more = [("to", RECEIVER), ("seconds", &format!("{seconds}")), ("whole-seconds", &whole)];
+        let beside = format!("{}", seconds + BESIDE_SECONDS);
+        let more = [
+            ("to", RECEIVER),
+            ("seconds", &format!("{seconds}")),
+            ("whole-seconds", &whole),
+            ("beside-seconds", &beside),
+        ];
         let words = fill(command, &self.row.values, &more)?;
         let (program, arguments) = words.split_first().context("an empty command")?;
         let path = Program::named(program)?.path()?;

@@ -24,7 +24,7 @@ pub(crate) struct Subject {
     /// The receiver's or server's command line; without one the sender does everything.
     pub(crate) receiver: Option<String>,
     pub(crate) sender: String,
-    /// Something that runs in the sender's namespace meanwhile.
+    /// Something that runs in the sender's namespace meanwhile, for `beside-seconds`; its report has a "rate".
     pub(crate) beside: Option<String>,
     /// What the receiver listens on: "udp:PORT", "tcp:PORT" or "raw".
     pub(crate) ready: Option<String>,
@@ -150,10 +150,12 @@ pub(crate) enum Metric {
     Transaction,
     /// Bytes of memory of each idle association.
     Memory,
+    /// Packets a second of what ran beside.
+    Beside,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Goodput,
         Self::Messages,
         Self::Cpu,
@@ -162,11 +164,12 @@ impl Metric {
         Self::Setup,
         Self::Transaction,
         Self::Memory,
+        Self::Beside,
     ];
 
     /// True if less is better.
     pub(crate) fn less_is_better(self) -> bool {
-        !matches!(self, Self::Goodput | Self::Messages)
+        !matches!(self, Self::Goodput | Self::Messages | Self::Beside)
     }
 
     pub(crate) fn unit(self) -> &'static str {
@@ -179,6 +182,7 @@ impl Metric {
             Self::Setup => "us set-up",
             Self::Transaction => "us set-up + echo",
             Self::Memory => "bytes",
+            Self::Beside => "packets/s beside",
         }
     }
 }
@@ -203,8 +207,12 @@ impl Plan {
                 let subject = self.subject(name)?;
                 for command in [Some(&subject.sender), subject.receiver.as_ref(), subject.beside.as_ref()] {
                     let command = command.map(String::as_str).unwrap_or_default();
-                    self::fill(command, &row.values, &[("to", ""), ("seconds", ""), ("whole-seconds", "")])
-                        .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
+                    self::fill(
+                        command,
+                        &row.values,
+                        &[("to", ""), ("seconds", ""), ("whole-seconds", ""), ("beside-seconds", "")],
+                    )
+                    .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
                 }
                 let points = subject.report == ReportKind::Pointers;
                 ensure!(

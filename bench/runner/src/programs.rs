@@ -216,7 +216,7 @@ fn build_quiet_dcsctp() -> Result<()> {
     std::fs::copy(from.join("Cargo.lock"), folder.join("Cargo.lock"))?;
     let target = folder.join("target");
     let target = target.to_str().context("a path that is no text")?;
-    cargo(&folder, &["--target-dir", target, "--package", "dcsctp-stream"])
+    cargo(&folder, &["--offline", "--target-dir", target, "--package", "dcsctp-stream"])
 }
 
 /// Where cargo has the source of a crate that a workspace depends on.

@@ -54,7 +54,7 @@ pub(crate) fn read(
     }
 }
 
-fn number(value: &Value, pointer: &str) -> Result<f64> {
+pub(crate) fn number(value: &Value, pointer: &str) -> Result<f64> {
     let found = value.pointer(pointer).and_then(Value::as_f64);
     found.with_context(|| format!("the report has no number at {pointer}"))
 }

@@ -45,6 +45,19 @@ impl ErrorDetectionMethod {
     }
 }
 
+/// How losses are found and repaired.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Recovery {
+    /// As RFC 9260 has it, and nothing else: three miss indications (section 7.2.4) and T3-rtx.
+    Rfc9260,
+    /// By time as well, after RFC 8985 (RACK-TLP): retransmissions that are lost are found without a time-out, the last
+    /// packets of a flight are probed for, paths that reorder are put up with, the window shrinks in proportion (RFC 9937),
+    /// and what turns out to have been needless is undone. Peers see nothing that they don't know.
+    #[default]
+    Rack,
+}
+
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssociationConfig {
@@ -110,6 +123,8 @@ pub struct AssociationConfig {
     /// zero are accepted, and sent if the peer declares the same. Only where that layer keeps what
     /// [`ErrorDetectionMethod`] demands. Default `None`: every packet has its checksum, and none is taken without.
     pub zero_checksum: Option<ErrorDetectionMethod>,
+    /// How losses are found and repaired. Holds from the next time that nothing is outstanding.
+    pub recovery: Recovery,
     /// The congestion controller of new paths.
     pub congestion: crate::congestion::Algorithm,
 }
@@ -145,7 +160,8 @@ impl Default for AssociationConfig {
             idle_release: Duration::from_secs(2),
             shutdown_guard: None,
             zero_checksum: None,
-            congestion: crate::congestion::Algorithm::Rfc9260,
+            recovery: Recovery::default(),
+            congestion: crate::congestion::Algorithm::default(),
         }
     }
 }

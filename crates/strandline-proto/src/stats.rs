@@ -122,6 +122,10 @@ pub struct AssociationStats {
     pub timeouts: u32,
     /// SACK chunks sent.
     pub sacks_sent: u32,
+    /// Tail-loss probes (RFC 8985 section 7.3).
+    pub tail_probes: u32,
+    /// Recoveries and time-outs that turned out to be needless and were undone.
+    pub undone: u32,
 }
 
 /// STATUS of an association.

@@ -192,6 +192,9 @@ impl Scenario {
         if !features.corruption && plans::leave_out_checksums(&mut hosts, seed) {
             names.push("zero checksum");
         }
+        if plans::keep_to_rfc9260(&mut hosts, seed) {
+            names.push("RFC 9260 recovery");
+        }
         let calm_at = Time::ZERO + random.millis(2_000, 20_000);
         let clients = plans::clients(&features, &hosts, calm_at, &mut random);
         let links = config::link(&features, &mut random);

@@ -97,7 +97,8 @@ impl Watch {
             demand(!before.overfull, || {
                 format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
             })?;
-            congestion(before, &paths)?;
+            let probes = status.stats.tail_probes - before.status.stats.tail_probes;
+            congestion(before, &paths, probes)?;
             flow(before)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
@@ -115,8 +116,9 @@ impl Watch {
 }
 
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
-/// byte. Section 7.2.4: a fast retransmission is one packet beyond that.
-fn congestion(before: &Before, paths: &[PathStatus]) -> Result<(), Violation> {
+/// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
+/// which may be new data.
+fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
             continue;
@@ -126,7 +128,9 @@ fn congestion(before: &Before, paths: &[PathStatus]) -> Result<(), Violation> {
         }
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let sent_new = before.new_bytes.contains_key(&path.address.ip());
-        let right = path.flight < path.cwnd + mtu || (!sent_new && path.flight <= was.flight + mtu);
+        let probed = probes == 1 && path.flight < path.cwnd + 2 * mtu;
+        let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
+        let right = path.flight < path.cwnd + mtu || one_packet;
         demand(right, || {
             format!(
                 "{:?}: flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}",

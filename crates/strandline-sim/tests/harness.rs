@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use strandline_netem::LinkConfig;
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{EndpointConfig, Recovery};
 use strandline_proto::event::{CloseReason, Event};
 use strandline_sim::lone::Lone;
 use strandline_sim::pair::{Fate, Pair, Side, with_chunk};
@@ -49,7 +50,11 @@ fn a_duplicated_packet_is_delivered_once() {
 
 #[test]
 fn a_delayed_packet_is_overtaken() {
-    let mut pair = pair();
+    // By time it would be found lost, and sent again, before it arrives.
+    let mut config = EndpointConfig::default();
+    Arc::make_mut(&mut config.association).recovery = Recovery::Rfc9260;
+    let link = LinkConfig::with_delay(Duration::from_millis(10));
+    let mut pair = Pair::new(config, EndpointConfig::default(), link);
     let (a, b) = pair.connect();
     let mut first = true;
     pair.filter(move |side, packet| {

@@ -1,10 +1,13 @@
 //! A SIP server on free ports.
 
-use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 
 use serde_json::Value;
+
+#[path = "../announced/mod.rs"]
+mod announced;
+use announced::announced;
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -17,16 +20,13 @@ pub struct Server {
 impl Server {
     /// On UDP and TCP, for example.com.
     pub fn start(arguments: &[&str]) -> Self {
-        let mut child = Command::new(PROGRAM)
+        let mut server = Command::new(PROGRAM);
+        server
             .args(["sip", "--json", "--domain", "example.com"])
             .args(["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, listening: serde_json::from_str(&line).unwrap() }
+            .args(arguments);
+        let (child, listening) = announced(&mut server);
+        Self { child, listening }
     }
 
     fn entry(&self, protocol: &str) -> &Value {

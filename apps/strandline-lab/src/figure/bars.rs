@@ -31,10 +31,16 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let rows: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
     let heading = if headed { HEADING } else { 0.0 };
     let bottom = TOP + rows as f64 * row + groups.len() as f64 * (GROUP_GAP + heading);
+    let mut free_from = f64::NEG_INFINITY;
     for tick in x.ticks() {
-        let at = x.place(tick);
+        let (at, text) = (x.place(tick), show(tick));
         svg.line([at, TOP], [at, bottom], Paint::Grid, 1.0);
-        svg.text([at, bottom + 17.0], &show(tick), Anchor::Middle, Paint::Faint);
+        let half = text_width(&text, TEXT) / 2.0;
+        // Where there is no room the line alone has to do.
+        if at - half > free_from {
+            svg.text([at, bottom + 17.0], &text, Anchor::Middle, Paint::Faint);
+            free_from = at + half + 8.0;
+        }
     }
     let mut y = TOP;
     for (text, bars) in &groups {
@@ -44,7 +50,7 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
         }
         for (line, mark) in bars {
             if narrow {
-                svg.text([left, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
+                svg.text([left + 2.0, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
                 y += NAME_LINE;
             } else {
                 svg.text([left - 8.0, y + BAR * 0.5 + 4.5], &name(line), Anchor::End, Paint::Ink);

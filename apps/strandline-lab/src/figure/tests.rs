@@ -80,6 +80,18 @@ fn drawings_are_sound_at_every_width() {
 }
 
 #[test]
+fn numbers_at_bars_do_not_run_into_each_other() {
+    let mut narrow = chart(true);
+    for mark in narrow.lines.iter_mut().flat_map(|line| &mut line.marks) {
+        (mark.y, mark.range) = (mark.y * 1e6, None);
+    }
+    let svg = narrow.svg(360.0, Theme::Page);
+    let axis = svg.split("<text ").filter(|text| text.contains("middle") && text.contains("000,000<"));
+    let places: Vec<f64> = axis.map(|text| text.split('"').nth(1).unwrap().parse().unwrap()).collect();
+    assert!(places.len() >= 2 && places.windows(2).all(|two| two[1] - two[0] > 70.0), "{svg}");
+}
+
+#[test]
 fn what_does_not_count_is_in_no_line() {
     let mut with = chart(false);
     let paths = |chart: &Chart| {

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 
 /// Programs that people run on a network, with the Debian package of each.
-const PACKAGES: [(&str, &str); 31] = [
+const PACKAGES: [(&str, &str); 33] = [
     ("ab", "apache2-utils"),
     ("chrt", "util-linux"),
     ("curl", "curl"),
@@ -32,11 +32,13 @@ const PACKAGES: [(&str, &str); 31] = [
     ("setsid", "util-linux"),
     ("ss", "iproute2"),
     ("ssh", "openssh-client"),
+    ("taskset", "util-linux"),
     ("tc", "iproute2"),
     ("tcpdump", "tcpdump"),
     ("tracepath", "iputils-tracepath"),
     ("traceroute", "traceroute"),
     ("tshark", "tshark"),
+    ("valgrind", "valgrind"),
     ("wget", "wget"),
 ];
 

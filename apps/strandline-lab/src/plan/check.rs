@@ -149,6 +149,10 @@ impl Plan {
         for name in &drawing.measures {
             ensure(self.measure(name).is_some(), || format!("draw: {}", self.no_measure(name)))?;
         }
+        let strange = drawing.baseline.iter().find(|name| self.series(name).is_none());
+        ensure(strange.is_none(), || {
+            format!("draw: baseline: there is no series '{}'", strange.cloned().unwrap_or_default())
+        })?;
         ensure(drawing.kind == DrawingKind::Bars || self.sweep.is_some(), || {
             "draw: kind = \"lines\" needs a [sweep]: write kind = \"bars\"".to_owned()
         })

@@ -259,6 +259,8 @@ pub struct Drawing {
     /// A picture for each of these measures; all if empty.
     #[serde(default)]
     pub measures: Vec<String>,
+    /// The series that the others are given as multiples of.
+    pub baseline: Option<String>,
 }
 
 /// How it is drawn.

@@ -1,5 +1,6 @@
 //! `strandline lab report`: what was measured, beside what the papers published, as one HTML file and as PNG.
 
+mod beside;
 mod chart;
 pub mod claims;
 mod page;

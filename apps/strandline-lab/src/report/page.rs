@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::claims::{self, Verdict};
-use super::{Drawn, Section, tables};
+use super::{Drawn, Section, beside, tables};
 use crate::figure::{escape, paint, show};
 use crate::plan::Mode;
 use crate::results::Machine;
@@ -32,6 +32,7 @@ pub(super) fn page(sections: &[Section<'_>], made: &str) -> String {
         html += &section_text(section);
     }
     html += "</main>\n<footer>Made by <code>strandline lab report</code>. Medians, with bars from the least to the most. \
+             Where they overlap, a difference may be chance. \
              What doesn't count is drawn as a cross and is in no median.</footer>\n</body>\n</html>\n";
     html
 }
@@ -126,6 +127,7 @@ fn section_text(section: &Section<'_>) -> String {
     for drawn in &section.drawn {
         html += &figure(drawn);
     }
+    html += &beside::tables(section);
     html += &claim_list(section);
     let _ =
         writeln!(html, "<p class=\"differs\"><strong>What differs.</strong> {}</p>", numbers(&plan.differs));

@@ -72,6 +72,29 @@ fn a_report_is_one_file_that_loads_nothing() {
 }
 
 #[test]
+fn what_is_worse_than_the_baseline_is_said() {
+    let text = WHOLE.replace("kind = \"lines\"", "kind = \"lines\"\nbaseline = \"tcp\"");
+    let text = text.replace("/ 1e6\"\n", "/ 1e6\"\nbetter = \"more\"\n");
+    let page = |name: &str, factor: f64| {
+        let folder = Folder::new(name);
+        let args = laboratory(&folder, &text, factor);
+        run(&args).unwrap();
+        fs::read_to_string(args.output.join("index.html")).unwrap()
+    };
+    let less = page("less", 0.5);
+    assert!(less.contains("as a multiple of TCP, worse by more than 2 % in 2 of 2 cells"));
+    assert!(less.contains("<td class=\"number worse\">0.5 x (worse)</td>"));
+    assert!(less.contains("<th class=\"number\">10 %</th>"));
+    // Hardly less is the same.
+    let same = page("same", 0.99);
+    assert!(same.contains("in 0 of 2 cells") && same.contains("<td class=\"number\">0.99 x</td>"));
+    let more = page("more", 2.0);
+    assert!(more.contains("in 0 of 2 cells") && more.contains("<td class=\"number\">2 x</td>"));
+    let unknown = text.replace("baseline = \"tcp\"", "baseline = \"cubic\"");
+    assert!(read(&unknown).unwrap_err().contains("there is no series 'cubic'"));
+}
+
+#[test]
 fn nothing_measured_says_what_to_do() {
     let folder = Folder::new("nothing");
     let mut args = laboratory(&folder, WHOLE, 1.0);

@@ -13,7 +13,7 @@ use super::extract::{self, Printed};
 use crate::netem::exec::is_listening;
 use crate::netem::program::{Invocation, search_path};
 use crate::netem::topology::Side;
-use crate::network::Joined;
+use crate::network::{Joined, NetworkKind};
 use crate::plan::{Run, Series};
 
 /// How long the client waits for the server to listen.
@@ -57,12 +57,22 @@ pub async fn take(
     Ok(Taken { printed, invalid_because })
 }
 
-/// The programs that a run needs; for the check before the first one.
+/// The programs that a run needs, those of the plan and those that make and measure it; for the check before the first one.
 #[must_use]
 pub fn programs(run: &Run) -> Vec<Invocation> {
-    let commands = [Some(&run.client), run.server.as_ref()].into_iter().flatten();
-    let words = commands.map(|command| words(command));
-    words.filter(|words| !words.is_empty()).map(Invocation::Direct).collect()
+    let commands = || [Some(&run.client), run.server.as_ref()].into_iter().flatten();
+    let mut all: Vec<Vec<String>> = commands().map(|command| words(command)).collect();
+    let network = &run.network;
+    let alone = matches!(network.kind, NetworkKind::None | NetworkKind::Simulator);
+    let own = [
+        ("setpriv", true),
+        ("ip", !alone),
+        ("taskset", network.cores.is_some()),
+        ("ethtool", network.kind == NetworkKind::Veth),
+        ("valgrind", commands().any(|command| command.starts_with("strandline lab instructions "))),
+    ];
+    all.extend(own.iter().filter(|(_, needed)| *needed).map(|(name, _)| vec![(*name).to_owned()]));
+    all.into_iter().filter(|words| !words.is_empty()).map(Invocation::Direct).collect()
 }
 
 /// A command's words, where `strandline` is this program.

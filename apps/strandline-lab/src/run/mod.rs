@@ -9,7 +9,7 @@ mod tests;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -116,7 +116,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    check_programs(&tasks)?;
+    check_programs(&jobs, &tasks)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run_all(&mut jobs, &tasks, done, mode)).map(ExitCode::from)
 }
@@ -143,17 +143,19 @@ fn describe(jobs: &[Job], task: &Task) -> String {
 }
 
 /// What is missing is said before anything is measured.
-fn check_programs(tasks: &[Task]) -> Result<()> {
+fn check_programs(jobs: &[Job], tasks: &[Task]) -> Result<()> {
     let alone = |task: &Task| matches!(task.run.network.kind, NetworkKind::None | NetworkKind::Simulator);
     if !tasks.iter().all(alone) {
         require_root()?;
     }
     let mut seen = Vec::new();
-    for program in tasks.iter().flat_map(|task| measure::programs(&task.run)) {
-        let name = program.shown().split_whitespace().next().map(str::to_owned);
-        if !seen.contains(&name) {
-            program.check()?;
-            seen.push(name);
+    for task in tasks {
+        for program in measure::programs(&task.run) {
+            let name = program.shown().split_whitespace().next().map(str::to_owned);
+            if !seen.contains(&name) {
+                program.check().with_context(|| describe(jobs, task))?;
+                seen.push(name);
+            }
         }
     }
     Ok(())

@@ -4,12 +4,30 @@
 use serde_json::json;
 
 use super::extract::{Printed, parse, points, without_intervals};
+use super::measure;
 use super::progress::{left, show_time};
+use crate::network::NetworkKind;
 use crate::plan::template::Variables;
 use crate::plan::tests::{WHOLE, read};
+use crate::plan::{Mode, Run};
 
 fn printed(client: serde_json::Value, server: Option<serde_json::Value>) -> Printed {
     Printed { client, server, netem: None }
+}
+
+#[test]
+fn what_is_missing_is_known_before_the_first_run() {
+    let plan = read(&WHOLE.replace("kind = \"netem\"", "cores = [\"0\", \"1\"]\nkind = \"netem\"")).unwrap();
+    let run = &plan.runs(Mode::Whole).unwrap()[0];
+    let names = |run: &Run| -> Vec<String> {
+        measure::programs(run).iter().map(|it| it.shown().split(' ').next().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(run), ["send", "serve", "setpriv", "ip", "taskset"]);
+    let mut counted = run.clone();
+    counted.client = "strandline lab instructions -- strandline perf server".to_owned();
+    counted.network.kind = NetworkKind::Veth;
+    let names = names(&counted);
+    assert!(names.contains(&"valgrind".to_owned()) && names.contains(&"ethtool".to_owned()), "{names:?}");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Associations and connections, as the client sees them.
 
+use std::cell::Cell;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::rc::Rc;
@@ -11,7 +13,7 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::order::ClientPart;
 use super::server::{none_if_full, write_all};
-use super::stack_builder;
+use super::{LOCAL_PORTS, stack_builder};
 
 /// On raw IP, the ports of each client address: half of all.
 const RAW_PORTS: RangeInclusive<u16> = 32_768..=65_535;
@@ -20,13 +22,14 @@ const RAW_PORTS: RangeInclusive<u16> = 32_768..=65_535;
 #[derive(Debug)]
 pub(super) enum Host {
     Sctp { stack: Stack, peer: Peer },
-    Tcp { local: IpAddr, server: SocketAddr },
+    Tcp { local: IpAddr, port: Cell<u16>, server: SocketAddr },
 }
 
 impl Host {
     pub(super) fn new(part: &ClientPart, local: IpAddr) -> Result<Self> {
         if !part.transport.is_sctp() {
-            return Ok(Self::Tcp { local, server: part.server });
+            let port = Cell::new(LOCAL_PORTS.0);
+            return Ok(Self::Tcp { local, port, server: part.server });
         }
         let builder = stack_builder(part.heartbeat_s);
         let peer = Peer::new(part.server.ip(), part.port);
@@ -56,16 +59,32 @@ impl Host {
                 association.established().await?;
                 Ok(Session::Sctp(association))
             }
-            Self::Tcp { local, server } => {
-                let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-                socket.set_reuseaddr(true)?;
-                socket.bind((*local, 0).into())?;
-                let stream = socket.connect(*server).await?;
+            Self::Tcp { local, port, server } => {
+                let stream = bound(*local, port)?.connect(*server).await?;
                 stream.set_nodelay(true)?;
                 Ok(Session::Tcp(Rc::new(stream)))
             }
         }
     }
+}
+
+/// A socket on the next free port of an address.
+///
+/// Asked for any port, the kernel takes the longer the more connections there are: it looks at all addresses' ports.
+fn bound(local: IpAddr, port: &Cell<u16>) -> Result<TcpSocket> {
+    let (first, last) = LOCAL_PORTS;
+    for _ in first..=last {
+        let this = port.get();
+        port.set(if this < last { this + 1 } else { first });
+        let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        socket.set_reuseaddr(true)?;
+        match socket.bind((local, this).into()) {
+            Ok(()) => return Ok(socket),
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {}
+            Err(error) => return Err(error).with_context(|| format!("a port of {local}")),
+        }
+    }
+    bail!("all ports of {local} are taken")
 }
 
 /// An association or a connection. Clones are the same one.
@@ -112,3 +131,6 @@ impl Session {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

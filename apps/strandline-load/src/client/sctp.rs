@@ -45,7 +45,7 @@ impl SctpClient {
         };
         let config = EndpointConfig {
             association: Arc::new(association),
-            ephemeral_ports: LOCAL_PORTS,
+            ephemeral_ports: if own_address(job).is_some() { LOCAL_PORTS } else { own_ports(job) },
             ..EndpointConfig::default()
         };
         let mut builder = Stack::builder().config(config);
@@ -66,7 +66,8 @@ impl SctpClient {
             if job.server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         match job.encapsulation {
             Encapsulation::Udp(_) => {
-                builder.udp(SocketAddr::new(any, 0)).context("opening the client's UDP socket")
+                let local = own_address(job).unwrap_or(any);
+                builder.udp(SocketAddr::new(local, 0)).context("opening the client's UDP socket")
             }
             Encapsulation::Raw => {
                 // Loopback packets come back to every raw socket of the host: an address of our own keeps them apart.
@@ -103,6 +104,30 @@ impl SctpClient {
     }
 }
 
+/// The address of a client process that is one of several on 127.0.0.0/8, where each can have one.
+///
+/// A server tells associations apart by addresses and SCTP ports, not by UDP ports (RFC 6951 section 5.1: those may
+/// change on the way): two processes with the same address and port would be the same peer that restarts.
+fn own_address(job: &Job) -> Option<IpAddr> {
+    let number = u32::try_from(job.number).ok()?;
+    match job.server.ip() {
+        IpAddr::V4(server) if server.is_loopback() && job.clients > 1 => {
+            Some(Ipv4Addr::from(u32::from(Ipv4Addr::LOCALHOST).checked_add(1 + number)?).into())
+        }
+        _ => None,
+    }
+}
+
+/// The ports of one of several client processes that share an address: no two have one in common.
+fn own_ports(job: &Job) -> (u16, u16) {
+    let (first, last) = LOCAL_PORTS;
+    let all = u64::from(last - first) + 1;
+    let clients = job.clients.clamp(1, all);
+    let number = job.number % clients;
+    let begin = |number: u64| first + u16::try_from(all * number / clients).unwrap_or(last - first);
+    (begin(number), if number + 1 == clients { last } else { begin(number + 1) - 1 })
+}
+
 /// Sends a message and waits for its copy.
 pub(crate) async fn transact(association: &Association, message: &Bytes) -> Result<()> {
     let info = SendInfo { stream: StreamId(0), ..SendInfo::default() };
@@ -114,3 +139,6 @@ pub(crate) async fn transact(association: &Association, message: &Bytes) -> Resu
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -133,6 +133,8 @@ impl Plan {
             message_bytes: self.message_bytes,
             rate: self.rate,
             count: ((self.rate * SHORT_S) as u64).clamp(1, self.associations),
+            number: 0,
+            clients: 1,
             offset_s: 0.0,
             persistent: 0,
             hold: false,

@@ -20,6 +20,7 @@ use super::open;
 use super::protocol::{ATTEMPTS_MAX, Message, Parameters, Role};
 use super::report::{Connected, Test};
 use super::session::{Outcome, Session, interrupted, run as run_session};
+use super::shards::Shards;
 use super::tcp::Connection;
 use super::text::{Live, summary};
 use super::track::Interval;
@@ -80,7 +81,7 @@ async fn test(
         role: Role::Client,
         parameters,
         links: links.clone(),
-        shards: args.common.shards,
+        shards: Shards::new(args.common.shards, dialler.stack.iter().cloned().collect()),
         every: args.common.every(),
         observe: observer(args, &test, tell),
         interrupt,

@@ -14,6 +14,7 @@ mod report;
 mod sctp;
 mod server;
 mod session;
+mod shards;
 mod tally;
 mod tcp;
 mod tcp_info;
@@ -31,6 +32,9 @@ use tokio::sync::watch;
 
 use crate::cores::Cores;
 
+/// The exit code for arguments that are wrong, as clap's.
+const WRONG_ARGUMENTS: u8 = 2;
+
 /// Runs one side.
 ///
 /// # Errors
@@ -40,6 +44,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Side::Server(args) => &args.common,
         Side::Client(args) => &args.common,
     };
+    if let Side::Client(args) = &args.side
+        && let Err(wrong) = args.parameters()
+    {
+        eprintln!("error: {wrong:#}\n\nFor more information, try 'strandline perf client --help'.");
+        return Ok(ExitCode::from(WRONG_ARGUMENTS));
+    }
     // A thread for each shard: an association lives on one core.
     let cores = Cores::start(common.shards)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

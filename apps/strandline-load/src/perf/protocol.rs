@@ -97,7 +97,7 @@ impl Parameters {
             Length::Seconds(seconds) => {
                 check(
                     seconds > 0.0 && seconds <= SECONDS_MAX,
-                    "the duration must be between 0 and 86,400 s",
+                    "the duration must be more than 0 and at most 86,400 s",
                 )?;
             }
             Length::Bytes(bytes) => {
@@ -192,6 +192,32 @@ pub(crate) struct SideReport {
     pub(crate) congestion: Option<String>,
     /// By number of the flow.
     pub(crate) flows: Vec<FlowReport>,
+    /// By number of the shard; none with TCP.
+    pub(crate) by_shard: Vec<ShardReport>,
+}
+
+/// What a shard counted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ShardReport {
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_received: u64,
+    /// Packets that came here and were given to other shards.
+    pub(crate) handed_over: u64,
+    /// How often a task found the shard's lock taken.
+    pub(crate) lock_waits: u64,
+}
+
+impl ShardReport {
+    /// What was added since `before`.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        Self {
+            packets_sent: self.packets_sent.saturating_sub(before.packets_sent),
+            packets_received: self.packets_received.saturating_sub(before.packets_received),
+            handed_over: self.handed_over.saturating_sub(before.handed_over),
+            lock_waits: self.lock_waits.saturating_sub(before.lock_waits),
+        }
+    }
 }
 
 /// Processor time of a process, and the wall time in which it was used.

@@ -184,6 +184,7 @@ impl Test {
                     "wall_seconds": wall_seconds,
                     "seconds_per_gb": seconds_per_gb(report),
                     "shards": report.shards,
+                    "by_shard": report.by_shard,
                 }),
             );
         }
@@ -288,9 +289,9 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
                 ("max_snd_cwnd", flow.cwnd_bytes_max.map(Value::from)),
                 ("snd_cwnd", figures.cwnd_bytes.map(Value::from)),
                 ("snd_wnd", figures.peer_window_bytes.map(Value::from)),
-                ("max_rtt", flow.rtt_us.map(|rtt| json!(rtt.max))),
-                ("min_rtt", flow.rtt_us.map(|rtt| json!(rtt.min))),
-                ("mean_rtt", flow.rtt_us.map(|rtt| json!(rtt.mean))),
+                ("max_rtt", flow.rtt_us.map(|rtt| whole_us(rtt.max))),
+                ("min_rtt", flow.rtt_us.map(|rtt| whole_us(rtt.min))),
+                ("mean_rtt", flow.rtt_us.map(|rtt| whole_us(rtt.mean))),
                 ("pmtu", figures.path_mtu_bytes.map(Value::from)),
                 ("fast_recoveries", figures.fast_recoveries.map(Value::from)),
                 ("timeouts", figures.timeouts.map(Value::from)),
@@ -302,6 +303,11 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
     object
 }
 
+/// Microseconds as iperf3 tells them: whole ones.
+fn whole_us(us: f64) -> Value {
+    json!(us.round() as u64)
+}
+
 /// Adds up the flows of one direction.
 fn sum(flows: &[Object]) -> Value {
     let mut total = flows.first().cloned().unwrap_or_default();
@@ -310,6 +316,7 @@ fn sum(flows: &[Object]) -> Value {
         for (name, value) in flow {
             let Some(have) = total.get_mut(name) else { continue };
             let combined = match (have.as_u64(), value.as_u64(), have.as_f64(), value.as_f64()) {
+                (Some(a), Some(b), ..) if most.contains(&name.as_str()) => json!(a.max(b)),
                 (_, _, Some(a), Some(b)) if most.contains(&name.as_str()) => json!(a.max(b)),
                 (Some(a), Some(b), ..) => json!(a.saturating_add(b)),
                 (_, _, Some(a), Some(b)) => json!(a + b),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use strandline::{Association, Listener};
+use strandline::{Association, Listener, Stack};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -22,6 +22,7 @@ use super::open;
 use super::protocol::{ATTEMPTS_MAX, FLOWS_MAX, Message, Parameters, Role, TURN_MIB_MAX};
 use super::report::Test;
 use super::session::{Outcome, Session, interrupted, run as run_session};
+use super::shards::Shards;
 use super::tcp::Connection;
 use super::text::{Live, summary};
 
@@ -40,6 +41,8 @@ struct Server {
     args: ServerArgs,
     /// Of each shard.
     runtimes: Vec<Handle>,
+    /// In UDP, and over raw IP if that is wanted.
+    stacks: Vec<Stack>,
     tests: Semaphore,
     /// MiB of messages that all tests together may have waiting: see [`Parameters::turn_mib`].
     memory: Semaphore,
@@ -82,7 +85,7 @@ pub(crate) async fn run(
     let port = tcp_address.port();
     let udp_address = SocketAddr::new(args.bind, args.common.encapsulation_port);
     let mut stacks = vec![open::udp(&args.common, &runtimes, udp_address, 0, true)?];
-    let udp_address = stacks.first().and_then(strandline::Stack::local_addr).unwrap_or(udp_address);
+    let udp_address = stacks.first().and_then(Stack::local_addr).unwrap_or(udp_address);
     if args.common.raw {
         stacks.push(open::raw(&args.common, &runtimes, args.bind, true)?);
     }
@@ -91,7 +94,7 @@ pub(crate) async fn run(
     let raw = if args.common.raw { " and over raw IP" } else { "" };
     eprintln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
 
-    let server = Arc::new(Server::new(args.clone(), runtimes, interrupt.clone()));
+    let server = Arc::new(Server::new(args.clone(), runtimes, stacks.clone(), interrupt.clone()));
     let mut finish = server.finished.subscribe();
     let mut accepting = JoinSet::new();
     let (spawn, mut peers) = mpsc::channel(STRANGERS_MAX);
@@ -150,10 +153,16 @@ async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<
 }
 
 impl Server {
-    fn new(args: ServerArgs, runtimes: Vec<Handle>, interrupt: watch::Receiver<bool>) -> Self {
+    fn new(
+        args: ServerArgs,
+        runtimes: Vec<Handle>,
+        stacks: Vec<Stack>,
+        interrupt: watch::Receiver<bool>,
+    ) -> Self {
         Self {
             args,
             runtimes,
+            stacks,
             tests: Semaphore::new(TESTS_MAX),
             memory: Semaphore::new(TURN_MIB_MAX as usize),
             strangers: Arc::new(Semaphore::new(STRANGERS_MAX)),
@@ -312,14 +321,14 @@ impl Server {
             connected: Vec::new(),
             parameters: parameters.clone(),
         };
-        let common = &self.args.common;
+        let (common, sctp) = (&self.args.common, transport == Transport::Sctp);
         let mut live =
             (!common.quiet).then(|| Live::new(test.clone(), format!("[{number}] "), common.every()));
         let session = Session {
             role: Role::Server,
             parameters,
             links,
-            shards: common.shards,
+            shards: Shards::new(common.shards, if sctp { self.stacks.clone() } else { Vec::new() }),
             every: if common.quiet { Duration::ZERO } else { common.every() },
             observe: Box::new(move |interval| {
                 if let Some(live) = &mut live {

@@ -11,6 +11,7 @@ use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until, 
 use super::channel::Channel;
 use super::flow::{Ended, Flow, Link, Load};
 use super::protocol::{Length, Message, Parameters, Role, SECONDS_MAX, SideReport};
+use super::shards::Shards;
 use super::tally::now;
 use super::track::{Interval, Tracker};
 
@@ -31,7 +32,7 @@ pub(crate) struct Session {
     pub(crate) role: Role,
     pub(crate) parameters: Parameters,
     pub(crate) links: Vec<Link>,
-    pub(crate) shards: u16,
+    pub(crate) shards: Shards,
     /// How often to give an interval; zero: never.
     pub(crate) every: Duration,
     /// Takes each interval.
@@ -59,7 +60,7 @@ struct Running {
     every: Duration,
     observe: Box<dyn FnMut(Interval) + Send>,
     congestion: Option<String>,
-    shards: u16,
+    shards: Shards,
     /// The other side's figures, once they have come.
     peer: Option<SideReport>,
     told: bool,
@@ -239,7 +240,7 @@ impl Running {
     }
 
     fn report(&self) -> Result<SideReport> {
-        Ok(self.tracker.report(self.congestion.clone(), self.shards)?)
+        Ok(self.tracker.report(self.congestion.clone(), &self.shards)?)
     }
 
     fn emit(&mut self) {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use super::flow::Flow;
 use super::protocol::{CpuReport, Figures, FlowReport, Passed, SideReport, Spread};
+use super::shards::Shards;
 use super::tally::{Count, now};
 use super::usage::CpuTime;
 
@@ -142,7 +143,7 @@ impl Tracker {
     }
 
     /// Everything up to now, or up to where it ended.
-    pub(crate) fn report(&self, congestion: Option<String>, shards: u16) -> std::io::Result<SideReport> {
+    pub(crate) fn report(&self, congestion: Option<String>, shards: &Shards) -> std::io::Result<SideReport> {
         let end = now();
         let cpu = CpuTime::now()?.since(self.cpu);
         let seconds =
@@ -166,9 +167,10 @@ impl Tracker {
                 system_seconds: cpu.system.as_secs_f64(),
                 wall_seconds: seconds(None),
             },
-            shards,
+            shards: shards.count,
             congestion,
             flows: flows.collect(),
+            by_shard: shards.report(),
         })
     }
 }

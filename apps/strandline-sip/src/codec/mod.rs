@@ -72,3 +72,4 @@ pub use write::build::MessageWriter;
 pub use write::edit::Edits;
 pub use write::respond::Reply;
 pub use write::via::NewVia;
+pub(crate) use write::via::decimal;

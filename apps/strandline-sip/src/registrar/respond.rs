@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 
-use crate::codec::{HeaderName, Reply, StatusCode, WriteError};
+use crate::codec::{HeaderName, Reply, StatusCode, WriteError, decimal};
 use crate::location::Binding;
 
 use super::{Refusal, Request, supports};
@@ -72,18 +72,4 @@ pub fn write_error(
         Refusal::Status(..) => {}
     }
     writer.finish(b"")
-}
-
-/// A number in decimal.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
-    let mut at = digits.len();
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (number % 10) as u8;
-        at -= 1;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    digits.get(at..).unwrap_or(&[])
 }

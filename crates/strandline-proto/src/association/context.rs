@@ -3,6 +3,7 @@
 
 use core::hash::Hasher;
 use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use rand_chacha::ChaCha8Rng;
@@ -18,6 +19,8 @@ use crate::stats::EndpointStats;
 
 /// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
 const EVENTS_SOFT_MAX: usize = 1 << 16;
+/// Up to so many associations may keep their buffers for all of `idle_release` after the last exchange.
+const BUFFERS_KEPT: u32 = 1 << 12;
 
 #[derive(Debug)]
 pub(crate) struct Shared {
@@ -55,6 +58,16 @@ impl Shared {
     fn is_within_share(&self, held: u32) -> bool {
         let share = self.config.receive_bytes_max / 2 / u64::from(self.associations.max(1));
         u64::from(held) < share
+    }
+
+    /// How long an association keeps its buffers once the peer has everything: the less the more associations there are,
+    /// so that a million that take turns don't have them all at once.
+    #[inline]
+    pub(crate) fn idle_release(&self, longest: Duration) -> Duration {
+        if self.associations <= BUFFERS_KEPT {
+            return longest;
+        }
+        longest / (self.associations / BUFFERS_KEPT)
     }
 
     /// For events that a peer can cause as often as it likes.

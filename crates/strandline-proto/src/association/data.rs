@@ -13,7 +13,7 @@ use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::outbound::{PathAck, SackOutcome};
-use crate::path::PathSack;
+use crate::path::{PathLoss, PathSack};
 use crate::time::Time;
 
 impl Association {
@@ -185,7 +185,8 @@ impl Association {
                 if newly_acked {
                     self.error_count = 0; // section 8.1
                 }
-                self.stats.fast_recoveries += u32::from(entered_fast_recovery);
+                let by_time = acks.iter().any(|ack| ack.fast_retransmit_loss);
+                self.stats.fast_recoveries += u32::from(entered_fast_recovery || by_time);
                 if writable {
                     cx.event(self.id, Event::Writable);
                 }
@@ -193,6 +194,19 @@ impl Association {
             }
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
+        self.assert_flights();
+        if cumulative_advanced && self.idle_deadline != Time::MAX && self.outbound.is_empty() {
+            // The peer has everything: an exchange may be over.
+            self.idle_deadline = self.idle_deadline.min(now + cx.idle_release(self.config.idle_release));
+        }
+    }
+
+    /// What is late is lost by now (`Recovery::Rack`).
+    pub(super) fn on_loss_timer(&mut self, cx: &mut Shared, now: Time) {
+        let mut acks = [PathAck::default(); PATHS_MAX];
+        self.outbound.on_loss_timer(now, &mut acks);
+        self.stats.fast_recoveries += u32::from(acks.iter().any(|ack| ack.fast_retransmit_loss));
+        self.apply_acks(cx, now, &acks, false, false);
         self.assert_flights();
     }
 
@@ -215,9 +229,10 @@ impl Association {
         for index in self.paths.indices() {
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
-            if ack.is_nothing() {
+            if ack.is_nothing() && !self.paths.get(index).is_recovering() {
                 continue;
             }
+            self.stats.undone += u32::from(ack.undo);
             let path = self.paths.get_mut(index);
             let mut change = None;
             if ack.reneged {
@@ -231,14 +246,19 @@ impl Association {
                     rtt_sent_at: ack.rtt_sample_sent_at,
                     lowest_acked: ack.lowest_acked,
                     cumulative_advanced,
-                    in_fast_recovery,
+                    in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
                 };
                 change = path.on_sack(now, &sack, &self.config);
             }
-            if ack.fast_retransmit_loss {
-                path.on_fast_retransmit(now);
-            }
-            path.on_lost(ack.lost_bytes);
+            let loss = PathLoss {
+                lost_bytes: ack.lost_bytes,
+                shrink: ack.fast_retransmit_loss,
+                in_recovery: ack.in_recovery,
+                undo: ack.undo,
+                acked_bytes: ack.flight_drop,
+                cumulative_advanced,
+            };
+            path.on_loss(now, &loss);
             let address = path.remote;
             if let Some(change) = change {
                 cx.event(self.id, Event::PathChanged { address, change });

@@ -121,6 +121,7 @@ impl Association {
             .min(self.guard_deadline)
             .min(self.idle_deadline)
             .min(self.probe_deadline)
+            .min(self.outbound.loss_deadline())
             .min(sack)
             .min(paths)
     }

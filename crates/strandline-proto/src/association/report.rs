@@ -46,7 +46,7 @@ impl Association {
                 PathState::Inactive => Reachability::Inactive,
             },
             primary: index == primary,
-            cwnd: path.congestion.window(),
+            cwnd: path.window(),
             ssthresh: path.congestion.slow_start_threshold(),
             flight: path.flight,
             srtt: path.rto.srtt(),

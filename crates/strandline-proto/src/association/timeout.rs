@@ -29,6 +29,9 @@ impl Association {
             self.probe_deadline = Time::MAX;
             self.outbound.permit_window_probe();
         }
+        if self.outbound.loss_deadline() <= now {
+            self.on_loss_timer(cx, now);
+        }
         // HB.Max.Burst: so many heartbeats at one opportunity, the others an RTO later.
         let mut heartbeats = self.config.heartbeat_burst_max;
         for index in self.paths.indices_by_heartbeat() {
@@ -115,6 +118,8 @@ impl Association {
     fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
         if self.paths.get(index).rtx_expired(now) {
             self.on_t3(cx, now, index);
+        } else if self.state.sends_data() && self.paths.get(index).probe_due(now) {
+            self.on_probe_timer(now, index);
         }
         if !self.state.is_closed() && !self.state.in_setup() {
             self.on_heartbeat_timer(cx, now, index, heartbeats);
@@ -127,7 +132,12 @@ impl Association {
         self.stats.timeouts += 1;
         // A peer that answers with a closed window is alive (section 6.1 rule A).
         let probing = self.outbound.zero_window_probing();
-        let marked = self.outbound.on_timeout(index.0);
+        // With nowhere else to go the first packet alone asks what became of the others (RFC 5682).
+        let first_only = !probing && self.paths.alternate(index).is_none();
+        let marked = match first_only {
+            true => self.outbound.on_first_timeout(index.0),
+            false => self.outbound.on_timeout(index.0),
+        };
         let path = self.paths.get_mut(index);
         let lost = path.flight;
         path.on_lost(marked);
@@ -136,12 +146,25 @@ impl Association {
             return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, lost, &config);
+        if path.flight > 0 {
+            path.start_rtx(now);
+        }
         let address = path.remote;
         if let Some(change) = outcome.change {
             cx.event(self.id, Event::PathChanged { address, change });
         }
         self.assert_flights();
         self.count_error(cx, now);
+    }
+
+    /// Nothing came back for a while: the last packets may be lost, which only a further one can show.
+    fn on_probe_timer(&mut self, now: Time, index: PathIndex) {
+        let new_allowed = self.paths.data_path() == Some(index) && self.paths.get(index).may_probe_with_new();
+        let marked = self.outbound.on_probe(index.0, new_allowed);
+        let path = self.paths.get_mut(index);
+        path.on_lost(marked);
+        path.on_probe(now);
+        self.assert_flights();
     }
 
     /// An error of the association as a whole (section 8.1).

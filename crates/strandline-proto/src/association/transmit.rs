@@ -10,7 +10,6 @@ use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
-use crate::congestion::Controller;
 use crate::event::Transmit;
 use crate::outbound::{Bundled, Urgency};
 use crate::path::{PathIndex, PathState};
@@ -169,7 +168,8 @@ impl Association {
         let full = self.paths.get(index).payload_max();
         let Some(again) = self.outbound.retransmission() else { return (0, false) };
         let size = again.size + COMMON_HEADER_LEN;
-        if size <= full || !self.paths.get(index).may_retransmit() {
+        let path = self.paths.get(index);
+        if size <= full || !(path.is_exempt() || path.may_retransmit()) {
             return (0, false);
         }
         let Some(room) = buffer.get_mut(..size) else { return (0, false) };
@@ -214,9 +214,9 @@ impl Association {
     fn data_may_go(&self, index: PathIndex) -> bool {
         let path = self.paths.get(index);
         if self.outbound.has_retransmissions() {
-            self.outbound.fast_retransmit_pending() || path.may_retransmit()
+            path.is_exempt() || self.outbound.fast_retransmit_pending() || path.may_retransmit()
         } else {
-            path.may_send()
+            path.sends_probe() || path.may_send()
         }
     }
 
@@ -226,13 +226,15 @@ impl Association {
     fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
         let mut filled = Filled::default();
         let exempt = self.outbound.fast_retransmit_pending();
-        if exempt || self.paths.get(index).may_retransmit() {
-            self.fill_retransmissions(index, packet, &mut filled);
+        let path = self.paths.get(index);
+        if exempt || path.is_exempt() || path.may_retransmit() {
+            self.fill_retransmissions(now, index, packet, &mut filled);
         }
         if exempt && filled.bytes > 0 {
             self.outbound.fast_retransmit_sent();
         }
-        if self.paths.get(index).may_send() {
+        let path = self.paths.get(index);
+        if (path.sends_probe() && filled.bytes == 0) || path.may_send() {
             self.fill_new(now, index, packet, full, &mut filled);
         }
         filled
@@ -240,11 +242,12 @@ impl Association {
 
     fn fill_retransmissions(
         &mut self,
+        now: Time,
         index: PathIndex,
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        while let Some(data) = self.outbound.next_retransmission(index.0, packet.remaining()) {
+        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -273,7 +276,7 @@ impl Association {
         // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
         let mut urgency = Urgency {
             always: matches!(self.state, State::ShutdownPending),
-            from_bytes: path.congestion.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
+            from_bytes: path.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
         };
         loop {
             let bundled = match alone {
@@ -306,6 +309,7 @@ impl Association {
             return;
         }
         let path = self.paths.get_mut(index);
+        self.stats.tail_probes += u32::from(path.sends_probe());
         path.on_data_sent(now, len, filled.bytes, filled.new);
         if filled.earliest {
             path.restart_rtx(now);

@@ -23,8 +23,10 @@ pub struct Ack {
     pub in_fast_recovery: bool,
     /// Nothing is outstanding on the path any more.
     pub all_acked: bool,
-    /// A round-trip time that the SACK measured.
+    /// A round-trip time that the SACK measured; one in each round trip.
     pub rtt: Option<Duration>,
+    /// The round-trip time of the latest chunk it acknowledges that was sent only once.
+    pub latest_rtt: Option<Duration>,
 }
 
 /// A congestion controller of one path. Windows and thresholds are in bytes of DATA chunks, headers and padding
@@ -45,6 +47,11 @@ pub trait Controller: Debug + Send {
 
     /// T3-rtx expired (section 7.2.3).
     fn on_timeout(&mut self, now: Time);
+
+    /// What the latest [`on_fast_retransmit`](Self::on_fast_retransmit) or [`on_timeout`](Self::on_timeout) was called for
+    /// turned out to be no loss: the window is at least what it was before. Without effect if there was none, or for the
+    /// second time.
+    fn on_undo(&mut self);
 
     /// No data was sent on the path for `rto_periods` whole RTOs (section 7.2.1).
     fn on_idle(&mut self, rto_periods: u32);

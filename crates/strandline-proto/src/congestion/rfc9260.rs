@@ -17,6 +17,15 @@ pub struct Rfc9260 {
     ssthresh: u32,
     partial_bytes_acked: u32,
     pmdcs: u32,
+    /// cwnd and ssthresh before the latest loss, until that is undone.
+    before: Option<(u32, u32)>,
+}
+
+/// min(4 * PMDCS, max(2 * PMDCS, three packets)) of section 7.2.1.
+pub(super) fn initial_window(pmdcs: u32, ipv6: bool) -> u32 {
+    // Three full packets on Ethernet, which differ by the IP header.
+    let three_packets = if ipv6 { 4344 } else { 4404 };
+    pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets))
 }
 
 impl Rfc9260 {
@@ -24,10 +33,8 @@ impl Rfc9260 {
     #[must_use]
     pub fn new(pmdcs: u32, ipv6: bool) -> Self {
         let pmdcs = pmdcs.max(1);
-        // Three full packets on Ethernet, which differ by the IP header.
-        let three_packets = if ipv6 { 4344 } else { 4404 };
-        let cwnd = pmdcs.saturating_mul(4).min(pmdcs.saturating_mul(2).max(three_packets));
-        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs }
+        let cwnd = initial_window(pmdcs, ipv6);
+        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None }
     }
 
     /// max(cwnd / 2, 4 * PMDCS), the threshold after a loss.
@@ -87,15 +94,27 @@ impl Controller for Rfc9260 {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
+        self.before = Some((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
     }
 
     fn on_timeout(&mut self, _now: Time) {
+        // After several in a row, what was before the first.
+        if self.cwnd > self.pmdcs || self.before.is_none() {
+            self.before = Some((self.cwnd, self.ssthresh));
+        }
         self.ssthresh = self.halved();
         self.cwnd = self.pmdcs;
         self.partial_bytes_acked = 0;
+    }
+
+    fn on_undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
     }
 
     fn on_idle(&mut self, rto_periods: u32) {

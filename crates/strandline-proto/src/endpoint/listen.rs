@@ -303,19 +303,29 @@ impl Endpoint {
         }
     }
 
+    /// ABORT for a cookie that is good and of no use, with a reason for whoever reads the peer's log.
+    fn refuse_cookie(&mut self, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>, why: &[u8]) {
+        let causes = encode_cause(&Cause::UserInitiatedAbort(why));
+        let ports = answer_ports(packet, cookie.peer_tag);
+        abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &causes, false);
+    }
+
     /// No association: the cookie builds one (section 5.1.5 step 5).
     fn cookie_for_new(&mut self, now: Time, cookie: &Cookie, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         if self.spent.contains(cookie.local_tag) {
             // A peer that still waits for our COOKIE ACK learns that the association has ended; any other drops this.
             self.shared.stats.cookies_spent += 1;
-            let ports = answer_ports(packet, cookie.peer_tag);
-            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
+            return self.refuse_cookie(cookie, packet, datagram, b"the association of this cookie has ended");
         }
         if self.demux.by_tag(cookie.local_tag).is_some() {
             // The tag has gone to somebody else meanwhile; the peer's next INIT gets another.
             self.shared.stats.refused += 1;
-            let ports = answer_ports(packet, cookie.peer_tag);
-            return abort_packet(&mut self.shared.replies, Self::route_back(datagram), ports, &[], false);
+            return self.refuse_cookie(
+                cookie,
+                packet,
+                datagram,
+                b"the tag was taken meanwhile: set up again",
+            );
         }
         // The listener may have gone since the INIT, or this is the cookie of a connection of ours that has ended.
         if !self.ports.listens(cookie.local_port) {

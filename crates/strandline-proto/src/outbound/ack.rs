@@ -30,6 +30,10 @@ pub(crate) struct PathAck {
     pub(crate) fast_retransmit_loss: bool,
     /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
     pub(crate) reneged: bool,
+    /// Where losses are found by time: the path is in recovery from loss, not from a time-out.
+    pub(crate) in_recovery: bool,
+    /// What was believed lost, by recovery or time-out, was not: the window is to be what it was before.
+    pub(crate) undo: bool,
 }
 
 impl PathAck {

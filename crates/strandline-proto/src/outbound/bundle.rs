@@ -87,6 +87,9 @@ impl Outbound {
             tsn = tsn.next();
         }
         if bundled.chunks > 0 {
+            if let Some(rack) = &mut outstanding.rack {
+                rack.set_packet(packet_space);
+            }
             outstanding.adopt(now, queue.take(bundled.chunks as usize), user_data);
             queue.on_sent(user_data);
             self.window.spend(user_data);

@@ -83,6 +83,24 @@ pub(super) fn count_misses(
     entered
 }
 
+/// The lowest unacknowledged index of each path, where losses are found by time.
+pub(super) fn find_lowest(
+    outstanding: &Outstanding,
+    gaps: &Gaps,
+    missing: Missing,
+    lowest: &mut [usize; PATHS_MAX],
+) {
+    // Only the lowest hole matters, unless there are several paths: then all up to the highest index acknowledged now.
+    for index in gaps.holes(missing.below).flatten() {
+        let Some(record) = outstanding.get(index) else { break };
+        if record.state() == State::GapAcked {
+            continue;
+        }
+        let lowest = &mut lowest[usize::from(record.path) % PATHS_MAX];
+        *lowest = (*lowest).min(index);
+    }
+}
+
 /// One miss indication for one chunk. True if that marked it.
 fn count_miss(
     outstanding: &mut Outstanding,

@@ -13,6 +13,8 @@
 mod ack;
 mod bundle;
 mod copies;
+mod detect;
+mod doubt;
 mod fragment;
 mod gaps;
 mod loss;
@@ -20,9 +22,12 @@ mod message;
 mod on_sack;
 mod outstanding;
 mod queue;
+mod rack;
+mod resent;
 mod retransmit;
 mod scheduler;
 mod send_times;
+mod state;
 mod stream_numbers;
 mod window;
 
@@ -34,9 +39,9 @@ pub(crate) use bundle::{Bundled, Urgency};
 pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;
-use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data, Sack};
+use strandline_wire::{Data, Sack};
 
-use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::config::{AssociationConfig, PATHS_MAX, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
@@ -52,6 +57,9 @@ use window::PeerWindow;
 
 /// Messages up to this length are copied even if they come in a shared buffer: letting go of one costs as much.
 const SHARED_COPY_MAX: usize = 256;
+
+/// New data for a tail-loss probe must fit the peer's window if it fills a packet of this size.
+const FULL_PACKET: usize = 1500;
 
 /// The sending half of an association.
 ///
@@ -100,35 +108,8 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(next: Tsn) -> Self {
-        Self { queue: Queue::default(), sent: SendWindow::new(next), copies: Copies::default() }
-    }
-}
-
-/// Heap of an [`Outbound`] in bytes; what the user shares with it is not counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct OutboundHeap {
-    /// What holds the following together.
-    pub(crate) fixed: usize,
-    /// Messages not sent yet.
-    pub(crate) queue: usize,
-    /// Messages sent and not acknowledged.
-    pub(crate) messages: usize,
-    /// A record for each chunk sent and not acknowledged.
-    pub(crate) chunks: usize,
-    /// Gap acknowledgements.
-    pub(crate) gaps: usize,
-    /// Blocks for copies of small messages, the user data in them included.
-    pub(crate) copies: usize,
-    /// Next sequence number of each stream beyond the first few.
-    pub(crate) streams: usize,
-}
-
-impl OutboundHeap {
-    /// The sum.
-    #[must_use]
-    pub(crate) const fn total(&self) -> usize {
-        self.fixed + self.queue + self.messages + self.chunks + self.gaps + self.copies + self.streams
+    fn new(next: Tsn, recovery: Recovery) -> Self {
+        Self { queue: Queue::default(), sent: SendWindow::new(next, recovery), copies: Copies::default() }
     }
 }
 
@@ -226,7 +207,7 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next)));
+        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, config.recovery)));
         busy.queue.check_room(len, config)?;
         Ok(busy)
     }
@@ -260,9 +241,9 @@ impl Outbound {
 impl Outbound {
     /// The lowest chunk marked for retransmission, if it fits `space` bytes with its header and padding; it is in
     /// flight on `path` from now on.
-    pub(crate) fn next_retransmission(&mut self, path: u8, space: usize) -> Option<Data<'_>> {
+    pub(crate) fn next_retransmission(&mut self, now: Time, path: u8, space: usize) -> Option<Data<'_>> {
         let Busy { sent: SendWindow { outstanding, .. }, copies, .. } = self.busy.as_deref_mut()?;
-        let data = retransmit::next(outstanding, copies, path, space)?;
+        let data = retransmit::next(now, outstanding, copies, path, space)?;
         self.window.spend(data.payload.len());
         Some(data)
     }
@@ -298,6 +279,9 @@ impl Outbound {
                 message.ssn = self.numbers.take(message.info.stream);
             }
             outstanding.begin(message);
+        }
+        if let Some(rack) = &mut outstanding.rack {
+            rack.set_packet(packet_space);
         }
         queue.on_sent(len);
         self.window.spend(len);
@@ -353,7 +337,7 @@ impl Outbound {
     /// Takes in a SACK (section 6.2.1).
     pub(crate) fn on_sack(
         &mut self,
-        _now: Time,
+        now: Time,
         sack: &Sack<'_>,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> SackOutcome {
@@ -361,7 +345,7 @@ impl Outbound {
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
             None => {
-                idle = Busy::new(self.idle_next);
+                idle = Busy::new(self.idle_next, Recovery::Rfc9260);
                 &mut idle
             }
         };
@@ -378,7 +362,10 @@ impl Outbound {
         if busy.sent.names_unsent(steps, sack.gap_blocks()) {
             return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
         }
-        let progress = busy.sent.acknowledge(steps, sack.gap_blocks(), &mut busy.copies, paths);
+        if sack.duplicates().len() > 0 {
+            busy.sent.on_duplicates(sack.duplicates());
+        }
+        let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.copies, paths);
         let outstanding = &busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
@@ -388,7 +375,7 @@ impl Outbound {
     /// Takes in the Cumulative TSN Ack of a SHUTDOWN, which says nothing of gaps and window (section 9.2).
     pub(crate) fn on_cumulative(
         &mut self,
-        _now: Time,
+        now: Time,
         tsn: Tsn,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> SackOutcome {
@@ -396,7 +383,7 @@ impl Outbound {
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
             None => {
-                idle = Busy::new(self.idle_next);
+                idle = Busy::new(self.idle_next, Recovery::Rfc9260);
                 &mut idle
             }
         };
@@ -406,9 +393,7 @@ impl Outbound {
             // counts all the same; what is outstanding stays so until a SACK says otherwise.
             Cumulative::Stale | Cumulative::Impossible => return SackOutcome::Ignored,
         };
-        let (newly_acked, delivered) = busy.sent.advance(steps, &mut busy.copies, paths);
-        let in_fast_recovery = busy.sent.recovery.is_active();
-        let progress = Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() };
+        let progress = busy.sent.acknowledge_cumulatively(now, steps, &mut busy.copies, paths);
         Self::outcome(busy, steps, progress)
     }
 
@@ -431,9 +416,55 @@ impl Outbound {
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
+        detect::on_path_marked(&mut busy.sent.outstanding, path);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
+    }
+
+    /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its
+    /// lowest chunks as fit a packet are marked for retransmission; the answer to them tells of the others. Where losses
+    /// are found by miss indications, or that did not help, it is [`on_timeout`](Self::on_timeout).
+    pub(crate) fn on_first_timeout(&mut self, path: u8) -> u32 {
+        let Some(busy) = &mut self.busy else { return 0 };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        let Some(bytes) = detect::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8) else {
+            return self.on_timeout(path);
+        };
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
+        self.window.on_timeout();
+        bytes
+    }
+
+    /// The deadline that [`loss_deadline`](Self::loss_deadline) gave has passed: marks what is lost by that.
+    pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
+        let Some(busy) = &mut self.busy else { return };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, false, paths);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
+    }
+
+    /// A packet is to go to the path whatever its window, to learn whether the last ones were lost: what is marked for
+    /// retransmission, new data if `new_allowed`, or else the highest chunk in flight, which is marked then. Returns the
+    /// bytes that left the path's flight.
+    pub(crate) fn on_probe(&mut self, path: u8, new_allowed: bool) -> u32 {
+        let pending = self.pending_bytes();
+        let Some(busy) = &mut self.busy else { return 0 };
+        let outstanding = &mut busy.sent.outstanding;
+        let sendable = pending > 0 && pending.min(FULL_PACKET) <= self.window.rwnd() as usize;
+        if outstanding.marked() > 0 || (new_allowed && sendable && !outstanding.is_full()) {
+            return 0;
+        }
+        let in_flight = outstanding.in_flight_bytes();
+        let bytes = detect::on_probe(outstanding, path % PATHS_MAX as u8);
+        self.window.give_back(in_flight.saturating_sub(outstanding.in_flight_bytes()));
+        bytes
+    }
+
+    /// When [`on_loss_timer`](Self::on_loss_timer) is due; `Time::MAX`: nothing is in doubt.
+    #[must_use]
+    pub(crate) fn loss_deadline(&self) -> Time {
+        self.sent().and_then(|sent| sent.outstanding.rack.as_ref()).map_or(Time::MAX, |rack| rack.deadline())
     }
 
     /// The peer's window is shut, data or a probe is outstanding, and a SACK came since the last time-out: T3-rtx
@@ -441,136 +472,6 @@ impl Outbound {
     #[must_use]
     pub(crate) fn zero_window_probing(&self) -> bool {
         self.window.is_probed() && self.sent().is_some_and(|sent| !sent.outstanding.is_empty())
-    }
-}
-
-/// State.
-impl Outbound {
-    /// The TSN that the next new chunk gets.
-    #[must_use]
-    pub(crate) fn next_tsn(&self) -> Tsn {
-        self.sent().map_or(self.idle_next, |sent| sent.outstanding.next_tsn())
-    }
-
-    /// The Cumulative TSN Ack Point: the highest TSN up to which the peer has everything.
-    #[must_use]
-    #[cfg(test)]
-    pub(crate) fn cumulative_ack(&self) -> Tsn {
-        self.sent().map_or(self.idle_next.previous(), |sent| sent.outstanding.cumulative_ack())
-    }
-
-    /// Nothing waits and nothing is outstanding: everything given was delivered to the peer.
-    #[must_use]
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.has_pending() && self.sent().is_none_or(|sent| sent.outstanding.is_empty())
-    }
-
-    /// Data waits that was never sent.
-    #[must_use]
-    pub(crate) fn has_pending(&self) -> bool {
-        self.pending_bytes() > 0
-    }
-
-    /// Chunks wait to be sent again.
-    #[must_use]
-    pub(crate) fn has_retransmissions(&self) -> bool {
-        self.sent().is_some_and(|sent| sent.outstanding.marked() > 0)
-    }
-
-    /// Fast recovery is under way (section 7.2.4).
-    #[must_use]
-    pub(crate) fn in_fast_recovery(&self) -> bool {
-        self.sent().is_some_and(|sent| sent.recovery.is_active())
-    }
-
-    /// Bytes of user data in flight on all paths.
-    #[must_use]
-    pub(crate) fn outstanding_bytes(&self) -> u32 {
-        self.sent().map_or(0, |sent| sent.outstanding.in_flight_bytes())
-    }
-
-    /// Bytes of user data sent and not acknowledged cumulatively: in flight, marked, or acknowledged by gap blocks.
-    #[must_use]
-    pub(crate) fn unacknowledged_bytes(&self) -> u32 {
-        self.sent().map_or(0, |sent| sent.outstanding.bytes())
-    }
-
-    /// Messages begun and not acknowledged whole.
-    #[must_use]
-    pub(crate) fn unacknowledged_messages(&self) -> usize {
-        self.sent().map_or(0, |sent| sent.outstanding.messages())
-    }
-
-    /// Bytes of user data that were never sent.
-    #[must_use]
-    pub(crate) fn pending_bytes(&self) -> usize {
-        self.busy.as_ref().map_or(0, |busy| busy.queue.pending_bytes())
-    }
-
-    /// Messages of which nothing was sent.
-    #[must_use]
-    pub(crate) fn pending_messages(&self) -> usize {
-        self.busy.as_ref().map_or(0, |busy| busy.queue.pending_messages())
-    }
-
-    /// The data that waits would fill a packet with room for `packet_space` bytes of chunks: Nagle's rule does not
-    /// hold it back.
-    #[must_use]
-    pub(crate) fn has_full_packet(&self, packet_space: usize) -> bool {
-        self.pending_bytes() + self.pending_messages() * DATA_CHUNK_HEADER_LEN >= packet_space
-    }
-
-    /// Bytes that count against the send buffer: given and not acknowledged cumulatively.
-    #[must_use]
-    pub(crate) fn buffered_bytes(&self) -> usize {
-        self.busy.as_ref().map_or(0, |busy| busy.queue.buffered_bytes())
-    }
-
-    /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
-    pub(crate) fn take_writable(&mut self) -> bool {
-        self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())
-    }
-
-    /// Bytes that the peer has room for beyond what is in flight.
-    #[must_use]
-    pub(crate) const fn peer_rwnd(&self) -> u32 {
-        self.window.rwnd()
-    }
-
-    /// Outgoing streams.
-    #[must_use]
-    pub(crate) const fn streams(&self) -> u16 {
-        self.streams
-    }
-
-    /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
-    #[must_use]
-    pub(crate) fn flight_of(&self, path: u8) -> u32 {
-        let in_flight = |r: &&outstanding::Record| r.path == path && r.state() == State::InFlight;
-        let Some(sent) = self.sent() else { return 0 };
-        sent.outstanding.range(0, usize::MAX).filter(in_flight).map(outstanding::Record::chunk_len).sum()
-    }
-
-    /// Heap held, by kind.
-    #[must_use]
-    pub(crate) fn heap(&self) -> OutboundHeap {
-        let streams = self.numbers.heap_bytes();
-        let Some(busy) = &self.busy else { return OutboundHeap { streams, ..OutboundHeap::default() } };
-        OutboundHeap {
-            fixed: size_of::<Busy>(),
-            queue: busy.queue.heap_bytes(),
-            messages: busy.sent.outstanding.message_heap_bytes(),
-            chunks: busy.sent.outstanding.record_heap_bytes(),
-            gaps: busy.sent.gaps.heap_bytes(),
-            copies: busy.copies.heap_bytes(),
-            streams,
-        }
-    }
-
-    /// Heap held in bytes; what the user shares is not counted.
-    #[must_use]
-    pub(crate) fn heap_bytes(&self) -> usize {
-        self.heap().total()
     }
 
     fn sent(&self) -> Option<&SendWindow> {

@@ -4,10 +4,11 @@ use strandline_wire::GapBlock;
 
 use super::ack::{self, PathAck};
 use super::copies::Copies;
+use super::detect;
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
-use super::outstanding::{CREDITED, Outstanding, Record, State};
-use crate::config::PATHS_MAX;
+use super::outstanding::{CREDITED, Outstanding, RESENT, Record, State};
+use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
 use crate::time::Time;
 
@@ -41,8 +42,12 @@ pub(super) struct Progress {
 }
 
 impl SendWindow {
-    pub(super) fn new(first: Tsn) -> Self {
-        Self { outstanding: Outstanding::new(first), gaps: Gaps::default(), recovery: Recovery::default() }
+    pub(super) fn new(first: Tsn, mode: Mode) -> Self {
+        Self {
+            outstanding: Outstanding::new(first, mode),
+            gaps: Gaps::default(),
+            recovery: Recovery::default(),
+        }
     }
 
     /// Where a cumulative TSN lies in the send window.
@@ -63,15 +68,20 @@ impl SendWindow {
         Gaps::highest(blocks).is_some_and(|highest| steps + highest >= self.outstanding.len())
     }
 
-    /// Everything up to `steps` beyond the ack point has arrived . Returns whether anything was acknowledged
-    /// for the first time, and the bytes that left.
+    /// Everything up to `steps` beyond the ack point has arrived. Returns whether anything was acknowledged for the first
+    /// time, and the bytes that left.
     pub(super) fn advance(
         &mut self,
+        now: Time,
         steps: usize,
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> (bool, usize) {
-        let (newly_acked, delivered) = self.outstanding.take_front(steps, copies, paths);
+        if let Some(rack) = &mut self.outstanding.rack {
+            rack.begin(now);
+        }
+        let (newly_acked, delivered) =
+            self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), copies, paths);
         self.gaps.advance(steps);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
@@ -80,35 +90,63 @@ impl SendWindow {
     /// Takes in a SACK that `classify` and `names_unsent` found possible.
     pub(super) fn acknowledge(
         &mut self,
+        now: Time,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock> + Clone,
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
-        let (newly_acked, delivered) = self.advance(steps, copies, paths);
+        let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
         let mut progress = Progress {
             delivered,
             newly_acked,
             entered_fast_recovery: false,
             in_fast_recovery: self.recovery.is_active(),
         };
+        let mut beyond = false;
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
-            self.take_gaps(steps, blocks, &mut progress, paths);
+            beyond = self.take_gaps(steps, blocks, &mut progress, paths);
         }
+        detect::conclude(&mut self.outstanding, &self.gaps, now, beyond, paths);
         self.gaps.settle();
         progress
     }
 
-    /// Gap blocks: what they add, what that tells to be missing, and what they take back, in this order.
+    /// Everything up to `steps` beyond the ack point has arrived, says a chunk that knows nothing of gaps.
+    pub(super) fn acknowledge_cumulatively(
+        &mut self,
+        now: Time,
+        steps: usize,
+        copies: &mut Copies,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) -> Progress {
+        let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, false, paths);
+        let in_fast_recovery = self.recovery.is_active();
+        Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
+    }
+
+    /// The peer got these a second time (section 3.3.4).
+    pub(super) fn on_duplicates(&mut self, duplicates: impl Iterator<Item = Tsn>) {
+        let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
+        if let Some(rack) = &mut self.outstanding.rack {
+            duplicates.for_each(|tsn| rack.on_duplicate(tsn, cumulative, next));
+        }
+    }
+
+    /// Gap blocks: what they add, what that tells to be missing, and what they take back, in this order. True if they
+    /// acknowledge something for the first time.
     fn take_gaps(
         &mut self,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock>,
         progress: &mut Progress,
         paths: &mut [PathAck; PATHS_MAX],
-    ) {
+    ) -> bool {
         let Self { outstanding, gaps, recovery } = self;
+        let overtaken = gaps.last().unwrap_or(0);
         gaps.replace(blocks);
+        let mut newly = false;
         let mut first_acked = [usize::MAX; PATHS_MAX];
         let mut highest = 0;
         for run in gaps.added() {
@@ -118,17 +156,23 @@ impl SendWindow {
                     let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
                     *first = (*first).min(index);
                     highest = index;
-                    progress.newly_acked = true;
+                    newly = true;
+                    outstanding.tell_gap_acked(index, &record, overtaken);
                 }
                 if let Some(record) = outstanding.get_mut(index) {
                     record.set(CREDITED);
                 }
             }
         }
+        progress.newly_acked |= newly;
         let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
         let mut first_missing = [usize::MAX; PATHS_MAX];
-        progress.entered_fast_recovery =
-            loss::count_misses(outstanding, gaps, missing, recovery, &mut first_missing, paths);
+        if outstanding.rack.is_none() {
+            progress.entered_fast_recovery =
+                loss::count_misses(outstanding, gaps, missing, recovery, &mut first_missing, paths);
+        } else {
+            loss::find_lowest(outstanding, gaps, missing, &mut first_missing);
+        }
         for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
             path.lowest_acked |= acked < missing;
         }
@@ -137,6 +181,7 @@ impl SendWindow {
                 renege(outstanding, index, paths);
             }
         }
+        newly
     }
 }
 
@@ -152,7 +197,9 @@ fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
     }
     path.acked_bytes += len;
     path.acked_chunks += 1;
-    path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(sent_at);
+    if !record.has(RESENT) {
+        path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(sent_at);
+    }
     true
 }
 
@@ -163,6 +210,9 @@ fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PAT
         return;
     }
     outstanding.change(index, State::InFlight);
+    if let Some(rack) = &mut outstanding.rack {
+        rack.on_reneged(index);
+    }
     let Some(record) = outstanding.get_mut(index) else { return };
     record.misses = 1;
     let path = ack::of(paths, record.path);

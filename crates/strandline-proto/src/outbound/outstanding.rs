@@ -14,8 +14,9 @@ use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 use super::ack::{self, PathAck};
 use super::copies::Copies;
 use super::message::{Message, Payload};
+use super::rack::Rack;
 use super::send_times::SendTimes;
-use crate::config::PATHS_MAX;
+use crate::config::{PATHS_MAX, Recovery};
 use crate::number::Tsn;
 use crate::time::Time;
 
@@ -50,6 +51,8 @@ pub(super) struct Record {
     pub(super) misses: u8,
     /// See `Record::has`.
     flags: u8,
+    /// If it was sent again: where in the log of that.
+    resent: u16,
 }
 
 /// It was marked by fast retransmit once and never is again (section 7.2.4 rule 5).
@@ -60,6 +63,10 @@ pub(super) const CREDITED: u8 = 1 << 1;
 pub(super) const FAST_MARKED: u8 = 1 << 2;
 /// It ends its message.
 const ENDING: u8 = 1 << 3;
+/// It was sent again (kept only where losses are found by time).
+pub(super) const RESENT: u8 = 1 << 4;
+/// It is marked as a tail-loss probe, not because it was found lost.
+pub(super) const PROBE: u8 = 1 << 5;
 
 impl Record {
     pub(super) const fn has(&self, flag: u8) -> bool {
@@ -108,7 +115,11 @@ pub(super) struct Outstanding {
     marked: u32,
     /// No record below this index is marked.
     marked_from: usize,
+    /// Bytes of the records acknowledged by gap blocks.
+    gap_acked_bytes: u32,
     times: SendTimes,
+    /// Losses are found by time; otherwise by miss indications.
+    pub(super) rack: Option<Box<Rack>>,
 }
 
 /// Chunks that leave together, alike in path, state and credit.
@@ -129,7 +140,7 @@ impl Run {
 }
 
 impl Outstanding {
-    pub(super) fn new(first: Tsn) -> Self {
+    pub(super) fn new(first: Tsn, recovery: Recovery) -> Self {
         Self {
             first,
             records: VecDeque::new(),
@@ -140,7 +151,9 @@ impl Outstanding {
             bytes: 0,
             marked: 0,
             marked_from: 0,
+            gap_acked_bytes: 0,
             times: SendTimes::default(),
+            rack: (recovery == Recovery::Rack).then(|| Box::new(Rack::new())),
         }
     }
 
@@ -185,6 +198,7 @@ impl Outstanding {
             path: path % PATHS_MAX as u8,
             misses: 0,
             flags: if ending { ENDING } else { 0 },
+            resent: 0,
         });
         self.begun = if ending { 0 } else { end as u32 };
         self.in_flight_bytes += u32::from(len);
@@ -203,6 +217,7 @@ impl Outstanding {
             path: path % PATHS_MAX as u8,
             misses: 0,
             flags: ENDING,
+            resent: 0,
         });
     }
 
@@ -245,7 +260,7 @@ impl Outstanding {
         match before.state {
             State::InFlight => self.in_flight_bytes -= len,
             State::Marked => self.marked -= 1,
-            State::GapAcked => {}
+            State::GapAcked => self.gap_acked_bytes -= len,
         }
         match to {
             State::InFlight => self.in_flight_bytes += len,
@@ -253,17 +268,18 @@ impl Outstanding {
                 self.marked += 1;
                 self.marked_from = self.marked_from.min(index);
             }
-            State::GapAcked => {}
+            State::GapAcked => self.gap_acked_bytes += len,
         }
         Some(before)
     }
 
     /// Takes out the first `steps` records, which the peer has, and the messages that end with them: run by run, so that
     /// a SACK for many chunks costs little for each. Returns whether any was acknowledged for the first time, and the
-    /// bytes that left.
+    /// bytes that left. `overtaken`: chunks below this index were overtaken by one acknowledged before.
     pub(super) fn take_front(
         &mut self,
         steps: usize,
+        overtaken: usize,
         copies: &mut Copies,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> (bool, usize) {
@@ -274,12 +290,15 @@ impl Outstanding {
             let (run, endings) = self.run_at(from, steps);
             from += run.chunks as usize;
             ended += endings;
-            newly_acked |= self.settle(&run, from - 1, paths);
+            newly_acked |= self.settle(&run, from - 1, overtaken, paths);
         }
         self.records.drain(..steps);
         self.first += steps as u32;
         self.marked_from = self.marked_from.saturating_sub(steps);
         self.times.advance(self.first);
+        if let Some(rack) = &mut self.rack {
+            rack.advance(steps);
+        }
         self.drop_messages(ended, copies);
         (newly_acked, (before - self.bytes) as usize)
     }
@@ -294,7 +313,7 @@ impl Outstanding {
         let records =
             if from < split { front.get(from..end.min(split)) } else { back.get(from - split..end - split) };
         for record in records.unwrap_or_default() {
-            let alike = (record.path, record.state, record.flags & CREDITED);
+            let alike = (record.path, record.state, record.flags & (CREDITED | RESENT));
             if run.alike != alike {
                 if run.chunks > 0 {
                     break;
@@ -310,12 +329,15 @@ impl Outstanding {
     }
 
     /// Books a run that leaves; its last record is at index `last`. True if it was not acknowledged before.
-    fn settle(&mut self, run: &Run, last: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
-        let (path, state, credited) = run.alike;
+    fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
+        let (number, state, flags) = run.alike;
         self.bytes -= run.payload;
-        let path = ack::of(paths, path);
+        let path = ack::of(paths, number);
         match state {
-            State::GapAcked => return false,
+            State::GapAcked => {
+                self.gap_acked_bytes -= run.payload;
+                return false;
+            }
             State::InFlight => {
                 self.in_flight_bytes -= run.payload;
                 path.flight_drop += run.bytes;
@@ -323,14 +345,56 @@ impl Outstanding {
             State::Marked => self.marked -= run.chunks,
         }
         path.lowest_acked = true;
-        if credited != 0 {
+        if flags & CREDITED != 0 {
             return false;
         }
         path.acked_bytes += run.bytes;
         path.acked_chunks += run.chunks;
-        // The last one of a run was sent last, and only its time counts.
-        path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(self.sent_at(last));
+        let first = (last + 1).saturating_sub(run.chunks as usize);
+        if flags & RESENT == 0 {
+            // The last one of a run was sent last, and only its time counts.
+            let at = self.sent_at(last);
+            path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(at);
+            let tsn = self.tsn(last);
+            if let Some(rack) = &mut self.rack {
+                rack.on_acked(number, at, tsn, first < overtaken);
+            }
+        } else {
+            (first..=last).for_each(|index| self.tell_resent_acked(index));
+        }
+        if state == State::Marked
+            && let Some(rack) = &mut self.rack
+        {
+            rack.on_marked_acked(number, run.chunks);
+        }
         true
+    }
+
+    /// A chunk that a gap block acknowledges for the first time was believed to be as `record` says.
+    pub(super) fn tell_gap_acked(&mut self, index: usize, record: &Record, overtaken: usize) {
+        if self.rack.is_none() {
+            return;
+        }
+        if record.has(RESENT) {
+            self.tell_resent_acked(index);
+        } else {
+            let (at, tsn) = (self.sent_at(index), self.tsn(index));
+            if let Some(rack) = &mut self.rack {
+                rack.on_acked(record.path, at, tsn, index < overtaken);
+            }
+        }
+        if record.state == State::Marked
+            && let Some(rack) = &mut self.rack
+        {
+            rack.on_marked_acked(record.path, 1);
+        }
+    }
+
+    fn tell_resent_acked(&mut self, index: usize) {
+        let tsn = self.tsn(index);
+        if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index)) {
+            rack.on_resent_acked(record.path, record.resent, tsn);
+        }
     }
 
     /// The first `count` messages are delivered.
@@ -364,14 +428,46 @@ impl Outstanding {
         Some(self.marked_from)
     }
 
-    /// A chunk is sent again: see [`SendTimes::forget`].
-    pub(super) fn spoil_timing(&mut self) {
-        self.times.forget();
+    /// A marked chunk is sent again, to `path`.
+    pub(super) fn resend(&mut self, now: Time, index: usize, path: u8) {
+        let path = path % PATHS_MAX as u8;
+        let tsn = self.tsn(index);
+        let Some(record) = self.records.get_mut(index) else { return };
+        match &mut self.rack {
+            Some(rack) => {
+                record.resent = rack.on_resent(now, tsn, record.path, path, record.has(PROBE));
+                record.clear(PROBE);
+                record.set(RESENT);
+            }
+            None => self.times.forget(),
+        }
+        record.path = path;
+        record.misses = 0;
+        self.change(index, State::InFlight);
     }
 
-    /// When a record was sent, if it gives a round-trip time when it is acknowledged now.
+    /// The chunk's index, if it is in flight and was last sent as entry `number` of the log says.
+    pub(super) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
+        let index = self.index_of(tsn)?;
+        let record = self.records.get(index)?;
+        let is = record.has(RESENT) && record.resent == number && record.state == State::InFlight;
+        is.then_some(index)
+    }
+
+    /// The TSN of a record.
+    pub(super) fn tsn(&self, index: usize) -> Tsn {
+        self.first + index as u32
+    }
+
+    /// Bytes of the records acknowledged by gap blocks.
+    pub(super) fn gap_acked_bytes(&self) -> u32 {
+        self.gap_acked_bytes
+    }
+
+    /// When a record was sent for the first time, if that is of use: a round-trip time by miss indications only while
+    /// nothing was sent again, by time only if itself was not.
     pub(super) fn sent_at(&self, index: usize) -> Option<Time> {
-        self.times.of(self.first + index as u32)
+        self.times.of(self.tsn(index))
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&Record> {
@@ -441,7 +537,8 @@ impl Outstanding {
     }
 
     pub(super) fn record_heap_bytes(&self) -> usize {
-        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes()
+        let rack = self.rack.as_ref().map_or(0, |rack| rack.heap_bytes());
+        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes() + rack
     }
 
     pub(super) fn message_heap_bytes(&self) -> usize {

@@ -6,6 +6,7 @@ use super::copies::Copies;
 use super::fragment;
 use super::outstanding::{FAST_MARKED, Outstanding, State};
 use crate::config::PATHS_MAX;
+use crate::time::Time;
 
 /// The chunk that is to be sent again next: the lowest TSN marked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,19 +55,17 @@ pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
 /// Sends the lowest chunk marked again if it fits. A later one that would fit has to wait, so that a packet's TSNs
 /// and those of successive packets rise.
 pub(super) fn next<'a>(
+    now: Time,
     outstanding: &'a mut Outstanding,
     copies: &'a Copies,
     path: u8,
     space: usize,
 ) -> Option<Data<'a>> {
     let index = outstanding.first_marked()?;
-    let record = outstanding.get_mut(index)?;
+    let record = outstanding.get(index)?;
     if usize::from(record.len) > fragment::payload_room(space) {
         return None;
     }
-    record.path = path % PATHS_MAX as u8;
-    record.misses = 0;
-    outstanding.change(index, State::InFlight);
-    outstanding.spoil_timing();
+    outstanding.resend(now, index, path);
     outstanding.chunk(index, copies)
 }

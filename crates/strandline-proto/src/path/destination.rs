@@ -8,13 +8,24 @@ use core::time::Duration;
 
 use strandline_wire::COMMON_HEADER_LEN;
 
-use super::heartbeat::{Heartbeat, Pace};
+use super::heartbeat::Heartbeat;
 use super::pmtu::Pmtu;
+use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Ack, Congestion, Controller};
 use crate::event::PathChange;
 use crate::time::Time;
+
+/// Tail-loss probes in a row without an answer, at most; after that only T3-rtx counts. Each waits twice as long as the
+/// one before.
+const PROBES_MAX: u8 = 3;
+
+/// What a probe waits beyond two round trips: timers are no finer.
+const PROBE_SLACK: Duration = Duration::from_millis(2);
+
+/// A single packet may be acknowledged this late (the default of SACK.Delay).
+const SACK_DELAY: Duration = Duration::from_millis(200);
 
 /// Number of a path within its association, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +69,8 @@ pub(crate) struct Path {
     pub(crate) rtx_deadline: Time,
     /// When something that the peer acknowledges was last sent; at first, when the path was made.
     pub(crate) last_sent: Time,
+    /// When data was last acknowledged on the path, or probed for.
+    quiet_since: Time,
     /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
@@ -72,6 +85,12 @@ pub(crate) struct Path {
     window_full: bool,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     timed_out: bool,
+    recovery: Recovery,
+    /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
+    exempt: bool,
+    /// Tail-loss probes since anything was acknowledged.
+    probes: u8,
+    prr: Prr,
 }
 
 /// What a SACK acknowledged on one path.
@@ -89,29 +108,28 @@ pub(crate) struct PathSack {
     pub(crate) in_fast_recovery: bool,
 }
 
+/// What an acknowledgement, or the time that passed, means for the recovery of one path.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct PathLoss {
+    /// Bytes of chunks found lost: they leave the flight.
+    pub(crate) lost_bytes: u32,
+    /// A loss of this path is to shrink its window (section 7.2.3).
+    pub(crate) shrink: bool,
+    /// The path is in recovery, by the rules of `Recovery::Rack`.
+    pub(crate) in_recovery: bool,
+    /// What the window shrank for was no loss.
+    pub(crate) undo: bool,
+    /// Bytes newly acknowledged on the path.
+    pub(crate) acked_bytes: u32,
+    pub(crate) cumulative_advanced: bool,
+}
+
 /// What a time-out changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct TimeoutOutcome {
     pub(crate) change: Option<PathChange>,
     /// The PMTU fell: full packets vanish on this path.
     pub(crate) mtu_fell: bool,
-}
-
-/// A HEARTBEAT was not answered within the RTO.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HeartbeatLoss {
-    pub(crate) change: Option<PathChange>,
-    /// The address was confirmed. The association's error count rises only then, and only if the path is the one in use
-    /// for data (sections 5.4 and 8.1).
-    pub(crate) confirmed: bool,
-}
-
-/// A HEARTBEAT, or a probe of the PMTU, was answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct HeartbeatAnswer {
-    pub(crate) change: Option<PathChange>,
-    /// The PMTU rose.
-    pub(crate) mtu_rose: bool,
 }
 
 impl Path {
@@ -137,6 +155,7 @@ impl Path {
             flight: 0,
             rtx_deadline: Time::MAX,
             last_sent: now,
+            quiet_since: Time::ZERO,
             rtt_from: Time::ZERO,
             burst_allowance: 0,
             sack_instant: 0,
@@ -144,6 +163,10 @@ impl Path {
             error_count: 0,
             window_full: false,
             timed_out: false,
+            recovery: config.recovery,
+            exempt: false,
+            probes: 0,
+            prr: Prr::default(),
         }
     }
 
@@ -170,13 +193,67 @@ impl Path {
     /// When something about this path is next due: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe.
     pub(crate) fn next_deadline(&self) -> Time {
         let rto = self.rto.rto();
-        self.rtx_deadline.min(self.heartbeat.deadline(rto)).min(self.pmtu.deadline(rto))
+        self.rtx_deadline
+            .min(self.probe_deadline())
+            .min(self.heartbeat.deadline(rto))
+            .min(self.pmtu.deadline(rto))
+    }
+
+    /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged.
+    /// Unlike there one follows another, as in RFC 9002 section 6.2, and recovery does not exclude it.
+    fn probe_deadline(&self) -> Time {
+        // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
+        let none = self.flight == 0 || self.timed_out || self.rtx_deadline == Time::MAX;
+        if self.recovery != Recovery::Rack || none || self.probes >= PROBES_MAX {
+            return Time::MAX;
+        }
+        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
+        let alone = self.flight <= self.data_chunk_len_max();
+        let wait = srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO };
+        self.last_sent.max(self.quiet_since) + wait * (1 << self.probes)
+    }
+
+    pub(crate) fn probe_due(&self, now: Time) -> bool {
+        self.probe_deadline() <= now
+    }
+
+    /// A tail-loss probe may go: the next packet, whatever the window. T3-rtx goes on as it was.
+    pub(crate) fn on_probe(&mut self, now: Time) {
+        self.probes += 1;
+        self.quiet_since = now;
+        self.exempt = true;
+    }
+
+    /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
+    pub(crate) fn may_probe_with_new(&self) -> bool {
+        self.probes == 0 && self.flight < self.window().saturating_add(self.data_chunk_len_max())
+    }
+
+    /// The next packet is a tail-loss probe: it may hold new data, too.
+    pub(crate) fn sends_probe(&self) -> bool {
+        self.exempt && self.probes > 0
+    }
+
+    /// The next packet may go whatever the window, if there is anything to send.
+    pub(crate) fn is_exempt(&self) -> bool {
+        self.exempt
+    }
+
+    /// Proportional rate reduction is under way.
+    pub(crate) fn is_recovering(&self) -> bool {
+        self.prr.is_active()
+    }
+
+    /// cwnd; in recovery, what proportional rate reduction lets be in flight.
+    pub(crate) fn window(&self) -> u32 {
+        if self.prr.is_active() { self.prr.window() } else { self.congestion.window() }
     }
 
     /// The configuration changed. A new heartbeat interval holds from the next
     /// [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
         self.rto.clamp(config);
+        self.recovery = config.recovery;
         self.pmtu.set_max(config.path_mtu_max);
         self.on_mtu();
     }
@@ -212,7 +289,7 @@ impl Path {
 
     /// Another packet with chunks marked for retransmission may be sent (section 6.1, rule C).
     pub(crate) fn may_retransmit(&self) -> bool {
-        if self.timed_out { self.flight == 0 } else { self.flight < self.congestion.window() }
+        if self.timed_out { self.flight == 0 } else { self.flight < self.window() }
     }
 
     /// A packet of `packet_len` bytes (SCTP) with `data_bytes` of DATA chunks was sent. `first_transmission`: some of it
@@ -228,6 +305,10 @@ impl Path {
         self.decay(now);
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
+        self.exempt = false;
+        if self.prr.is_active() {
+            self.prr.on_sent(data_bytes);
+        }
         self.last_sent = now;
         if first_transmission {
             self.heartbeat.on_path_used();
@@ -285,6 +366,10 @@ impl Path {
         self.rto.back_off(config);
         self.timed_out = true;
         self.window_full = false;
+        self.prr = Prr::default();
+        self.probes = 0;
+        // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
+        self.exempt = self.recovery == Recovery::Rack;
         let mtu_fell = self.pmtu.on_timeout(lost as usize);
         if mtu_fell {
             self.on_mtu();
@@ -330,8 +415,12 @@ impl Path {
             in_fast_recovery: sack.in_fast_recovery,
             all_acked: self.flight == 0,
             rtt,
+            latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
         });
         self.timed_out = false;
+        self.quiet_since = now;
+        self.probes = 0;
+        self.exempt = false;
         self.pmtu.on_acked(sack.acked_bytes);
         self.on_answer()
     }
@@ -348,7 +437,7 @@ impl Path {
         }
         let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
         self.acked_packets = self.acked_packets.saturating_add(u16::try_from(packets).unwrap_or(u16::MAX));
-        self.window_full |= flight_before >= self.congestion.window();
+        self.window_full |= flight_before >= self.window();
     }
 
     /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round
@@ -380,107 +469,31 @@ impl Path {
         self.window_full = false;
     }
 
-    /// The peer acknowledged something that was sent on this path (section 8.2). Does not confirm an address.
-    pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
-        self.error_count = 0;
-        if self.state != PathState::Inactive {
-            return None;
+    /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.
+    pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
+        let flight_before = self.flight.saturating_add(loss.acked_bytes);
+        if loss.shrink {
+            self.on_fast_retransmit(now);
         }
-        self.state = PathState::Active;
-        self.pmtu.on_path_returned();
-        Some(PathChange::Active)
-    }
-
-    /// Something sent on this path was not answered in time (section 8.2). The count stops once the path has become
-    /// inactive (section 8.3).
-    pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
-        if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
-            return None;
+        self.on_lost(loss.lost_bytes);
+        if loss.undo {
+            self.congestion.on_undo();
+            self.prr = Prr::default();
+            self.timed_out = false;
+        } else if !loss.in_recovery {
+            self.prr = Prr::default();
+        } else {
+            if loss.shrink {
+                self.prr = Prr::begin(flight_before);
+            }
+            self.prr.on_sack(Step {
+                acked: loss.acked_bytes,
+                flight: self.flight,
+                threshold: self.congestion.window(),
+                safe: loss.cumulative_advanced && loss.lost_bytes == 0,
+                pmdcs: self.data_chunk_len_max(),
+            });
         }
-        self.error_count = self.error_count.saturating_add(1);
-        let failed = self.error_count > config.path_retrans_max;
-        if failed && self.state == PathState::Active {
-            self.state = PathState::Inactive;
-        }
-        failed.then_some(PathChange::Inactive)
-    }
-
-    // --- heartbeats (sections 5.4 and 8.3) ---------------------------------------------------------------------------
-
-    /// The association is established: HEARTBEATs begin. `random` is any number, for the jitter. An unconfirmed address
-    /// is probed at once.
-    pub(crate) fn start_heartbeats(&mut self, now: Time, random: u32, config: &AssociationConfig) {
-        let pace = self.pace(config);
-        self.heartbeat.start(now, pace, self.rto.rto(), random);
-    }
-
-    /// A HEARTBEAT should be sent: build it with a nonce and call [`on_heartbeat_sent`](Self::on_heartbeat_sent), or
-    /// [`Heartbeat::defer`] it.
-    pub(crate) fn heartbeat_due(&mut self, now: Time, random: u32, config: &AssociationConfig) -> bool {
-        let pace = self.pace(config);
-        self.heartbeat.is_due(now, self.last_sent, pace, self.rto.rto(), random)
-    }
-
-    /// A HEARTBEAT with the random `nonce` was sent.
-    pub(crate) fn on_heartbeat_sent(
-        &mut self,
-        now: Time,
-        nonce: u64,
-        random: u32,
-        config: &AssociationConfig,
-    ) {
-        let pace = self.pace(config);
-        self.heartbeat.on_sent(now, nonce, pace, self.rto.rto(), random);
-    }
-
-    /// To be called when [`next_deadline`](Self::next_deadline) has passed: counts an unanswered HEARTBEAT as an error
-    /// and backs the RTO off; gives up on a lost PMTU probe, which is no error.
-    pub(crate) fn on_probe_timers(
-        &mut self,
-        now: Time,
-        random: u32,
-        config: &AssociationConfig,
-    ) -> Option<HeartbeatLoss> {
-        let rto = self.rto.rto();
-        self.pmtu.on_timer(now, rto);
-        if !self.heartbeat.on_expired(now, rto) {
-            return None;
-        }
-        self.rto.back_off(config);
-        let change = self.on_error(config);
-        self.heartbeat.schedule_after_loss(now, self.pace(config), self.rto.rto(), random);
-        Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
-    }
-
-    /// A HEARTBEAT ACK came back with `nonce`. `None`: it answers nothing that was sent on this path lately.
-    pub(crate) fn on_heartbeat_ack(
-        &mut self,
-        now: Time,
-        nonce: u64,
-        random: u32,
-        config: &AssociationConfig,
-    ) -> Option<HeartbeatAnswer> {
-        if let Some(sent_at) = self.heartbeat.on_ack(nonce) {
-            self.on_rtt(now, sent_at, config);
-            let confirmed = self.confirm();
-            let change = self.on_answer().or(confirmed);
-            let pace = self.pace(config);
-            self.heartbeat.schedule(sent_at, pace, self.rto.rto(), random);
-            return Some(HeartbeatAnswer { change, mtu_rose: false });
-        }
-        let mtu = self.pmtu.mtu();
-        let sent_at = self.pmtu.on_ack(now, nonce)?;
-        self.on_rtt(now, sent_at, config);
-        let mtu_rose = self.pmtu.mtu() > mtu;
-        self.on_mtu();
-        Some(HeartbeatAnswer { change: self.on_answer(), mtu_rose })
-    }
-
-    fn pace(&self, config: &AssociationConfig) -> Pace {
-        if self.state == PathState::Unconfirmed && self.error_count <= config.path_retrans_max {
-            return Pace::EachRto;
-        }
-        config.heartbeat_interval.map_or(Pace::Off, Pace::Interval)
     }
 
     // --- path MTU (section 7.3) --------------------------------------------------------------------------------------
@@ -498,7 +511,7 @@ impl Path {
         fell
     }
 
-    fn on_mtu(&mut self) {
+    pub(super) fn on_mtu(&mut self) {
         self.congestion.on_mtu(data_chunk_len_max(&self.pmtu));
     }
 }

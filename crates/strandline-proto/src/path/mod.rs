@@ -4,8 +4,10 @@
 mod destination;
 mod heartbeat;
 mod pmtu;
+mod prr;
+mod reachability;
 mod rto;
 mod set;
 
-pub(crate) use self::destination::{Path, PathIndex, PathSack, PathState};
+pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack, PathState};
 pub(crate) use self::set::PathSet;

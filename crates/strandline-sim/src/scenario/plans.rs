@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod};
+use strandline_proto::config::{EndpointConfig, ErrorDetectionMethod, Recovery};
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::time::Time;
 
 use super::{ClientPlan, Features, HostPlan, address, config};
@@ -53,6 +54,24 @@ pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
         let association = Arc::make_mut(&mut host.config.association);
         association.zero_checksum = Some(ErrorDetectionMethod::SctpOverDtls);
         any = true;
+    }
+    any
+}
+
+/// Some hosts of some runs keep to RFC 9260 in recovery or in congestion control: true if any does. Random numbers of its
+/// own, as above.
+pub(super) fn keep_to_rfc9260(hosts: &mut [HostPlan], seed: u64) -> bool {
+    let mut random = Random::stream(seed, 5);
+    let share = random.pick(&[0.0, 0.5, 1.0]);
+    let mut any = false;
+    for host in hosts {
+        if random.chance(share) {
+            Arc::make_mut(&mut host.config.association).recovery = Recovery::Rfc9260;
+            any = true;
+        }
+        if random.chance(0.5) {
+            Arc::make_mut(&mut host.config.association).congestion = Algorithm::Rfc9260;
+        }
     }
     any
 }

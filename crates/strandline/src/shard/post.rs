@@ -114,7 +114,9 @@ struct Inside {
     closed: bool,
 }
 
+/// Aligned so that no two share a cache line, nor the pair of lines that processors fetch at once.
 #[derive(Debug, Default)]
+#[repr(align(128))]
 struct Mailbox {
     /// There is something inside: a look that needs no lock.
     full: AtomicBool,

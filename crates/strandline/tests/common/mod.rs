@@ -69,6 +69,13 @@ pub fn udp_stack() -> Stack {
     Stack::builder().association(config).udp("127.0.0.1:0".parse().unwrap()).unwrap()
 }
 
+/// Whether this process has CAP_NET_RAW, bit 13 of its effective capabilities.
+fn may_open_raw_sockets() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
+    u64::from_str_radix(effective.trim(), 16).unwrap() & 1 << 13 != 0
+}
+
 /// A stack on raw IP, or `None` where that is not permitted and the error says what is missing.
 pub fn if_permitted(stack: Result<Stack, StackError>) -> Option<Stack> {
     match stack {
@@ -76,6 +83,10 @@ pub fn if_permitted(stack: Result<Stack, StackError>) -> Option<Stack> {
         Err(StackError::Open(error)) => {
             let text = error.to_string();
             assert!(text.contains("CAP_NET_RAW") || text.contains("kernel's own SCTP"), "{text}");
+            assert!(
+                !may_open_raw_sockets() || text.contains("kernel's own SCTP"),
+                "permitted, and yet: {text}"
+            );
             None
         }
         Err(error) => panic!("{error}"),

@@ -22,8 +22,12 @@ struct Hosted {
 impl Hosted {
     async fn new() -> Self {
         let args = Command::parse_from(["server", "--quiet"]).args;
-        let server =
-            Arc::new(Server::new(args, vec![tokio::runtime::Handle::current()], watch::channel(false).1));
+        let server = Arc::new(Server::new(
+            args,
+            vec![tokio::runtime::Handle::current()],
+            Vec::new(),
+            watch::channel(false).1,
+        ));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self { server, serving: JoinSet::new(), listener }
     }

@@ -7,8 +7,11 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::limits;
 use crate::sip::answer::first_message;
@@ -21,6 +24,8 @@ use super::{by_source, bytes};
 const READ: usize = 64 << 10;
 /// How long before a connection that was lost is opened again.
 const PAUSE: Duration = Duration::from_millis(200);
+/// A connection for one request ends by then: 64 T1 of RFC 3261, after which no transaction waits for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(32);
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
@@ -32,13 +37,12 @@ struct Source {
     stream: RefCell<Option<Rc<TcpStream>>>,
     /// What waits to be written.
     pending: RefCell<Vec<u8>>,
-    /// Messages in it, or written without an answer so far.
-    unanswered: Cell<usize>,
     /// A task writes.
     writing: Cell<bool>,
-    /// Something waits to be written.
-    wanted: Notify,
 }
+
+/// Requests that each want a connection of their own, with their source.
+type Requests = mpsc::UnboundedReceiver<(usize, Vec<u8>)>;
 
 /// The connections.
 pub(in crate::sip) struct Tcp {
@@ -46,6 +50,9 @@ pub(in crate::sip) struct Tcp {
     local: Vec<IpAddr>,
     server: SocketAddr,
     persistent: bool,
+    /// To the task that opens a connection for each. No more wait than operations are under way.
+    wanted: mpsc::UnboundedSender<(usize, Vec<u8>)>,
+    requests: RefCell<Option<Requests>>,
 }
 
 /// Opens a connection for each source, unless each transaction has one of its own, and returns their addresses.
@@ -61,7 +68,10 @@ pub(in crate::sip) async fn open(
             "{sources} connections need more open files than the {most} that this process may have: see ulimit -n"
         );
     }
+    let (wanted, requests) = mpsc::unbounded_channel();
     let tcp = Tcp {
+        wanted,
+        requests: RefCell::new(Some(requests)),
         sources: (0..sources).map(|_| Rc::default()).collect(),
         local: local.to_vec(),
         server,
@@ -92,14 +102,21 @@ async fn connect(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
 impl Tcp {
     /// Receives until the tasks are ended.
     pub(in crate::sip) fn serve(&self, load: &Rc<Load>) {
+        if !self.persistent {
+            if let Some(requests) = self.requests.take() {
+                tokio::task::spawn_local(dispatch(
+                    requests,
+                    self.local.clone(),
+                    self.server,
+                    Rc::clone(load),
+                ));
+            }
+            return;
+        }
         let sources = self.sources.iter().zip(self.local.iter().cycle());
         for (number, (source, local)) in sources.enumerate() {
             let (source, load, to) = (Rc::clone(source), Rc::clone(load), (*local, self.server));
-            if self.persistent {
-                tokio::task::spawn_local(persist(source, number, load, to));
-            } else {
-                tokio::task::spawn_local(transact(source, number, load, to));
-            }
+            tokio::task::spawn_local(persist(source, number, load, to));
         }
     }
 }
@@ -108,14 +125,18 @@ impl Carrier for Tcp {
     fn send(&self, out: &Out) {
         for (number, messages) in by_source(out) {
             let Some(source) = self.sources.get(number) else { continue };
+            if !self.persistent {
+                for message in messages {
+                    // Nobody takes it once the load is over.
+                    let _ = self.wanted.send((number, bytes(out, message).to_vec()));
+                }
+                continue;
+            }
             {
                 let mut pending = source.pending.borrow_mut();
                 messages.iter().for_each(|message| pending.extend_from_slice(bytes(out, message)));
             }
-            source.unanswered.set(source.unanswered.get() + messages.len());
-            if !self.persistent {
-                source.wanted.notify_one();
-            } else if !source.writing.get() && !source.write() {
+            if !source.writing.get() && !source.write() {
                 source.writing.set(true);
                 tokio::task::spawn_local(write_rest(Rc::clone(source)));
             }
@@ -178,35 +199,31 @@ async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, serv
     }
 }
 
-/// Opens a connection for what is to be sent, and closes it when all is answered.
-async fn transact(source: Rc<Source>, number: usize, load: Rc<Load>, (local, server): (IpAddr, SocketAddr)) {
-    loop {
-        while source.pending.borrow().is_empty() {
-            source.wanted.notified().await;
-        }
-        let Ok(stream) = connect(local, server).await else {
-            source.pending.borrow_mut().clear();
-            source.unanswered.set(0);
-            load.count_lost();
-            continue;
-        };
-        let stream = Rc::new(stream);
-        source.stream.replace(Some(Rc::clone(&stream)));
-        if !source.write() {
-            write_rest(Rc::clone(&source)).await;
-        }
-        receive(&stream, number, &load, || {
-            source.unanswered.set(source.unanswered.get().saturating_sub(1));
-            source.unanswered.get() == 0 || !source.pending.borrow().is_empty()
-        })
-        .await;
-        source.unanswered.set(0);
-        source.stream.replace(None);
+/// Opens a connection for each request that is to be sent.
+async fn dispatch(mut requests: Requests, local: Vec<IpAddr>, server: SocketAddr, load: Rc<Load>) {
+    // Those under way end with this task.
+    let mut under_way = JoinSet::new();
+    while let Some((source, request)) = requests.recv().await {
+        while under_way.try_join_next().is_some() {}
+        let Some(ip) = local.get(source % local.len().max(1)).copied() else { continue };
+        under_way.spawn_local(transact(request, source, Rc::clone(&load), (ip, server)));
     }
 }
 
-/// Hands on what comes, until the connection ends or `over` says so after a message.
-async fn receive(stream: &TcpStream, source: usize, load: &Rc<Load>, over: impl Fn() -> bool) {
+/// Sends a request on a connection of its own, and closes that when it is answered.
+async fn transact(request: Vec<u8>, source: usize, load: Rc<Load>, (local, server): (IpAddr, SocketAddr)) {
+    let whole = async {
+        let mut stream = connect(local, server).await?;
+        stream.write_all(&request).await?;
+        Ok::<_, io::Error>(receive(&stream, source, &load, || true).await)
+    };
+    if !matches!(timeout(ANSWER_MAX, whole).await, Ok(Ok(true))) {
+        load.count_lost();
+    }
+}
+
+/// Hands on what comes, until the connection ends or `over` says so after a message. True if that was why it ended.
+async fn receive(stream: &TcpStream, source: usize, load: &Rc<Load>, over: impl Fn() -> bool) -> bool {
     let mut begun: Vec<u8> = Vec::new();
     while stream.readable().await.is_ok() {
         let read = ROOM.with_borrow_mut(|room| {
@@ -223,14 +240,15 @@ async fn receive(stream: &TcpStream, source: usize, load: &Rc<Load>, over: impl 
             Ok::<_, io::Error>((len, used))
         });
         match read {
-            Ok((0, _)) => return,
+            Ok((0, _)) => return false,
             Ok((_, 0)) => {}
-            Ok(_) if over() => return,
+            Ok(_) if over() => return true,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            Err(_) => return,
+            Err(_) => return false,
         }
     }
+    false
 }
 
 /// Hands on all whole messages, and returns how many bytes they were.

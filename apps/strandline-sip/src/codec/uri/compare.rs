@@ -86,13 +86,16 @@ fn same_params(a: &UriParams<'_>, b: &UriParams<'_>, telling: &[&[u8]]) -> bool 
     if a.iter().count().max(b.iter().count()) > PARTS_MAX {
         return false;
     }
-    let same_values = |(name, value): (&[u8], Option<&[u8]>)| match (value, b.get(name)) {
-        (_, None) => true,
-        (Some(a), Some(Some(b))) => same_any_case(a, b),
-        (None, Some(None)) => true,
-        _ => false,
+    // From both sides: a parameter that one of them has twice must not depend on which is asked first.
+    let same_values = |a: &UriParams<'_>, b: &UriParams<'_>| {
+        a.iter().all(|(name, value)| match (value, b.get(name)) {
+            (_, None) => true,
+            (Some(a), Some(Some(b))) => same_any_case(a, b),
+            (None, Some(None)) => true,
+            _ => false,
+        })
     };
-    a.iter().all(same_values) && telling.iter().all(|name| a.has(name) == b.has(name))
+    same_values(a, b) && same_values(b, a) && telling.iter().all(|name| a.has(name) == b.has(name))
 }
 
 /// Every header of each is in the other. Names are compared without case, values as text.

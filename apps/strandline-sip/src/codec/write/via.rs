@@ -64,8 +64,12 @@ pub(crate) fn write_host(out: &mut BytesMut, host: &Host<'_>) {
 }
 
 /// A number in decimal.
-pub(crate) fn write_number(out: &mut BytesMut, mut number: u32) {
-    let mut digits = [0u8; 10];
+pub(crate) fn write_number(out: &mut BytesMut, number: u32) {
+    out.extend_from_slice(decimal(u64::from(number), &mut [0; 20]));
+}
+
+/// The digits of a number, in a place for the longest.
+pub(crate) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut at = digits.len();
     for place in digits.iter_mut().rev() {
         *place = b'0' + (number % 10) as u8;
@@ -75,5 +79,5 @@ pub(crate) fn write_number(out: &mut BytesMut, mut number: u32) {
             break;
         }
     }
-    out.extend_from_slice(digits.get(at..).unwrap_or(&[]));
+    digits.get(at..).unwrap_or(&[])
 }

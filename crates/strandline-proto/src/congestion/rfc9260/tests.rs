@@ -17,6 +17,7 @@ fn full(acked_bytes: u32) -> Ack {
         in_fast_recovery: false,
         all_acked: false,
         rtt: None,
+        latest_rtt: None,
     }
 }
 
@@ -26,7 +27,7 @@ fn not_full(acked_bytes: u32) -> Ack {
 
 /// A controller in congestion avoidance with the given window.
 fn avoiding(cwnd: u32) -> Rfc9260 {
-    Rfc9260 { cwnd, ssthresh: cwnd - 1, partial_bytes_acked: 0, pmdcs: PMDCS }
+    Rfc9260 { cwnd, ssthresh: cwnd - 1, partial_bytes_acked: 0, pmdcs: PMDCS, before: None }
 }
 
 #[test]
@@ -73,7 +74,8 @@ fn section_7_2_1_slow_start_needs_a_full_window_and_no_fast_recovery() {
 
 #[test]
 fn section_7_2_1_slow_start_up_to_and_including_ssthresh() {
-    let mut controller = Rfc9260 { cwnd: 9000, ssthresh: 9000, partial_bytes_acked: 0, pmdcs: PMDCS };
+    let mut controller =
+        Rfc9260 { cwnd: 9000, ssthresh: 9000, partial_bytes_acked: 0, pmdcs: PMDCS, before: None };
     controller.on_ack(&full(PMDCS));
     assert_eq!(controller.window(), 9000 + PMDCS);
     controller.on_ack(&full(PMDCS));
@@ -181,9 +183,9 @@ fn a_larger_mtu_lifts_the_smallest_window() {
 }
 
 #[test]
-fn the_dispatching_enum_is_as_small_as_its_controller() {
-    assert_eq!(size_of::<Rfc9260>(), 16);
-    assert!(size_of::<Congestion>() <= 16);
+fn the_dispatching_enum_is_small() {
+    assert!(size_of::<Rfc9260>() <= 28);
+    assert!(size_of::<Congestion>() <= 80);
     let congestion = Congestion::new(Algorithm::Rfc9260, 1468, false);
     assert_eq!((congestion.window(), congestion.slow_start_threshold()), (3 * 1468, u32::MAX));
 }

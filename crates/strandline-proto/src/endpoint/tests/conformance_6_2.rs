@@ -7,6 +7,7 @@ use strandline_wire::number::{Ssn, Tsn};
 
 use super::raw::*;
 use super::*;
+use crate::config::Recovery;
 use crate::event::{IcmpError, IcmpKind};
 
 fn ms(ms: u64) -> Duration {
@@ -344,7 +345,9 @@ fn section_6_4_where_answers_go() {
 /// Section 6.4: fast retransmissions go where the data went; what timed out goes elsewhere.
 #[test]
 fn section_6_4_where_retransmissions_go() {
-    let mut pair = Pair::with(config(2, CLIENT), config(2, SERVER));
+    let mut pure = config(2, CLIENT);
+    Arc::make_mut(&mut pure.association).recovery = Recovery::Rfc9260;
+    let mut pair = Pair::with(pure, config(2, SERVER));
     let client = pair.connect();
     pair.pass(Duration::from_secs(3));
     pair.log.clear();

@@ -4,6 +4,7 @@ use strandline_wire::chunk::Data;
 use strandline_wire::number::Ssn;
 
 use super::*;
+use crate::config::Recovery;
 
 #[test]
 fn the_first_data_is_acknowledged_at_once_and_later_every_second_packet() {
@@ -84,7 +85,8 @@ fn a_large_message_is_fragmented_to_full_packets_and_comes_whole() {
 
 #[test]
 fn a_lost_packet_is_sent_again_after_three_reports_without_a_time_out() {
-    let (mut pair, client, server) = Pair::established();
+    let (mut pair, client, server) =
+        Pair::configured(|config| config.recovery = Recovery::Rfc9260).establish();
     // Open the congestion window first.
     pair.send(CLIENT, client, 0, &vec![1; 50_000]);
     pair.pass(Duration::from_secs(2));
@@ -106,7 +108,8 @@ fn a_lost_packet_is_sent_again_after_three_reports_without_a_time_out() {
 
 #[test]
 fn order_holds_within_a_stream_and_not_between_streams() {
-    let (mut pair, client, server) = Pair::established();
+    let (mut pair, client, server) =
+        Pair::configured(|config| config.recovery = Recovery::Rfc9260).establish();
     pair.send(CLIENT, client, 1, b"one, lost at first");
     pair.collect();
     let lost = pair.wire.pop_front().unwrap();

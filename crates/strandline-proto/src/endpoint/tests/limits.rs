@@ -33,6 +33,28 @@ fn an_idle_association_takes_at_most_1_kb() {
     }
 }
 
+/// Of many that take turns few hold the buffers of an exchange: each gives them back the sooner the more there are.
+#[test]
+fn of_many_associations_each_gives_buffers_back_soon() {
+    for (associations, kept) in [(10, true), (8_200, false)] {
+        let mut pair = Pair::new();
+        let mut last = None;
+        for number in 0..associations {
+            let remotes = vec![address(SERVER, 0)];
+            let request = Connect { local_port: 10_000 + number, peer_port: PORT, remotes, config: None };
+            last = Some(pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap());
+        }
+        pair.run();
+        let client = last.unwrap();
+        let before = pair.hosts[CLIENT].endpoint.memory(client).unwrap().total();
+        pair.send(CLIENT, client, 0, &[0; 1000]);
+        // The acknowledgement is delayed by 0.2 s; the usual 2 s are halved.
+        pair.pass(Duration::from_millis(1500));
+        let after = pair.hosts[CLIENT].endpoint.memory(client).unwrap().total();
+        assert_eq!(after > before, kept, "{associations}: {before}, then {after}");
+    }
+}
+
 #[test]
 fn associations_are_limited_on_both_sides() {
     let few = |host| EndpointConfig { associations_max: 2, ..config(1, host) };

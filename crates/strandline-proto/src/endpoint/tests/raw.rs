@@ -6,6 +6,8 @@ use strandline_wire::parameter::Parameters;
 use strandline_wire::{Data, Encode};
 
 use super::*;
+use crate::config::Recovery;
+use crate::congestion::Algorithm;
 
 /// Its SCTP port.
 pub(super) const RAW_PORT: u16 = 6000;
@@ -127,8 +129,14 @@ impl Raw {
         Self::configured(|_| {})
     }
 
+    /// A server that keeps to RFC 9260 alone, so that each packet is the one that its sections demand.
     pub(super) fn configured(change: impl Fn(&mut AssociationConfig)) -> Self {
-        Self::open(Pair::configured(change), init(Tsn(1000)))
+        let pure = |config: &mut AssociationConfig| {
+            config.recovery = Recovery::Rfc9260;
+            config.congestion = Algorithm::Rfc9260;
+            change(config);
+        };
+        Self::open(Pair::configured(pure), init(Tsn(1000)))
     }
 
     /// Sets up an association with the server of `pair`.

@@ -10,7 +10,7 @@ fn outbound_is_small_and_idle_without_heap() {
     assert!(size_of::<outstanding::Record>() <= 16);
     assert!(size_of::<crate::outbound::message::Message>() <= 48);
     let mut fixture = Fixture::new();
-    assert_eq!(fixture.out.heap(), OutboundHeap::default());
+    assert_eq!(fixture.out.heap(), super::super::state::OutboundHeap::default());
     fixture.push(1);
     assert_eq!(fixture.out.heap().fixed, size_of::<Busy>());
     assert!(fixture.out.heap_bytes() > size_of::<Busy>());
@@ -56,7 +56,7 @@ impl Rig {
     fn new() -> Self {
         Self {
             out: Outbound::new(Tsn(INITIAL), 1 << 20, 10),
-            config: AssociationConfig::default(),
+            config: AssociationConfig { recovery: Recovery::Rfc9260, ..AssociationConfig::default() },
             message: message(5000),
             sack: vec![0; 200],
             sent_again: 0,
@@ -77,7 +77,7 @@ impl Rig {
     fn send(&mut self) {
         loop {
             let mut space = ROOM;
-            while let Some(data) = self.out.next_retransmission(0, space) {
+            while let Some(data) = self.out.next_retransmission(Time::ZERO, 0, space) {
                 space -= 16 + data.payload.len().next_multiple_of(4);
                 self.sent_again += 1;
             }

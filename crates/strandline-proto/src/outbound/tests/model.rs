@@ -266,7 +266,8 @@ impl Run {
         let mut last = None;
         loop {
             let fixture = &mut self.fixture;
-            let again = fixture.out.next_retransmission(path, space).map(|data| Sent::new(&data));
+            let again =
+                fixture.out.next_retransmission(fixture.now, path, space).map(|data| Sent::new(&data));
             let fresh = again.is_none();
             let Some(chunk) =
                 again.or_else(|| Some(Sent::new(&fixture.out.next_new(fixture.now, path, space, room)?)))

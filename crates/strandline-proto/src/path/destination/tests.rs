@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 
+use super::super::reachability::{HeartbeatAnswer, HeartbeatLoss};
 use super::*;
 
 const MIDDLE: u32 = 1 << 31;
@@ -42,8 +43,8 @@ fn sack(bytes: u32) -> PathSack {
 #[test]
 fn sizes() {
     let sizes = [
-        ("Path", size_of::<Path>(), 200),
-        ("Congestion", size_of::<Congestion>(), 16),
+        ("Path", size_of::<Path>(), 288),
+        ("Congestion", size_of::<Congestion>(), 80),
         ("RtoEstimator", size_of::<RtoEstimator>(), 12),
         ("Heartbeat", size_of::<Heartbeat>(), 32),
         ("Pmtu", size_of::<Pmtu>(), 32),
@@ -467,6 +468,9 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
     }
     if path.rtx_expired(*now) {
         path.on_rtx_timeout(*now, 9000, config);
+    }
+    if path.probe_due(*now) {
+        path.on_probe(*now);
     }
     path.on_probe_timers(*now, MIDDLE, config);
     *nonce += 1;

@@ -4,6 +4,7 @@ use strandline_wire::chunk::{Heartbeat, HeartbeatAck, Shutdown};
 
 use super::super::raw::*;
 use super::super::*;
+use crate::config::Recovery;
 use crate::stats::Reachability;
 
 /// The time between one packet with DATA and the next, in seconds.
@@ -24,6 +25,7 @@ fn gaps_between_data(pair: &mut Pair, time: Duration) -> Vec<u64> {
 #[test]
 fn the_hundredth_time_out_waits_for_rto_max() {
     let (mut pair, client, _) = Pair::configured(|config| {
+        config.recovery = Recovery::Rfc9260;
         config.association_retrans_max = u16::MAX;
         config.path_retrans_max = u16::MAX;
         config.heartbeat_interval = None;

@@ -1,0 +1,82 @@
+//! Series as multiples of the one that they are compared with.
+
+use std::fmt::Write;
+
+use super::Section;
+use super::chart::position;
+use crate::figure::{escape, show};
+use crate::plan::{Better, Measure, Series};
+
+/// What is within this share of the baseline is as good as it.
+const SAME: f64 = 0.02;
+
+/// A table for each measure that is drawn: the medians, divided by those of the plan's baseline at the same place.
+/// What is worse than the baseline is marked as that.
+pub(super) fn tables(section: &Section<'_>) -> String {
+    let plan = section.plan;
+    let Some(baseline) = plan.drawing.baseline.as_deref().and_then(|name| plan.series(name)) else {
+        return String::new();
+    };
+    plan.drawn().map(|measure| table(section, baseline, measure)).collect()
+}
+
+fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String {
+    let (plan, evaluation) = (section.plan, &section.evaluation);
+    let values: Vec<Option<&str>> = match evaluation.series.get(&baseline.name) {
+        Some(points) => points.iter().map(|point| point.value.as_deref()).collect(),
+        None => return String::new(),
+    };
+    let (mut rows, mut worse, mut all) = (String::new(), 0, 0);
+    for series in plan.series.iter().filter(|series| series.name != baseline.name) {
+        let mut cells = String::new();
+        for value in &values {
+            let median = |name: &str| evaluation.summary(name, *value, &measure.name).map(|it| it.median);
+            let ratio = median(&series.name).zip(median(&baseline.name)).filter(|(_, base)| *base > 0.0);
+            let Some(ratio) = ratio.map(|(own, base)| own / base) else {
+                cells += "<td class=\"number\">-</td>";
+                continue;
+            };
+            let bad = is_worse(measure.better, ratio);
+            (worse, all) = (worse + usize::from(bad), all + 1);
+            let (class, word) = if bad { (" worse", " (worse)") } else { ("", "") };
+            // Writing to a string doesn't fail.
+            let _ = write!(cells, "<td class=\"number{class}\">{} x{word}</td>", show(ratio));
+        }
+        if cells.contains(" x") {
+            let _ = writeln!(rows, "<tr><td>{}</td>{cells}</tr>", escape(&series.title));
+        }
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut head = "<th></th>".to_owned();
+    for (place, value) in values.iter().enumerate() {
+        let _ = write!(head, "<th class=\"number\">{}</th>", escape(&heading(section, *value, place)));
+    }
+    let (label, base) = (escape(&measure.label), escape(&baseline.title));
+    let count = match measure.better {
+        Some(_) => format!(", worse by more than 2 % in {worse} of {all} cells"),
+        None => String::new(),
+    };
+    format!(
+        "<div class=\"scroll beside\"><table>\n<caption>{label}, as a multiple of {base}{count}</caption>\n\
+         <tr>{head}</tr>\n{rows}</table></div>\n"
+    )
+}
+
+/// Whether a ratio to the baseline is clearly on the wrong side of 1.
+fn is_worse(better: Option<Better>, ratio: f64) -> bool {
+    match better {
+        Some(Better::More) => ratio < 1.0 - SAME,
+        Some(Better::Less) => ratio > 1.0 + SAME,
+        None => false,
+    }
+}
+
+/// A value of the sweep with its unit.
+fn heading(section: &Section<'_>, value: Option<&str>, place: usize) -> String {
+    let plan = section.plan;
+    let (_, at) = position(plan, value, place);
+    let unit = plan.sweep.as_ref().map(|sweep| sweep.unit.as_str()).unwrap_or_default();
+    if unit.is_empty() || at.is_empty() || at.ends_with(unit) { at } else { format!("{at} {unit}") }
+}

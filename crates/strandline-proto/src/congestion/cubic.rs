@@ -1,0 +1,233 @@
+//! CUBIC (RFC 9438): the window grows as a cubic function of the time since the last loss, so that long fat paths are
+//! filled soon, but never slower than a controller that adds a packet each round trip would.
+
+#[cfg(test)]
+mod tests;
+
+use super::controller::{Ack, Controller};
+use super::hystart::{HyStart, Step};
+use super::rfc9260::initial_window;
+use crate::time::Time;
+
+/// C of section 5: in packets per second cubed.
+const C: f64 = 0.4;
+/// beta_cubic of section 4.6.
+const BETA: f64 = 0.7;
+/// alpha_cubic of section 4.3: what is as fair as adding one packet each round trip and halving.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// What one SACK may add in slow start, in packets: it may stand for those of a whole train.
+const SLOW_START_MAX: u32 = 64;
+
+/// The controller of RFC 9438. Windows in bytes; what the RFC counts in segments counts in PMDCS here.
+#[derive(Debug, Clone)]
+pub struct Cubic {
+    cwnd: u32,
+    ssthresh: u32,
+    pmdcs: u32,
+    /// W_max, in bytes.
+    w_max: u32,
+    /// Window at the start of the epoch, in bytes.
+    cwnd_epoch: u32,
+    /// W_est, in bytes.
+    w_est: f32,
+    /// K, in seconds.
+    k: f32,
+    /// Fractions of a byte that the window has grown by.
+    credit: f32,
+    /// When congestion avoidance began or went on after a pause; `Time::MAX`: not yet.
+    epoch: Time,
+    /// The smoothed round-trip time, in microseconds.
+    rtt_us: u32,
+    /// Slow start of the beginning, in which the delay is watched.
+    hystart: Option<Box<HyStart>>,
+    before: Option<Box<Before>>,
+}
+
+/// The window before a loss, in case it was none.
+#[derive(Debug, Clone)]
+struct Before {
+    cwnd: u32,
+    ssthresh: u32,
+    w_max: u32,
+    cwnd_epoch: u32,
+    w_est: f32,
+    k: f32,
+    epoch: Time,
+}
+
+impl Cubic {
+    /// The initial window of RFC 9260 section 7.2.1. `pmdcs` in bytes.
+    #[must_use]
+    pub fn new(pmdcs: u32, ipv6: bool) -> Self {
+        let pmdcs = pmdcs.max(1);
+        Self {
+            cwnd: initial_window(pmdcs, ipv6),
+            ssthresh: u32::MAX,
+            pmdcs,
+            w_max: 0,
+            cwnd_epoch: 0,
+            w_est: 0.0,
+            k: 0.0,
+            credit: 0.0,
+            epoch: Time::MAX,
+            rtt_us: 0,
+            hystart: None,
+            before: None,
+        }
+    }
+
+    fn packets(&self, bytes: u32) -> f64 {
+        f64::from(bytes) / f64::from(self.pmdcs)
+    }
+
+    fn slow_start(&mut self, ack: &Ack) {
+        if !ack.window_full {
+            return;
+        }
+        let growth = ack.acked_bytes.min(self.pmdcs.saturating_mul(SLOW_START_MAX));
+        // Only the first slow start looks for the place to stop: later ones know it (RFC 9406 section 4.3).
+        if self.ssthresh != u32::MAX {
+            self.cwnd = self.cwnd.saturating_add(growth);
+            return;
+        }
+        let hystart = self.hystart.get_or_insert_with(Box::default);
+        match hystart.on_ack(ack.acked_bytes, ack.flight_before, growth, ack.latest_rtt) {
+            Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
+            Step::Done => {
+                self.ssthresh = self.cwnd;
+                self.hystart = None;
+            }
+        }
+    }
+
+    /// Sections 4.2 to 4.5.
+    fn congestion_avoidance(&mut self, ack: &Ack) {
+        if !ack.window_full {
+            return;
+        }
+        if self.epoch == Time::MAX {
+            self.begin_epoch(ack.now);
+        }
+        let rtt_s = f64::from(self.rtt_us) / 1e6;
+        let t = ack.now.since(self.epoch).as_secs_f64() + rtt_s;
+        let w_max = self.packets(self.w_max);
+        let cubic = (C * (t - f64::from(self.k)).powi(3) + w_max) * f64::from(self.pmdcs);
+        let cwnd = f64::from(self.cwnd);
+        let target = cubic.clamp(cwnd, 1.5 * cwnd);
+        let acked = f64::from(ack.acked_bytes);
+        let alpha = if self.w_est >= self.w_max as f32 { 1.0 } else { ALPHA };
+        self.w_est += (alpha * f64::from(self.pmdcs) * acked / cwnd) as f32;
+        let cubic_growth = (target - cwnd) * acked / cwnd;
+        let friendly_growth = f64::from(self.w_est) - cwnd;
+        let growth = if friendly_growth > 0.0 && cubic < f64::from(self.w_est) {
+            friendly_growth
+        } else {
+            cubic_growth
+        };
+        // No faster than slow start.
+        let growth = growth.min(acked) + f64::from(self.credit);
+        self.cwnd = self.cwnd.saturating_add(growth as u32);
+        self.credit = growth.fract() as f32;
+    }
+
+    fn begin_epoch(&mut self, now: Time) {
+        self.epoch = now;
+        self.cwnd_epoch = self.cwnd;
+        self.w_est = self.cwnd as f32;
+        if self.w_max <= self.cwnd {
+            self.w_max = self.cwnd;
+            self.k = 0.0;
+        } else {
+            self.k = (self.packets(self.w_max - self.cwnd) / C).cbrt() as f32;
+        }
+    }
+
+    /// Sections 4.6 and 4.7.
+    fn on_loss(&mut self) {
+        self.before = Some(Box::new(Before {
+            cwnd: self.cwnd,
+            ssthresh: self.ssthresh,
+            w_max: self.w_max,
+            cwnd_epoch: self.cwnd_epoch,
+            w_est: self.w_est,
+            k: self.k,
+            epoch: self.epoch,
+        }));
+        // Below the last maximum: another flow wants its share (fast convergence).
+        let shared = self.cwnd < self.w_max;
+        let kept = if shared { (1.0 + BETA) / 2.0 } else { 1.0 };
+        self.w_max = (f64::from(self.cwnd) * kept) as u32;
+        self.ssthresh = ((f64::from(self.cwnd) * BETA) as u32).max(self.pmdcs.saturating_mul(2));
+        self.epoch = Time::MAX;
+        self.credit = 0.0;
+        self.hystart = None;
+    }
+}
+
+impl Controller for Cubic {
+    fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    fn slow_start_threshold(&self) -> u32 {
+        self.ssthresh
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if let Some(rtt) = ack.rtt {
+            let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
+            let old = self.rtt_us;
+            self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
+        }
+        if ack.in_fast_recovery {
+            return;
+        }
+        if self.cwnd < self.ssthresh {
+            self.slow_start(ack);
+        } else {
+            self.congestion_avoidance(ack);
+        }
+    }
+
+    fn on_fast_retransmit(&mut self, _now: Time) {
+        self.on_loss();
+        self.cwnd = self.ssthresh;
+    }
+
+    fn on_timeout(&mut self, _now: Time) {
+        // Of several in a row the first counts.
+        if self.cwnd > self.pmdcs {
+            self.on_loss();
+            self.cwnd = self.pmdcs;
+        }
+    }
+
+    fn on_undo(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.cwnd = self.cwnd.max(before.cwnd);
+            self.ssthresh = self.ssthresh.max(before.ssthresh);
+            self.w_max = before.w_max;
+            self.cwnd_epoch = before.cwnd_epoch;
+            self.w_est = before.w_est;
+            self.k = before.k;
+            self.epoch = before.epoch;
+        }
+    }
+
+    fn on_idle(&mut self, rto_periods: u32) {
+        // As in RFC 9260 section 7.2.1; the time of the pause is not time to grow in (section 5.8).
+        let floor = self.pmdcs.saturating_mul(4);
+        if rto_periods == 0 || self.cwnd <= floor {
+            return;
+        }
+        self.ssthresh = self.cwnd;
+        self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
+        self.epoch = Time::MAX;
+        self.hystart = None;
+    }
+
+    fn on_mtu(&mut self, pmdcs: u32) {
+        self.pmdcs = pmdcs.max(1);
+        self.cwnd = self.cwnd.max(self.pmdcs);
+    }
+}

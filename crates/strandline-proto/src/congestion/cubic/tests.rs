@@ -1,0 +1,227 @@
+//! RFC 9438, section by section, and RFC 9406 in its slow start.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use core::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PMDCS: u32 = 1000;
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+fn ack(now: Time, acked_bytes: u32, flight_before: u32, rtt: Duration) -> Ack {
+    Ack {
+        now,
+        acked_bytes,
+        flight_before,
+        window_full: true,
+        cumulative_advanced: true,
+        in_fast_recovery: false,
+        all_acked: false,
+        rtt: Some(rtt),
+        latest_rtt: Some(rtt),
+    }
+}
+
+/// A window of `packets` packets, as if slow start had ended there without a loss.
+fn at(packets: u32) -> Cubic {
+    let mut cubic = Cubic::new(PMDCS, false);
+    cubic.cwnd = packets * PMDCS;
+    cubic.ssthresh = cubic.cwnd;
+    cubic
+}
+
+/// A round trip in which a full window is acknowledged packet by packet; returns the time after it.
+fn round(cubic: &mut Cubic, now: Time, rtt: Duration) -> Time {
+    let packets = cubic.cwnd / PMDCS;
+    for number in 0..packets {
+        let flight = cubic.cwnd;
+        cubic.on_ack(&ack(now + rtt * number / packets, PMDCS, flight, rtt));
+    }
+    now + rtt
+}
+
+/// Section 4.6: 0.7 of the window is left; section 4.8: after a time-out one packet.
+#[test]
+fn losses_shrink_the_window() {
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    assert_eq!((cubic.window(), cubic.slow_start_threshold(), cubic.w_max), (70_000, 70_000, 100_000));
+    let mut cubic = at(100);
+    cubic.on_timeout(Time::ZERO);
+    assert_eq!((cubic.window(), cubic.slow_start_threshold()), (PMDCS, 70_000));
+    cubic.on_timeout(Time::ZERO);
+    assert_eq!((cubic.window(), cubic.slow_start_threshold()), (PMDCS, 70_000), "one loss, twice unanswered");
+}
+
+/// Section 4.7: a loss below the last maximum leaves room for others.
+#[test]
+fn fast_convergence() {
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    cubic.on_fast_retransmit(Time::ZERO);
+    assert_eq!((cubic.window(), cubic.w_max), (49_000, 59_500));
+}
+
+/// Section 4.2: W_cubic(t) = C * (t - K)^3 + W_max: back at W_max after K, flat there, then faster and faster.
+#[test]
+fn the_window_follows_the_cubic_function() {
+    let mut cubic = at(1000);
+    cubic.on_fast_retransmit(Time::ZERO);
+    let k = (300.0_f64 / C).cbrt();
+    let rtt = ms(100);
+    let mut now = Time::ZERO;
+    let mut windows = vec![];
+    while now.since(Time::ZERO).as_secs_f64() < 2.0 * k {
+        now = round(&mut cubic, now, rtt);
+        windows.push((now.since(Time::ZERO).as_secs_f64(), f64::from(cubic.window()) / f64::from(PMDCS)));
+    }
+    for (t, window) in windows {
+        let expected = C * (t - k).powi(3) + 1000.0;
+        assert!((window - expected).abs() < 20.0, "at {t:.1} s {window:.0} packets, not {expected:.0}");
+    }
+}
+
+/// Section 4.3: with a short round trip it grows as a controller would that adds a packet each round trip.
+#[test]
+fn never_slower_than_reno() {
+    let mut cubic = at(20);
+    cubic.on_fast_retransmit(Time::ZERO);
+    let mut now = Time::ZERO;
+    for _ in 0..100 {
+        now = round(&mut cubic, now, ms(1));
+    }
+    // 14 packets, 0.53 each round trip until 20, one each beyond.
+    let window = cubic.window() / PMDCS;
+    assert!((90..=110).contains(&window), "{window} packets");
+}
+
+/// Section 5.8 and RFC 9260 section 7.2.2: what is not used does not grow, and a pause is no time to grow in.
+#[test]
+fn unused_windows_do_not_grow() {
+    let mut cubic = at(100);
+    let unused = Ack { window_full: false, ..ack(Time::ZERO + ms(5000), 10 * PMDCS, 10 * PMDCS, ms(10)) };
+    cubic.on_ack(&unused);
+    assert_eq!(cubic.window(), 100_000);
+    cubic.on_fast_retransmit(Time::ZERO);
+    round(&mut cubic, Time::ZERO, ms(10));
+    cubic.on_idle(1);
+    let window = cubic.window();
+    cubic.on_ack(&ack(Time::ZERO + ms(3_600_000), PMDCS, window, ms(10)));
+    assert!(cubic.window() <= window + PMDCS, "an hour of silence is not an hour of growth");
+}
+
+#[test]
+fn nothing_grows_in_recovery() {
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    cubic.on_ack(&Ack { in_fast_recovery: true, ..ack(Time::ZERO + ms(10), 50_000, 70_000, ms(10)) });
+    assert_eq!(cubic.window(), 70_000);
+}
+
+#[test]
+fn a_needless_reduction_is_undone_once() {
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    cubic.on_undo();
+    assert_eq!((cubic.window(), cubic.slow_start_threshold()), (100_000, 100_000));
+    cubic.on_timeout(Time::ZERO);
+    cubic.on_timeout(Time::ZERO);
+    cubic.on_undo();
+    assert_eq!(cubic.window(), 100_000);
+    cubic.on_undo();
+    assert_eq!(cubic.window(), 100_000);
+}
+
+/// RFC 9406: the window doubles while the delay stays, and slow start ends when it grows, without any loss.
+#[test]
+fn slow_start_ends_when_the_delay_grows() {
+    let mut cubic = Cubic::new(PMDCS, false);
+    let mut now = Time::ZERO;
+    while cubic.window() < 64 * PMDCS {
+        now = round(&mut cubic, now, ms(40));
+        assert_eq!(cubic.slow_start_threshold(), u32::MAX);
+    }
+    let before = cubic.window();
+    for _ in 0..8 {
+        now = round(&mut cubic, now, ms(60));
+    }
+    assert_ne!(cubic.slow_start_threshold(), u32::MAX);
+    assert!(cubic.window() < before * 6, "conservative rounds grow by a quarter: {}", cubic.window());
+}
+
+/// A delay that passes is not the queue of this flow: slow start goes on.
+#[test]
+fn slow_start_survives_a_passing_delay() {
+    let mut cubic = Cubic::new(PMDCS, false);
+    let mut now = Time::ZERO;
+    for rtt in [40, 40, 40, 40, 60, 40, 40, 40, 40] {
+        now = round(&mut cubic, now, ms(rtt));
+    }
+    assert_eq!(cubic.slow_start_threshold(), u32::MAX);
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    Ack { acked: u32, full: bool, recovery: bool, rtt_us: u32 },
+    FastRetransmit,
+    Timeout,
+    Undo,
+    Idle(u32),
+    Mtu(u32),
+    Wait(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (any::<u32>(), any::<bool>(), any::<bool>(), any::<u32>())
+            .prop_map(|(acked, full, recovery, rtt_us)| Op::Ack { acked, full, recovery, rtt_us }),
+        1 => Just(Op::FastRetransmit),
+        1 => Just(Op::Timeout),
+        1 => Just(Op::Undo),
+        1 => any::<u32>().prop_map(Op::Idle),
+        1 => any::<u32>().prop_map(Op::Mtu),
+        2 => any::<u32>().prop_map(Op::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever comes: at least a packet, and never more growth than was acknowledged.
+    #[test]
+    fn any_sequence_keeps_the_bounds(ops in prop::collection::vec(op(), 1..200)) {
+        let mut cubic = Cubic::new(PMDCS, true);
+        let mut now = Time::ZERO;
+        for op in ops {
+            let before = cubic.window();
+            let mut grows_by = 0;
+            match op {
+                Op::Ack { acked, full, recovery, rtt_us } => {
+                    let rtt = Duration::from_micros(u64::from(rtt_us));
+                    let ack = ack(now, acked, before, rtt);
+                    cubic.on_ack(&Ack { window_full: full, in_fast_recovery: recovery, ..ack });
+                    grows_by = if full && !recovery { acked.saturating_add(1) } else { 0 };
+                }
+                Op::FastRetransmit => cubic.on_fast_retransmit(now),
+                Op::Timeout => cubic.on_timeout(now),
+                Op::Undo => {
+                    cubic.on_undo();
+                    grows_by = u32::MAX;
+                }
+                Op::Idle(periods) => cubic.on_idle(periods),
+                Op::Mtu(pmdcs) => {
+                    cubic.on_mtu(pmdcs % 9000);
+                    grows_by = 9000;
+                }
+                Op::Wait(micros) => now += Duration::from_micros(u64::from(micros)),
+            }
+            prop_assert!(cubic.window() >= cubic.pmdcs);
+            // A loss below two packets leaves two.
+            let least = cubic.pmdcs.saturating_mul(2);
+            prop_assert!(cubic.window() <= before.saturating_add(grows_by).max(least));
+        }
+    }
+}

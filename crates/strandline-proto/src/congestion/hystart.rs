@@ -1,0 +1,91 @@
+//! HyStart++ (RFC 9406): slow start ends where the round-trip time begins to grow, before the queue overflows, by way of
+//! some rounds of slower growth in case the growth of the delay was a passing one.
+
+use core::time::Duration;
+
+/// Round-trip times needed to judge a round.
+const SAMPLES_MIN: u32 = 8;
+/// Bounds of the growth of delay that ends slow start.
+const THRESHOLD_MIN_US: u32 = 4_000;
+const THRESHOLD_MAX_US: u32 = 16_000;
+/// The growth is the smallest round-trip time of the round before divided by this.
+const THRESHOLD_DIVISOR: u32 = 8;
+/// Growth in Conservative Slow Start is divided by this.
+const CONSERVATIVE_DIVISOR: u32 = 4;
+/// Rounds of Conservative Slow Start.
+const CONSERVATIVE_ROUNDS: u8 = 5;
+
+/// The state of one slow start. A round trip is over when as much was acknowledged as was in flight at its start.
+#[derive(Debug, Clone, Default)]
+pub(super) struct HyStart {
+    /// Bytes to be acknowledged until the round is over.
+    round_left: u32,
+    last_min_us: u32,
+    current_min_us: u32,
+    samples: u32,
+    /// Rounds of Conservative Slow Start still to go, and the smallest round-trip time before it; 0 rounds: not in it.
+    conservative: u8,
+    baseline_us: u32,
+}
+
+/// What an acknowledgement means for slow start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The window may grow by so many bytes.
+    Grow(u32),
+    /// Slow start is over.
+    Done,
+}
+
+impl HyStart {
+    /// `acked` bytes were acknowledged, of `flight` that were outstanding; slow start would let the window grow by
+    /// `growth`.
+    pub(super) fn on_ack(&mut self, acked: u32, flight: u32, growth: u32, rtt: Option<Duration>) -> Step {
+        if self.round_left == 0 {
+            if self.begin_round(flight) {
+                return Step::Done;
+            }
+        } else {
+            self.round_left = self.round_left.saturating_sub(acked);
+        }
+        if let Some(rtt) = rtt {
+            let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
+            self.current_min_us = if self.samples == 0 { rtt_us } else { self.current_min_us.min(rtt_us) };
+            self.samples += 1;
+            self.judge();
+        }
+        Step::Grow(if self.conservative > 0 { growth / CONSERVATIVE_DIVISOR } else { growth })
+    }
+
+    /// True if that ends slow start.
+    fn begin_round(&mut self, flight: u32) -> bool {
+        self.round_left = flight.max(1);
+        if self.samples > 0 {
+            self.last_min_us = self.current_min_us;
+        }
+        self.samples = 0;
+        if self.conservative > 0 {
+            self.conservative -= 1;
+            return self.conservative == 0;
+        }
+        false
+    }
+
+    fn judge(&mut self) {
+        if self.samples < SAMPLES_MIN || self.last_min_us == 0 {
+            return;
+        }
+        if self.conservative > 0 {
+            // The delay fell again: it was not our queue.
+            if self.current_min_us < self.baseline_us {
+                self.conservative = 0;
+            }
+            return;
+        }
+        let threshold = (self.last_min_us / THRESHOLD_DIVISOR).clamp(THRESHOLD_MIN_US, THRESHOLD_MAX_US);
+        if self.current_min_us >= self.last_min_us.saturating_add(threshold) {
+            self.baseline_us = self.current_min_us;
+            self.conservative = CONSERVATIVE_ROUNDS;
+        }
+    }
+}

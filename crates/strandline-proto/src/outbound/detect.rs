@@ -1,0 +1,246 @@
+//! Finding what is lost by what [`Rack`] knows: after each SACK, at its deadline, after T3-rtx, and what to send as a
+//! tail-loss probe.
+//!
+//! | | |
+//! |---|---|
+//! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
+//! | [`on_timeout`], [`on_path_marked`] | T3-rtx, as F-RTO (RFC 5682) would have it |
+//! | [`on_probe`] | tail-loss probes |
+
+use strandline_wire::DATA_CHUNK_HEADER_LEN;
+
+use super::ack::{self, PathAck};
+use super::doubt::Doubt;
+use super::gaps::Gaps;
+use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
+use super::rack::{Rack, is_before};
+use crate::config::PATHS_MAX;
+use crate::number::Tsn;
+use crate::time::Time;
+
+/// Packets acknowledged beyond a gap from which on reordering is no longer taken for likely (DupThresh).
+const PACKETS_ACKED: u32 = 3;
+
+/// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
+/// was needless. `newly_beyond`: the SACK acknowledged something beyond a gap.
+pub(super) fn conclude(
+    outstanding: &mut Outstanding,
+    gaps: &Gaps,
+    now: Time,
+    newly_beyond: bool,
+    acks: &mut [PathAck; PATHS_MAX],
+) {
+    let Some(mut rack) = outstanding.rack.take() else { return };
+    let cumulative = outstanding.cumulative_ack();
+    for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
+        path.settle(now);
+        path.on_cumulative(cumulative, ack);
+        path.deadline = None;
+    }
+    if gaps.is_empty() {
+        rack.gap_sacks = 0;
+    } else if newly_beyond {
+        rack.gap_sacks = rack.gap_sacks.saturating_add(1);
+    }
+    if !(gaps.is_empty() && rack.log.is_empty()) {
+        rack.find_lost(outstanding, gaps, now, acks);
+    }
+    for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
+        if path.doubt.take_refuted() {
+            path.exit = None;
+            path.timed_out = false;
+            ack.undo = true;
+        }
+        ack.in_recovery = path.in_recovery();
+    }
+    outstanding.rack = Some(rack);
+}
+
+/// What decides about the chunks of a path.
+#[derive(Debug, Clone, Copy)]
+struct Yardstick {
+    latest: (Time, Tsn),
+    /// What was sent so long ago, and before `latest`, is lost.
+    patience_ns: u64,
+}
+
+type Yardsticks = [Option<Yardstick>; PATHS_MAX];
+
+/// What became of one chunk.
+enum Verdict {
+    /// It was sent after all that has been acknowledged, on any path.
+    TooNew,
+    Waits,
+    Lost,
+}
+
+impl Rack {
+    fn yardsticks(&self, outstanding: &Outstanding) -> (Yardsticks, Time) {
+        let many_acked = self.gap_sacks >= PACKETS_ACKED
+            || (self.packet > 0 && outstanding.gap_acked_bytes() >= PACKETS_ACKED * self.packet);
+        let mut sticks = [None; PATHS_MAX];
+        let mut newest = Time::ZERO;
+        for (stick, path) in sticks.iter_mut().zip(&self.paths) {
+            let Some(latest) = path.latest else { continue };
+            let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
+            *stick = Some(Yardstick { latest, patience_ns });
+            newest = newest.max(latest.0);
+        }
+        (sticks, newest)
+    }
+
+    fn judge(
+        &mut self,
+        path: u8,
+        sent: (Time, Tsn),
+        (sticks, newest): (&Yardsticks, Time),
+        now: Time,
+    ) -> Verdict {
+        if sent.0 > newest {
+            return Verdict::TooNew;
+        }
+        let stick = sticks.get(usize::from(path)).copied().flatten();
+        let Some(stick) = stick.filter(|stick| is_before(sent, stick.latest)) else { return Verdict::Waits };
+        let at = Time::from_nanos(sent.0.as_nanos().saturating_add(stick.patience_ns));
+        if at <= now {
+            return Verdict::Lost;
+        }
+        if let Some(path) = self.path(path) {
+            path.deadline = path.deadline.max(Some(at));
+        }
+        Verdict::Waits
+    }
+
+    /// RFC 8985 section 6.2 step 5: first what was sent once, in the order of TSN and time, then what was sent again, in
+    /// the order of time.
+    fn find_lost(
+        &mut self,
+        outstanding: &mut Outstanding,
+        gaps: &Gaps,
+        now: Time,
+        acks: &mut [PathAck; PATHS_MAX],
+    ) {
+        let (sticks, newest) = self.yardsticks(outstanding);
+        let mut judged = Some(self.judged);
+        'holes: for hole in gaps.holes(outstanding.len()) {
+            for index in hole.start.max(self.judged)..hole.end {
+                let Some(record) = outstanding.get(index) else { break 'holes };
+                if record.state() == State::InFlight && !record.has(RESENT) {
+                    let tsn = outstanding.tsn(index);
+                    let sent = outstanding.sent_at(index).map(|at| (at, tsn));
+                    let path = record.path;
+                    match sent.map_or(Verdict::Waits, |sent| self.judge(path, sent, (&sticks, newest), now)) {
+                        Verdict::TooNew => break 'holes,
+                        Verdict::Waits => self.judged = judged.take().unwrap_or(self.judged),
+                        Verdict::Lost => self.mark(outstanding, index, acks),
+                    }
+                }
+                judged = judged.map(|_| index + 1);
+            }
+        }
+        self.judged = judged.unwrap_or(self.judged);
+        self.find_lost_again(outstanding, now, (&sticks, newest), acks);
+    }
+
+    fn find_lost_again(
+        &mut self,
+        outstanding: &mut Outstanding,
+        now: Time,
+        sticks: (&Yardsticks, Time),
+        acks: &mut [PathAck; PATHS_MAX],
+    ) {
+        self.log.prune(|tsn, number| outstanding.is_sent_as(tsn, number).is_some());
+        for place in 0..self.log.len() {
+            let Some((number, tsn, at)) = self.log.entry(place) else { break };
+            let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
+            let Some(path) = outstanding.get(index).map(|record| record.path) else { continue };
+            match self.judge(path, (at, tsn), sticks, now) {
+                Verdict::TooNew => break,
+                Verdict::Waits => {}
+                Verdict::Lost => self.mark(outstanding, index, acks),
+            }
+        }
+    }
+
+    fn mark(&mut self, outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
+        let last_sent = outstanding.next_tsn().previous();
+        let Some(record) = outstanding.get_mut(index) else { return };
+        record.set(FAST_MARKED);
+        let (len, path, resent) = (record.chunk_len(), record.path, record.has(RESENT));
+        outstanding.change(index, State::Marked);
+        let ack = ack::of(acks, path);
+        ack.lost_bytes += len;
+        if let Some(path) = self.path(path) {
+            path.on_lost(resent, last_sent, ack);
+        }
+    }
+}
+
+/// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
+/// What becomes of the others, the answer to these tells: if it takes as long as an answer does, they were sent before
+/// what has arrived, and are lost; if it comes sooner, nothing was lost but time (RFC 5682). Returns the bytes marked,
+/// header and padding included. `None`: that was tried and did not help, so that all have to be marked.
+pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
+    let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out);
+    let mut rack = outstanding.rack.take_if(|rack| !tried(rack))?;
+    let last_sent = outstanding.next_tsn().previous();
+    let packet = rack.packet + DATA_CHUNK_HEADER_LEN as u32;
+    let mut room = packet;
+    let mut bytes = 0;
+    if let Some(state) = rack.path(path) {
+        state.exit = Some(last_sent);
+        state.timed_out = true;
+        state.probe = None;
+        state.doubt.begin();
+        for index in 0..outstanding.len() {
+            let Some(record) = outstanding.get_mut(index) else { break };
+            if record.path != path || record.state() == State::GapAcked {
+                continue;
+            }
+            let len = record.chunk_len();
+            if len > room && room < packet {
+                break;
+            }
+            room = room.saturating_sub(len);
+            state.doubt.on_marked(record.has(RESENT) || record.state() == State::Marked);
+            record.clear(FAST_MARKED);
+            if record.state() == State::InFlight {
+                bytes += len;
+                outstanding.change(index, State::Marked);
+            }
+        }
+    }
+    outstanding.rack = Some(rack);
+    Some(bytes)
+}
+
+/// Everything in flight on the path was marked, so that what was known of it is void.
+pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
+    let last_sent = outstanding.next_tsn().previous();
+    let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) else { return };
+    state.exit = Some(last_sent);
+    state.timed_out = true;
+    state.probe = None;
+    state.doubt = Doubt::default();
+    state.deadline = None;
+}
+
+/// A tail-loss probe is to go and there is no new data for it: the highest chunk in flight on the path goes again
+/// (RFC 8985 section 7.3). Returns its bytes, which have left the flight.
+pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
+    let in_flight = |outstanding: &Outstanding, index: &usize| {
+        outstanding.get(*index).is_some_and(|record| record.path == path && record.state() == State::InFlight)
+    };
+    let Some(index) = (0..outstanding.len()).rev().find(|index| in_flight(outstanding, index)) else {
+        return 0;
+    };
+    let tsn = outstanding.tsn(index);
+    let Some(record) = outstanding.get_mut(index) else { return 0 };
+    record.set(FAST_MARKED | PROBE);
+    let len = record.chunk_len();
+    outstanding.change(index, State::Marked);
+    if let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) {
+        state.probe = Some(tsn);
+    }
+    len
+}

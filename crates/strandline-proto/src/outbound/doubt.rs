@@ -1,0 +1,76 @@
+//! Whether what was believed lost was lost. If every chunk that a recovery or a time-out marked turns out to have
+//! arrived the first time, there was no congestion, and the window is what it was before (the idea of RFC 3708).
+//!
+//! A mark is refuted if the chunk is acknowledged before it was sent again, or if the peer reports the retransmission as
+//! a duplicate, which every SCTP receiver does. That an acknowledgement comes sooner than any answer could (RFC 3522)
+//! proves nothing here: without time stamps in packets a small packet on a slow link is faster than any that was measured.
+
+use crate::number::Tsn;
+
+/// Retransmissions watched at most; more are taken for needed.
+const RESENT_MAX: usize = 256;
+
+/// The doubt about one recovery of one path.
+#[derive(Debug, Default)]
+pub(super) struct Doubt {
+    /// Chunks marked, and neither sent again nor acknowledged.
+    marked: u32,
+    /// Sent again, and not refuted.
+    resent: Vec<Tsn>,
+    /// There was a recovery, and none of its losses is certain.
+    open: bool,
+    /// Something was refuted.
+    any: bool,
+}
+
+impl Doubt {
+    /// A recovery begins.
+    pub(super) fn begin(&mut self) {
+        self.resent.clear();
+        self.marked = 0;
+        self.open = true;
+        self.any = false;
+    }
+
+    /// A chunk was marked. Twice in one recovery: the first time will not have been for nothing.
+    pub(super) fn on_marked(&mut self, resent: bool) {
+        self.marked += 1;
+        self.open &= !resent;
+    }
+
+    /// A marked chunk was sent again. On another path: what answers come tells nothing.
+    pub(super) fn on_resent(&mut self, tsn: Tsn, same_path: bool) {
+        self.marked = self.marked.saturating_sub(1);
+        self.open &= same_path && self.resent.len() < RESENT_MAX;
+        if self.open {
+            self.resent.push(tsn);
+        }
+    }
+
+    /// Marked chunks are acknowledged though they were not sent again.
+    pub(super) fn on_marks_refuted(&mut self, chunks: u32) {
+        self.marked = self.marked.saturating_sub(chunks);
+        self.any = true;
+    }
+
+    /// The retransmission of a chunk was needless. False if it is not known to have been sent again.
+    pub(super) fn on_refuted(&mut self, tsn: Tsn) -> bool {
+        let Some(at) = self.resent.iter().position(|resent| *resent == tsn) else { return false };
+        self.resent.swap_remove(at);
+        self.any = true;
+        true
+    }
+
+    /// True once, when all is refuted.
+    pub(super) fn take_refuted(&mut self) -> bool {
+        let refuted = self.open && self.any && self.marked == 0 && self.resent.is_empty();
+        if refuted {
+            self.open = false;
+        }
+        refuted
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.resent.capacity() * size_of::<Tsn>()
+    }
+}

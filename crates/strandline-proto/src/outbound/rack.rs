@@ -1,0 +1,279 @@
+//! Loss found by time (RFC 8985, its ideas on TSNs): a chunk is lost once one that was sent later to the same path has
+//! been acknowledged and a reordering window has passed. Unlike the count of miss indications it finds retransmissions
+//! that are lost, too, and the window adapts to paths that reorder. What turns out not to have been lost is told by
+//! `doubt`.
+//!
+//! | | |
+//! |---|---|
+//! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | which acknowledged chunk of each path was sent last |
+//! | [`Rack::on_resent`], [`Rack::on_duplicate`] | what was sent again, and what that was needless |
+//! | [`Rack::deadline`] | when time alone makes a chunk lost; what is lost finds `detect` |
+
+use strandline_wire::DATA_CHUNK_HEADER_LEN;
+
+use super::ack::PathAck;
+use super::doubt::Doubt;
+use super::resent::ResentLog;
+use crate::config::PATHS_MAX;
+use crate::number::Tsn;
+use crate::time::Time;
+
+/// Recoveries after which a wider reordering window falls back, unless a needless retransmission renews it.
+const PERSIST: u8 = 16;
+
+/// How long a minimum of the round-trip time holds: two of these at most.
+const MIN_RTT_PERIOD_NS: u64 = 30_000_000_000;
+
+/// The state of the association's send window.
+#[derive(Debug)]
+pub(super) struct Rack {
+    now: Time,
+    pub(super) log: ResentLog,
+    /// Each path that data was sent to.
+    pub(super) paths: Vec<PathRack>,
+    /// No chunk below this index is in flight and was sent only once.
+    pub(super) judged: usize,
+    /// What a packet has room for, in bytes of user data.
+    pub(super) packet: u32,
+    /// SACKs that acknowledged something beyond a gap since there is one.
+    pub(super) gap_sacks: u32,
+}
+
+/// The state of one path.
+#[derive(Debug, Default)]
+pub(super) struct PathRack {
+    /// Of the chunks acknowledged, the one that was sent last. Those of one moment were sent in the order of TSNs.
+    pub(super) latest: Option<(Time, Tsn)>,
+    /// What the SACK being taken in acknowledges of it: the latest, and whether that had been sent again.
+    fresh: Option<(Time, Tsn, bool)>,
+    /// Round-trip time of `latest`.
+    pub(super) rtt_ns: u64,
+    srtt_ns: u64,
+    /// Minimum of the present period and of the one before; 0: none.
+    min_rtt_ns: [u64; 2],
+    min_since: Time,
+    /// Quarters of the minimum round-trip time that the reordering window spans.
+    quarters: u8,
+    persist: u8,
+    /// A chunk sent once arrived after one sent later.
+    reordering: bool,
+    /// Needless retransmissions widen the window once a round trip: not before this is acknowledged.
+    widen_after: Option<Tsn>,
+    /// Recovery ends when everything up to here is acknowledged.
+    pub(super) exit: Option<Tsn>,
+    /// The recovery follows a time-out.
+    pub(super) timed_out: bool,
+    /// Sent again by a tail-loss probe and not known yet whether it was needed.
+    pub(super) probe: Option<Tsn>,
+    pub(super) doubt: Doubt,
+    pub(super) deadline: Option<Time>,
+}
+
+/// Sent before, in order of transmission.
+pub(super) fn is_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Tsn)) -> bool {
+    at < later_at || (at == later_at && tsn.is_before(later_tsn))
+}
+
+impl PathRack {
+    fn min_rtt_ns(&self) -> u64 {
+        let [now, before] = self.min_rtt_ns;
+        if before == 0 {
+            now
+        } else if now == 0 {
+            before
+        } else {
+            now.min(before)
+        }
+    }
+
+    fn offer(&mut self, at: Time, tsn: Tsn, resent: bool) {
+        if self.fresh.is_none_or(|(best, best_tsn, _)| is_before((best, best_tsn), (at, tsn))) {
+            self.fresh = Some((at, tsn, resent));
+        }
+    }
+
+    /// Takes over what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2).
+    pub(super) fn settle(&mut self, now: Time) {
+        let Some((at, tsn, resent)) = self.fresh.take() else { return };
+        let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
+        if !resent {
+            self.on_rtt(now, rtt_ns);
+        }
+        if self.latest.is_none_or(|latest| is_before(latest, (at, tsn))) {
+            self.latest = Some((at, tsn));
+            self.rtt_ns = now.since(at).as_nanos() as u64;
+        }
+    }
+
+    fn on_rtt(&mut self, now: Time, rtt_ns: u64) {
+        self.srtt_ns = if self.srtt_ns == 0 { rtt_ns } else { self.srtt_ns - self.srtt_ns / 8 + rtt_ns / 8 };
+        if now.since(self.min_since).as_nanos() as u64 > MIN_RTT_PERIOD_NS {
+            self.min_rtt_ns = [rtt_ns, self.min_rtt_ns[0]];
+            self.min_since = now;
+        }
+        let [min, _] = &mut self.min_rtt_ns;
+        *min = if *min == 0 { rtt_ns } else { rtt_ns.min(*min) };
+    }
+
+    /// RFC 8985 section 6.2 step 4.
+    pub(super) fn reordering_window_ns(&self, many_acked: bool) -> u64 {
+        if !self.reordering && (self.exit.is_some() || many_acked) {
+            return 0;
+        }
+        (self.min_rtt_ns() / 4 * u64::from(self.quarters.max(1))).min(self.srtt_ns)
+    }
+
+    /// A retransmission was needless: perhaps the window is too narrow.
+    fn widen(&mut self, cumulative: Tsn, next: Tsn) {
+        self.persist = PERSIST;
+        if self.widen_after.is_none_or(|after| cumulative.is_at_or_after(after)) {
+            self.widen_after = Some(next);
+            self.quarters = self.quarters.max(1).saturating_add(1);
+            self.reordering = true;
+        }
+    }
+
+    /// Ends recovery when all that was outstanding at its start is acknowledged.
+    pub(super) fn on_cumulative(&mut self, cumulative: Tsn, ack: &mut PathAck) {
+        if self.widen_after.is_some_and(|after| cumulative.is_after(after)) {
+            self.widen_after = None;
+        }
+        if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
+            self.exit = None;
+            self.timed_out = false;
+            self.persist = self.persist.saturating_sub(1);
+            if self.persist == 0 {
+                self.quarters = 1;
+            }
+        }
+        // What follows the probe has been acknowledged and nobody told of a second copy of it: it repaired a loss
+        // (RFC 8985 section 7.4.2).
+        if self.probe.is_some_and(|probe| cumulative.is_after(probe)) {
+            self.probe = None;
+            ack.fast_retransmit_loss |= self.exit.is_none();
+        }
+    }
+
+    /// A chunk was found lost.
+    pub(super) fn on_lost(&mut self, resent: bool, last_sent: Tsn, ack: &mut PathAck) {
+        if self.exit.is_none() {
+            self.exit = Some(last_sent);
+            self.doubt.begin();
+            ack.fast_retransmit_loss = true;
+        }
+        self.doubt.on_marked(resent);
+    }
+
+    pub(super) fn in_recovery(&self) -> bool {
+        self.exit.is_some() && !self.timed_out
+    }
+}
+
+impl Rack {
+    pub(super) fn new() -> Self {
+        Self {
+            now: Time::ZERO,
+            log: ResentLog::default(),
+            paths: Vec::new(),
+            judged: 0,
+            packet: 0,
+            gap_sacks: 0,
+        }
+    }
+
+    pub(super) fn path(&mut self, path: u8) -> Option<&mut PathRack> {
+        let at = usize::from(path) % PATHS_MAX;
+        if at >= self.paths.len() {
+            self.paths.resize_with(at + 1, PathRack::default);
+        }
+        self.paths.get_mut(at)
+    }
+
+    /// A SACK is about to be taken in.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    /// Packets have room for so many bytes of chunks.
+    #[inline]
+    pub(super) fn set_packet(&mut self, packet: usize) {
+        self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
+    }
+
+    /// Chunks that were sent once are acknowledged for the first time, the last of them `tsn`. `overtaken`: a later one
+    /// had been acknowledged before.
+    pub(super) fn on_acked(&mut self, path: u8, at: Option<Time>, tsn: Tsn, overtaken: bool) {
+        let Some(path) = self.path(path) else { return };
+        path.reordering |= overtaken;
+        if let Some(at) = at {
+            path.offer(at, tsn, false);
+        }
+    }
+
+    /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Sooner than
+    /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). After a time-out it is
+    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
+    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
+        let (Some(at), now) = (self.log.at(number), self.now) else { return };
+        let Some(path) = self.path(path) else { return };
+        let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
+        let least_ns = if path.timed_out { path.min_rtt_ns() / 2 } else { path.min_rtt_ns() };
+        if rtt_ns >= least_ns {
+            path.offer(at, tsn, true);
+        }
+    }
+
+    /// Chunks that were marked and not sent again are acknowledged.
+    pub(super) fn on_marked_acked(&mut self, path: u8, chunks: u32) {
+        if let Some(path) = self.path(path) {
+            path.doubt.on_marks_refuted(chunks);
+        }
+    }
+
+    /// A chunk is sent again. Gives its number in the log.
+    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, to: u8, probe: bool) -> u16 {
+        if let Some(path) = self.path(from)
+            && !probe
+        {
+            path.doubt.on_resent(tsn, from == to);
+        }
+        self.log.push(tsn, now)
+    }
+
+    /// The peer had the chunk already. Only of one that was sent again that is our doing.
+    pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn) {
+        for path in &mut self.paths {
+            let probe = path.probe == Some(tsn);
+            if probe {
+                path.probe = None;
+            }
+            if path.doubt.on_refuted(tsn) {
+                path.widen(cumulative, next);
+            }
+        }
+    }
+
+    /// The first `steps` chunks have left.
+    pub(super) fn advance(&mut self, steps: usize) {
+        self.judged = self.judged.saturating_sub(steps);
+    }
+
+    /// The chunk is in flight again without having been sent again.
+    pub(super) fn on_reneged(&mut self, index: usize) {
+        self.judged = self.judged.min(index);
+    }
+
+    /// When a chunk that is only late so far is lost.
+    pub(super) fn deadline(&self) -> Time {
+        self.paths.iter().filter_map(|path| path.deadline).min().unwrap_or(Time::MAX)
+    }
+
+    pub(super) fn in_recovery(&self) -> bool {
+        self.paths.iter().any(PathRack::in_recovery)
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        let doubts: usize = self.paths.iter().map(|path| path.doubt.heap_bytes()).sum();
+        size_of::<Self>() + self.log.heap_bytes() + self.paths.capacity() * size_of::<PathRack>() + doubts
+    }
+}

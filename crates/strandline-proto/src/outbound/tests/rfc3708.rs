@@ -1,0 +1,76 @@
+//! RFC 3708, with the duplicate TSNs of RFC 9260 section 3.3.4: retransmissions that were needless, and what is undone.
+
+use super::*;
+
+/// Chunk 0 was only late: it was sent again, and the peer reports the second copy.
+#[test]
+fn a_recovery_for_a_late_packet_is_undone() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    let (_, acks) = fixture.sack(0, &[(1, 5)]);
+    assert!(acks[0].fast_retransmit_loss);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(10);
+    let (_, acks) = fixture.sack(6, &[]);
+    assert!(!acks[0].undo, "the retransmission may have been needed");
+    fixture.wait(90);
+    let (_, acks) = fixture.sack_twice(6, &[], &[0]);
+    assert!(acks[0].undo);
+    let (_, acks) = fixture.sack_twice(6, &[], &[0]);
+    assert!(!acks[0].undo, "once");
+}
+
+/// It came before it was even sent again.
+#[test]
+fn a_mark_that_was_wrong_is_undone_at_once() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack(0, &[(1, 5)]);
+    let (_, acks) = fixture.sack(6, &[]);
+    assert!(acks[0].undo && !acks[0].in_recovery);
+    assert!(!fixture.out.has_retransmissions());
+}
+
+/// One of two was lost indeed.
+#[test]
+fn one_real_loss_is_enough() {
+    let mut fixture = Fixture::by_time(8);
+    fixture.wait(7);
+    fixture.sack(0, &[(2, 7)]);
+    assert_eq!(fixture.tsns(0), [0, 1]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack_twice(8, &[], &[1]);
+    assert!(!acks[0].undo);
+}
+
+/// The network made a second copy of something that was never sent again.
+#[test]
+fn duplicates_that_are_not_ours_undo_nothing() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack_twice(0, &[(1, 5)], &[3]);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack_twice(6, &[], &[3, 4, 5]);
+    assert!(!acks[0].undo);
+}
+
+/// RFC 8985 section 6.2 step 4: the reordering window grows by a quarter of the round trip for it.
+#[test]
+fn a_needless_retransmission_widens_the_reordering_window() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack(0, &[(1, 5)]);
+    fixture.packet(0);
+    fixture.wait(100);
+    fixture.sack_twice(6, &[], &[0]);
+    for _ in 0..6 {
+        fixture.push(FULL);
+        fixture.packet(0);
+    }
+    let sent = fixture.now;
+    fixture.wait(100);
+    fixture.sack(6, &[(7, 11)]);
+    fixture.loss_timer().unwrap();
+    assert_eq!(fixture.now.since(sent), Duration::from_millis(150));
+}

@@ -1,0 +1,174 @@
+//! RFC 8985 section 6: losses found by time (RACK), on TSNs.
+
+use super::*;
+
+const LOST: u32 = ROOM as u32;
+
+/// Step 5: what was sent before something that has arrived, and longer ago than a round trip, is lost. Three packets
+/// beyond a gap leave no room for reordering (step 4).
+#[test]
+fn three_packets_beyond_a_gap_tell_of_a_loss() {
+    let mut fixture = Fixture::by_time(6);
+    for last in [1, 2] {
+        let (_, acks) = fixture.sack(0, &[(1, last)]);
+        assert_eq!(acks[0].lost_bytes, 0);
+        fixture.wait(1);
+    }
+    let (_, acks) = fixture.sack(0, &[(1, 3)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss, acks[0].in_recovery), (LOST, true, true));
+    assert_eq!(fixture.tsns(0), [0]);
+    assert!(fixture.out.in_fast_recovery());
+}
+
+/// Fewer than three: a quarter of the round trip is waited for a packet that may only be late.
+#[test]
+fn one_packet_beyond_a_gap_waits_for_the_reordering_window() {
+    let mut fixture = Fixture::by_time(2);
+    fixture.wait(1);
+    let before = fixture.now;
+    let (_, acks) = fixture.sack(0, &[(1, 1)]);
+    assert_eq!(acks[0].lost_bytes, 0);
+    let acks = fixture.loss_timer().unwrap();
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (LOST, true));
+    assert_eq!(fixture.now.since(before), Duration::from_millis(24), "sent 101 ms ago, 125 allowed");
+    assert!(fixture.loss_timer().is_none());
+}
+
+/// If it comes in time there was no loss, and nothing is waited for any more.
+#[test]
+fn a_late_packet_is_not_lost() {
+    let mut fixture = Fixture::by_time(3);
+    fixture.sack(0, &[(1, 1)]);
+    fixture.wait(5);
+    let (outcome, acks) = fixture.sack(2, &[]);
+    assert!(applied(outcome).newly_acked);
+    assert_eq!((acks[0].lost_bytes, acks[0].in_recovery), (0, false));
+    assert_eq!(fixture.out.loss_deadline(), Time::MAX);
+}
+
+/// Step 3: a path that was seen to reorder gets its window even after three packets.
+#[test]
+fn reordering_once_seen_is_reckoned_with() {
+    let mut fixture = Fixture::by_time(12);
+    fixture.sack(0, &[(1, 1)]);
+    fixture.sack(2, &[]);
+    fixture.wait(5);
+    let (_, acks) = fixture.sack(2, &[(3, 7)]);
+    assert_eq!(acks[0].lost_bytes, 0);
+    assert_ne!(fixture.out.loss_deadline(), Time::MAX);
+}
+
+/// Several are lost at once, whatever their number; all in one recovery, with one reduction of the window.
+#[test]
+fn all_that_is_late_is_lost_together() {
+    let mut fixture = Fixture::by_time(12);
+    fixture.wait(11);
+    let (_, acks) = fixture.sack(0, &[(8, 11)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (8 * LOST, true));
+    assert_eq!(fixture.tsns(0), [0, 1, 2, 3, 4, 5, 6, 7]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(5, &[(8, 11)]);
+    assert!(!acks[0].fast_retransmit_loss && acks[0].in_recovery);
+    let (_, acks) = fixture.sack(12, &[]);
+    assert!(!acks[0].in_recovery && !fixture.out.in_fast_recovery());
+}
+
+/// What RFC 9260 section 7.2.4 rule 5 leaves to T3-rtx: a retransmission that is lost.
+#[test]
+fn a_lost_retransmission_is_found_without_a_time_out() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack(0, &[(1, 5)]);
+    assert_eq!(fixture.tsns(0), [0]);
+    for _ in 0..3 {
+        fixture.wait(1);
+        fixture.push(FULL);
+        fixture.packet(0);
+    }
+    // An answer to what was sent after it, and none to itself.
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(0, &[(1, 6)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (LOST, false));
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(100);
+    let (outcome, _) = fixture.sack(9, &[]);
+    assert!(applied(outcome).all_acked);
+}
+
+/// Step 2: what comes sooner than any answer was for an earlier transmission, and says nothing of those between.
+#[test]
+fn an_answer_that_comes_too_soon_is_for_the_first_transmission() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack(0, &[(1, 3)]);
+    assert_eq!(fixture.tsns(0), [0], "4 and 5 are not late");
+    fixture.wait(1);
+    let (_, acks) = fixture.sack(4, &[]);
+    assert_eq!(acks[0].lost_bytes, 0);
+    assert!(!fixture.out.has_retransmissions());
+}
+
+/// Each path is judged by what was sent to it.
+#[test]
+fn paths_are_judged_apart() {
+    let mut fixture = Fixture::by_time(0);
+    for path in [1, 0, 0, 0, 0] {
+        fixture.push(FULL);
+        fixture.packet(path);
+    }
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(0, &[(1, 4)]);
+    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, 0), "nothing arrived on the second path");
+    assert!(fixture.loss_timer().is_none());
+    fixture.timeout(1);
+    assert_eq!(fixture.tsns(1), [0]);
+}
+
+/// Section 5: RFC 3042's limited transmit needs no rule: what gap blocks acknowledge has left the flight.
+#[test]
+fn new_data_goes_while_a_gap_is_in_doubt() {
+    let mut fixture = Fixture::by_time(4);
+    fixture.push(FULL);
+    let before = fixture.flight[0];
+    fixture.sack(0, &[(1, 1)]);
+    assert_eq!(fixture.flight[0], before - LOST);
+    assert_eq!(fixture.tsns(0), [4]);
+}
+
+/// Taken back by the peer: in flight again, and late.
+#[test]
+fn what_the_peer_takes_back_is_judged_again() {
+    let mut fixture = Fixture::by_time(8);
+    fixture.wait(7);
+    fixture.sack(0, &[(1, 6)]);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(1);
+    let (_, acks) = fixture.sack(1, &[(3, 7)]);
+    assert_eq!((acks[0].reneged_bytes, acks[0].lost_bytes), (2 * LOST, 2 * LOST));
+    assert_eq!(fixture.tsns(0), [1, 2]);
+}
+
+/// Steady loss allocates nothing once the log has its size.
+#[test]
+fn steady_loss_allocates_nothing() {
+    let mut fixture = Fixture::by_time(6);
+    let mut next = 0;
+    let mut rounds = |fixture: &mut Fixture, count: u32| {
+        for _ in 0..count {
+            fixture.wait(100);
+            fixture.sack(next, &[(next + 1, next + 5)]);
+            assert_eq!(fixture.tsns(0), [next]);
+            fixture.wait(100);
+            next += 6;
+            fixture.sack(next, &[]);
+            for _ in 0..6 {
+                fixture.push(FULL);
+                fixture.packet(0);
+            }
+        }
+    };
+    rounds(&mut fixture, 50);
+    let heap = fixture.out.heap_bytes();
+    rounds(&mut fixture, 500);
+    assert_eq!(fixture.out.heap_bytes(), heap);
+}

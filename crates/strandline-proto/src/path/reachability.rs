@@ -1,0 +1,127 @@
+//! Whether a path works: errors and answers (RFC 9260 section 8.2), heartbeats (sections 5.4 and 8.3).
+
+use super::destination::{Path, PathState};
+use super::heartbeat::Pace;
+use crate::config::AssociationConfig;
+use crate::event::PathChange;
+use crate::time::Time;
+
+/// A HEARTBEAT was not answered within the RTO.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatLoss {
+    pub(crate) change: Option<PathChange>,
+    /// The address was confirmed. The association's error count rises only then, and only if the path is the one in use
+    /// for data (sections 5.4 and 8.1).
+    pub(crate) confirmed: bool,
+}
+
+/// A HEARTBEAT, or a probe of the PMTU, was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct HeartbeatAnswer {
+    pub(crate) change: Option<PathChange>,
+    /// The PMTU rose.
+    pub(crate) mtu_rose: bool,
+}
+
+impl Path {
+    /// The peer acknowledged something that was sent on this path (section 8.2). Does not confirm an address.
+    pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
+        self.error_count = 0;
+        if self.state != PathState::Inactive {
+            return None;
+        }
+        self.state = PathState::Active;
+        self.pmtu.on_path_returned();
+        Some(PathChange::Active)
+    }
+
+    /// Something sent on this path was not answered in time (section 8.2). The count stops once the path has become
+    /// inactive (section 8.3).
+    pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
+            return None;
+        }
+        self.error_count = self.error_count.saturating_add(1);
+        let failed = self.error_count > config.path_retrans_max;
+        if failed && self.state == PathState::Active {
+            self.state = PathState::Inactive;
+        }
+        failed.then_some(PathChange::Inactive)
+    }
+
+    /// The association is established: HEARTBEATs begin. `random` is any number, for the jitter. An unconfirmed address
+    /// is probed at once.
+    pub(crate) fn start_heartbeats(&mut self, now: Time, random: u32, config: &AssociationConfig) {
+        let pace = self.pace(config);
+        self.heartbeat.start(now, pace, self.rto.rto(), random);
+    }
+
+    /// A HEARTBEAT should be sent: build it with a nonce and call [`on_heartbeat_sent`](Self::on_heartbeat_sent), or
+    /// [`Heartbeat::defer`] it.
+    pub(crate) fn heartbeat_due(&mut self, now: Time, random: u32, config: &AssociationConfig) -> bool {
+        let pace = self.pace(config);
+        self.heartbeat.is_due(now, self.last_sent, pace, self.rto.rto(), random)
+    }
+
+    /// A HEARTBEAT with the random `nonce` was sent.
+    pub(crate) fn on_heartbeat_sent(
+        &mut self,
+        now: Time,
+        nonce: u64,
+        random: u32,
+        config: &AssociationConfig,
+    ) {
+        let pace = self.pace(config);
+        self.heartbeat.on_sent(now, nonce, pace, self.rto.rto(), random);
+    }
+
+    /// To be called when [`next_deadline`](Self::next_deadline) has passed: counts an unanswered HEARTBEAT as an error
+    /// and backs the RTO off; gives up on a lost PMTU probe, which is no error.
+    pub(crate) fn on_probe_timers(
+        &mut self,
+        now: Time,
+        random: u32,
+        config: &AssociationConfig,
+    ) -> Option<HeartbeatLoss> {
+        let rto = self.rto.rto();
+        self.pmtu.on_timer(now, rto);
+        if !self.heartbeat.on_expired(now, rto) {
+            return None;
+        }
+        self.rto.back_off(config);
+        let change = self.on_error(config);
+        self.heartbeat.schedule_after_loss(now, self.pace(config), self.rto.rto(), random);
+        Some(HeartbeatLoss { change, confirmed: self.state != PathState::Unconfirmed })
+    }
+
+    /// A HEARTBEAT ACK came back with `nonce`. `None`: it answers nothing that was sent on this path lately.
+    pub(crate) fn on_heartbeat_ack(
+        &mut self,
+        now: Time,
+        nonce: u64,
+        random: u32,
+        config: &AssociationConfig,
+    ) -> Option<HeartbeatAnswer> {
+        if let Some(sent_at) = self.heartbeat.on_ack(nonce) {
+            self.on_rtt(now, sent_at, config);
+            let confirmed = self.confirm();
+            let change = self.on_answer().or(confirmed);
+            let pace = self.pace(config);
+            self.heartbeat.schedule(sent_at, pace, self.rto.rto(), random);
+            return Some(HeartbeatAnswer { change, mtu_rose: false });
+        }
+        let mtu = self.pmtu.mtu();
+        let sent_at = self.pmtu.on_ack(now, nonce)?;
+        self.on_rtt(now, sent_at, config);
+        let mtu_rose = self.pmtu.mtu() > mtu;
+        self.on_mtu();
+        Some(HeartbeatAnswer { change: self.on_answer(), mtu_rose })
+    }
+
+    fn pace(&self, config: &AssociationConfig) -> Pace {
+        if self.state == PathState::Unconfirmed && self.error_count <= config.path_retrans_max {
+            return Pace::EachRto;
+        }
+        config.heartbeat_interval.map_or(Pace::Off, Pace::Interval)
+    }
+}

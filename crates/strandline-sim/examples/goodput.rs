@@ -1,0 +1,218 @@
+//! Goodput of one association under loss and reordering, in virtual time: a table of conditions, round-trip times and
+//! rates, so that a change to recovery or congestion control can be compared with what was before.
+//!
+//! ```text
+//! cargo run --release -p strandline-sim --example goodput -- --recovery rfc9260 --congestion rfc9260
+//! cargo run --release -p strandline-sim --example goodput -- --recovery rack --only "random 1%" --rtt 60
+//! ```
+//!
+//! One side sends messages of 8 KB as fast as it may, over a link with a queue of one bandwidth-delay product (at least
+//! 100 KB), losses and reordering on the way of the data only. Buffers are large, so that nothing but recovery and
+//! congestion control sets the pace. Goodput is what the receiving application read, in Mbit/s.
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use bytes::Bytes;
+use clap::Parser;
+use strandline_netem::{LinkConfig, Loss, Reordering};
+use strandline_proto::config::{AssociationConfig, EndpointConfig, Recovery};
+use strandline_proto::congestion::Algorithm;
+use strandline_proto::event::{AssociationId, SendInfo};
+use strandline_sim::pair::{Pair, Side};
+
+/// Goodput under loss and reordering, in virtual time.
+#[derive(Debug, Parser, Clone)]
+struct Args {
+    /// rfc9260 or rack.
+    #[arg(long, default_value = "rack")]
+    recovery: String,
+    /// cubic or rfc9260.
+    #[arg(long, default_value = "cubic")]
+    congestion: String,
+    /// Only the condition of this name.
+    #[arg(long)]
+    only: Option<String>,
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_delimiter = ',', default_values_t = [0.2, 20.0, 60.0, 200.0])]
+    rtt: Vec<f64>,
+    /// Rates in Mbit/s.
+    #[arg(long, value_delimiter = ',', default_values_t = [10, 100, 1000])]
+    rate: Vec<u64>,
+    /// Virtual seconds for each cell; three times as long for round trips above 50 ms.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Seeds for each cell; the table has their mean.
+    #[arg(long, default_value_t = 1)]
+    seeds: u64,
+    /// Also counters of the sender: retransmissions, recoveries, time-outs, probes, undone.
+    #[arg(long)]
+    counters: bool,
+}
+
+/// A condition of the network.
+#[derive(Debug, Clone, Copy)]
+struct Condition {
+    name: &'static str,
+    loss: Loss,
+    /// Fraction of the packets held back, by up to half a round trip.
+    reordered: f64,
+}
+
+fn conditions() -> Vec<Condition> {
+    let lossy = |name, loss| Condition { name, loss, reordered: 0.0 };
+    vec![
+        lossy("none", Loss::None),
+        lossy("every 10th", Loss::EveryNth(10)),
+        lossy("random 0.1%", Loss::Random(0.001)),
+        lossy("random 0.5%", Loss::Random(0.005)),
+        lossy("random 1%", Loss::Random(0.01)),
+        lossy("random 2%", Loss::Random(0.02)),
+        lossy("random 5%", Loss::Random(0.05)),
+        lossy("bursts of 3", Loss::bursts(297.0, 3.0)),
+        lossy("bursts of 10", Loss::bursts(990.0, 10.0)),
+        Condition { name: "1% reordered", loss: Loss::None, reordered: 0.01 },
+    ]
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    condition: Condition,
+    rtt_ms: f64,
+    rate_mbps: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Measured {
+    mbps: f64,
+    counters: String,
+}
+
+fn endpoint(args: &Args) -> EndpointConfig {
+    let recovery = match args.recovery.as_str() {
+        "rfc9260" => Recovery::Rfc9260,
+        "rack" => Recovery::Rack,
+        other => panic!("--recovery rfc9260 or rack, not {other}"),
+    };
+    let congestion = match args.congestion.as_str() {
+        "rfc9260" => Algorithm::Rfc9260,
+        "cubic" => Algorithm::Cubic,
+        other => panic!("--congestion cubic or rfc9260, not {other}"),
+    };
+    let association = AssociationConfig {
+        recovery,
+        congestion,
+        send_buffer: 64 << 20,
+        receive_buffer: 64 << 20,
+        path_mtu_initial: 1500,
+        heartbeat_interval: None,
+        ..AssociationConfig::default()
+    };
+    EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
+}
+
+fn link(cell: &Cell, lossy: bool) -> LinkConfig {
+    let delay = Duration::from_secs_f64(cell.rtt_ms / 2000.0);
+    let rate_bps = cell.rate_mbps * 1_000_000;
+    let bdp = (rate_bps as f64 / 8.0 * cell.rtt_ms / 1000.0) as usize;
+    let mut link = LinkConfig { delay, rate_bps, queue_bytes_max: bdp.max(100_000), ..LinkConfig::default() };
+    if lossy {
+        link.loss = cell.condition.loss;
+        link.reordering = Reordering { probability: cell.condition.reordered, extra_delay_max: delay };
+    }
+    link
+}
+
+fn send_all(pair: &mut Pair, id: AssociationId, message: &Bytes) {
+    let now = pair.now;
+    while pair.a.endpoint.send(now, id, SendInfo::default(), message.clone()).is_ok() {}
+}
+
+fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
+    let config = endpoint(args);
+    let mut pair = Pair::with_seed(config.clone(), config, link(cell, false), seed);
+    pair.segments_max = 64;
+    let (a, b) = pair.connect();
+    let addresses = (pair.addresses(Side::A)[0].ip(), pair.addresses(Side::B)[0].ip());
+    let forward = pair.network.link(addresses.0, addresses.1);
+    forward.change(strandline_netem::Change::Config(link(cell, true)));
+    let message = Bytes::from(vec![7; 8192]);
+    let seconds = if cell.rtt_ms > 50.0 { args.seconds * 3.0 } else { args.seconds };
+    let (mut received, mut messages, mut steps) = (0u64, Vec::new(), 0u32);
+    send_all(&mut pair, a, &message);
+    pair.run_until(Duration::from_secs_f64(seconds), |pair| {
+        let now = pair.now;
+        pair.b.endpoint.recv_many(now, b, &mut messages, 1000);
+        received += messages.drain(..).map(|message| message.data.len() as u64).sum::<u64>();
+        steps += 1;
+        if steps.is_multiple_of(64) {
+            send_all(pair, a, &message);
+            pair.clear_captured();
+        }
+        false
+    });
+    let stats = pair.a.endpoint.status(a).map(|status| status.stats).unwrap_or_default();
+    let counters = format!(
+        "sent {} again {} recoveries {} timeouts {} probes {} undone {}",
+        stats.data_sent,
+        stats.retransmissions,
+        stats.fast_recoveries,
+        stats.timeouts,
+        stats.tail_probes,
+        stats.undone
+    );
+    Measured { mbps: received as f64 * 8.0 / seconds / 1e6, counters }
+}
+
+fn main() {
+    let args = Args::parse();
+    let mut cells = Vec::new();
+    for condition in conditions() {
+        if args.only.as_ref().is_some_and(|only| only != condition.name) {
+            continue;
+        }
+        for &rate_mbps in &args.rate {
+            cells.extend(args.rtt.iter().map(|&rtt_ms| Cell { condition, rtt_ms, rate_mbps }));
+        }
+    }
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(vec![Measured::default(); cells.len()]);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(cell) = cells.get(at) else { return };
+                    let mut all = Measured::default();
+                    for seed in 1..=args.seeds {
+                        let one = measure(&args, cell, seed);
+                        all.mbps += one.mbps / args.seeds as f64;
+                        all.counters = one.counters;
+                    }
+                    results.lock().unwrap()[at] = all;
+                }
+            });
+        }
+    });
+    print(&args, &cells, &results.into_inner().unwrap());
+}
+
+fn print(args: &Args, cells: &[Cell], results: &[Measured]) {
+    let rtts: Vec<String> = args.rtt.iter().map(|rtt| format!("{rtt} ms")).collect();
+    println!("| {}, {} | Mbit/s | {} |", args.recovery, args.congestion, rtts.join(" | "));
+    println!("|---|---|{}", "---|".repeat(rtts.len()));
+    let rows = cells.chunks(rtts.len()).zip(results.chunks(rtts.len()));
+    for (row, measured) in rows {
+        let numbers: Vec<String> = measured.iter().map(|one| format!("{:.2}", one.mbps)).collect();
+        println!("| {} | {} | {} |", row[0].condition.name, row[0].rate_mbps, numbers.join(" | "));
+        if args.counters {
+            for (cell, one) in row.iter().zip(measured) {
+                println!("    {} ms: {}", cell.rtt_ms, one.counters);
+            }
+        }
+    }
+}
