@@ -3,16 +3,31 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::service::Service;
 use crate::store::{Done, Writer};
-use crate::transaction::{Outbox, Protocol, Time};
+use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
 use super::inbox::Inbox;
 use super::socket::{Connections, Sctp, Udp};
+
+/// Takes in messages.
+pub(super) struct Taking<'a> {
+    inbox: &'a mut Inbox,
+    service: &'a Service,
+    now: Time,
+}
+
+impl Taking<'_> {
+    /// A message has come.
+    pub(super) fn push(&mut self, flow: Flow, bytes: Bytes) {
+        self.inbox.push(self.now, flow, bytes, |flow| self.service.knows(flow));
+    }
+}
 
 /// One shard.
 pub(super) struct Hub {
@@ -20,7 +35,7 @@ pub(super) struct Hub {
     pub(super) connections: Connections,
     pub(super) clock: Clock,
     pub(super) udp: RefCell<Option<Rc<Udp>>>,
-    pub(super) sctp: RefCell<Option<Rc<Sctp>>>,
+    pub(super) sctp: RefCell<Option<Sctp>>,
     writer: Option<Writer>,
     /// Batches that the writer has.
     unsettled: Cell<usize>,
@@ -36,6 +51,7 @@ impl Hub {
         clock: Clock,
         connections: Connections,
         writer: Option<Writer>,
+        inbox: Inbox,
     ) -> Rc<Self> {
         Rc::new(Self {
             service: RefCell::new(service),
@@ -46,7 +62,7 @@ impl Hub {
             writer,
             unsettled: Cell::new(0),
             spare: RefCell::new(Outbox::new()),
-            inbox: RefCell::default(),
+            inbox: RefCell::new(inbox),
             came: Notify::new(),
         })
     }
@@ -56,9 +72,12 @@ impl Hub {
     }
 
     /// Takes messages that have come, to be handled by [`work`](super::input::work).
-    pub(super) fn take_in(&self, take: impl FnOnce(&mut Inbox, Time)) {
-        take(&mut self.inbox.borrow_mut(), self.now());
-        self.came.notify_one();
+    pub(super) fn take_in(&self, take: impl FnOnce(&mut Taking<'_>)) {
+        let (inbox, service) = (&mut *self.inbox.borrow_mut(), &*self.service.borrow());
+        take(&mut Taking { inbox, service, now: self.now() });
+        if !inbox.is_empty() {
+            self.came.notify_one();
+        }
     }
 
     /// Lets messages that wait be handled.
@@ -68,9 +87,10 @@ impl Hub {
 
     /// Waits until all that has come so far is done.
     pub(super) async fn is_done(&self) {
-        let last = self.inbox.borrow().last();
-        while !self.inbox.borrow().is_done(last) {
-            tokio::task::yield_now().await;
+        let after = self.inbox(|inbox| inbox.after_all());
+        if let Some(after) = after {
+            // If it isn't told any more, nobody works any more.
+            let _ = after.await;
         }
     }
 

@@ -18,7 +18,7 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::Connection;
+use crate::server::socket::{Connection, Room};
 
 /// Bytes read at a time, into room that all connections of a shard share.
 const READ: usize = 256 << 10;
@@ -47,10 +47,10 @@ pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> 
 }
 
 /// Accepts until the task is ended.
-pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, max: usize) {
+pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: Room) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) if hub.connections.len() >= max => drop(stream),
+            Ok((stream, peer)) if !hub.connections.has_room(peer, &room) => drop(stream),
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
                 let (reading, writing) = stream.into_split();
@@ -184,14 +184,14 @@ impl Reader {
     fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, crate::codec::Error> {
         let (mut used, mut result, mut pings) = (0, Ok(()), 0);
         let (flow, framer) = (self.flow, &mut self.framer);
-        hub.take_in(|inbox, now| {
+        hub.take_in(|taking| {
             loop {
                 let rest = bytes.get(used..).unwrap_or(&[]);
                 match framer.cut(rest) {
                     Ok(Cut::Incomplete) => break,
                     Ok(Cut::Message { len }) => {
                         let message = rest.get(..len).unwrap_or(&[]);
-                        inbox.push(now, flow, Bytes::copy_from_slice(message));
+                        taking.push(flow, Bytes::copy_from_slice(message));
                         used += len;
                     }
                     Ok(Cut::Ping { len }) => {

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
+use bytes::{Bytes, BytesMut};
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -17,6 +18,8 @@ use crate::transaction::{Flow, Outbox, Protocol};
 const BATCH: usize = 64;
 /// The largest datagram there is.
 const DATAGRAM: usize = 65_536;
+/// Messages that wait share blocks of this size.
+const BLOCK: usize = 64 << 10;
 /// What the kernel is asked to keep for us while we are busy, bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
@@ -24,6 +27,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 pub(in crate::server) struct Udp {
     socket: UdpSocket,
     sending: RefCell<MultiHeaders<SockaddrStorage>>,
+    turn: RefCell<Turn>,
 }
 
 impl Udp {
@@ -35,7 +39,8 @@ impl Udp {
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;
         let socket = UdpSocket::from_std(socket)?;
-        Ok(Rc::new(Self { socket, sending: RefCell::new(MultiHeaders::preallocate(BATCH, None)) }))
+        let sending = RefCell::new(MultiHeaders::preallocate(BATCH, None));
+        Ok(Rc::new(Self { socket, sending, turn: RefCell::new(Turn::new()) }))
     }
 
     pub(in crate::server) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -48,10 +53,12 @@ impl Udp {
     }
 
     /// Takes as many as go with one call, and returns whether there may be more.
-    pub(in crate::server) fn take(&self, turn: &mut Turn) -> bool {
+    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, Bytes)) -> bool {
+        let mut turn = self.turn.borrow_mut();
+        let turn = &mut *turn;
         turn.met.clear();
         let received = || receive(self.socket.as_raw_fd(), &mut turn.room, &mut turn.headers, &mut turn.met);
-        match self.socket.try_io(Interest::READABLE, received) {
+        let more = match self.socket.try_io(Interest::READABLE, received) {
             // Fewer than there was room for: no more are there.
             Ok(count) => count == BATCH,
             Err(error) if error.kind() == ErrorKind::WouldBlock => false,
@@ -60,7 +67,15 @@ impl Udp {
                 tracing::debug!(%error, "receiving datagrams");
                 false
             }
+        };
+        for (place, (peer, len)) in turn.room.chunks(DATAGRAM).zip(&turn.met) {
+            let Some(peer) = peer else { continue };
+            let bytes = place.get(..*len).unwrap_or(&[]);
+            if Datagram::of(bytes) == Datagram::Sip {
+                take(Flow::to(Protocol::Udp, *peer), turn.kept.keep(bytes));
+            }
         }
+        more
     }
 
     /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
@@ -103,25 +118,33 @@ impl Udp {
 }
 
 /// Datagrams that came together.
-pub(in crate::server) struct Turn {
+struct Turn {
     room: Vec<u8>,
     headers: MultiHeaders<SockaddrStorage>,
     /// Who sent each, and its length.
     met: Vec<(Option<SocketAddr>, usize)>,
+    kept: Kept,
 }
 
 impl Turn {
-    pub(in crate::server) fn new() -> Self {
+    fn new() -> Self {
         let headers = MultiHeaders::preallocate(BATCH, None);
-        Self { room: vec![0; BATCH * DATAGRAM], headers, met: Vec::with_capacity(BATCH) }
+        let (room, met) = (vec![0; BATCH * DATAGRAM], Vec::with_capacity(BATCH));
+        Self { room, headers, met, kept: Kept::default() }
     }
+}
 
-    /// The messages among them.
-    pub(in crate::server) fn messages(&self) -> impl Iterator<Item = (Flow, &[u8])> {
-        self.room.chunks(DATAGRAM).zip(&self.met).filter_map(|(place, (peer, len))| {
-            let bytes = place.get(..*len).filter(|bytes| Datagram::of(bytes) == Datagram::Sip)?;
-            Some((Flow::to(Protocol::Udp, (*peer)?), bytes))
-        })
+/// Copies of messages, many to a block: a block goes when all of its messages are gone.
+#[derive(Debug, Default)]
+struct Kept(BytesMut);
+
+impl Kept {
+    fn keep(&mut self, bytes: &[u8]) -> Bytes {
+        if self.0.capacity() < bytes.len() {
+            self.0 = BytesMut::with_capacity(BLOCK.max(bytes.len()));
+        }
+        self.0.extend_from_slice(bytes);
+        self.0.split().freeze()
     }
 }
 
