@@ -442,7 +442,7 @@ fn check_overload(file: &FileOverload) -> Result<Overload, ConfigError> {
     };
     Ok(Overload {
         settings: InboxSettings { patience, bytes_max },
-        refusals_per_sec: file.refusals_per_sec_max.unwrap_or(20_000),
+        refusals_per_sec: file.refusals_per_sec_max.unwrap_or(50_000),
         source_messages_per_sec: some(
             "source_messages_per_sec_max",
             file.source_messages_per_sec_max,

@@ -211,13 +211,13 @@ impl Inbox {
                 new.pop_front().or_else(|| phones(renewal, registration))
             }
         };
-        let odd = self.turn & 1 == 0;
+        let even = self.turn.is_multiple_of(2);
         match self.turn % TURNS {
-            0 => others(self.turn / TURNS & 1 == 0)
+            0 => others((self.turn / TURNS).is_multiple_of(2))
                 .or_else(|| emergency.pop_front())
                 .or_else(|| begun.pop_front()),
-            8 => emergency.pop_front().or_else(|| begun.pop_front()).or_else(|| others(odd)),
-            _ => begun.pop_front().or_else(|| emergency.pop_front()).or_else(|| others(odd)),
+            8 => emergency.pop_front().or_else(|| begun.pop_front()).or_else(|| others(even)),
+            _ => begun.pop_front().or_else(|| emergency.pop_front()).or_else(|| others(even)),
         }
     }
 }

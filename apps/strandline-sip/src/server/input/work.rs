@@ -10,7 +10,7 @@ use crate::transaction::Flow;
 use super::udp;
 
 /// Messages handled before what comes of them is sent.
-const BATCH: usize = 64;
+const BATCH: usize = 32;
 /// How long to work at least before others have their turn.
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
 /// How long at most: so long may a message lie in a connection before it is seen.
@@ -19,7 +19,7 @@ const QUANTUM_MAX: Duration = Duration::from_millis(20);
 /// call, doesn't take the time from what was read. The longer they lie, the more is read at a time.
 const SHARE: u32 = 6;
 /// How long datagrams may lie in the system, which keeps few of them.
-const UDP_EVERY: Duration = Duration::from_millis(1);
+const UDP_EVERY: Duration = Duration::from_micros(500);
 /// Refusals that may be told at once.
 const REFUSALS_AT_ONCE: f64 = 1000.0;
 
@@ -43,7 +43,7 @@ impl Refusals {
 
     /// Is this one told? Those over UDP ask again by themselves if they hear nothing: others come first.
     fn take(&mut self, flow: &Flow) -> bool {
-        let reserve = if flow.protocol.is_reliable() { 0.0 } else { REFUSALS_AT_ONCE / 2.0 };
+        let reserve = if flow.protocol.is_reliable() { 0.0 } else { REFUSALS_AT_ONCE / 8.0 };
         let told = self.left >= reserve + 1.0;
         self.left -= if told { 1.0 } else { 0.0 };
         told
