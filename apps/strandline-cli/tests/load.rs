@@ -98,6 +98,20 @@ fn an_association_is_weighed_item_by_item_and_with_gaps() {
 }
 
 #[test]
+fn invites_are_answered_by_a_front_end() {
+    for transport in ["tcp", "udp", "sctp", "sctp-many"] {
+        let arguments = "echo --serve --sip --rate 500 --duration 0.4 --clients 2 --transport";
+        let mut arguments: Vec<&str> = arguments.split(' ').collect();
+        arguments.push(transport);
+        let report = load(&arguments);
+        assert_eq!((&report["completed"], &report["failed"]), (&200.into(), &0.into()), "{report}");
+        assert_eq!(report["message_bytes"], 1550, "{report}");
+    }
+    assert!(mistake(&["echo", "--sip"]).contains("--sip goes with --serve"));
+    assert!(mistake(&["echo", "--sip", "--serve", "--size", "99"]).contains("larger --size"));
+}
+
+#[test]
 fn echo_load_brings_its_server_and_tells_what_it_takes() {
     for transport in ["tcp", "udp", "sctp", "sctp-many"] {
         let arguments = ["echo", "--serve", "--rate", "500", "--duration", "0.4", "--transport", transport];

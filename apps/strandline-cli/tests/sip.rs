@@ -67,28 +67,74 @@ fn phones_register_over_udp_and_tcp_and_are_listed() {
     assert!(answers.contains("Contact: <sip:bob@127.0.0.1:5060>;expires="), "{answers}");
 }
 
+const STYLES: [&str; 2] = ["one-to-many", "one-to-one"];
+
+fn message(to: &str) -> String {
+    format!(
+        "MESSAGE sip:{to} SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKm;rport\r\n\
+         From: <sip:a@example.com>;tag=1\r\nTo: <sip:{to}>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\n\
+         Content-Length: 2\r\n\r\nhi"
+    )
+}
+
 #[tokio::test]
 async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
-    let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
-    let carrier = server.carrier();
-    let stack =
-        Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
-    let phone = Endpoint::bind(&stack, 0).unwrap();
-    let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
-    let text = register("SCTP", "bob", 1, "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>\r\n");
-    phone.send_to_peer(peer, text.into(), SendInfo::default()).await.unwrap();
-    let (_, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
-    assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{ok:?}");
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let message = "MESSAGE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1;branch=z9hG4bKm;rport\r\n\
-         From: <sip:a@example.com>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\n\
-         Content-Length: 2\r\n\r\nhi";
-    socket.send_to(message.as_bytes(), server.address("udp")).unwrap();
-    let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
-    assert!(
-        came.data.starts_with(b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP")
-    );
-    assert!(came.data.ends_with(b"\r\n\r\nhi"));
+    for style in STYLES {
+        let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style]);
+        let carrier = server.carrier();
+        let stack =
+            Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let phone = Endpoint::bind(&stack, 0).unwrap();
+        let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
+        let contact = "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>;+sip.instance=\"<urn:x>\";reg-id=1\r\n\
+                       Supported: outbound, path\r\n";
+        let text = register("SCTP", "bob", 1, contact);
+        phone.send_to_peer(peer, text.into(), SendInfo::default()).await.unwrap();
+        let (id, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {ok:?}");
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let text = message("bob@example.com");
+        socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+        let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+        let begin = b"MESSAGE sip:bob@127.0.0.1:5060;transport=sctp SIP/2.0\r\nVia: SIP/2.0/SCTP";
+        assert!(came.data.starts_with(begin), "{style}: {came:?}");
+        assert!(came.data.ends_with(b"\r\n\r\nhi"));
+        // The flow goes, and the binding with it. An INVITE is answered whatever becomes of it.
+        let association = phone.peel_off(id).unwrap();
+        association.shutdown().await;
+        let gone = |attempt| {
+            let text = text.replace("z9hG4bKm", &format!("z9hG4bK{attempt}")).replace("MESSAGE", "INVITE");
+            socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+            loop {
+                let mut room = [0; 2000];
+                let len = socket.recv(&mut room).unwrap();
+                match &room[..len.min(9)] {
+                    b"SIP/2.0 1" => {}
+                    code => return code == b"SIP/2.0 4",
+                }
+            }
+        };
+        assert!((0..1000).any(gone), "{style}");
+    }
+}
+
+#[tokio::test]
+async fn the_server_sets_up_an_association_of_its_own() {
+    for (style, address) in STYLES.into_iter().zip(["127.0.0.77", "127.0.0.78"]) {
+        let server = Server::start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style, "--open-relay"]);
+        let stack = Stack::builder().udp(format!("{address}:9899").parse().unwrap()).unwrap();
+        let phone = Endpoint::bind(&stack, 5070).unwrap();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let text = message(&format!("bob@{address}:5070;transport=sctp"));
+        for branch in ["z9hG4bK1", "z9hG4bK2"] {
+            let text = text.replace("z9hG4bKm", branch);
+            socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+            let (_, came) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
+            assert!(came.data.starts_with(b"MESSAGE sip:bob@127.0.0.7"), "{style}: {came:?}");
+        }
+        assert_eq!(phone.associations().len(), 1, "{style}");
+    }
 }
 
 #[test]
@@ -179,6 +225,54 @@ fn the_front_end_answers_200_to_all_but_ack() {
 }
 
 #[test]
+fn a_source_has_limits_and_metrics_tell_of_them() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-limits-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sip.toml");
+    std::fs::write(&file, "[overload]\nsource_connections_max = 2\nsource_messages_per_sec_max = 1\n")
+        .unwrap();
+    let server = Server::start(&["--metrics", "127.0.0.1:0", "--config", file.to_str().unwrap()]);
+    let ends = |mut stream: TcpStream| stream.read(&mut [0]).map_or(true, |len| len == 0);
+    let (first, second) = (connect(&server), connect(&server));
+    assert!(ends(connect(&server)));
+    // Two messages at once are let in, for one a second is.
+    for cseq in 1..3 {
+        assert!(ask_udp(&server, &register("UDP", "bob", cseq, "")).starts_with("SIP/2.0 200"));
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    (3..50).for_each(|cseq| {
+        socket.send_to(register("UDP", "bob", cseq, "").as_bytes(), server.address("udp")).unwrap();
+    });
+    let sample = |page: &str, name: &str| -> f64 {
+        page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+    };
+    let page = std::iter::repeat_with(|| server.metrics("/metrics"))
+        .take(10_000)
+        .find(|page| sample(page, "strandline_sip_dropped_total{reason=\"source\"}") > 0.0)
+        .unwrap();
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{page}");
+    assert!(sample(&page, "strandline_sip_requests_total") >= 2.0, "{page}");
+    assert_eq!(sample(&page, "strandline_sip_connections"), 2.0, "{page}");
+    assert!(page.contains(
+        "# TYPE strandline_sip_came_total counter\nstrandline_sip_came_total{urgency=\"begun\"} 0\n"
+    ));
+    assert!(server.metrics("/").starts_with("HTTP/1.1 404"));
+    drop((first, second));
+    // There is room again.
+    assert!((0..10_000).any(|_| {
+        let stream = connect(&server);
+        stream.set_nonblocking(true).unwrap();
+        let page = server.metrics("/metrics");
+        !ends_at_once(&stream) && sample(&page, "strandline_sip_connections") >= 1.0
+    }));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn ends_at_once(stream: &TcpStream) -> bool {
+    matches!((&*stream).read(&mut [0]), Ok(0))
+}
+
+#[test]
 fn sigterm_ends_it_gracefully() {
     let mut server = Server::start(&[]);
     assert!(ask_udp(&server, &register("UDP", "bob", 1, "")).starts_with("SIP/2.0 200"));
@@ -211,6 +305,14 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         ),
         (right.replace("path = \"/tmp/a.db\"", ""), "store.path: needed with kind = \"sqlite\""),
         (right.replace("0/24", "0/33"), "relay.from: \"192.0.2.0/33\" is not like 192.0.2.0/24"),
+        (
+            format!("{right}[overload]\npatience_ms = 900\n"),
+            "overload.patience_ms: 900 is not between 10 and 250",
+        ),
+        (
+            format!("{right}[overload]\nsource_messages_per_sec_max = 0\n"),
+            "overload.source_messages_per_sec_max: 0 is not between 1 and 1000000",
+        ),
         (format!("{right}[timers]\nt1_ms = 1\n"), "timers.t1_ms: 1 is not between 10 and 10000"),
         (
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use crate::controller::Fleet;
-use crate::job::{Encapsulation, Job, Style, Transport};
+use crate::job::{Content, Encapsulation, Job, Style, Transport};
 use crate::report::LoadReport;
 use crate::served::Servers;
 
@@ -23,7 +23,8 @@ Examples:
   strandline load echo --serve --transport udp         with a server of its own: its processor time and memory
   strandline load echo --serve --hold --transport tcp --clients 3 --count 50000
                                                        memory of 50,000 connections: three servers, three clients
-The server, without --serve: strandline echo")]
+  strandline load echo --serve --sip --transport tcp   INVITEs, each answered with 200 by a SIP front end
+The server, without --serve: strandline echo; with --sip: strandline sip --front-end")]
 pub struct Args {
     /// What to measure
     #[arg(long, value_enum, default_value = "sctp")]
@@ -61,6 +62,9 @@ pub struct Args {
     /// Keep every new association until Enter is pressed, or with --serve until its memory was measured
     #[arg(long)]
     pub hold: bool,
+    /// Send INVITEs of that size and take the 200 that answers each: to a SIP front end
+    #[arg(long)]
+    pub sip: bool,
     /// Start a server for it here, and tell what that takes: processor time, and with --hold memory
     #[arg(long, conflicts_with_all = ["server", "encapsulation"])]
     pub serve: bool,
@@ -95,6 +99,11 @@ impl Args {
         if self.clients == 0 {
             bail!("--clients must be at least 1");
         }
+        if self.sip && (self.raw || (self.server.is_none() && !self.serve)) {
+            bail!(
+                "--sip goes with --serve, or with --server ADDRESS:PORT (and --encapsulation PORT), and not with --raw"
+            );
+        }
         if self.pcap.is_some() && !self.transport.is_sctp() {
             bail!("--pcap captures SCTP only: for TCP and UDP use tcpdump");
         }
@@ -105,6 +114,7 @@ impl Args {
             if self.raw { Encapsulation::Raw } else { Encapsulation::Udp(self.encapsulation) };
         let job = |number: u64| Job {
             transport: self.transport,
+            content: if self.sip { Content::Invite } else { Content::Letters },
             style: self.style,
             encapsulation,
             server: self.server(),

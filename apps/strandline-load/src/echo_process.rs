@@ -1,14 +1,16 @@
-//! An echo server in a process of its own.
+//! A server to aim at in a process of its own: an echo server, or a SIP front end.
 
 use std::net::IpAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::echo_server::Listening;
+use crate::job::Transport;
 use crate::memory;
 
 /// Ends with this value, sooner or later.
@@ -21,19 +23,32 @@ pub(crate) struct Server {
 impl Server {
     /// Starts `strandline echo` with some arguments, on ports that are free.
     pub(crate) async fn start(arguments: &[&str]) -> Result<Self> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut child = Command::new(program)
-            .args(["echo", "--json", "--no-heartbeats"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("starting an echo server")?;
-        let output = child.stdout.take().context("an echo server without standard output")?;
-        let Some(line) = BufReader::new(output).lines().next_line().await? else {
-            bail!("the echo server ended: see its message above");
-        };
+        let (child, line) = spawn(&["echo", "--json", "--no-heartbeats"], arguments).await?;
         Ok(Self { listening: serde_json::from_str(&line)?, child })
+    }
+
+    /// Starts `strandline sip --front-end` for a transport, on ports that are free.
+    pub(crate) async fn sip(transport: Transport) -> Result<Self> {
+        let arguments: &[&str] = match transport {
+            Transport::Tcp => &["--listen", "tcp:127.0.0.1:0"],
+            Transport::Udp => &["--listen", "udp:127.0.0.1:0"],
+            Transport::Sctp => &["--listen", "sctp:127.0.0.1:0", "--sctp-style", "one-to-one"],
+            Transport::SctpMany => &["--listen", "sctp:127.0.0.1:0", "--sctp-style", "one-to-many"],
+        };
+        let (child, line) = spawn(&["sip", "--json", "--front-end"], arguments).await?;
+        let announced: FrontEnd = serde_json::from_str(&line)?;
+        let mut listening = Listening::default();
+        for Announced { protocol, host, port, carrier } in announced.listening {
+            match protocol.as_str() {
+                "tcp" => listening.tcp = Some((host, port).into()),
+                "udp" => listening.udp = Some((host, port).into()),
+                _ => {
+                    listening.encapsulation = carrier.map(|carrier| (host, carrier).into());
+                    (listening.sctp, listening.sctp_many) = (Some(port), Some(port));
+                }
+            }
+        }
+        Ok(Self { child, listening })
     }
 
     pub(crate) async fn tcp() -> Result<Self> {
@@ -74,6 +89,38 @@ impl Server {
     fn id(&self) -> Result<u32> {
         self.child.id().context("the echo server ended")
     }
+}
+
+/// What `strandline sip --json` says of where it listens.
+#[derive(Debug, Deserialize)]
+struct FrontEnd {
+    listening: Vec<Announced>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Announced {
+    protocol: String,
+    host: IpAddr,
+    port: u16,
+    /// The UDP port that carries SCTP.
+    carrier: Option<u16>,
+}
+
+/// Starts a server of this program's, and waits for the line in which it says where it listens.
+async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
+    let program = std::env::current_exe().context("finding this program's own file")?;
+    let mut child = Command::new(program)
+        .args(command)
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .context("starting a server")?;
+    let output = child.stdout.take().context("a server without standard output")?;
+    let Some(line) = BufReader::new(output).lines().next_line().await? else {
+        bail!("the server ended: see its message above");
+    };
+    Ok((child, line))
 }
 
 /// The times in /proc/PID/stat: in hundredths of a second on every Linux (proc_pid_stat(5): `sysconf(_SC_CLK_TCK)`). The

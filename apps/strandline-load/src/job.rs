@@ -52,6 +52,16 @@ pub enum Style {
     Piggyback,
 }
 
+/// What is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Content {
+    /// Letters, which come back.
+    Letters,
+    /// An INVITE, which is answered with 200.
+    Invite,
+}
+
 /// What carries SCTP packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -66,6 +76,7 @@ pub(crate) enum Encapsulation {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Job {
     pub(crate) transport: Transport,
+    pub(crate) content: Content,
     pub(crate) style: Style,
     pub(crate) encapsulation: Encapsulation,
     /// IP address, and the TCP, UDP or SCTP port.
@@ -165,3 +176,6 @@ impl Outcome {
         self.steps.merge(&other.steps);
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -21,6 +21,7 @@ pub mod demo;
 pub mod echo_load;
 mod echo_process;
 pub mod echo_server;
+mod exchange;
 pub mod flood;
 mod histogram;
 pub mod itemised;

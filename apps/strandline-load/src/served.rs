@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 
 use crate::echo_process::Server;
-use crate::job::{Encapsulation, Job, Outcome, Transport};
+use crate::job::{Content, Encapsulation, Job, Outcome, Transport};
 use crate::{limits, memory};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -70,6 +70,7 @@ impl Servers {
         for job in jobs.iter_mut() {
             if servers.is_empty() || transport == Transport::Tcp {
                 servers.push(match transport {
+                    _ if job.content == Content::Invite => Server::sip(transport).await?,
                     Transport::Tcp => Server::tcp().await?,
                     Transport::Udp => Server::udp().await?,
                     Transport::Sctp | Transport::SctpMany => Server::sctp(raw.then_some(HERE)).await?,
@@ -82,7 +83,7 @@ impl Servers {
                 Transport::Sctp => listening.sctp.map(|port| (HERE, port).into()),
                 Transport::SctpMany => listening.sctp_many.map(|port| (HERE, port).into()),
             };
-            job.server = address.context("the echo server does not listen")?;
+            job.server = address.context("the server does not listen")?;
             if let (false, Some(carrier)) = (raw, listening.encapsulation) {
                 job.encapsulation = Encapsulation::Udp(carrier.port());
             }

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines, Stdin, Stdout};
 use tokio::task::LocalSet;
 
-use crate::client::{Client, Session, Taken, message};
+use crate::client::{Client, Session, Taken};
+use crate::exchange::Exchange;
 use crate::job::{Command, Job, Outcome, Report};
 use crate::limits;
 use crate::pace::{Alarm, Schedule, now};
@@ -60,7 +60,7 @@ impl Line {
 async fn work(line: &mut Line) -> Result<()> {
     let job: Job = serde_json::from_str(&line.hear().await?).context("reading the job")?;
     let client = Rc::new(Client::new(&job)?);
-    let run = Rc::new(Run { message: message(&job)?, job, client, state: RefCell::default() });
+    let run = Rc::new(Run { exchange: Exchange::new(&job)?, job, client, state: RefCell::default() });
     run.prepare().await?;
     line.tell(&Report::Ready).await?;
     let begin = match serde_json::from_str(&line.hear().await?)? {
@@ -110,7 +110,7 @@ fn moment(unix_ns: u64) -> Instant {
 
 struct Run {
     job: Job,
-    message: Bytes,
+    exchange: Exchange,
     client: Rc<Client>,
     state: RefCell<State>,
 }
@@ -165,13 +165,13 @@ impl Run {
 
     async fn attempt(&self) -> Result<(Session, Taken)> {
         if self.job.persistent == 0 {
-            return self.client.operate(self.job.style, &self.message).await;
+            return self.client.operate(self.job.style, &self.exchange).await;
         }
         let session = self.state.borrow_mut().held.pop_front();
         let Some(mut session) = session else {
             bail!("every association is busy: the rate is more than they can take, try more --persistent")
         };
-        let taken = session.transact(&self.message).await?;
+        let taken = session.transact(&self.exchange).await?;
         Ok((session, taken))
     }
 }

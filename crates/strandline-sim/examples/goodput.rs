@@ -107,8 +107,8 @@ fn endpoint(args: &Args) -> EndpointConfig {
     let association = AssociationConfig {
         recovery,
         congestion,
-        send_buffer: 64 << 20,
-        receive_buffer: 64 << 20,
+        send_buffer: Some(64 << 20),
+        receive_buffer: Some(64 << 20),
         path_mtu_initial: 1500,
         heartbeat_interval: None,
         ..AssociationConfig::default()

@@ -6,12 +6,12 @@ mod socket;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use bytes::Bytes;
+use anyhow::{Context, Result};
 
 use self::sctp::SctpClient;
 use self::socket::SocketClient;
-use crate::job::{Job, Style, Transport};
+use crate::exchange::Exchange;
+use crate::job::{Job, Style};
 use crate::pace::now;
 use crate::trace::{StepObserver, Steps};
 
@@ -55,19 +55,19 @@ impl Client {
     }
 
     /// A new session with one transaction on it.
-    pub(crate) async fn operate(&self, style: Style, message: &Bytes) -> Result<(Session, Taken)> {
+    pub(crate) async fn operate(&self, style: Style, exchange: &Exchange) -> Result<(Session, Taken)> {
         let begin = now();
         match (self, style) {
             (Self::Sctp(client), Style::Piggyback) => {
                 let association = client.start()?;
-                sctp::transact(&association, message).await?;
+                sctp::transact(&association, exchange).await?;
                 let taken = Taken { total: begin.elapsed(), ..Taken::default() };
                 Ok((Session::Sctp(association), taken))
             }
             (Self::Sctp(client), Style::Regular) => {
                 let association = client.connect().await?;
                 let setup = begin.elapsed();
-                sctp::transact(&association, message).await?;
+                sctp::transact(&association, exchange).await?;
                 let total = begin.elapsed();
                 let taken = Taken { setup: Some(setup), transaction: Some(total - setup), total };
                 Ok((Session::Sctp(association), taken))
@@ -75,7 +75,7 @@ impl Client {
             (Self::Socket(client), _) => {
                 let (mut session, setup) = client.connect().await?;
                 let connected = now();
-                let written = session.transact(message).await?;
+                let written = session.transact(exchange).await?;
                 let total = begin.elapsed();
                 let transaction = connected.elapsed();
                 if let (Some(setup), Some(written)) = (setup, written) {
@@ -103,28 +103,17 @@ impl Client {
 
 impl Session {
     /// One transaction on a session that exists.
-    pub(crate) async fn transact(&mut self, message: &Bytes) -> Result<Taken> {
+    pub(crate) async fn transact(&mut self, exchange: &Exchange) -> Result<Taken> {
         let begin = now();
         match self {
             Self::Socket(session) => {
-                session.transact(message).await?;
+                session.transact(exchange).await?;
             }
-            Self::Sctp(association) => sctp::transact(association, message).await?,
+            Self::Sctp(association) => sctp::transact(association, exchange).await?,
         }
         let total = begin.elapsed();
         Ok(Taken { setup: None, transaction: Some(total), total })
     }
-}
-
-/// What the sessions send: letters, so that a capture can be read.
-pub(crate) fn message(job: &Job) -> Result<Bytes> {
-    if job.message_bytes == 0 {
-        bail!("a message needs at least one byte");
-    }
-    if job.transport == Transport::Udp && job.message_bytes > 65_507 {
-        bail!("a UDP datagram takes at most 65,507 bytes: choose a smaller --size or another transport");
-    }
-    Ok((0..job.message_bytes).map(|i| b'a' + (i % 26) as u8).collect())
 }
 
 /// The observer that a job asks for, and what to do with it at the end.

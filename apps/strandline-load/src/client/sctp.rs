@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use bytes::Bytes;
 use strandline::{
     Association, AssociationConfig, EndpointConfig, OutgoingPorts, Peer, RawOptions, SendInfo, Stack,
     StackBuilder, StreamId,
 };
 
 use super::{Watch, observer};
+use crate::exchange::Exchange;
 use crate::job::{Encapsulation, Job};
 use crate::trace::Steps;
 
@@ -128,16 +128,18 @@ fn own_ports(job: &Job) -> (u16, u16) {
     (begin(number), if number + 1 == clients { last } else { begin(number + 1) - 1 })
 }
 
-/// Sends a message and waits for its copy.
-pub(crate) async fn transact(association: &Association, message: &Bytes) -> Result<()> {
+/// Sends a message and waits for the answer.
+pub(crate) async fn transact(association: &Association, exchange: &Exchange) -> Result<()> {
     let info = SendInfo { stream: StreamId(0), ..SendInfo::default() };
-    association.send_bytes(message.clone(), info).await?;
+    association.send_bytes(exchange.message.clone(), info).await?;
     let mut received = 0;
-    while received < message.len() {
+    loop {
         let Some(part) = association.recv().await? else { bail!("the server shut down") };
         received += part.data.len();
+        if exchange.is_whole(received, &part.data)? {
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
+use crate::exchange::Exchange;
 use crate::job::{Job, Transport};
 use crate::pace::now;
 use crate::trace::Steps;
@@ -64,27 +65,38 @@ impl SocketClient {
 }
 
 impl Session {
-    /// Sends a message and waits for its copy. Tells how long the sending took, where that is worth knowing.
-    pub(crate) async fn transact(&mut self, message: &[u8]) -> Result<Option<Duration>> {
+    /// Sends a message and waits for the answer. Tells how long the sending took, where that is worth knowing.
+    pub(crate) async fn transact(&mut self, exchange: &Exchange) -> Result<Option<Duration>> {
         let begin = now();
         match self {
             Self::Tcp(stream) => {
-                stream.write_all(message).await?;
+                stream.write_all(&exchange.message).await?;
                 let written = begin.elapsed();
                 let mut buffer = [0; 16_384];
-                let mut received = 0;
-                while received < message.len() {
-                    match stream.read(&mut buffer).await? {
-                        0 => bail!("the server closed the connection"),
-                        count => received += count,
+                let (mut received, mut kept) = (0, 0);
+                loop {
+                    let Some(room) = buffer.get_mut(kept..).filter(|room| !room.is_empty()) else {
+                        bail!("the answer has no end")
+                    };
+                    let count = stream.read(room).await?;
+                    if count == 0 {
+                        bail!("the server closed the connection");
                     }
+                    received += count;
+                    let text = buffer.get(..kept + count).unwrap_or(&[]);
+                    if exchange.is_whole(received, text)? {
+                        return Ok(Some(written));
+                    }
+                    kept += if exchange.is_kept() { count } else { 0 };
                 }
-                Ok(Some(written))
             }
             Self::Udp(socket) => {
-                socket.send(message).await?;
+                socket.send(&exchange.message).await?;
                 let mut buffer = [0; 65_536];
-                socket.recv(&mut buffer).await?;
+                let received = socket.recv(&mut buffer).await?;
+                if !exchange.is_whole(received, buffer.get(..received).unwrap_or(&[]))? {
+                    bail!("only a part of the answer came");
+                }
                 Ok(None)
             }
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::controller::Fleet;
 use crate::echo_process::Server;
-use crate::job::{Encapsulation, Job, Outcome, Style, Transport};
+use crate::job::{Content, Encapsulation, Job, Outcome, Style, Transport};
 use crate::limits;
 use crate::memory;
 use crate::report::LoadReport;
@@ -127,6 +127,7 @@ impl Plan {
     ) -> Job {
         Job {
             transport,
+            content: Content::Letters,
             style,
             encapsulation,
             server,

@@ -1,7 +1,7 @@
 //! Parameters of the engine that experiments vary: each side sets its own.
 
 use clap::ValueEnum;
-use strandline::{Algorithm, AssociationConfig, ErrorDetectionMethod, Recovery};
+use strandline::{Algorithm, AssociationConfig, ErrorDetectionMethod, Recovery, SackFrequency};
 
 /// What is set of the engine. Where it is not given, the default of the stack holds.
 #[derive(Debug, Clone, clap::Args)]
@@ -13,7 +13,7 @@ pub struct Tuning {
     /// How losses are found and repaired (default: rack)
     #[arg(long, value_enum, value_name = "HOW")]
     pub recovery: Option<Losses>,
-    /// Acknowledge every N-th packet; 1 acknowledges each (default: 2)
+    /// Acknowledge every N-th packet; 1 acknowledges each (default: it adapts, from 2 to 16)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub sack_frequency: Option<u8>,
     /// New packets sent at one opportunity (Max.Burst); 0: no limit (default: 4)
@@ -79,7 +79,7 @@ impl Tuning {
         AssociationConfig {
             congestion: self.congestion.map_or(config.congestion, Congestion::algorithm),
             recovery: self.recovery.map_or(config.recovery, Losses::recovery),
-            sack_frequency: self.sack_frequency.unwrap_or(config.sack_frequency),
+            sack_frequency: self.sack_frequency.map_or(config.sack_frequency, SackFrequency::Every),
             burst_max: self.burst.unwrap_or(config.burst_max),
             bundling: !self.no_bundling,
             zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),

@@ -86,6 +86,20 @@ pub(super) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
     text.windows(what.len()).position(|window| window == what)
 }
 
+/// What stands at the front of what was received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Answer {
+    /// Its length.
+    pub(crate) len: usize,
+    /// Its code; `None` for a request.
+    pub(crate) status: Option<u16>,
+}
+
+/// The first message of a stream, once it is whole.
+pub(crate) fn whole_message(stream: &[u8]) -> Option<Answer> {
+    first_message(stream).map(|len| Answer { len, status: Came { bytes: stream }.status() })
+}
+
 /// How long the first message of a stream is, once it is whole.
 pub(super) fn first_message(stream: &[u8]) -> Option<usize> {
     let header = find(stream, b"\r\n\r\n")? + 4;

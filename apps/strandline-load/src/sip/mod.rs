@@ -9,5 +9,6 @@ mod outcome;
 mod run;
 mod text;
 
+pub(crate) use answer::{Answer, whole_message};
 pub use args::Args;
 pub use run::run;

@@ -1,6 +1,9 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use super::style::SctpStyle;
 
 /// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
 #[derive(Debug, Clone, clap::Args)]
@@ -26,6 +29,13 @@ pub struct Args {
     /// which carries it, and the SCTP port is 5060)
     #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
     pub listen: Vec<String>,
+    /// Of those SCTP ports that --listen names or that are there by default: one socket for all associations, or one for
+    /// each
+    #[arg(long, value_enum, default_value = "one-to-many", value_name = "STYLE")]
+    pub sctp_style: SctpStyle,
+    /// Metrics for Prometheus at http://ADDRESS:PORT/metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// A domain of the users
     #[arg(long, value_name = "NAME")]
     pub domain: Vec<String>,

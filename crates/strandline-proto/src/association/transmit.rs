@@ -34,6 +34,13 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
+/// Bytes of chunks in a packet of 1,500 bytes, about.
+const FULL_PACKET: u32 = 1460;
+
+/// With so many bytes under way an acknowledgement comes in any case: the packets that a receiver acknowledges at a time, at
+/// most, if it adapts as ours does.
+const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
+
 /// Attempts to send a COOKIE ECHO with DATA in its packet.
 const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
 
@@ -213,7 +220,7 @@ impl Association {
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
             if due || bundled {
                 self.write_ecne(&mut packet);
-                self.stats.sacks_sent += u32::from(self.inbound.write_sack(&mut packet));
+                self.stats.sacks_sent += u32::from(self.inbound.write_sack(now, &mut packet));
             }
         }
         if data_ready && self.ecn.is_some() && self.data_may_go(index) {
@@ -267,7 +274,9 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+        let asks = self.paths.get(index).asks_at_once();
+        while let Some(mut data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+            data.immediate |= asks;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -292,12 +301,7 @@ impl Association {
         if (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0) {
             return;
         }
-        let path = self.paths.get(index);
-        // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
-        let mut urgency = Urgency {
-            always: matches!(self.state, State::ShutdownPending),
-            from_bytes: path.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
-        };
+        let mut urgency = self.urgency(index, filled.bytes);
         loop {
             let bundled = match alone {
                 false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
@@ -321,6 +325,25 @@ impl Association {
                 break;
             }
         }
+    }
+
+    /// Where the acknowledgement is wanted at once (RFC 7053 section 4): where sending has to stop for it and nothing else
+    /// that is under way will bring one, where packets are sent to learn what became of others, and before SHUTDOWN.
+    /// `filled`: bytes of chunks that the packet has already.
+    fn urgency(&self, index: PathIndex, filled: u32) -> Urgency {
+        let path = self.paths.get(index);
+        let always = matches!(self.state, State::ShutdownPending) || path.asks_at_once();
+        let under_way = path.flight.saturating_add(filled);
+        let mut from_bytes = u32::MAX;
+        if under_way < ACKNOWLEDGED_ANYWAY {
+            let by_cwnd = path.window().saturating_sub(under_way);
+            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(FULL_PACKET);
+            let stops = by_cwnd.min(by_rwnd).min(self.outbound.bytes_until_blocked());
+            if under_way.saturating_add(stops) < ACKNOWLEDGED_ANYWAY {
+                from_bytes = stops;
+            }
+        }
+        Urgency { always, from_bytes }
     }
 
     /// What a packet's DATA means for its path.

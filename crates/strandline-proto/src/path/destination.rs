@@ -26,6 +26,11 @@ const PROBES_MAX: u8 = 3;
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
 
+/// The largest piece of a window that may go at once whatever Max.Burst says: a carrier's burst. The window must be
+/// this many times as large.
+const PIECE_BYTES: u32 = 65_000;
+const PIECES_MIN: u32 = 8;
+
 /// Paths with a shorter round-trip time are not paced by their window.
 const PACED_RTT_MIN: Duration = Duration::from_millis(5);
 
@@ -237,6 +242,11 @@ impl Path {
         self.exempt && self.probes > 0
     }
 
+    /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
+    pub(crate) fn asks_at_once(&self) -> bool {
+        self.exempt || self.timed_out
+    }
+
     /// The next packet may go whatever the window, if there is anything to send.
     pub(crate) fn is_exempt(&self) -> bool {
         self.exempt
@@ -273,20 +283,24 @@ impl Path {
     /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
     /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
     ///
-    /// Where the path is paced its rate takes the place of the limit.
+    /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
+    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets.
     pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
         let acked = self.arrivals.take_packets();
         let pmdcs = self.data_chunk_len_max();
         self.pacer.refill(now, self.pacing_rate(), pmdcs);
-        self.burst_allowance = match config.burst_max {
+        let clocked = match config.burst_max {
             0 => u32::MAX,
             burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
-        self.burst_allowance = self.burst_allowance.max(self.pacer.allowance().unwrap_or(0));
         // Of what was never measured, no rate is known. The first window goes all the same (RFC 6928 section 2).
-        if self.rto.srtt().is_none() && self.congestion.algorithm() != Algorithm::Rfc9260 {
-            self.burst_allowance = self.burst_allowance.max(self.congestion.window());
-        }
+        let measured = self.rto.srtt().is_some();
+        let unclocked = match self.recovery {
+            Recovery::Rfc9260 => 0,
+            Recovery::Rack if !measured && self.congestion.algorithm() != Algorithm::Rfc9260 => self.window(),
+            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
+        };
+        self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
     }
 
     /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is

@@ -38,8 +38,8 @@ struct Measured {
 fn config(algorithm: Algorithm) -> EndpointConfig {
     let association = AssociationConfig {
         congestion: algorithm,
-        send_buffer: 16 << 20,
-        receive_buffer: 16 << 20,
+        send_buffer: Some(16 << 20),
+        receive_buffer: Some(16 << 20),
         ..AssociationConfig::default()
     };
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }

@@ -1,24 +1,7 @@
 use super::*;
-use crate::job::{Style, Transport};
 
 fn job(server: &str, number: u64, clients: u64) -> Job {
-    Job {
-        transport: Transport::Sctp,
-        style: Style::Regular,
-        encapsulation: Encapsulation::Udp(9899),
-        server: server.parse().unwrap(),
-        message_bytes: 1,
-        rate: 1.0,
-        count: 1,
-        number,
-        clients,
-        offset_s: 0.0,
-        persistent: 0,
-        hold: false,
-        timeout_s: 1.0,
-        trace: false,
-        pcap: None,
-    }
+    Job { server: server.parse().unwrap(), number, clients, ..crate::job::tests::job() }
 }
 
 #[test]

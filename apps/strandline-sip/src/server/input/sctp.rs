@@ -2,54 +2,115 @@
 
 use std::rc::Rc;
 
-use strandline::{AssociationId, Notification};
+use strandline::{Association, AssociationId, Message, Notification};
 
 use crate::codec::Datagram;
 use crate::server::hub::Hub;
-use crate::server::socket::Sctp;
+use crate::server::socket::{Many, One, Opened};
 
-/// Messages taken at a time.
+/// Messages taken at a time from all associations.
 const BATCH: usize = 256;
+/// Messages taken at a time from one.
+const BATCH_OF_ONE: usize = 64;
 
-/// Receives until the task is ended.
-pub(in crate::server) async fn serve(sctp: Rc<Sctp>, hub: Rc<Hub>) {
+/// Receives from a one-to-many socket until the task is ended.
+pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
     let mut messages = Vec::with_capacity(BATCH);
     loop {
-        if let Err(error) = sctp.endpoint.recv_many_from(&mut messages, BATCH).await {
+        if let Err(error) = many.endpoint.recv_many_from(&mut messages, BATCH).await {
             tracing::error!(%error, "receiving over SCTP");
             return;
         }
-        hub.with(|service, now| {
+        let mut opened = Vec::new();
+        hub.take_in(|taking| {
             for (id, message) in messages.drain(..) {
-                let whole = message.begins && message.ends;
-                let Some((flow, new)) = sctp.flow(&hub.connections, id).filter(|_| whole) else { continue };
-                if new {
-                    service.connection_opened(flow.connection);
-                }
-                if Datagram::of(&message.data) == Datagram::Sip {
-                    service.handle_message(now, flow, &message.data);
+                let Some((flow, new)) = many.flow(&hub.connections, id) else { continue };
+                opened.extend(Some(flow.connection).filter(|_| new));
+                if is_sip(&message) {
+                    taking.push(flow, message.data);
                 }
             }
         });
+        let mut service = hub.service.borrow_mut();
+        opened.into_iter().for_each(|connection| service.connection_opened(connection));
     }
 }
 
-/// Waits for the end of associations until the task is ended.
-pub(in crate::server) async fn watch(sctp: Rc<Sctp>, hub: Rc<Hub>) {
-    let mut notifications = sctp.endpoint.notifications();
+/// Waits for the end of associations of a one-to-many socket until the task is ended.
+pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
+    let mut notifications = many.endpoint.notifications();
     while let Some((id, notification)) = notifications.next().await {
         match (id, notification) {
-            (Some(id), Notification::Closed(_)) => ended(&sctp, &hub, id),
+            (Some(id), Notification::Closed(_)) => {
+                hub.is_done().await;
+                ended(&many, &hub, id);
+            }
             (None, Notification::Missed(_)) => {
-                sctp.missed().into_iter().for_each(|id| ended(&sctp, &hub, id));
+                many.missed().into_iter().for_each(|id| ended(&many, &hub, id));
             }
             _ => {}
         }
     }
 }
 
-fn ended(sctp: &Sctp, hub: &Rc<Hub>, id: AssociationId) {
-    if let Some(flow) = sctp.ended(id) {
+fn ended(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
+    if let Some(flow) = many.ended(id) {
         hub.with(|service, _| service.connection_closed(flow.connection));
     }
+}
+
+/// Accepts one-to-one sockets until the task is ended.
+pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>, max: usize) {
+    loop {
+        match one.listener.accept().await {
+            Ok(association) if one.len() >= max => association.abort("too many associations"),
+            Ok(association) => {
+                tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), Rc::new(association)));
+            }
+            Err(error) => {
+                tracing::error!(%error, "accepting associations");
+                return;
+            }
+        }
+    }
+}
+
+/// Waits for those associations that are set up from here, until the task is ended.
+pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub: Rc<Hub>) {
+    while let Some(peer) = opened.recv().await {
+        let Some(association) = one.is_begun(peer) else { continue };
+        let (one, hub) = (Rc::clone(&one), Rc::clone(&hub));
+        tokio::task::spawn_local(async move {
+            let stands = association.established().await;
+            one.has_begun(peer);
+            match stands {
+                Ok(()) => receive(one, hub, association).await,
+                Err(error) => tracing::debug!(%error, %peer, "setting up an association"),
+            }
+        });
+    }
+}
+
+/// Receives from a one-to-one socket until its association ends.
+async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
+    let Some(flow) = one.add(&hub.connections, &association) else { return };
+    hub.service.borrow_mut().connection_opened(flow.connection);
+    loop {
+        // While it waits it keeps no room.
+        let mut messages = Vec::new();
+        match association.recv_many(&mut messages, BATCH_OF_ONE).await {
+            Ok(0) | Err(_) => break,
+            Ok(_) => hub.take_in(|taking| {
+                messages.into_iter().filter(is_sip).for_each(|message| taking.push(flow, message.data));
+            }),
+        }
+    }
+    hub.is_done().await;
+    one.remove(&flow);
+    hub.with(|service, _| service.connection_closed(flow.connection));
+}
+
+/// A whole message of SIP, not a part of one that is too large, nor a keep-alive.
+fn is_sip(message: &Message) -> bool {
+    message.begins && message.ends && Datagram::of(&message.data) == Datagram::Sip
 }

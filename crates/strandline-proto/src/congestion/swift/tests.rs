@@ -109,7 +109,7 @@ proptest! {
         let mut swift = Swift::new(PMDCS);
         let mut now = Time::ZERO;
         for (kind, packets, rtt_us) in steps {
-            now = now + us(rtt_us);
+            now += us(rtt_us);
             let before = swift.window();
             match kind {
                 0 => swift.on_fast_retransmit(now),

@@ -101,7 +101,7 @@ fn rule_a_probes_without_an_answer_end_the_association() {
 #[test]
 fn rule_a_a_lost_window_update_does_not_stall() {
     let (mut pair, client, server) = Pair::configured(|config| {
-        config.receive_buffer = 10_000;
+        config.receive_buffer = Some(10_000);
         config.partial_delivery_point = 10_000;
         config.heartbeat_interval = None;
     })

@@ -90,6 +90,7 @@ fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
 #[test]
 fn rule_d_a_burst_at_each_opportunity() {
     let mut path = active();
+    path.recovery = Recovery::Rfc9260;
     path.congestion = large_window();
     path.allow_burst(Time::ZERO, &config());
     let mut sent = 0;
@@ -118,6 +119,7 @@ fn rule_d_a_burst_at_each_opportunity() {
 #[test]
 fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
     let mut path = active();
+    path.recovery = Recovery::Rfc9260;
     path.congestion = large_window();
     let mut burst = |sacks: &[(u64, u32)]| {
         path.flight = 100 * 1460;
@@ -137,6 +139,27 @@ fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
     assert_eq!(burst(&[(20, 2), (20, 2), (20, 2)]), 10);
     assert_eq!(burst(&[(30, 2), (31, 2)]), 6, "there was an opportunity between them");
     assert_eq!(burst(&[]), 4);
+}
+
+#[test]
+fn a_piece_of_a_large_window_goes_at_once() {
+    for (recovery, half_window, packets) in [
+        (Recovery::Rack, 500_000, 45),
+        (Recovery::Rack, 8 * 5 * 1460, 10),
+        (Recovery::Rack, 8 * 1460, 4),
+        (Recovery::Rfc9260, 500_000, 4),
+    ] {
+        let mut path = active();
+        path.recovery = recovery;
+        path.congestion = Congestion::new(crate::congestion::Algorithm::Rfc9260, half_window, false);
+        path.allow_burst(Time::ZERO, &config());
+        let mut sent = 0;
+        while path.may_send() {
+            send(&mut path, at(0), 1);
+            sent += 1;
+        }
+        assert_eq!(sent, packets, "{recovery:?}, a window of {} bytes", 2 * half_window);
+    }
 }
 
 fn large_window() -> Congestion {

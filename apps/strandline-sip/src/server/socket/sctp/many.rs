@@ -1,4 +1,4 @@
-//! SCTP (RFC 4168), carried in UDP: one socket for all associations, a message of SIP in each message of SCTP.
+//! One socket for all associations.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -8,22 +8,29 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use strandline::{AssociationId, Endpoint, SendInfo};
+use strandline::{AssociationId, Endpoint};
 
+use crate::server::socket::Connections;
 use crate::transaction::{Flow, Protocol};
 
-use super::connections::Connections;
+use super::{Waiting, unordered};
 
 /// The one-to-many socket, and the numbers that its associations have as flows.
-pub(in crate::server) struct Sctp {
-    pub(in crate::server) endpoint: Rc<Endpoint>,
+pub(in crate::server) struct Many {
+    pub(in crate::server) endpoint: Endpoint,
     flows: RefCell<HashMap<AssociationId, Flow>>,
     ids: RefCell<HashMap<u64, AssociationId>>,
+    waiting: Waiting,
 }
 
-impl Sctp {
-    pub(in crate::server) fn new(endpoint: Endpoint) -> Rc<Self> {
-        Rc::new(Self { endpoint: Rc::new(endpoint), flows: RefCell::default(), ids: RefCell::default() })
+impl Many {
+    pub(in crate::server) fn new(endpoint: Endpoint) -> Self {
+        let waiting = Waiting::default();
+        Self { endpoint, flows: RefCell::default(), ids: RefCell::default(), waiting }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.flows.borrow().len()
     }
 
     /// The flow of an association, and whether it is new.
@@ -56,33 +63,32 @@ impl Sctp {
         self.flows.borrow().keys().copied().filter(|id| self.endpoint.control(*id).is_err()).collect()
     }
 
-    /// Sends a message. False if the association is gone.
-    pub(in crate::server) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
-        let data = Bytes::copy_from_slice(bytes);
-        // No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
-        let info = SendInfo { unordered: true, ..SendInfo::default() };
-        let endpoint = Rc::clone(&self.endpoint);
-        if flow.connection == 0 {
+    pub(super) fn send(self: &Rc<Self>, flow: Flow, data: Bytes) -> bool {
+        let many = Rc::clone(self);
+        let (connection, len) = (flow.connection, data.len());
+        if connection == 0 {
             tokio::task::spawn_local(async move {
-                if let Err(error) = endpoint.send_to_peer(flow.peer, data, info).await {
+                if let Err(error) = many.endpoint.send_to_peer(flow.peer, data, unordered()).await {
                     tracing::debug!(%error, peer = %flow.peer, "sending over SCTP");
                 }
             });
             return true;
         }
-        let Some(id) = self.ids.borrow().get(&flow.connection).copied() else { return false };
+        let Some(id) = self.ids.borrow().get(&connection).copied() else { return false };
         // There is room almost always: only without it does a task wait.
         let sent = {
-            let attempt = pin!(endpoint.send_to(id, data.clone(), info));
+            let attempt = pin!(self.endpoint.send_to(id, data.clone(), unordered()));
             attempt.poll(&mut Context::from_waker(Waker::noop()))
         };
         match sent {
             Poll::Ready(sent) => sent.is_ok(),
+            Poll::Pending if !self.waiting.add(connection, len) => false,
             Poll::Pending => {
                 tokio::task::spawn_local(async move {
-                    if let Err(error) = endpoint.send_to(id, data, info).await {
+                    if let Err(error) = many.endpoint.send_to(id, data, unordered()).await {
                         tracing::debug!(%error, "sending over SCTP");
                     }
+                    many.waiting.remove(connection, len);
                 });
                 true
             }

@@ -1,0 +1,42 @@
+use super::*;
+use crate::job::tests::job;
+
+fn exchange(transport: Transport, content: Content, message_bytes: usize) -> Result<Exchange> {
+    Exchange::new(&Job { transport, content, message_bytes, ..job() })
+}
+
+#[test]
+fn an_invite_is_as_long_as_it_should_be() {
+    for transport in [Transport::Tcp, Transport::Udp, Transport::SctpMany] {
+        for len in [500, 1550, 12_000] {
+            let message = exchange(transport, Content::Invite, len).unwrap().message;
+            assert_eq!(message.len(), len);
+            assert!(whole_message(&message).is_some_and(|found| found.len == len && found.status.is_none()));
+        }
+    }
+    let error = exchange(Transport::Tcp, Content::Invite, 100).unwrap_err().to_string();
+    assert!(error.contains("larger --size"), "{error}");
+}
+
+#[test]
+fn an_echo_is_counted_and_a_200_is_read() {
+    let echo = exchange(Transport::Tcp, Content::Letters, 3).unwrap();
+    assert!(!echo.is_whole(2, b"").unwrap() && echo.is_whole(3, b"").unwrap() && !echo.is_kept());
+    let sip = exchange(Transport::Tcp, Content::Invite, 1550).unwrap();
+    assert!(sip.is_kept());
+    let answer = b"SIP/2.0 200 OK\r\nVia: x\r\nContent-Length: 1\r\n\r\nb";
+    assert!(!sip.is_whole(answer.len() - 1, &answer[..answer.len() - 1]).unwrap());
+    assert!(sip.is_whole(answer.len(), answer).unwrap());
+    for (text, says) in
+        [("SIP/2.0 503 Busy\r\n\r\n", "answered 503"), ("INVITE sip:a SIP/2.0\r\n\r\n", "no answer")]
+    {
+        let error = sip.is_whole(text.len(), text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+#[test]
+fn what_cannot_be_sent_is_refused() {
+    exchange(Transport::Tcp, Content::Letters, 0).unwrap_err();
+    exchange(Transport::Udp, Content::Letters, 65_508).unwrap_err();
+}

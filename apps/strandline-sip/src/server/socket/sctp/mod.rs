@@ -1,0 +1,81 @@
+//! SCTP (RFC 4168), carried in UDP: a message of SIP in each message of SCTP, on one socket for all associations or on one
+//! for each.
+
+mod many;
+mod one;
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use strandline::SendInfo;
+
+use crate::transaction::Flow;
+
+pub(in crate::server) use many::Many;
+pub(in crate::server) use one::{One, Opened};
+
+/// Bytes that may wait for room in one association: who reads more slowly hears no more.
+const WAITING_MAX: usize = 1 << 20;
+
+/// The sockets, in one of the styles of RFC 6458.
+pub(in crate::server) enum Sctp {
+    /// One-to-many.
+    Many(Rc<Many>),
+    /// One-to-one.
+    One(Rc<One>),
+}
+
+impl Sctp {
+    /// How many associations there are.
+    pub(in crate::server) fn len(&self) -> usize {
+        match self {
+            Self::Many(many) => many.len(),
+            Self::One(one) => one.len(),
+        }
+    }
+
+    /// Sends a message. False if the association is gone.
+    pub(in crate::server) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
+        let data = Bytes::copy_from_slice(bytes);
+        match self {
+            Self::Many(many) => many.send(flow, data),
+            Self::One(one) => one.send(flow, data),
+        }
+    }
+}
+
+/// No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
+fn unordered() -> SendInfo {
+    SendInfo { unordered: true, ..SendInfo::default() }
+}
+
+/// Bytes that wait for room, by connection.
+#[derive(Debug, Default)]
+struct Waiting(RefCell<HashMap<u64, usize>>);
+
+impl Waiting {
+    /// More wait. False if they may not.
+    fn add(&self, connection: u64, len: usize) -> bool {
+        let mut all = self.0.borrow_mut();
+        let waiting = all.entry(connection).or_default();
+        let fits = *waiting + len <= WAITING_MAX;
+        *waiting += if fits { len } else { 0 };
+        fits
+    }
+
+    /// They wait no more.
+    fn remove(&self, connection: u64, len: usize) {
+        let mut all = self.0.borrow_mut();
+        if let Some(waiting) = all.get_mut(&connection) {
+            *waiting = waiting.saturating_sub(len);
+            if *waiting == 0 {
+                all.remove(&connection);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

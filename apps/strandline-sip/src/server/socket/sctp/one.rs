@@ -1,0 +1,138 @@
+//! A socket for each association.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use bytes::Bytes;
+use strandline::{Association, Listener, Stack, TrySendError};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::server::socket::Connections;
+use crate::transaction::{Flow, Protocol};
+
+use super::{Waiting, unordered};
+
+/// An association that was begun here, to be received from.
+pub(in crate::server) type Opened = UnboundedReceiver<SocketAddr>;
+
+/// The listening socket, and the associations.
+pub(in crate::server) struct One {
+    pub(in crate::server) listener: Listener,
+    stack: Stack,
+    associations: RefCell<HashMap<u64, Rc<Association>>>,
+    by_peer: RefCell<HashMap<SocketAddr, u64>>,
+    /// Those that are being set up from here, with what waits for them.
+    begun: RefCell<HashMap<SocketAddr, Rc<Association>>>,
+    /// Takes the peers of those that were begun.
+    wanted: UnboundedSender<SocketAddr>,
+    waiting: Waiting,
+}
+
+impl One {
+    /// The receiver tells of associations that were begun here.
+    pub(in crate::server) fn new(stack: Stack, listener: Listener) -> (Self, Opened) {
+        let (wanted, opened) = unbounded_channel();
+        let one = Self {
+            listener,
+            stack,
+            associations: RefCell::default(),
+            by_peer: RefCell::default(),
+            begun: RefCell::default(),
+            wanted,
+            waiting: Waiting::default(),
+        };
+        (one, opened)
+    }
+
+    pub(in crate::server) fn len(&self) -> usize {
+        self.associations.borrow().len()
+    }
+
+    /// The flow of an association that stands from now on; `None` if it is gone already.
+    pub(in crate::server) fn add(
+        &self,
+        connections: &Connections,
+        association: &Rc<Association>,
+    ) -> Option<Flow> {
+        let status = association.status()?;
+        let mut peer = status.primary;
+        peer.set_port(status.peer_port);
+        let flow = Flow { protocol: Protocol::Sctp, connection: connections.number(), peer };
+        self.associations.borrow_mut().insert(flow.connection, Rc::clone(association));
+        self.by_peer.borrow_mut().insert(peer, flow.connection);
+        Some(flow)
+    }
+
+    /// It is gone.
+    pub(in crate::server) fn remove(&self, flow: &Flow) {
+        self.associations.borrow_mut().remove(&flow.connection);
+        let mut by_peer = self.by_peer.borrow_mut();
+        if by_peer.get(&flow.peer) == Some(&flow.connection) {
+            by_peer.remove(&flow.peer);
+        }
+    }
+
+    /// What was begun with this peer either stands now or has failed.
+    pub(in crate::server) fn has_begun(&self, peer: SocketAddr) {
+        self.begun.borrow_mut().remove(&peer);
+    }
+
+    /// The association with a peer, while it is being set up.
+    pub(in crate::server) fn is_begun(&self, peer: SocketAddr) -> Option<Rc<Association>> {
+        self.begun.borrow().get(&peer).cloned()
+    }
+
+    fn find(&self, flow: &Flow) -> Option<Rc<Association>> {
+        let connection = match flow.connection {
+            0 => self.by_peer.borrow().get(&flow.peer).copied(),
+            connection => Some(connection),
+        };
+        let found = connection.and_then(|connection| self.associations.borrow().get(&connection).cloned());
+        match flow.connection {
+            0 => found.or_else(|| self.is_begun(flow.peer)).or_else(|| self.begin(flow.peer)),
+            _ => found,
+        }
+    }
+
+    /// Begins to set up an association: what is sent meanwhile goes along with the COOKIE ECHO.
+    fn begin(&self, peer: SocketAddr) -> Option<Rc<Association>> {
+        match Association::start(&self.stack, peer, 0, None) {
+            Ok(association) => {
+                let association = Rc::new(association);
+                self.begun.borrow_mut().insert(peer, Rc::clone(&association));
+                // Nobody takes it when the server ends.
+                self.wanted.send(peer).ok()?;
+                Some(association)
+            }
+            Err(error) => {
+                tracing::debug!(%error, %peer, "setting up an association");
+                None
+            }
+        }
+    }
+
+    pub(super) fn send(self: &Rc<Self>, flow: Flow, data: Bytes) -> bool {
+        let Some(association) = self.find(&flow) else { return false };
+        let (connection, len) = (flow.connection, data.len());
+        match association.try_send_bytes(data.clone(), unordered()) {
+            Ok(()) => true,
+            Err(TrySendError::Full) if self.waiting.add(connection, len) => {
+                let one = Rc::clone(self);
+                tokio::task::spawn_local(async move {
+                    if let Err(error) = association.send_bytes(data, unordered()).await {
+                        tracing::debug!(%error, "sending over SCTP");
+                    }
+                    one.waiting.remove(connection, len);
+                });
+                true
+            }
+            Err(TrySendError::Full) => false,
+            Err(error) => {
+                tracing::debug!(%error, "sending over SCTP");
+                false
+            }
+        }
+    }
+}
