@@ -21,10 +21,10 @@ fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
     let mut buffer = vec![0; 4096];
     for _ in 0..4 {
         while let Some(t) = client.poll_transmit(now, &mut buffer, 1) {
-            server.handle_datagram(now, Datagram { source: here, destination: None, bytes: &buffer[..t.len] });
+            server.handle_datagram(now, Datagram { source: here, destination: None, bytes: &buffer[..t.len], ecn: 0 });
         }
         while let Some(t) = server.poll_transmit(now, &mut buffer, 1) {
-            client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len] });
+            client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len], ecn: 0 });
         }
     }
     let _ = client.send(now, id, SendInfo::default(), vec![0; 9000].into());
@@ -40,7 +40,7 @@ fuzz_target!(|packets: Vec<Vec<(u8, u8, Vec<u8>)>>| {
             }
         }
         let len = packet.finish();
-        client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &raw[..len] });
+        client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &raw[..len], ecn: 0 });
         client.handle_timeout(now);
         let mut rounds = 0;
         while client.poll_transmit(now, &mut buffer, 1).is_some() {

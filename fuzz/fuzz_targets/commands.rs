@@ -120,7 +120,7 @@ fuzz_target!(|commands: Vec<Command>| {
                     Command::Deliver { .. } => sides[from].outbox.remove(index),
                     _ => sides[from].outbox[index].clone(),
                 };
-                let datagram = Datagram { source: addresses[from], destination: None, bytes: &packet };
+                let datagram = Datagram { source: addresses[from], destination: None, bytes: &packet, ecn: 0 };
                 sides[1 - from].endpoint.handle_datagram(now, datagram);
             }
             Command::Drop { side } => {

@@ -29,7 +29,7 @@ fuzz_target!(|input: (u16, u8, Vec<u8>)| {
     let mut packet = PacketBuilder::new(&mut buffer, 5, 7, VerificationTag(0));
     assert!(packet.push(&init));
     let len = packet.finish();
-    server.handle_datagram(Time::ZERO, Datagram { source, destination: None, bytes: &buffer[..len] });
+    server.handle_datagram(Time::ZERO, Datagram { source, destination: None, bytes: &buffer[..len], ecn: 0 });
     let mut answer = vec![0; 2048];
     let sent = server.poll_transmit(Time::ZERO, &mut answer, 1).expect("INIT ACK");
     let ack = Packet::parse(&answer[..sent.len]).expect("our own packet");
@@ -50,6 +50,6 @@ fuzz_target!(|input: (u16, u8, Vec<u8>)| {
         return;
     }
     let len = packet.finish();
-    server.handle_datagram(Time::ZERO, Datagram { source, destination: None, bytes: &buffer[..len] });
+    server.handle_datagram(Time::ZERO, Datagram { source, destination: None, bytes: &buffer[..len], ecn: 0 });
     assert_eq!(server.association_count(), usize::from(cookie == original));
 });

@@ -185,7 +185,7 @@ impl World {
             match to {
                 To::Dcsctp => self.dcsctp.handle_input(&bytes),
                 To::Endpoint => {
-                    let datagram = Datagram { source: DCSCTP, destination: None, bytes: &bytes };
+                    let datagram = Datagram { source: DCSCTP, destination: None, bytes: &bytes, ecn: 0 };
                     self.endpoint.handle_datagram(self.now, datagram);
                 }
             }

@@ -219,8 +219,12 @@ impl Driver {
             let lost = cut || self.random.per_mille(self.loss_per_mille);
             note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {
-                let datagram =
-                    Datagram { source: received.source, destination: received.destination, bytes: packet };
+                let datagram = Datagram {
+                    source: received.source,
+                    destination: received.destination,
+                    bytes: packet,
+                    ecn: 0,
+                };
                 self.endpoint.handle_datagram(now, datagram);
             }
         }

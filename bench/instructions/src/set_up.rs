@@ -61,7 +61,7 @@ fn measured_set_up_goes_on(
 ) {
     while let Some(transmit) = from.poll_transmit(now, buffer, SEGMENTS) {
         for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
-            to.handle_datagram(now, Datagram { source, destination: None, bytes });
+            to.handle_datagram(now, Datagram { source, destination: None, bytes, ecn: 0 });
         }
     }
 }

@@ -91,7 +91,7 @@ fn measured_sender_transmits(client: &mut Endpoint, now: Time, buffer: &mut [u8]
 #[inline(never)]
 fn measured_receiver_takes(server: &mut Endpoint, now: Time, burst: &[u8], segment: usize) {
     for bytes in burst.chunks(segment) {
-        server.handle_datagram(now, Datagram { source: CLIENT, destination: None, bytes });
+        server.handle_datagram(now, Datagram { source: CLIENT, destination: None, bytes, ecn: 0 });
     }
     while server.poll_event().is_some() {}
 }
@@ -117,7 +117,7 @@ fn measured_receiver_answers(server: &mut Endpoint, now: Time, buffer: &mut [u8]
 fn measured_sack_taken(client: &mut Endpoint, now: Time, burst: &[u8], segment: usize) {
     std::hint::black_box("sack");
     for bytes in burst.chunks(segment) {
-        client.handle_datagram(now, Datagram { source: SERVER, destination: None, bytes });
+        client.handle_datagram(now, Datagram { source: SERVER, destination: None, bytes, ecn: 0 });
     }
     while client.poll_event().is_some() {}
 }

@@ -61,7 +61,7 @@ fn carry(from: &mut Endpoint, to: &mut Endpoint, source: SocketAddr, now: Time, 
     let mut went = false;
     while let Some(transmit) = from.poll_transmit(now, buffer, SEGMENTS) {
         for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
-            to.handle_datagram(now, Datagram { source, destination: None, bytes });
+            to.handle_datagram(now, Datagram { source, destination: None, bytes, ecn: 0 });
         }
         went = true;
     }

@@ -21,19 +21,28 @@ pub struct Outgoing<'a> {
     /// Lets IP fragment these packets (the don't-fragment bit stays off). It costs extra system calls: meant for the
     /// rare packet that is larger than the path MTU and can't be made smaller (RFC 9260 section 6.9 and 7.3).
     pub fragment: bool,
+    /// Sets ECT(0) in the IP header (RFC 3168): routers may mark these packets instead of dropping them.
+    pub ecn_capable: bool,
 }
 
 impl<'a> Outgoing<'a> {
     /// A single packet, from whichever local address the routing table says.
     #[must_use]
     pub fn packet(destination: SocketAddr, bytes: &'a [u8]) -> Self {
-        Self { destination, source: None, bytes, segment_size: bytes.len(), fragment: false }
+        Self {
+            destination,
+            source: None,
+            bytes,
+            segment_size: bytes.len(),
+            fragment: false,
+            ecn_capable: false,
+        }
     }
 
     /// A burst of packets of `segment_size` bytes each, the last perhaps shorter.
     #[must_use]
     pub fn burst(destination: SocketAddr, bytes: &'a [u8], segment_size: usize) -> Self {
-        Self { destination, source: None, bytes, segment_size, fragment: false }
+        Self { destination, source: None, bytes, segment_size, fragment: false, ecn_capable: false }
     }
 }
 

@@ -83,11 +83,13 @@ impl Links {
             return;
         }
         let Some(link) = self.find(destination, source) else { return };
+        // ECT(0)
+        let outgoing_tos = if outgoing.ecn_capable { 0b10 } else { 0 };
         let size = if outgoing.segment_size == 0 { outgoing.bytes.len() } else { outgoing.segment_size };
         while !outgoing.bytes.is_empty() {
             let packets = outgoing.bytes.chunks(size).take(SEND_MAX);
             let packets = packets.filter_map(|packet| {
-                Some((header(link.source, destination, self.hop_limit, packet.len())?, packet))
+                Some((header(link.source, destination, self.hop_limit, outgoing_tos, packet.len())?, packet))
             });
             let Ok(sent @ 1..) = packet::send(self.fd.as_fd(), &link.to, packets) else { return };
             sender.note_sent(sent as u64);
@@ -134,13 +136,14 @@ fn header(
     source: Ipv4Addr,
     destination: Ipv4Addr,
     hop_limit: u8,
+    tos: u8,
     payload_len: usize,
 ) -> Option<[u8; HEADER_BYTES]> {
     let [total_high, total_low] = u16::try_from(HEADER_BYTES + payload_len).ok()?.to_be_bytes();
     let ([s0, s1, s2, s3], [d0, d1, d2, d3]) = (source.octets(), destination.octets());
     let mut header = [
         0x45,
-        0,
+        tos,
         total_high,
         total_low,
         0,

@@ -215,7 +215,7 @@ impl<'a> Iterator for Pieces<'_, 'a> {
         while self.current.bytes.is_empty() {
             self.current = *self.rest.next()?;
         }
-        let Outgoing { destination, source, bytes, segment_size, fragment } = self.current;
+        let Outgoing { destination, source, bytes, segment_size, fragment, ecn_capable } = self.current;
         if *self.mode.get_or_insert(fragment) != fragment {
             return None;
         }
@@ -225,7 +225,7 @@ impl<'a> Iterator for Pieces<'_, 'a> {
         let (taken, rest) = bytes.split_at_checked(size.saturating_mul(segments)).unwrap_or((bytes, &[]));
         self.current.bytes = rest;
         let segment_size = if taken.len() > size { u16::try_from(size).ok() } else { None };
-        Some(Piece { destination, source, bytes: taken, segment_size })
+        Some(Piece { destination, source, bytes: taken, segment_size, ecn_capable })
     }
 }
 

@@ -375,3 +375,25 @@ fn a_group_joins_nobody_elses_sockets() {
     let error = UdpCarrier::bind_group(group[0].local_addr(), &UdpOptions::default(), &steering).unwrap_err();
     assert!(matches!(error, OpenError::AddressInUse { .. }), "{error}");
 }
+
+/// ECT(0) on request, for one packet as for each of a burst, on IPv4 and IPv6 (RFC 3168).
+#[test]
+fn packets_say_that_they_may_be_marked() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        let (left, right) = (bind(address), bind(address));
+        let to = right.local_addr();
+        let mut plain = Outgoing::packet(to, b"may not be marked");
+        left.send(&mut plain).unwrap();
+        assert_eq!(receive(&right, 1)[0].0.ecn, Some(0), "{address}");
+        left.send(&mut Outgoing { ecn_capable: true, ..Outgoing::packet(to, b"may be marked") }).unwrap();
+        assert_eq!(receive(&right, 1)[0].0.ecn, Some(0b10), "{address}");
+        let bytes = burst(5, 1_000);
+        left.send(&mut Outgoing { ecn_capable: true, ..Outgoing::burst(to, &bytes, 1_000) }).unwrap();
+        let received = receive(&right, 5);
+        assert!(received.iter().all(|(meta, _)| meta.ecn == Some(0b10)), "{address}: {received:?}");
+    }
+    // A dual-stack socket to IPv4.
+    let (dual, v4) = (bind("[::]:0"), bind("127.0.0.1:0"));
+    dual.send(&mut Outgoing { ecn_capable: true, ..Outgoing::packet(v4.local_addr(), b"to IPv4") }).unwrap();
+    assert_eq!(receive(&v4, 1)[0].0.ecn, Some(0b10));
+}

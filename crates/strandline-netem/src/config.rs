@@ -17,6 +17,9 @@ pub struct LinkConfig {
     /// Bytes that may wait, the packet being sent included. Counts only where `rate_bps` is a limit. A packet is always
     /// taken into an empty queue.
     pub queue_bytes_max: usize,
+    /// A packet that finds more bytes than this in the queue is marked, if it may be (explicit congestion notification):
+    /// what switches do for DCTCP (RFC 8257 section 3.1). `usize::MAX`: none is.
+    pub mark_bytes: usize,
     /// Longest packet in bytes; longer ones are dropped.
     pub size_max: usize,
     /// Which packets are lost. They are lost before the queue and take no sending time.
@@ -45,6 +48,7 @@ impl Default for LinkConfig {
             jitter: Duration::ZERO,
             rate_bps: 0,
             queue_bytes_max: usize::MAX,
+            mark_bytes: usize::MAX,
             size_max: usize::MAX,
             loss: Loss::None,
             reordering: Reordering::default(),

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::link::{Arrival, DropReason, Link, Verdict};
+use crate::mark::mark;
 
 /// A packet on its way; ordered by arrival, then by the order of being offered.
 #[derive(Debug, Clone)]
@@ -39,7 +40,8 @@ impl<P> Ord for OnItsWay<P> {
     }
 }
 
-/// A [`Link`] with the packets in it. `P` holds a packet's bytes: `Vec<u8>`, `Box<[u8]>`, ...
+/// A [`Link`] with the packets in it. `P` holds a packet's bytes: `Vec<u8>`, `Box<[u8]>`, ... Those that begin with an IP
+/// header are marked there ([`LinkConfig::mark_bytes`](crate::LinkConfig::mark_bytes)).
 ///
 /// ```
 /// use core::time::Duration;
@@ -77,6 +79,9 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
             Verdict::Delivered(copies) => copies,
             Verdict::Dropped(reason) => return Err(reason),
         };
+        if copies.marked {
+            mark(packet.as_mut());
+        }
         let second = copies.duplicate.map(|arrival| (arrival, packet.clone()));
         self.hold(copies.first, packet);
         if let Some((arrival, packet)) = second {

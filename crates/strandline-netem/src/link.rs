@@ -29,6 +29,8 @@ pub struct Copies {
     pub first: Arrival,
     /// Its second copy, if the link made one; never earlier than the first.
     pub duplicate: Option<Arrival>,
+    /// There was congestion: the packet is marked, if it may be.
+    pub marked: bool,
 }
 
 /// One copy's arrival.
@@ -117,8 +119,10 @@ impl Link {
             None => {
                 self.stats.delivered += 1;
                 self.stats.delivered_bytes += len as u64;
+                let marked = self.waiting_bytes > self.config.mark_bytes;
+                self.stats.marked += u64::from(marked);
                 let sent_ns = self.send(now_ns, len);
-                Verdict::Delivered(self.travel(sent_ns))
+                Verdict::Delivered(Copies { marked, ..self.travel(sent_ns) })
             }
         }
     }
@@ -184,7 +188,7 @@ impl Link {
             self.stats.duplicated += 1;
             self.copy(arrival_ns)
         });
-        Copies { first, duplicate }
+        Copies { first, duplicate, marked: false }
     }
 
     /// Arrival after delay and jitter, not before what kept its place.
@@ -242,6 +246,7 @@ impl Link {
             Change::Jitter(jitter) => self.config.jitter = jitter,
             Change::Rate(rate_bps) => self.config.rate_bps = rate_bps,
             Change::Queue(bytes) => self.config.queue_bytes_max = bytes,
+            Change::Mark(bytes) => self.config.mark_bytes = bytes,
             Change::SizeMax(bytes) => self.config.size_max = bytes,
             Change::Loss(loss) => {
                 self.config.loss = loss;

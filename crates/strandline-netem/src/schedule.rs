@@ -19,6 +19,8 @@ pub enum Change {
     Rate(u64),
     /// [`LinkConfig::queue_bytes_max`].
     Queue(usize),
+    /// [`LinkConfig::mark_bytes`].
+    Mark(usize),
     /// [`LinkConfig::size_max`].
     SizeMax(usize),
     /// [`LinkConfig::loss`].

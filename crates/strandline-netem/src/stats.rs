@@ -22,6 +22,8 @@ pub struct LinkStats {
     pub dropped_queue: u64,
     /// Second copies made.
     pub duplicated: u64,
+    /// Packets that met congestion, whether they may be marked or not.
+    pub marked: u64,
     /// Copies damaged.
     pub corrupted: u64,
     /// Packets that a later one overtook.

@@ -149,6 +149,10 @@ pub struct AssociationConfig {
     pub zero_checksum: Option<ErrorDetectionMethod>,
     /// How losses are found and repaired. Holds from the next time that nothing is outstanding.
     pub recovery: Recovery,
+    /// Asks for explicit congestion notification (RFC 3168) when an association is set up, which both sides have to. The
+    /// network then marks packets instead of dropping them, where it can. [`Dctcp`](crate::congestion::Algorithm::Dctcp)
+    /// asks by itself. Default false.
+    pub ecn: bool,
     /// The congestion controller of each path. Changed while the association lasts, the new one begins as on a new path.
     pub congestion: crate::congestion::Algorithm,
 }
@@ -187,6 +191,7 @@ impl Default for AssociationConfig {
             shutdown_guard: None,
             zero_checksum: None,
             recovery: Recovery::default(),
+            ecn: false,
             congestion: crate::congestion::Algorithm::default(),
         }
     }
@@ -240,6 +245,12 @@ impl AssociationConfig {
         check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
         check(self.cookie_lifetime >= ms, "cookie_lifetime", "at least 1 ms")?;
         Ok(())
+    }
+
+    /// ECN is asked for when an association is set up.
+    #[must_use]
+    pub fn wants_ecn(&self) -> bool {
+        self.ecn || self.congestion == crate::congestion::Algorithm::Dctcp
     }
 
     /// Bytes of the receive buffer of a new association.

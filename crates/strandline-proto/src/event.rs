@@ -145,6 +145,16 @@ pub struct Datagram<'a> {
     pub destination: Option<IpAddr>,
     /// The SCTP packet.
     pub bytes: &'a [u8],
+    /// The two ECN bits of the IP header (RFC 3168 section 5); 0 if the carrier doesn't know.
+    pub ecn: u8,
+}
+
+impl Datagram<'_> {
+    /// The network says that there is congestion on the way (CE).
+    #[must_use]
+    pub const fn is_marked(&self) -> bool {
+        self.ecn & 0b11 == 0b11
+    }
 }
 
 /// A burst of packets to send to one destination: `len` bytes in the caller's buffer, cut every `segment_size` bytes.
@@ -160,6 +170,9 @@ pub struct Transmit {
     pub segment_size: usize,
     /// The packet is larger than the path MTU is known to be: the carrier lets IP fragment it.
     pub fragment: bool,
+    /// The carrier sets ECT(0) in the IP header (RFC 3168), so that the network may mark the packets instead of dropping
+    /// them.
+    pub ecn_capable: bool,
 }
 
 /// An ICMP message about a packet that was sent (RFC 9260 section 10).

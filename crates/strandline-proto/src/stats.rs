@@ -149,6 +149,8 @@ pub struct AssociationStats {
     pub tail_probes: u32,
     /// Recoveries and time-outs that turned out to be needless and were undone.
     pub undone: u32,
+    /// Packets with data that the network had marked (ECN), where that was agreed on.
+    pub marks_received: u32,
 }
 
 /// STATUS of an association.

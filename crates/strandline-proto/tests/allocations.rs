@@ -49,7 +49,7 @@ impl Side {
     fn carry(&mut self, now: Time, to: &mut Self, buffer: &mut [u8]) {
         while let Some(transmit) = self.endpoint.poll_transmit(now, buffer, SEGMENTS) {
             for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
-                let datagram = Datagram { source: self.address, destination: None, bytes };
+                let datagram = Datagram { source: self.address, destination: None, bytes, ecn: 0 };
                 to.endpoint.handle_datagram(now, datagram);
             }
         }

@@ -167,7 +167,13 @@ impl Attacker {
         assert!(builder.push(&init), "at most 1,000 bytes of parameters");
         let len = builder.finish();
         let (source, destination) = (self.pretended_source(hosts), self.random.pick(hosts));
-        Carried { source, destination, bytes: Bytes::copy_from_slice(&buffer[..len]), fragment: false }
+        Carried {
+            source,
+            destination,
+            bytes: Bytes::copy_from_slice(&buffer[..len]),
+            fragment: false,
+            ecn: 0,
+        }
     }
 
     /// A cookie of random bytes, or one that was seen with a bit of it altered.
@@ -198,7 +204,13 @@ impl Attacker {
         assert!(builder.push(&CookieEcho { cookie: &cookie }), "a cookie of less than 400 bytes");
         let len = builder.finish();
         let (source, destination) = (self.pretended_source(hosts), self.random.pick(hosts));
-        Carried { source, destination, bytes: Bytes::copy_from_slice(&buffer[..len]), fragment: false }
+        Carried {
+            source,
+            destination,
+            bytes: Bytes::copy_from_slice(&buffer[..len]),
+            fragment: false,
+            ecn: 0,
+        }
     }
 
     /// Random chunks with the addresses and ports of `like`.

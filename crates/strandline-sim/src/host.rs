@@ -12,7 +12,7 @@ use strandline_proto::time::Time;
 
 use crate::app::{App, Context, Plan};
 use crate::ledger::{End, Ledger};
-use crate::network::Carried;
+use crate::network::{Carried, ECN_CAPABLE};
 use crate::pair::{CARRIER_PORT, SCTP_PORT};
 use crate::random::Random;
 use crate::scenario::HostPlan;
@@ -270,9 +270,10 @@ impl Host {
             })?;
             let source = SocketAddr::new(source, self.port);
             let (destination, fragment) = (transmit.destination, transmit.fragment);
+            let ecn = if transmit.ecn_capable { ECN_CAPABLE } else { 0 };
             for bytes in self.buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
                 let bytes = Bytes::copy_from_slice(bytes);
-                let datagram = Carried { source, destination, bytes, fragment };
+                let datagram = Carried { source, destination, bytes, fragment, ecn };
                 self.watch.packet(&datagram);
                 shared.out.push(datagram);
             }

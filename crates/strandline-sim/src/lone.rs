@@ -288,7 +288,7 @@ impl Lone {
 
     /// The same from another address.
     pub fn handle_from(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
-        let datagram = Datagram { source, destination: Some(self.address), bytes };
+        let datagram = Datagram { source, destination: Some(self.address), bytes, ecn: 0 };
         self.endpoint.handle_datagram(self.now, datagram);
         self.output()
     }

@@ -19,6 +19,8 @@ pub struct Carried {
     pub bytes: Bytes,
     /// IP may fragment it: the path MTU does not drop it.
     pub fragment: bool,
+    /// The two ECN bits of the IP header.
+    pub ecn: u8,
 }
 
 impl Carried {
@@ -28,6 +30,11 @@ impl Carried {
         self.bytes.len() + ip_overhead(self.destination.ip())
     }
 }
+
+/// The ECN bits of a packet that may be marked, and of one that was (RFC 3168 section 5).
+pub const ECN_CAPABLE: u8 = 0b10;
+/// See [`ECN_CAPABLE`].
+pub const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 /// Bytes of IP and UDP headers around an SCTP packet.
 #[must_use]
@@ -106,12 +113,15 @@ impl Network {
     }
 
     /// Hands a datagram to its link.
-    pub fn send(&mut self, now: Time, datagram: Carried) -> Verdict {
+    pub fn send(&mut self, now: Time, mut datagram: Carried) -> Verdict {
         let link = self.link(datagram.source.ip(), datagram.destination.ip());
         let len = datagram.ip_len();
         let len = if datagram.fragment { len.min(link.config().size_max) } else { len };
         let verdict = link.offer(now.as_nanos(), len);
         if let Verdict::Delivered(copies) = verdict {
+            if copies.marked && datagram.ecn != 0 {
+                datagram.ecn = CONGESTION_EXPERIENCED;
+            }
             if let Some(duplicate) = copies.duplicate {
                 self.fly(duplicate, datagram.clone());
             }

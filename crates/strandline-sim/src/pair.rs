@@ -12,7 +12,7 @@ use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo}
 use strandline_proto::time::Time;
 use strandline_wire::{Packet, StreamId};
 
-use crate::network::{Carried, Network};
+use crate::network::{Carried, ECN_CAPABLE, Network};
 use crate::random::Random;
 use crate::trace::print_packet;
 
@@ -319,7 +319,7 @@ impl Pair {
         let now = self.now;
         let peer = self.side(to);
         let destination = peer.addresses.first().copied();
-        peer.endpoint.handle_datagram(now, Datagram { source, destination, bytes });
+        peer.endpoint.handle_datagram(now, Datagram { source, destination, bytes, ecn: 0 });
         self.flush();
     }
 
@@ -435,7 +435,12 @@ impl Pair {
                 && peer.addresses.contains(&datagram.destination.ip())
             {
                 let destination = Some(datagram.destination.ip());
-                let datagram = Datagram { source: datagram.source, destination, bytes: &datagram.bytes };
+                let datagram = Datagram {
+                    source: datagram.source,
+                    destination,
+                    bytes: &datagram.bytes,
+                    ecn: datagram.ecn,
+                };
                 peer.endpoint.handle_datagram(now, datagram);
             }
         }
@@ -457,10 +462,9 @@ impl Pair {
                     for bytes in buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
                         let source = SocketAddr::new(source, CARRIER_PORT);
                         let (destination, fragment) = (transmit.destination, transmit.fragment);
-                        self.transmit(
-                            side,
-                            Carried { source, destination, bytes: Bytes::copy_from_slice(bytes), fragment },
-                        );
+                        let ecn = if transmit.ecn_capable { ECN_CAPABLE } else { 0 };
+                        let bytes = Bytes::copy_from_slice(bytes);
+                        self.transmit(side, Carried { source, destination, bytes, fragment, ecn });
                     }
                 }
                 self.buffer = buffer;

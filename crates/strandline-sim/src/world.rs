@@ -223,7 +223,7 @@ impl World {
         let destination = Some(datagram.destination.ip());
         endpoint.handle_datagram(
             self.now,
-            Datagram { source: datagram.source, destination, bytes: &datagram.bytes },
+            Datagram { source: datagram.source, destination, bytes: &datagram.bytes, ecn: datagram.ecn },
         );
         self.pump(number)
     }

@@ -221,6 +221,7 @@ impl<C: strandline_io::Carrier> Registered<C> {
             bytes,
             segment_size: transmit.segment_size,
             fragment: transmit.fragment,
+            ecn_capable: transmit.ecn_capable,
         };
         match self.carrier().send(&mut outgoing) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
@@ -274,12 +275,17 @@ impl Batch {
                 for arrival in arrivals {
                     let destination = Some(arrival.destination);
                     let bytes = &arrival.bytes;
-                    each(Datagram { source: arrival.source, destination, bytes }, bytes.len());
+                    each(Datagram { source: arrival.source, destination, bytes, ecn: 0 }, bytes.len());
                 }
             }
             Self::Socket(batch) => {
                 for (meta, bytes) in batch.iter() {
-                    let train = Datagram { source: meta.source, destination: meta.destination, bytes };
+                    let train = Datagram {
+                        source: meta.source,
+                        destination: meta.destination,
+                        bytes,
+                        ecn: meta.ecn.unwrap_or(0),
+                    };
                     each(train, meta.stride);
                 }
             }

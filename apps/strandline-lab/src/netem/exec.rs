@@ -46,7 +46,7 @@ $RIGHT6 with --ipv6.
 Settings (of --path, --to-right, --to-left, --schedule), with commas between:
 delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k or queue=50ms,
 loss=1%, loss-every=10, burst-loss=1%/4, gilbert=1%/25%, reorder=1%/5ms,
-duplicate=0.1%, corrupt=0.1%, size-max=1400, cut, heal.
+duplicate=0.1%, corrupt=0.1%, mark=30k, size-max=1400, cut, heal.
 
 Examples:
   strandline netem exec --rtt 60ms --rate 100mbit \\

@@ -103,6 +103,7 @@ impl NetworkArgs {
             reordering: self.reorder,
             duplication: self.duplicate,
             corruption: self.corrupt,
+            mark: None,
             size_max: None,
             cut: None,
         };

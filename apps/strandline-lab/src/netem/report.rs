@@ -85,6 +85,8 @@ pub struct LinkReport {
     pub reordered: u64,
     /// Packets with flipped bits.
     pub corrupted: u64,
+    /// Packets that met congestion: marked, if they may be.
+    pub marked: u64,
     /// Most bytes in the queue.
     pub queue_bytes_max: u64,
     /// Most packets in the queue.
@@ -233,6 +235,7 @@ impl LinkReport {
             duplicated: link.duplicated,
             reordered: link.reordered,
             corrupted: link.corrupted,
+            marked: link.marked,
             queue_bytes_max: link.queue_bytes_max,
             queue_packets_max: link.queue_packets_max,
             on_their_way: counters.on_their_way,
@@ -325,6 +328,7 @@ impl Display for LinkReport {
             (self.duplicated, "duplicated"),
             (self.reordered, "overtaken"),
             (self.corrupted, "damaged"),
+            (self.marked, "that met congestion"),
             (self.on_their_way, "still on their way"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {

@@ -35,6 +35,8 @@ pub struct Settings {
     pub duplication: Option<f64>,
     /// Probability of flipped bits.
     pub corruption: Option<f64>,
+    /// Packets that find more in the queue are marked, if they may be.
+    pub mark: Option<Queue>,
     /// Longest packet.
     pub size_max: Option<usize>,
     /// Whether nothing passes.
@@ -42,7 +44,7 @@ pub struct Settings {
 }
 
 /// Every key of the text form, for messages and for the help.
-pub const KEYS: &str = "delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k (or queue=50ms), loss=1%, \
+pub const KEYS: &str = "delay=30ms, rtt=60ms, jitter=2ms, rate=100mbit, queue=256k (or queue=50ms), mark=30k, loss=1%, \
 loss-every=10, burst-loss=1%/4, gilbert=1%/25%/100%/0%, reorder=1%/5ms, duplicate=0.1%, corrupt=0.1%, size-max=1400, \
 cut, heal";
 
@@ -79,6 +81,7 @@ impl Settings {
             ("jitter", Some(value)) => self.jitter = Some(units::time(value)?),
             ("rate", Some(value)) => self.rate_bps = Some(units::rate(value)?),
             ("queue", Some(value)) => self.queue = Some(queue(value)?),
+            ("mark", Some(value)) => self.mark = Some(queue(value)?),
             ("loss", Some(value)) => self.loss = Some(random_loss(value)?),
             ("loss-every", Some(value)) => self.loss = Some(regular_loss(value)?),
             ("burst-loss", Some(value)) => self.loss = Some(burst_loss(value)?),
@@ -104,6 +107,7 @@ impl Settings {
             reordering: other.reordering.or(self.reordering),
             duplication: other.duplication.or(self.duplication),
             corruption: other.corruption.or(self.corruption),
+            mark: other.mark.or(self.mark),
             size_max: other.size_max.or(self.size_max),
             cut: other.cut.or(self.cut),
         }
@@ -113,17 +117,18 @@ impl Settings {
     #[must_use]
     pub fn changes(&self, config: &LinkConfig) -> Vec<Change> {
         let rate_bps = self.rate_bps.unwrap_or(config.rate_bps);
-        let queue = self.queue.map(|queue| match queue {
+        let bytes = |queue| match queue {
             Queue::Bytes(bytes) => bytes,
             Queue::Time(_) if rate_bps == 0 => usize::MAX,
             Queue::Time(time) => (time.as_secs_f64() * rate_bps as f64 / 8.0).round() as usize,
-        });
+        };
         let cut = self.cut.map(|cut| if cut { Change::Cut } else { Change::Heal });
         let all = [
             self.delay.map(Change::Delay),
             self.jitter.map(Change::Jitter),
             self.rate_bps.map(Change::Rate),
-            queue.map(Change::Queue),
+            self.queue.map(bytes).map(Change::Queue),
+            self.mark.map(bytes).map(Change::Mark),
             self.loss.map(Change::Loss),
             self.reordering.map(Change::Reordering),
             self.duplication.map(Change::Duplication),

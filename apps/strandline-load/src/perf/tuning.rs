@@ -37,6 +37,10 @@ pub enum Congestion {
     Cubic,
     /// BBR, version 3: a model of the path's bandwidth and delay
     Bbr,
+    /// RFC 8257, with ECN, on both sides: for data centers whose switches mark
+    Dctcp,
+    /// Holds the delay, as Swift (SIGCOMM 2020): for data centers whose switches don't mark
+    Swift,
 }
 
 /// Kinds of loss recovery.
@@ -54,6 +58,8 @@ impl Congestion {
             Self::Rfc9260 => Algorithm::Rfc9260,
             Self::Cubic => Algorithm::Cubic,
             Self::Bbr => Algorithm::Bbr,
+            Self::Dctcp => Algorithm::Dctcp,
+            Self::Swift => Algorithm::Swift,
         }
     }
 }

@@ -5,14 +5,14 @@ use crate::ipv4::{Ipv4Packet, sum};
 fn headers_are_what_the_receiving_side_takes() {
     let (source, destination) = (Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(198, 51, 100, 255));
     for len in [0, 12, 1_480, 65_515] {
-        let header = header(source, destination, 64, len).unwrap();
+        let header = header(source, destination, 64, 0, len).unwrap();
         assert_eq!(sum(&header), 0xffff);
         let packet = [&header[..], &vec![5; len]].concat();
         let parsed = Ipv4Packet::of(&packet).unwrap();
         assert_eq!((parsed.destination, parsed.ecn, parsed.payload.len()), (destination, 0, len));
         assert_eq!(header[6..8], [0x40, 0], "don't fragment");
     }
-    assert_eq!(header(source, destination, 64, 65_516), None);
+    assert_eq!(header(source, destination, 64, 0, 65_516), None);
 }
 
 #[test]

@@ -22,6 +22,9 @@ const fn lengths(len: usize) -> (usize, usize) {
     unsafe { (libc::CMSG_LEN(len as u32) as usize, libc::CMSG_SPACE(len as u32) as usize) }
 }
 
+/// The ECN bits of what may be marked.
+const ECT_0: c_int = 0b10;
+
 const HEADER: usize = lengths(0).0;
 
 impl<const N: usize> Control<N> {
@@ -75,6 +78,16 @@ impl<const N: usize> Control<N> {
     /// Writes the segment size of an outgoing burst (GSO).
     pub(crate) fn put_segment_size(&mut self, at: usize, segment_size: u16) -> usize {
         self.put(at, libc::SOL_UDP, libc::UDP_SEGMENT, &segment_size.to_ne_bytes())
+    }
+
+    /// Writes that an outgoing datagram, or each of a burst, has ECT(0) in its IP header (RFC 3168 section 5).
+    pub(crate) fn put_ecn_capable(&mut self, at: usize, destination: IpAddr) -> usize {
+        let (level, kind) = match destination.to_canonical() {
+            // Also on an IPv6 socket, for addresses in their mapped form.
+            IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_TOS),
+            IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
+        };
+        self.put(at, level, kind, &ECT_0.to_ne_bytes())
     }
 
     /// The messages in the first `len` bytes: level, kind and payload. Ends at the first that makes no sense.

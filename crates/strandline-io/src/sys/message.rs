@@ -23,6 +23,8 @@ pub(crate) struct Piece<'a> {
     pub(crate) source: Option<IpAddr>,
     pub(crate) bytes: &'a [u8],
     pub(crate) segment_size: Option<u16>,
+    /// ECT(0) in the IP header.
+    pub(crate) ecn_capable: bool,
 }
 
 impl Piece<'_> {
@@ -64,6 +66,9 @@ pub(crate) fn send<'a>(
         let mut control_len = piece.source.map_or(0, |source| slot.control.put_source(0, source));
         if let Some(segment_size) = piece.segment_size {
             control_len = slot.control.put_segment_size(control_len, segment_size);
+        }
+        if piece.ecn_capable {
+            control_len = slot.control.put_ecn_capable(control_len, piece.destination.ip());
         }
         let mut msg_hdr = empty_header();
         msg_hdr.msg_name = slot.name.as_mut_ptr();

@@ -157,6 +157,20 @@ fn duplicates_and_damage_have_their_probability() {
     assert_eq!(stats.delivered, 20_000);
 }
 
+/// RFC 8257 section 3.1: what finds more than the threshold in the queue.
+#[test]
+fn packets_that_find_a_queue_are_marked() {
+    let config = LinkConfig { rate_bps: 8_000_000, mark_bytes: 3_000, ..LinkConfig::default() };
+    let mut link = Link::new(config, 1);
+    let marks: Vec<bool> = (0..6)
+        .map(|_| matches!(link.offer(0, 1_000), Verdict::Delivered(Copies { marked: true, .. })))
+        .collect();
+    assert_eq!(marks, [false, false, false, false, true, true]);
+    assert_eq!(link.stats().marked, 2);
+    let later = link.offer(4 * MS, 1_000);
+    assert!(matches!(later, Verdict::Delivered(Copies { marked: false, .. })), "the queue is short again");
+}
+
 fn any_loss() -> impl Strategy<Value = Loss> {
     prop_oneof![
         Just(Loss::None),
@@ -176,6 +190,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
                 jitter: Duration::from_nanos(jitter),
                 rate_bps,
                 queue_bytes_max,
+                mark_bytes: 10_000,
                 size_max: 1500,
                 loss,
                 reordering: Reordering { probability: held, extra_delay_max: Duration::from_nanos(extra) },

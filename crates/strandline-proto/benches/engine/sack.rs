@@ -84,7 +84,10 @@ impl Subject {
 
     fn give(world: &mut World, bytes: &[u8]) {
         let source = "192.0.2.2:9899".parse().unwrap();
-        world.client.endpoint.handle_datagram(world.now, Datagram { source, destination: None, bytes });
+        world
+            .client
+            .endpoint
+            .handle_datagram(world.now, Datagram { source, destination: None, bytes, ecn: 0 });
     }
 
     /// One SACK for everything.

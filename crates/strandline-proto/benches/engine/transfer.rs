@@ -57,7 +57,11 @@ impl Side {
 
     fn handle(&mut self, now: Time, source: SocketAddr, burst: &[u8], segment: usize) {
         let start = processor_time();
-        self.endpoint.handle_datagrams(now, Datagram { source, destination: None, bytes: burst }, segment);
+        self.endpoint.handle_datagrams(
+            now,
+            Datagram { source, destination: None, bytes: burst, ecn: 0 },
+            segment,
+        );
         self.spend(start);
     }
 }

@@ -22,7 +22,7 @@ use crate::time::Time;
 
 const MAC_LEN: usize = 32;
 /// Longest cookie that `seal` writes: fixed fields, two transport addresses and `PATHS_MAX` addresses of IPv6.
-pub(crate) const COOKIE_LEN_MAX: usize = 64 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
+pub(crate) const COOKIE_LEN_MAX: usize = 65 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
 
 /// The contents of a State Cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +42,8 @@ pub(crate) struct Cookie {
     pub(crate) inbound_streams: u16,
     /// What the INIT and our INIT ACK declared.
     pub(crate) zero_checksum: ZeroChecksum,
+    /// Both asked for explicit congestion notification.
+    pub(crate) ecn: bool,
     /// Where the INIT came from and the INIT ACK went to.
     pub(crate) source: SocketAddr,
     /// The local address that the INIT came to.
@@ -134,6 +136,7 @@ impl CookieKeys {
             out.extend_from_slice(&half.to_be_bytes());
         }
         out.push(cookie.zero_checksum.to_byte());
+        out.push(u8::from(cookie.ecn));
         put_address(&mut out, Some(cookie.source.ip()));
         let scope = if let SocketAddr::V6(v6) = cookie.source { v6.scope_id() } else { 0 };
         out.extend_from_slice(&scope.to_be_bytes());
@@ -227,7 +230,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
     let (local_port, peer_port) = (r.u16()?, r.u16()?);
     let (outbound_streams, inbound_streams) = (r.u16()?, r.u16()?);
     let port = r.u16()?;
-    let [zero_checksum] = r.take::<1>()?;
+    let [zero_checksum, ecn] = r.take::<2>()?;
     let ip = r.address()??;
     let scope = r.u32()?;
     let source = match ip {
@@ -254,6 +257,7 @@ fn read(body: &[u8]) -> Option<Cookie> {
         outbound_streams,
         inbound_streams,
         zero_checksum: ZeroChecksum::from_byte(zero_checksum),
+        ecn: ecn == 1,
         source,
         destination,
         addresses,

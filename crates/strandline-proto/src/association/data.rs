@@ -272,6 +272,7 @@ impl Association {
                     rtt_sent_at: ack.rtt_sample_sent_at,
                     lowest_acked: ack.lowest_acked,
                     cumulative_advanced,
+                    marked: self.flags.marked,
                     in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
                 };
                 change = path.on_sack(now, &sack, &self.config);

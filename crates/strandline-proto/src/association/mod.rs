@@ -6,6 +6,7 @@ mod build;
 pub(crate) mod context;
 pub(crate) mod cookie;
 mod data;
+pub(crate) mod ecn;
 mod heartbeat;
 pub(crate) mod offer;
 mod paths;
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
+use self::ecn::Ecn;
 pub(crate) use self::receive::{has_abort, starts_with};
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
@@ -73,6 +75,8 @@ pub(crate) struct Association {
     flags: Flags,
     /// Which packets may have zero for their checksum.
     pub(crate) zero_checksum: ZeroChecksum,
+    /// Allocated where explicit congestion notification was asked for.
+    pub(crate) ecn: Option<Box<Ecn>>,
 }
 
 /// Small facts, a bit each.
@@ -84,6 +88,8 @@ pub(crate) struct Flags {
     cookie_ack_due: bool,
     /// An input or command came since packets were last made: the burst limit starts anew.
     burst_open: bool,
+    /// The packet being received has an ECNE.
+    marked: bool,
     /// The peer came to us.
     pub(crate) incoming: bool,
     /// `Readable` was given and `recv` has not returned `None` since.

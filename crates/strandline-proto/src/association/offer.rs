@@ -35,6 +35,8 @@ pub(crate) struct Offer<'a> {
     pub(crate) preservative_ms: u32,
     /// How the peer detects errors where the checksum is zero (RFC 9653), none if it takes no such packets.
     pub(crate) edmid: Option<u32>,
+    /// It understands ECNE and CWR.
+    pub(crate) ecn: bool,
     /// Parameters to report back, each whole and padded.
     pub(crate) unrecognised: Vec<u8>,
 }
@@ -83,6 +85,7 @@ pub(crate) fn read<'a>(
         cookie: None,
         preservative_ms: 0,
         edmid: None,
+        ecn: false,
         unrecognised: Vec::new(),
     };
     for raw in init.parameters.iter() {
@@ -124,13 +127,17 @@ fn read_parameter<'a>(
             offer.edmid = Some(if again { EDMID_RESERVED } else { edmid });
             return Ok(true);
         }
+        Ok(Parameter::EcnCapable) => {
+            offer.ecn = true;
+            return Ok(true);
+        }
         Ok(Parameter::HostName(_)) => {
             let cause = Cause::UnresolvableAddress(raw.as_bytes());
             return Err(refuse(&cause, offer.tag, false));
         }
         Ok(Parameter::Unknown(_)) => return Ok(unrecognised(offer, raw)),
-        // Supported Address Types limits what we may name, and we name only what our own packets come from; ECN
-        // Capable and Unrecognized Parameter ask for nothing.
+        // Supported Address Types limits what we may name, and we name only what our own packets come from;
+        // Unrecognized Parameter asks for nothing.
         Ok(_) => return Ok(true),
         Err(_) => return Err(refuse(&Cause::ProtocolViolation(b"parameter length"), offer.tag, false)),
     };

@@ -10,6 +10,7 @@ use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::event::{CloseReason, Event};
+use crate::number::Tsn;
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -25,6 +26,9 @@ struct Seen {
     /// How many chunks came so far.
     chunks: u32,
     data: bool,
+    /// The TSN of the first DATA chunk.
+    first: Option<Tsn>,
+    marked: bool,
     immediate: bool,
     heartbeats: u8,
     /// Causes for one ERROR in answer.
@@ -32,13 +36,15 @@ struct Seen {
 }
 
 impl Association {
-    /// Handles a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK.
+    /// Handles a packet of this association. `source` is one of the peer's addresses, except for an INIT ACK. `marked`: the
+    /// network says that there is congestion on its way.
     pub(crate) fn handle_packet(
         &mut self,
         cx: &mut Shared,
         now: Time,
         packet: &Packet<'_>,
         source: SocketAddr,
+        marked: bool,
     ) {
         self.stats.packets_received += 1;
         self.flags.burst_open = true;
@@ -67,6 +73,8 @@ impl Association {
                 return;
             }
         }
+        self.flags.marked = false;
+        seen.marked = marked;
         self.after_packet(cx, now, from, &seen);
     }
 
@@ -129,14 +137,10 @@ impl Association {
             Chunk::ShutdownAck => self.on_shutdown_ack(cx, now, from),
             Chunk::ShutdownComplete(complete) => self.on_shutdown_complete(cx, now, &complete),
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
-            // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. ECN is not
-            // negotiated, and padding says nothing.
-            Chunk::Heartbeat(_)
-            | Chunk::CookieEcho(_)
-            | Chunk::Init(_)
-            | Chunk::Ecne(_)
-            | Chunk::Cwr(_)
-            | Chunk::Pad(_) => {}
+            Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
+            Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
+            // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. Padding says nothing.
+            Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
         }
         true
     }
@@ -154,6 +158,7 @@ impl Association {
             return true; // section 6
         }
         seen.data = true;
+        seen.first.get_or_insert(data.tsn);
         seen.immediate |= data.immediate;
         self.sack_path = from;
         self.on_data(cx, now, data, &mut seen.report)
@@ -199,9 +204,11 @@ impl Association {
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }
         if seen.data {
+            let changed = seen.first.is_some_and(|first| self.on_data_packet_mark(first, seen.marked));
             let buffer_max = || cx.receive_buffer_max(&self.config);
             let shutting_down = matches!(self.state, State::ShutdownSent);
-            if self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config, buffer_max) {
+            let at_once = seen.immediate || shutting_down || changed;
+            if self.inbound.on_packet_end(now, at_once, &self.config, buffer_max) {
                 self.measure_rtt(cx, now);
             }
             if shutting_down {

@@ -104,6 +104,7 @@ impl Association {
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.zero_checksum = cookie.zero_checksum;
+        self.ecn = super::ecn::Ecn::agreed(cookie.ecn);
         self.initial_tsn = cookie.local_initial_tsn;
         self.state = State::Established;
         self.control_deadline = Time::MAX;
@@ -126,6 +127,7 @@ impl Association {
     fn collide(&mut self, cx: &mut Shared, now: Time, cookie: &Cookie) {
         self.peer_tag = cookie.peer_tag;
         self.zero_checksum = cookie.zero_checksum;
+        self.ecn = super::ecn::Ecn::agreed(cookie.ecn);
         if !self.state.in_setup() {
             return;
         }

@@ -14,6 +14,7 @@ use strandline_wire::parameter::{Parameter, Parameters};
 use super::build::{CONTROL_PACKET_LEN_MAX, Ports, abort_packet};
 use super::context::{Route, Shared};
 use super::cookie::Cookie;
+use super::ecn::Ecn;
 use super::offer::{Offer, Refusal, read};
 use super::state::{Setup, State};
 use super::zero_checksum::ZeroChecksum;
@@ -127,6 +128,7 @@ impl Association {
             control_path: PathIndex(0),
             flags: Flags::default(),
             zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
+            ecn: Ecn::declaring(config.wants_ecn()),
             config,
         };
         association.send_init(cx, now);
@@ -139,7 +141,9 @@ impl Association {
         setup.sent_at = now;
         let increment_ms = setup.preservative_ms;
         let preservative = (increment_ms > 0).then_some(Parameter::CookiePreservative { increment_ms });
-        let more: Vec<_> = self.zero_checksum.parameter().into_iter().chain(preservative).collect();
+        let ecn = Ecn::parameter(self.ecn.is_some());
+        let more: Vec<_> =
+            self.zero_checksum.parameter().into_iter().chain(ecn).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
         init_packet(cx, self.route(self.control_path), ports, init, false, &more);
@@ -183,6 +187,9 @@ impl Association {
         };
         self.peer_tag = offer.tag;
         self.zero_checksum = self.zero_checksum.agreed_with(offer.edmid);
+        if let Some(ecn) = &mut self.ecn {
+            ecn.agreed = offer.ecn;
+        }
         self.adopt_addresses(cx, now, &offer, source);
         self.adopt_numbers(cx, &offer);
         let State::CookieWait(setup) = core::mem::replace(&mut self.state, State::Closed) else { return };
@@ -334,6 +341,7 @@ impl Association {
             control_path: PathIndex(0),
             flags: Flags { incoming: true, ..Flags::default() },
             zero_checksum: cookie.zero_checksum,
+            ecn: Ecn::agreed(cookie.ecn),
             config,
         };
         association.flags.cookie_ack_due = true;

@@ -140,6 +140,7 @@ impl Association {
         buffer: &mut [u8],
         segments_max: usize,
     ) -> Option<Transmit> {
+        let (sent_before, resent_before) = (self.stats.data_sent, self.stats.retransmissions);
         let full = self.paths.get(index).payload_max().min(buffer.len());
         let mut len = 0;
         let mut segment = full;
@@ -170,6 +171,8 @@ impl Association {
             return None;
         }
         self.stats.packets_sent += segments as u64;
+        // What is sent again may not be marked (RFC 3168 section 6.1.5), and what is no data has no window.
+        let new_only = self.stats.data_sent > sent_before && self.stats.retransmissions == resent_before;
         let path = self.paths.get(index);
         Some(Transmit {
             destination: path.remote,
@@ -177,6 +180,7 @@ impl Association {
             len,
             segment_size: segment.min(len),
             fragment: oversize,
+            ecn_capable: new_only && self.ecn_agreed(),
         })
     }
 
@@ -214,9 +218,13 @@ impl Association {
             let due = self.inbound.sack_due(now);
             // Bundled with DATA even before its time (section 6.1), but only if there is DATA to go.
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
-            if (due || bundled) && self.inbound.write_sack(now, &mut packet) {
-                self.stats.sacks_sent += 1;
+            if due || bundled {
+                self.write_ecne(&mut packet);
+                self.stats.sacks_sent += u32::from(self.inbound.write_sack(now, &mut packet));
             }
+        }
+        if data_ready && self.ecn.is_some() && self.data_may_go(index) {
+            self.write_cwr(&mut packet);
         }
         let filled = if data_ready { self.fill(now, index, &mut packet, full) } else { Filled::default() };
         if packet.is_empty() {
@@ -399,6 +407,7 @@ impl Association {
             len,
             segment_size: len,
             fragment: oversize,
+            ecn_capable: false,
         })
     }
 

@@ -280,6 +280,13 @@ impl Controller for Bbr {
         self.cwnd = self.cwnd.max(core::mem::take(&mut self.before));
     }
 
+    fn on_ecn(&mut self, _now: Time) {
+        // What is in flight is more than the path takes without a queue.
+        if let Some(path) = &mut self.path {
+            path.model.on_congestion(self.cwnd);
+        }
+    }
+
     fn on_idle(&mut self, _rto_periods: u32) {
         // The rate of the model bounds what goes after a pause.
         if let Some(path) = &mut self.path {

@@ -27,6 +27,8 @@ pub struct Ack {
     pub rtt: Option<Duration>,
     /// The round-trip time of the latest chunk it acknowledges that was sent only once.
     pub latest_rtt: Option<Duration>,
+    /// The peer says that the network marked what it acknowledges (an ECNE chunk came with it).
+    pub marked: bool,
 }
 
 /// A congestion controller of one path. Windows and thresholds are in bytes of DATA chunks, headers and padding
@@ -47,6 +49,15 @@ pub trait Controller: Debug + Send {
     fn recovers_in_proportion(&self) -> bool {
         true
     }
+
+    /// How much of what was acknowledged had been marked counts ([`Ack::marked`]), not that there was a mark.
+    fn counts_marks(&self) -> bool {
+        false
+    }
+
+    /// The network marked a packet of this window (RFC 3168 section 6.1): as a loss, but none that is repaired or can turn
+    /// out to be none. Once for each window.
+    fn on_ecn(&mut self, now: Time);
 
     /// Chunks of so many bytes were found lost.
     fn on_lost(&mut self, _bytes: u32) {}

@@ -214,6 +214,11 @@ impl Controller for Cubic {
         }
     }
 
+    fn on_ecn(&mut self, now: Time) {
+        self.on_fast_retransmit(now);
+        self.before = None;
+    }
+
     fn on_idle(&mut self, rto_periods: u32) {
         // As in RFC 9260 section 7.2.1, but not below where one begins; the time of the pause is not time to grow in
         // (section 5.8).

@@ -4,15 +4,19 @@
 mod bbr;
 mod controller;
 mod cubic;
+mod dctcp;
 mod hystart;
 mod rfc9260;
+mod swift;
 
 use crate::time::Time;
 
 pub use bbr::Bbr;
 pub use controller::{Ack, Controller};
 pub use cubic::Cubic;
+pub use dctcp::Dctcp;
 pub use rfc9260::Rfc9260;
+pub use swift::Swift;
 
 /// Which controller a new path gets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,6 +30,10 @@ pub enum Algorithm {
     /// BBR in the shape of its third version: sends at the rate that the path was measured to carry, whatever is lost at
     /// random, and keeps queues short.
     Bbr,
+    /// RFC 8257, for data centers whose switches mark (ECN). It asks for ECN by itself; both ends have to use it.
+    Dctcp,
+    /// In the shape of Swift (SIGCOMM 2020), for data centers whose switches don't mark: holds the delay.
+    Swift,
 }
 
 impl Algorithm {
@@ -36,6 +44,8 @@ impl Algorithm {
             Self::Rfc9260 => "rfc9260",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::Dctcp => "dctcp",
+            Self::Swift => "swift",
         }
     }
 }
@@ -50,6 +60,10 @@ pub enum Congestion {
     Cubic(Cubic),
     /// See [`Algorithm::Bbr`].
     Bbr(Bbr),
+    /// See [`Algorithm::Dctcp`].
+    Dctcp(Dctcp),
+    /// See [`Algorithm::Swift`].
+    Swift(Swift),
 }
 
 impl Congestion {
@@ -60,6 +74,8 @@ impl Congestion {
             Self::Rfc9260(_) => Algorithm::Rfc9260,
             Self::Cubic(_) => Algorithm::Cubic,
             Self::Bbr(_) => Algorithm::Bbr,
+            Self::Dctcp(_) => Algorithm::Dctcp,
+            Self::Swift(_) => Algorithm::Swift,
         }
     }
 
@@ -71,6 +87,8 @@ impl Congestion {
             Algorithm::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, ipv6)),
             Algorithm::Cubic => Self::Cubic(Cubic::new(pmdcs)),
             Algorithm::Bbr => Self::Bbr(Bbr::new(pmdcs)),
+            Algorithm::Dctcp => Self::Dctcp(Dctcp::new(pmdcs)),
+            Algorithm::Swift => Self::Swift(Swift::new(pmdcs)),
         }
     }
 }
@@ -82,6 +100,8 @@ macro_rules! ask {
             Congestion::Rfc9260($controller) => $question,
             Congestion::Cubic($controller) => $question,
             Congestion::Bbr($controller) => $question,
+            Congestion::Dctcp($controller) => $question,
+            Congestion::Swift($controller) => $question,
         }
     };
 }
@@ -105,6 +125,14 @@ impl Controller for Congestion {
 
     fn on_ack(&mut self, ack: &Ack) {
         ask!(self, controller => controller.on_ack(ack));
+    }
+
+    fn counts_marks(&self) -> bool {
+        ask!(self, controller => controller.counts_marks())
+    }
+
+    fn on_ecn(&mut self, now: Time) {
+        ask!(self, controller => controller.on_ecn(now));
     }
 
     fn on_lost(&mut self, bytes: u32) {

@@ -123,6 +123,11 @@ impl Controller for Rfc9260 {
         }
     }
 
+    fn on_ecn(&mut self, now: Time) {
+        self.on_fast_retransmit(now);
+        self.before = None;
+    }
+
     fn on_idle(&mut self, rto_periods: u32) {
         // The formula would lift a window below 4 PMDCS, which a time-out left behind: after it one packet goes until
         // an acknowledgement comes, however long that takes. Idle time only ever lowers the window here.

@@ -119,9 +119,9 @@ impl Endpoint {
         let known = association.paths.by_address(datagram.source.ip()).is_some();
         let waits = matches!(association.state, State::CookieWait(_));
         if waits && starts_with(packet, kind::INIT_ACK) {
-            let source = datagram.source;
+            let (source, marked) = (datagram.source, datagram.is_marked());
             self.with_reindex(now, slot, |association, shared| {
-                association.handle_packet(shared, now, packet, source);
+                association.handle_packet(shared, now, packet, source, marked);
             });
             return;
         }
@@ -140,7 +140,7 @@ impl Endpoint {
             self.shared.stats.wrong_tag += 1;
             return;
         }
-        association.handle_packet(&mut self.shared, now, packet, datagram.source);
+        association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
         self.settle_later(now, slot);
     }
 

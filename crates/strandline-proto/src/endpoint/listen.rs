@@ -16,6 +16,7 @@ use super::demux::PeerKey;
 use super::input::never_answered;
 use crate::association::context::Route;
 use crate::association::cookie::{Cookie, CookieError};
+use crate::association::ecn::Ecn;
 use crate::association::offer::{Offer, Refusal, encode_cause, read, refuse};
 use crate::association::zero_checksum::ZeroChecksum;
 use crate::association::{
@@ -33,6 +34,7 @@ struct Answer {
     a_rwnd: u32,
     ties: (u32, u32),
     zero_checksum: ZeroChecksum,
+    ecn: bool,
 }
 
 impl Endpoint {
@@ -152,6 +154,7 @@ impl Endpoint {
             a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
+            ecn: config.wants_ecn(),
         }
     }
 
@@ -170,6 +173,7 @@ impl Endpoint {
             shared.cookies.rotate(key, now);
         }
         let zero_checksum = answer.zero_checksum.agreed_with(offer.edmid);
+        let ecn = answer.ecn && offer.ecn;
         // The peer takes it so from the first packet on.
         let ports = AnswerPorts { zero_checksum: zero_checksum.by_peer, ..ports };
         let increment = Duration::from_millis(u64::from(offer.preservative_ms)).min(PRESERVATIVE_MAX);
@@ -189,6 +193,7 @@ impl Endpoint {
             outbound_streams: answer.outbound_streams.min(offer.inbound_streams),
             inbound_streams: answer.inbound_streams.min(offer.outbound_streams),
             zero_checksum,
+            ecn,
             source: route.destination,
             destination: route.source,
             addresses: offer.addresses.clone(),
@@ -207,7 +212,7 @@ impl Endpoint {
         let reported =
             unrecognised.iter().flatten().map(|raw| Parameter::UnrecognisedParameter(raw.as_bytes()));
         // The declaration first: what has no room is left out, and the peer was promised this.
-        let declared = zero_checksum.parameter().into_iter();
+        let declared = zero_checksum.parameter().into_iter().chain(Ecn::parameter(ecn));
         let more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
         init_packet(shared, route, ports, init, true, &more);
         shared.stats.inits += 1;
@@ -289,12 +294,12 @@ impl Endpoint {
     ) {
         let Some(association) = self.table.at(slot) else { return };
         let action = association.classify(&self.shared, cookie);
-        let (source, tag) = (datagram.source, association.local_tag);
+        let (source, tag, marked) = (datagram.source, association.local_tag, datagram.is_marked());
         self.with_reindex(now, slot, |association, shared| {
             let goes_on = association.on_cookie_echo(shared, now, cookie, action);
             // The cookie proves itself wherever it comes from; what follows it must come from the peer's address.
             if goes_on && association.paths.by_address(source.ip()).is_some() {
-                association.handle_packet(shared, now, packet, source);
+                association.handle_packet(shared, now, packet, source, marked);
             }
         });
         // A restart ends the life that the old tag had, and that tag's cookie with it.
@@ -345,7 +350,7 @@ impl Endpoint {
         let mut association = Association::accept(&mut self.shared, now, id, config, cookie);
         // DATA may follow in the same packet, if it comes from an address that the cookie names.
         if association.paths.by_address(datagram.source.ip()).is_some() {
-            association.handle_packet(&mut self.shared, now, packet, datagram.source);
+            association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
         }
         self.table.insert(association);
         self.register(id.slot);
@@ -375,6 +380,7 @@ fn answer_of(association: &Association, tag: VerificationTag, ties: (u32, u32)) 
         ties,
         // What was declared before stands.
         zero_checksum: ZeroChecksum::declaring(association.zero_checksum.declared),
+        ecn: association.ecn.is_some(),
     }
 }
 

@@ -68,10 +68,10 @@ const CONTROL_MAX: usize = 1 << 16;
 /// let mut buffer = vec![0; 2048];
 /// for _ in 0..8 {
 ///     while let Some(t) = client.poll_transmit(now, &mut buffer, 1) {
-///         server.handle_datagram(now, Datagram { source: here, destination: None, bytes: &buffer[..t.len] });
+///         server.handle_datagram(now, Datagram { source: here, destination: None, bytes: &buffer[..t.len], ecn: 0 });
 ///     }
 ///     while let Some(t) = server.poll_transmit(now, &mut buffer, 1) {
-///         client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len] });
+///         client.handle_datagram(now, Datagram { source: there, destination: None, bytes: &buffer[..t.len], ecn: 0 });
 ///     }
 /// }
 /// let Some((accepted, Event::Established { incoming: true, .. })) = server.poll_event() else {
@@ -202,7 +202,8 @@ impl Endpoint {
     ) -> Option<Transmit> {
         let (route, len, segment_size) = queue.pop_burst(buffer, segments_max)?;
         let Route { destination, source } = route;
-        let transmit = Transmit { destination, source, len, segment_size, fragment: false };
+        let transmit =
+            Transmit { destination, source, len, segment_size, fragment: false, ecn_capable: false };
         stats.packets_sent += packets_in(&transmit);
         let packets = buffer.get(..len).unwrap_or_default().chunks(segment_size.max(1));
         let unchecked = |bytes: &[u8]| Packet::parse(bytes).is_ok_and(|packet| packet.checksum() == 0);

@@ -334,6 +334,13 @@ impl Outbound {
         !earlier(path % PATHS_MAX as u8)
     }
 
+    /// The path that a chunk in the send window was last sent to.
+    #[must_use]
+    pub(crate) fn path_of(&self, tsn: Tsn) -> Option<u8> {
+        let sent = self.sent()?;
+        sent.outstanding.get(sent.outstanding.index_of(tsn)?).map(|record| record.path)
+    }
+
     /// New data waits, the peer's window has no room for it and nothing is outstanding: a window probe is needed
     /// after one RTO (section 6.1 A).
     #[must_use]

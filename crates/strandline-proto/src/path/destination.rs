@@ -112,6 +112,8 @@ pub(crate) struct PathSack {
     pub(crate) lowest_acked: bool,
     pub(crate) cumulative_advanced: bool,
     pub(crate) in_fast_recovery: bool,
+    /// An ECNE came with it.
+    pub(crate) marked: bool,
 }
 
 /// What an acknowledgement, or the time that passed, means for the recovery of one path.
@@ -483,6 +485,7 @@ impl Path {
             all_acked: self.flight == 0,
             rtt,
             latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
+            marked: sack.marked,
         });
         self.timed_out = false;
         self.quiet_since = now;

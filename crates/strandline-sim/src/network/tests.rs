@@ -8,6 +8,7 @@ fn datagram(len: usize, fragment: bool) -> Carried {
         destination: ([10, 0, 1, 1], 9899).into(),
         bytes: vec![0; len].into(),
         fragment,
+        ecn: 0,
     }
 }
 

@@ -64,6 +64,7 @@ pub(super) fn link(features: &Features, random: &mut Random) -> LinkConfig {
     if features.slow {
         link.rate_bps = random.log_range(500_000, 200_000_000);
         link.queue_bytes_max = random.log_range(4_000, 300_000) as usize;
+        link.mark_bytes = link.queue_bytes_max / 4;
     }
     if random.chance(0.5) {
         link.jitter = random.millis(0, 20);

@@ -58,6 +58,16 @@ pub(super) fn leave_out_checksums(hosts: &mut [HostPlan], seed: u64) -> bool {
     any
 }
 
+/// Each of them, and RFC 9260's more often.
+const ALGORITHMS: [Algorithm; 6] = [
+    Algorithm::Rfc9260,
+    Algorithm::Rfc9260,
+    Algorithm::Cubic,
+    Algorithm::Bbr,
+    Algorithm::Dctcp,
+    Algorithm::Swift,
+];
+
 /// Some hosts of some runs keep to RFC 9260 in recovery or in congestion control: true if any does. Random numbers of its
 /// own, as above.
 pub(super) fn keep_to_rfc9260(hosts: &mut [HostPlan], seed: u64) -> bool {
@@ -69,9 +79,10 @@ pub(super) fn keep_to_rfc9260(hosts: &mut [HostPlan], seed: u64) -> bool {
             Arc::make_mut(&mut host.config.association).recovery = Recovery::Rfc9260;
             any = true;
         }
-        let algorithm =
-            random.pick(&[Algorithm::Rfc9260, Algorithm::Rfc9260, Algorithm::Cubic, Algorithm::Bbr]);
-        Arc::make_mut(&mut host.config.association).congestion = algorithm;
+        let algorithm = random.pick(&ALGORITHMS);
+        let association = Arc::make_mut(&mut host.config.association);
+        association.congestion = algorithm;
+        association.ecn = random.chance(0.3);
     }
     any
 }

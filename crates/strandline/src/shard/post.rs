@@ -18,6 +18,7 @@ enum Matter {
     /// A packet, and which shards said that they don't know its association: a bit for each.
     Datagram {
         asked: u64,
+        ecn: u8,
     },
     Icmp(IcmpKind),
 }
@@ -60,7 +61,12 @@ impl Mail {
     }
 
     pub(crate) fn push_datagram(&mut self, datagram: &Datagram<'_>, asked: u64) {
-        self.push(datagram.source, datagram.destination, datagram.bytes, Matter::Datagram { asked });
+        self.push(
+            datagram.source,
+            datagram.destination,
+            datagram.bytes,
+            Matter::Datagram { asked, ecn: datagram.ecn },
+        );
     }
 
     fn push(&mut self, peer: SocketAddr, destination: Option<IpAddr>, bytes: &[u8], matter: Matter) {
@@ -97,8 +103,8 @@ impl Mail {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = Item<'_>> {
         self.letters().map(|(letter, bytes)| match letter.matter {
-            Matter::Datagram { asked } => {
-                let datagram = Datagram { source: letter.peer, destination: letter.destination, bytes };
+            Matter::Datagram { asked, ecn } => {
+                let datagram = Datagram { source: letter.peer, destination: letter.destination, bytes, ecn };
                 Item::Datagram { datagram, asked }
             }
             Matter::Icmp(kind) => Item::Icmp(IcmpError { destination: letter.peer, kind, quoted: bytes }),

@@ -16,6 +16,7 @@ fn cookie() -> Cookie {
         peer_rwnd: 9,
         outbound_streams: 10,
         inbound_streams: 11,
+        ecn: true,
         zero_checksum: ZeroChecksum { declared: Some(ErrorDetectionMethod::SctpOverDtls), by_peer: true },
         source: "[fe80::1%0]:9899".parse().unwrap(),
         destination: Some("10.0.0.1".parse().unwrap()),

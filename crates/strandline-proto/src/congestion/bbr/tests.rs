@@ -89,6 +89,7 @@ impl Path {
                 all_acked: self.flight == 0,
                 rtt: None,
                 latest_rtt: Some(at.since(sent_at)),
+                marked: false,
             });
         }
         let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;

@@ -24,6 +24,7 @@ fn ack(now: Time, acked_bytes: u32, flight_before: u32, rtt: Duration) -> Ack {
         all_acked: false,
         rtt: Some(rtt),
         latest_rtt: Some(rtt),
+        marked: false,
     }
 }
 

@@ -18,6 +18,7 @@ fn full(acked_bytes: u32) -> Ack {
         all_acked: false,
         rtt: None,
         latest_rtt: None,
+        marked: false,
     }
 }
 

@@ -28,6 +28,7 @@ fn cookie(raw: &Raw) -> Cookie {
         peer_rwnd: 65_536,
         outbound_streams: 10,
         inbound_streams: 10,
+        ecn: false,
         zero_checksum: ZeroChecksum::default(),
         source: address(CLIENT, 0),
         destination: None,
@@ -173,6 +174,7 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
             let tag = if same_tag { RAW_TAG } else { VerificationTag(77) };
             let made = Cookie {
                 created: pair.now,
+                ecn: false,
                 lifetime_ms: 60_000,
                 local_tag: own,
                 peer_tag: tag,

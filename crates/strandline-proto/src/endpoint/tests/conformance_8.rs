@@ -253,7 +253,7 @@ fn section_8_4_rules_1_and_3() {
         ("192.0.2.1:9899", "ff02::1"),
     ] {
         let (source, destination) = (source.parse().unwrap(), Some(destination.parse().unwrap()));
-        let datagram = Datagram { source, destination, bytes: &good.bytes };
+        let datagram = Datagram { source, destination, bytes: &good.bytes, ecn: 0 };
         pair.hosts[SERVER].endpoint.handle_datagram(pair.now, datagram);
         pair.collect();
         assert!(pair.wire.is_empty(), "{source} {destination:?}");

@@ -274,8 +274,12 @@ fn a_train_is_handled_as_its_packets_are() {
             let hosts = &mut pair.hosts;
             for (from, to) in [(CLIENT, SERVER), (SERVER, CLIENT)] {
                 while let Some(t) = hosts[from].endpoint.poll_transmit(now, &mut buffer, 16) {
-                    let train =
-                        Datagram { source: address(from, 0), destination: None, bytes: &buffer[..t.len] };
+                    let train = Datagram {
+                        source: address(from, 0),
+                        destination: None,
+                        bytes: &buffer[..t.len],
+                        ecn: 0,
+                    };
                     if together {
                         hosts[to].endpoint.handle_datagrams(now, train, t.segment_size);
                     } else {

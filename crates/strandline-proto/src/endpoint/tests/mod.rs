@@ -8,6 +8,7 @@ mod conformance_6_2;
 mod conformance_7;
 mod conformance_8;
 mod conformance_9;
+mod conformance_rfc3168;
 mod conformance_rfc9653;
 mod data;
 mod hostile;
@@ -178,8 +179,12 @@ impl Pair {
         let to =
             self.hosts.iter().position(|host| host.addresses.iter().any(|a| a.ip() == sent.destination.ip()));
         let Some(to) = to else { return };
-        let datagram =
-            Datagram { source: sent.source, destination: Some(sent.destination.ip()), bytes: &sent.bytes };
+        let datagram = Datagram {
+            source: sent.source,
+            destination: Some(sent.destination.ip()),
+            bytes: &sent.bytes,
+            ecn: 0,
+        };
         self.hosts[to].endpoint.handle_datagram(self.now, datagram);
         self.collect();
     }

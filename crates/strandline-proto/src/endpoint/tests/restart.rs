@@ -93,7 +93,7 @@ fn a_restart_while_the_shutdown_ack_waits_is_refused() {
     pair.deliver(&init);
     let ack = pair.wire.pop_front().unwrap();
     let bytes = &ack.bytes;
-    restarted.handle_datagram(pair.now, Datagram { source: ack.source, destination: None, bytes });
+    restarted.handle_datagram(pair.now, Datagram { source: ack.source, destination: None, bytes, ecn: 0 });
     let echo = step(&mut restarted, pair.now, &mut buffer);
     // Meanwhile the old association gets as far as SHUTDOWN-ACK-SENT.
     pair.hosts[CLIENT].endpoint.shutdown(pair.now, client).unwrap();

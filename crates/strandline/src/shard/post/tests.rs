@@ -1,7 +1,7 @@
 use super::*;
 
 fn datagram(bytes: &[u8]) -> Datagram<'_> {
-    Datagram { source: SocketAddr::from(([192, 0, 2, 1], 9)), destination: None, bytes }
+    Datagram { source: SocketAddr::from(([192, 0, 2, 1], 9)), destination: None, bytes, ecn: 0 }
 }
 
 fn lengths(mail: &Mail) -> Vec<usize> {

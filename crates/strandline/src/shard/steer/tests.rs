@@ -51,7 +51,7 @@ fn packet(tag: u32, fill: impl FnOnce(&mut PacketBuilder<'_>)) -> Vec<u8> {
 }
 
 fn datagram(source: [u8; 4], bytes: &[u8]) -> Datagram<'_> {
-    Datagram { source: SocketAddr::from((source, 9899)), destination: None, bytes }
+    Datagram { source: SocketAddr::from((source, 9899)), destination: None, bytes, ecn: 0 }
 }
 
 /// The shards that a packet comes by, from the first on to the one that keeps it.

@@ -215,7 +215,7 @@ fn a_cookie_larger_than_any_packet_ends_the_set_up() {
     parameters.resize(3000, 0xcc);
     let ack = Init { parameters: Parameters::new(&parameters), ..init(Tsn(1)) };
     let good = forge_init_ack(&mut pair, ack);
-    let datagram = Datagram { source: good.source, destination: None, bytes: &good.bytes };
+    let datagram = Datagram { source: good.source, destination: None, bytes: &good.bytes, ecn: 0 };
     let endpoint = &mut pair.hosts[CLIENT].endpoint;
     endpoint.handle_datagram(pair.now, datagram);
     // The smallest buffer that a driver may have.
@@ -275,6 +275,7 @@ fn a_cookie_with_the_tag_of_another_association_touches_nobody() {
         peer_rwnd: 65_536,
         outbound_streams: 1,
         inbound_streams: 1,
+        ecn: false,
         zero_checksum: crate::association::zero_checksum::ZeroChecksum::default(),
         source: other,
         destination: None,

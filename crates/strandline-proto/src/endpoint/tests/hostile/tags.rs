@@ -125,7 +125,7 @@ fn stateless_answers_are_bounded() {
         let init = init(Tsn(1));
         let ports = (number, PORT);
         let sent = raw.pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
-        let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes };
+        let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
         raw.pair.hosts[SERVER].endpoint.handle_datagram(raw.pair.now, datagram);
     }
     // The association's own packets are not displaced by them, and go first.
@@ -147,7 +147,7 @@ fn stateless_answers_go_in_bursts() {
         let ports = (number, PORT);
         let sent = raw.pair.forge(CLIENT, ports, VerificationTag(0), |packet| assert!(packet.push(&init)));
         let source = if number <= 8 { sent.source } else { "198.51.100.7:9".parse().unwrap() };
-        let datagram = Datagram { source, destination: None, bytes: &sent.bytes };
+        let datagram = Datagram { source, destination: None, bytes: &sent.bytes, ecn: 0 };
         raw.pair.hosts[SERVER].endpoint.handle_datagram(raw.pair.now, datagram);
     }
     let (mut buffer, mut bursts) = (vec![0; 1 << 16], Vec::new());

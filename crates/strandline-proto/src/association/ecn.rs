@@ -1,0 +1,118 @@
+//! Explicit congestion notification (RFC 3168 for IP; RFC 9260 section 3.2.1 and RFC 4960 appendix A for the chunks).
+//! Agreed on by a parameter in INIT and INIT ACK, which goes only where the configuration wants it. Then packets with new
+//! data say that they may be marked instead of dropped; the receiver answers marks by ECNE, in front of its SACK, and the
+//! sender answers that by a smaller window and CWR.
+//!
+//! Who uses DCTCP tells marks exactly (RFC 8257 section 3.2): ECNE goes with a SACK for packets that were marked, and with
+//! no other; where marked and other packets follow one another a SACK goes at once. One that covers both counts as marked.
+//! Everybody else repeats ECNE with each SACK until CWR comes.
+
+use strandline_wire::PacketBuilder;
+use strandline_wire::chunk::{Cwr, Ecne};
+use strandline_wire::number::Tsn;
+use strandline_wire::parameter::Parameter;
+
+use super::Association;
+use crate::congestion::{Algorithm, Controller};
+use crate::path::PathIndex;
+use crate::time::Time;
+
+/// Of an association that asked for ECN.
+#[derive(Debug, Default)]
+pub(crate) struct Ecn {
+    /// Both sides did.
+    pub(crate) agreed: bool,
+    /// The lowest TSN of the first marked packet that no CWR has answered.
+    unanswered: Option<Tsn>,
+    /// The latest packet with data was marked.
+    marked: bool,
+    /// The window does not shrink again for marks of what was sent before this.
+    shrunk_until: Option<Tsn>,
+    /// Goes in CWR with the next data.
+    cwr: Option<Tsn>,
+}
+
+impl Ecn {
+    /// What an association that begins has of it.
+    pub(crate) fn declaring(wanted: bool) -> Option<Box<Self>> {
+        wanted.then(Box::default)
+    }
+
+    /// As a State Cookie has it.
+    pub(crate) fn agreed(agreed: bool) -> Option<Box<Self>> {
+        agreed.then(|| Box::new(Self { agreed, ..Self::default() }))
+    }
+
+    /// What INIT and INIT ACK say.
+    pub(crate) fn parameter(wanted: bool) -> Option<Parameter<'static>> {
+        wanted.then_some(Parameter::EcnCapable)
+    }
+}
+
+impl Association {
+    /// Both sides take part.
+    pub(crate) fn ecn_agreed(&self) -> bool {
+        self.ecn.as_ref().is_some_and(|ecn| ecn.agreed)
+    }
+
+    /// A packet with data from `first` on arrived. True if it is to be acknowledged at once.
+    pub(super) fn on_data_packet_mark(&mut self, first: Tsn, marked: bool) -> bool {
+        let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return false };
+        let changed = core::mem::replace(&mut ecn.marked, marked) != marked;
+        if marked {
+            self.stats.marks_received += 1;
+            ecn.unanswered.get_or_insert(first);
+        }
+        changed
+    }
+
+    /// ECNE, in front of the SACK for what was marked.
+    pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
+        let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
+        let Some(lowest_tsn) = ecn.unanswered else { return };
+        if packet.push(&Ecne { lowest_tsn }) && self.config.congestion == Algorithm::Dctcp {
+            ecn.unanswered = None;
+        }
+    }
+
+    /// CWR, in front of data.
+    pub(super) fn write_cwr(&mut self, packet: &mut PacketBuilder<'_>) {
+        let Some(ecn) = &mut self.ecn else { return };
+        if let Some(lowest_tsn) = ecn.cwr
+            && packet.push(&Cwr { lowest_tsn })
+        {
+            ecn.cwr = None;
+        }
+    }
+
+    /// The sender has heard of the mark.
+    pub(super) fn on_cwr(&mut self, answered: Tsn) {
+        if let Some(ecn) = &mut self.ecn
+            && ecn.unanswered.is_some_and(|tsn| answered.is_at_or_after(tsn))
+        {
+            ecn.unanswered = None;
+        }
+    }
+
+    /// The peer got a marked packet: a smaller window for its path, once for what is in flight (RFC 3168 section 6.1.2), and
+    /// CWR in any case, for the one before may have been lost.
+    pub(super) fn on_ecne(&mut self, now: Time, lowest: Tsn) {
+        let sent = self.outbound.next_tsn().previous();
+        let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
+        if lowest.is_after(sent) {
+            return; // nothing that we sent
+        }
+        self.flags.marked = true;
+        ecn.cwr = Some(lowest);
+        if ecn.shrunk_until.is_some_and(|until| !lowest.is_after(until)) {
+            return;
+        }
+        ecn.shrunk_until = Some(sent);
+        let path = self.outbound.path_of(lowest).map(PathIndex).or_else(|| self.paths.data_path());
+        let Some(path) = path else { return };
+        let path = self.paths.get_mut(path);
+        if !path.is_recovering() {
+            path.congestion.on_ecn(now);
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! DCTCP (RFC 8257): the share of packets that the network marked, not that there was a mark, says by how much the window
+//! shrinks, so that queues stay at the switches' threshold and links stay full. For networks of one operator whose
+//! switches mark at a low threshold; both ends have to use it, since it is the receiver that tells which were marked.
+
+#[cfg(test)]
+mod tests;
+
+use super::controller::{Ack, Controller};
+use super::rfc9260::initial_window_of_ten;
+use crate::time::Time;
+
+/// DCTCP.Alpha as a fraction of this.
+const ONE: u32 = 1 << 20;
+/// g of section 3.3 as a right shift: 1/16.
+const G_SHIFT: u32 = 4;
+
+/// The controller. Between marks it grows as RFC 5681 has it.
+#[derive(Debug, Clone)]
+pub struct Dctcp {
+    cwnd: u32,
+    ssthresh: u32,
+    pmdcs: u32,
+    /// Acknowledged since the window last grew by a packet.
+    credit: u32,
+    /// DCTCP.Alpha in units of 1 / `ONE`.
+    alpha: u32,
+    /// Bytes to be acknowledged until the observation window is over, acknowledged in it, and marked of these.
+    round_left: u32,
+    acked: u32,
+    marked: u32,
+    /// cwnd and ssthresh before the latest loss.
+    before: Option<(u32, u32)>,
+}
+
+impl Dctcp {
+    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    #[must_use]
+    pub fn new(pmdcs: u32) -> Self {
+        let pmdcs = pmdcs.max(1);
+        Self {
+            cwnd: initial_window_of_ten(pmdcs),
+            ssthresh: u32::MAX,
+            pmdcs,
+            credit: 0,
+            alpha: ONE,
+            round_left: 0,
+            acked: 0,
+            marked: 0,
+            before: None,
+        }
+    }
+
+    fn window_min(&self) -> u32 {
+        self.pmdcs.saturating_mul(2)
+    }
+
+    fn grow(&mut self, ack: &Ack) {
+        if ack.in_fast_recovery || !ack.window_full {
+            return;
+        }
+        if self.cwnd < self.ssthresh {
+            self.cwnd = self.cwnd.saturating_add(ack.acked_bytes);
+            return;
+        }
+        self.credit = self.credit.saturating_add(ack.acked_bytes);
+        if self.credit >= self.cwnd {
+            self.credit -= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(self.pmdcs);
+        }
+    }
+
+    /// Section 3.3, steps 5 to 9: once for each observation window, which is a round trip.
+    fn end_round(&mut self) {
+        let share = u64::from(self.marked) * u64::from(ONE) / u64::from(self.acked.max(1));
+        let share = u32::try_from(share).unwrap_or(ONE).min(ONE);
+        self.alpha = self.alpha - (self.alpha >> G_SHIFT) + (share >> G_SHIFT);
+        if self.marked > 0 {
+            let off = u64::from(self.cwnd) * u64::from(self.alpha) / u64::from(ONE) / 2;
+            self.cwnd =
+                self.cwnd.saturating_sub(u32::try_from(off).unwrap_or(u32::MAX)).max(self.window_min());
+            self.ssthresh = self.cwnd;
+            self.credit = 0;
+        }
+        self.acked = 0;
+        self.marked = 0;
+    }
+
+    fn on_loss(&mut self) {
+        self.before = Some((self.cwnd, self.ssthresh));
+        self.ssthresh = (self.cwnd / 2).max(self.window_min());
+        self.credit = 0;
+    }
+}
+
+impl Controller for Dctcp {
+    fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    fn slow_start_threshold(&self) -> u32 {
+        self.ssthresh
+    }
+
+    fn counts_marks(&self) -> bool {
+        true
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        if self.round_left == 0 {
+            self.round_left = ack.flight_before.max(self.pmdcs);
+        }
+        self.acked = self.acked.saturating_add(ack.acked_bytes);
+        if ack.marked {
+            self.marked = self.marked.saturating_add(ack.acked_bytes);
+            // The first mark ends slow start.
+            self.ssthresh = self.ssthresh.min(self.cwnd);
+        } else {
+            self.grow(ack);
+        }
+        self.round_left = self.round_left.saturating_sub(ack.acked_bytes);
+        if self.round_left == 0 {
+            self.end_round();
+        }
+    }
+
+    /// Section 3.5: losses count as in TCP.
+    fn on_fast_retransmit(&mut self, _now: Time) {
+        self.on_loss();
+        self.cwnd = self.ssthresh;
+    }
+
+    fn on_timeout(&mut self, _now: Time) {
+        if self.cwnd > self.pmdcs {
+            self.on_loss();
+            self.cwnd = self.pmdcs;
+        }
+    }
+
+    fn on_undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.before.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+        }
+    }
+
+    /// The share of marks is in [`Ack::marked`].
+    fn on_ecn(&mut self, _now: Time) {}
+
+    fn on_idle(&mut self, rto_periods: u32) {
+        let floor = initial_window_of_ten(self.pmdcs);
+        if rto_periods > 0 && self.cwnd > floor {
+            self.ssthresh = self.cwnd;
+            self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
+        }
+    }
+
+    fn on_mtu(&mut self, pmdcs: u32) {
+        self.pmdcs = pmdcs.max(1);
+        self.cwnd = self.cwnd.max(self.pmdcs);
+    }
+}

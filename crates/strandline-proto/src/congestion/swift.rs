@@ -1,0 +1,179 @@
+//! A controller that holds the delay, for data centers, in the shape of Swift (Kumar et al., "Swift: Delay is Simple and
+//! Effective for Congestion Control in the Datacenter", SIGCOMM 2020, section 3): below a target delay the window grows by
+//! a packet each round trip, above it it shrinks in proportion to the excess, once a round trip. Unlike there the
+//! round-trip time without a queue is measured, not configured, the delay within the hosts is part of it, the window is
+//! never below two packets, and a slow start comes first.
+//!
+//! Where other flows fill the queue it gives way to them, as every controller does that looks at the delay.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use super::controller::{Ack, Controller};
+use super::rfc9260::initial_window_of_ten;
+use crate::time::Time;
+
+/// The queue that is aimed at is a quarter of the smallest round-trip time, within these bounds.
+const TARGET_MIN_US: u32 = 500;
+const TARGET_MAX_US: u32 = 10_000;
+/// Flow scaling: a window of a packet may have five times the queue, one of this many packets or more no more than it, so
+/// that the smaller of two flows grows while the larger shrinks.
+const SCALING: f64 = 4.0;
+const SCALED_PACKETS: f64 = 100.0;
+/// beta and max_mdf of the paper.
+const BETA: f64 = 0.8;
+const DECREASE_MAX: f64 = 0.5;
+/// The smallest round-trip time is that of two such periods at most.
+const MIN_RTT_PERIOD: Duration = Duration::from_secs(10);
+
+/// The controller.
+#[derive(Debug, Clone)]
+pub struct Swift {
+    cwnd: u32,
+    pmdcs: u32,
+    /// Slow start goes on.
+    starting: bool,
+    /// Bytes acknowledged since the window last grew by a packet.
+    credit: u32,
+    /// The smallest of the present period and of the one before, in microseconds; 0: none.
+    min_rtt_us: [u32; 2],
+    period: Time,
+    /// The window shrank last: not again within a round trip.
+    shrunk: Time,
+    rtt_us: u32,
+    /// The window before the latest loss.
+    before: u32,
+}
+
+impl Swift {
+    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    #[must_use]
+    pub fn new(pmdcs: u32) -> Self {
+        let pmdcs = pmdcs.max(1);
+        Self {
+            cwnd: initial_window_of_ten(pmdcs),
+            pmdcs,
+            starting: true,
+            credit: 0,
+            min_rtt_us: [0; 2],
+            period: Time::ZERO,
+            shrunk: Time::ZERO,
+            rtt_us: 0,
+            before: 0,
+        }
+    }
+
+    fn window_min(&self) -> u32 {
+        self.pmdcs.saturating_mul(2)
+    }
+
+    fn min_rtt_us(&self) -> u32 {
+        let [now, before] = self.min_rtt_us;
+        if now == 0 || before == 0 { now.max(before) } else { now.min(before) }
+    }
+
+    /// The delay that is aimed at, in microseconds.
+    fn target_us(&self) -> f64 {
+        let base = self.min_rtt_us();
+        let queue = f64::from((base / 4).clamp(TARGET_MIN_US, TARGET_MAX_US));
+        let packets = f64::from(self.cwnd) / f64::from(self.pmdcs);
+        let least = SCALED_PACKETS.sqrt().recip();
+        let share = (packets.max(1.0).sqrt().recip() - least).max(0.0) / (1.0 - least);
+        f64::from(base) + queue * (1.0 + SCALING * share)
+    }
+
+    fn on_rtt(&mut self, now: Time, rtt: Duration) {
+        self.rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
+        let [current, before] = &mut self.min_rtt_us;
+        if now.since(self.period) > MIN_RTT_PERIOD {
+            *before = core::mem::take(current);
+            self.period = now;
+        }
+        *current = if *current == 0 { self.rtt_us } else { self.rtt_us.min(*current) };
+    }
+
+    fn may_shrink(&self, now: Time) -> bool {
+        now.since(self.shrunk) >= Duration::from_micros(u64::from(self.rtt_us))
+    }
+
+    fn shrink(&mut self, now: Time, share: f64) {
+        let kept = 1.0 - share.clamp(0.0, DECREASE_MAX);
+        self.cwnd = ((f64::from(self.cwnd) * kept) as u32).max(self.window_min());
+        self.shrunk = now;
+        self.starting = false;
+        self.credit = 0;
+    }
+
+    fn grow(&mut self, ack: &Ack) {
+        if ack.in_fast_recovery || !ack.window_full {
+            return;
+        }
+        if self.starting {
+            self.cwnd = self.cwnd.saturating_add(ack.acked_bytes);
+            return;
+        }
+        self.credit = self.credit.saturating_add(ack.acked_bytes);
+        if self.credit >= self.cwnd {
+            self.credit -= self.cwnd;
+            self.cwnd = self.cwnd.saturating_add(self.pmdcs);
+        }
+    }
+}
+
+impl Controller for Swift {
+    fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    fn slow_start_threshold(&self) -> u32 {
+        if self.starting { u32::MAX } else { self.cwnd }
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) else { return };
+        self.on_rtt(ack.now, rtt);
+        let (delay, target) = (f64::from(self.rtt_us), self.target_us());
+        if delay < target {
+            self.grow(ack);
+        } else if self.may_shrink(ack.now) {
+            self.shrink(ack.now, BETA * (delay - target) / delay);
+        }
+    }
+
+    fn on_fast_retransmit(&mut self, now: Time) {
+        self.before = self.cwnd;
+        if self.may_shrink(now) {
+            self.shrink(now, DECREASE_MAX);
+        }
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.before = self.before.max(self.cwnd);
+        self.shrink(now, DECREASE_MAX);
+        self.cwnd = self.pmdcs;
+    }
+
+    fn on_undo(&mut self) {
+        self.cwnd = self.cwnd.max(core::mem::take(&mut self.before));
+    }
+
+    fn on_ecn(&mut self, now: Time) {
+        if self.may_shrink(now) {
+            self.shrink(now, DECREASE_MAX);
+        }
+    }
+
+    fn on_idle(&mut self, rto_periods: u32) {
+        let floor = initial_window_of_ten(self.pmdcs);
+        if rto_periods > 0 && self.cwnd > floor {
+            self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
+        }
+    }
+
+    fn on_mtu(&mut self, pmdcs: u32) {
+        self.pmdcs = pmdcs.max(1);
+        self.cwnd = self.cwnd.max(self.pmdcs);
+    }
+}

@@ -1,0 +1,127 @@
+//! The delay is held: what grows and what shrinks the window.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use core::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const PMDCS: u32 = 1000;
+
+fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+fn ack(now: Time, bytes: u32, flight: u32, rtt: Duration) -> Ack {
+    Ack {
+        now,
+        acked_bytes: bytes,
+        flight_before: flight,
+        window_full: true,
+        cumulative_advanced: true,
+        in_fast_recovery: false,
+        all_acked: false,
+        rtt: None,
+        latest_rtt: Some(rtt),
+        marked: false,
+    }
+}
+
+/// A full window acknowledged packet by packet, each with this round-trip time.
+fn round(swift: &mut Swift, now: Time, rtt: Duration) -> Time {
+    let packets = swift.window() / PMDCS;
+    for number in 0..packets {
+        let flight = swift.window();
+        swift.on_ack(&ack(now + rtt * number / packets, PMDCS, flight, rtt));
+    }
+    now + rtt
+}
+
+#[test]
+fn below_the_target_it_grows() {
+    let mut swift = Swift::new(PMDCS);
+    let mut now = round(&mut swift, Time::from_nanos(1), us(1000));
+    assert_eq!(swift.window(), 20 * PMDCS, "slow start");
+    swift.starting = false;
+    for packets in 21..30 {
+        now = round(&mut swift, now, us(1100));
+        assert_eq!(swift.window(), packets * PMDCS);
+    }
+}
+
+/// The queue is more than what is aimed at: less, in proportion, and once a round trip.
+#[test]
+fn above_the_target_it_shrinks_in_proportion_once_a_round_trip() {
+    let shrunk = |rtt: Duration| {
+        let mut swift = Swift::new(PMDCS);
+        swift.on_rtt(Time::ZERO, us(1000));
+        swift.cwnd = 100 * PMDCS;
+        let now = Time::ZERO + Duration::from_millis(50);
+        round(&mut swift, now, rtt);
+        assert_eq!(swift.starting, rtt < us(1500));
+        swift.window() / PMDCS
+    };
+    // 1,000 us and a queue of 500 us.
+    assert_eq!(shrunk(us(1400)), 200, "slow start");
+    let (little, much) = (shrunk(us(1800)), shrunk(us(20_000)));
+    assert!((85..=90).contains(&little), "{little}");
+    assert_eq!(much, 50, "never by more than half");
+}
+
+#[test]
+fn small_windows_may_have_more_queue() {
+    let mut swift = Swift::new(PMDCS);
+    swift.on_rtt(Time::ZERO, us(4000));
+    swift.cwnd = 4 * PMDCS;
+    let few = swift.target_us();
+    swift.cwnd = 400 * PMDCS;
+    let many = swift.target_us();
+    assert!(few > many && many >= 5000.0, "{few} {many}");
+}
+
+#[test]
+fn the_smallest_round_trip_time_is_forgotten_in_time() {
+    let mut swift = Swift::new(PMDCS);
+    swift.on_rtt(Time::ZERO, us(1000));
+    for second in 1..=30 {
+        swift.on_rtt(Time::ZERO + Duration::from_secs(second), us(5000));
+    }
+    assert_eq!(swift.min_rtt_us(), 5000, "the path is another");
+}
+
+#[test]
+fn losses_halve_the_window_and_can_be_undone() {
+    let mut swift = Swift::new(PMDCS);
+    swift.cwnd = 100 * PMDCS;
+    let now = Time::ZERO + Duration::from_secs(1);
+    swift.on_fast_retransmit(now);
+    assert_eq!(swift.window(), 50 * PMDCS);
+    swift.on_undo();
+    assert_eq!(swift.window(), 100 * PMDCS);
+    swift.on_timeout(now);
+    assert_eq!(swift.window(), PMDCS);
+}
+
+proptest! {
+    #[test]
+    fn bounds(steps in proptest::collection::vec((0u8..8, 1u32..30, 1u64..50_000), 1..300)) {
+        let mut swift = Swift::new(PMDCS);
+        let mut now = Time::ZERO;
+        for (kind, packets, rtt_us) in steps {
+            now += us(rtt_us);
+            let before = swift.window();
+            match kind {
+                0 => swift.on_fast_retransmit(now),
+                1 => swift.on_timeout(now),
+                2 => swift.on_undo(),
+                3 => swift.on_idle(packets),
+                _ => {
+                    swift.on_ack(&ack(now, packets * PMDCS, before, us(rtt_us)));
+                    prop_assert!(swift.window() <= before.max(2 * PMDCS) + packets * PMDCS);
+                }
+            }
+            prop_assert!(swift.window() >= PMDCS);
+        }
+    }
+}

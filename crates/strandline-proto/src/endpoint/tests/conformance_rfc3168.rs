@@ -1,0 +1,190 @@
+//! Explicit congestion notification: RFC 3168 for IP, RFC 4960 appendix A for the parameter and the chunks, RFC 8257
+//! section 3.2 for receivers that use DCTCP.
+
+use strandline_wire::chunk::{Chunk, Cwr, Ecne, Init};
+use strandline_wire::number::Tsn;
+use strandline_wire::parameter::{Parameter, Parameters};
+
+use super::raw::*;
+use super::*;
+use crate::config::Recovery;
+use crate::congestion::Algorithm;
+use crate::event::{Datagram, Transmit};
+
+/// The parameter as it stands on the wire.
+const DECLARATION: [u8; 4] = [0x80, 0, 0, 4];
+
+fn asking(client: bool, server: bool) -> Pair {
+    let with = |ecn: bool, host: usize| {
+        let association = Arc::new(AssociationConfig { ecn, ..AssociationConfig::default() });
+        EndpointConfig { association, ..config(1, host) }
+    };
+    Pair::with(with(client, CLIENT), with(server, SERVER))
+}
+
+fn declares(sent: &Sent) -> bool {
+    let init = match chunks(sent).into_iter().next() {
+        Some(Chunk::Init(init)) => init,
+        Some(Chunk::InitAck(ack)) => ack,
+        _ => return false,
+    };
+    init.parameters.iter().flatten().any(|raw| matches!(raw.parse(), Ok(Parameter::EcnCapable)))
+}
+
+/// A server with ECN and the controller of RFC 9260, and a peer that asked for ECN.
+fn agreed(congestion: Algorithm) -> Raw {
+    let pair = Pair::configured(|config| {
+        config.recovery = Recovery::Rfc9260;
+        config.congestion = congestion;
+        config.ecn = true;
+        config.path_mtu_max = config.path_mtu_initial;
+        config.heartbeat_interval = None;
+    });
+    Raw::open(pair, Init { parameters: Parameters::new(&DECLARATION), ..init(Tsn(1000)) })
+}
+
+impl Raw {
+    /// Sends a packet with one chunk of DATA, marked or not; returns what the server sends.
+    fn say_marked(&mut self, number: u32, ecn: u8) -> Vec<Sent> {
+        let data = whole(self.tsn + number, number as u16, b"marked or not");
+        let sent = self.pair.forge(CLIENT, (RAW_PORT, PORT), self.tag, |packet| assert!(packet.push(&data)));
+        let datagram = Datagram {
+            source: sent.source,
+            destination: Some(sent.destination.ip()),
+            bytes: &sent.bytes,
+            ecn,
+        };
+        let now = self.pair.now;
+        self.pair.hosts[SERVER].endpoint.handle_datagram(now, datagram);
+        self.heard()
+    }
+
+    fn cwnd(&self) -> u32 {
+        self.server().paths(self.server).unwrap()[0].cwnd
+    }
+
+    /// What the server hands to the carrier next.
+    fn transmits(&mut self) -> Vec<Transmit> {
+        let (now, mut buffer) = (self.pair.now, vec![0; 65_536]);
+        let endpoint = &mut self.pair.hosts[SERVER].endpoint;
+        core::iter::from_fn(|| endpoint.poll_transmit(now, &mut buffer, 1)).collect()
+    }
+}
+
+/// Lowest TSNs of the ECNEs in these packets, and whether each stands in front of a SACK.
+fn ecnes(packets: &[Sent]) -> Vec<(Tsn, bool)> {
+    let of = |sent: &Sent| -> Vec<(Tsn, bool)> {
+        let chunks = chunks(sent);
+        let next_is_sack = |at: usize| matches!(chunks.get(at + 1), Some(Chunk::Sack(_)));
+        let told = |(at, chunk): (usize, &Chunk<'_>)| match chunk {
+            Chunk::Ecne(ecne) => Some((ecne.lowest_tsn, next_is_sack(at))),
+            _ => None,
+        };
+        chunks.iter().enumerate().filter_map(told).collect()
+    };
+    packets.iter().flat_map(of).collect()
+}
+
+#[test]
+fn both_have_to_ask() {
+    for (client, server) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut pair = asking(client, server);
+        pair.connect();
+        pair.run();
+        let said = |kind: u8| declares(pair.log.iter().find(|sent| has(kind)(sent)).unwrap());
+        assert_eq!((said(kind::INIT), said(kind::INIT_ACK)), (client, client && server));
+    }
+}
+
+#[test]
+fn dctcp_asks_by_itself() {
+    let config = AssociationConfig { congestion: Algorithm::Dctcp, ..AssociationConfig::default() };
+    assert!(config.wants_ecn() && !AssociationConfig::default().wants_ecn());
+}
+
+#[test]
+fn new_data_may_be_marked_and_nothing_else() {
+    let mut raw = agreed(Algorithm::Rfc9260);
+    raw.pair.send(SERVER, raw.server, 0, &[1; 1000]);
+    assert!(raw.transmits().iter().all(|transmit| transmit.ecn_capable));
+    raw.say_data(&whole(raw.tsn, 0, b"acknowledged at once"));
+    raw.pair.now += Duration::from_secs(3);
+    let now = raw.pair.now;
+    raw.pair.hosts[SERVER].endpoint.handle_timeout(now);
+    let again = raw.transmits();
+    assert!(!again.is_empty() && again.iter().all(|transmit| !transmit.ecn_capable), "sent again");
+    let mut raw = Raw::new();
+    raw.pair.send(SERVER, raw.server, 0, &[1; 1000]);
+    assert!(raw.transmits().iter().all(|transmit| !transmit.ecn_capable), "nobody asked");
+}
+
+/// Appendix A: ECNE with each SACK until CWR answers it.
+#[test]
+fn marks_are_told_until_cwr_comes() {
+    let mut raw = agreed(Algorithm::Rfc9260);
+    let tsn = raw.tsn;
+    assert_eq!(ecnes(&raw.say_marked(0, 0b10)), []);
+    assert_eq!(ecnes(&raw.say_marked(1, 0b11)), [(tsn + 1, true)], "at once");
+    let told: Vec<_> = (2..6).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect();
+    assert!(told.len() >= 2 && told.iter().all(|told| *told == (tsn + 1, true)), "{told:?}");
+    raw.say_all(&[&Cwr { lowest_tsn: tsn }]);
+    assert!(
+        !(6..8).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect::<Vec<_>>().is_empty(),
+        "an older one"
+    );
+    raw.say_all(&[&Cwr { lowest_tsn: tsn + 1 }]);
+    let told: Vec<_> = (8..12).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect();
+    assert_eq!(told, []);
+    assert_eq!(ecnes(&raw.say_marked(12, 0b11)), [(tsn + 12, true)]);
+}
+
+/// RFC 8257 section 3.2: exactly what was marked.
+#[test]
+fn dctcp_tells_marks_exactly() {
+    let mut raw = agreed(Algorithm::Dctcp);
+    let tsn = raw.tsn;
+    raw.say_marked(0, 0b10);
+    assert_eq!(ecnes(&raw.say_marked(1, 0b11)), [(tsn + 1, true)]);
+    let told: Vec<_> = (2..4).flat_map(|number| ecnes(&raw.say_marked(number, 0b11))).collect();
+    assert_eq!(told, [(tsn + 2, true)], "every second packet is acknowledged");
+    let told: Vec<_> = (4..8).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect();
+    assert_eq!(told, [], "no more marks");
+}
+
+/// Section 6.1.2 of RFC 3168: once for what is in flight, and CWR with the next data.
+#[test]
+fn the_sender_shrinks_its_window_once_and_says_so() {
+    let mut raw = agreed(Algorithm::Rfc9260);
+    let first = raw.server_tsn;
+    raw.pair.send(SERVER, raw.server, 0, &[1; 3000]);
+    let count = tsns(&raw.heard()).concat().len() as u32;
+    let before = raw.cwnd();
+    raw.pair.now += Duration::from_millis(10);
+    raw.say_all(&[&Ecne { lowest_tsn: first }]);
+    let shrunk = raw.cwnd();
+    assert_eq!(shrunk, (before / 2).max(4 * 1240).min(before.max(4 * 1240)));
+    raw.say_all(&[&Ecne { lowest_tsn: first + 1 }]);
+    assert_eq!(raw.cwnd(), shrunk, "of the same window");
+    raw.say_all(&[&Ecne { lowest_tsn: first + 1000 }]);
+    assert_eq!(raw.cwnd(), shrunk, "never sent");
+    raw.say_sack(count, 1 << 20, &[]);
+    let sent = raw.server_sends(100);
+    assert_eq!(sent[0].kinds(), [kind::CWR, kind::DATA]);
+    let Some(Chunk::Cwr(cwr)) = chunks(&sent[0]).into_iter().next() else { panic!("no CWR") };
+    assert_eq!(cwr.lowest_tsn, first + 1);
+    assert_eq!(raw.server_sends(100)[0].kinds(), [kind::DATA], "once for each ECNE");
+}
+
+/// Who did not ask neither tells marks nor listens to ECNE.
+#[test]
+fn without_agreement_nothing_changes() {
+    let mut raw = Raw::new();
+    let first = raw.server_tsn;
+    raw.pair.send(SERVER, raw.server, 0, &[1; 3000]);
+    raw.heard();
+    let before = raw.cwnd();
+    let sent = raw.say_all(&[&Ecne { lowest_tsn: first }, &Cwr { lowest_tsn: first }]);
+    assert_eq!((raw.cwnd(), raw.state()), (before, "ESTABLISHED"));
+    assert!(sent.iter().all(|sent| !sent.kinds().contains(&kind::CWR)));
+    assert_eq!(ecnes(&raw.say_marked(0, 0b11)), []);
+}

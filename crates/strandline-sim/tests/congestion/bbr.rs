@@ -1,0 +1,28 @@
+//! BBR: random losses don't slow it down, and long queues stay short.
+
+use strandline_netem::Loss;
+
+use super::*;
+
+fn measure(algorithm: Algorithm, link: LinkConfig, loss: f64) -> Measured {
+    let mut flows = Flows::new(&config(algorithm), link, 1);
+    flows.change(Change::Loss(Loss::Random(loss)));
+    flows.run(Duration::from_secs(5));
+    flows.run(Duration::from_secs(15))
+}
+
+#[test]
+fn random_losses_cost_little() {
+    for loss in [0.001, 0.01, 0.05] {
+        let bbr = measure(Algorithm::Bbr, link(20, ms(60), 300_000), loss);
+        assert!(bbr.rates[0] > 20e6 * 0.8, "{loss}: {bbr:?}");
+    }
+}
+
+#[test]
+fn a_long_queue_stays_short() {
+    let long = || link(10, ms(20), 1_250_000);
+    let (bbr, cubic) = (measure(Algorithm::Bbr, long(), 0.0), measure(Algorithm::Cubic, long(), 0.0));
+    assert!(bbr.rates[0] > 8.5e6, "{bbr:?}");
+    assert!(bbr.queue_bytes_mean < cubic.queue_bytes_mean / 4.0, "{bbr:?} {cubic:?}");
+}

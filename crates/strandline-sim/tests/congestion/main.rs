@@ -1,0 +1,109 @@
+//! Congestion control over links with a rate and a queue: throughput, queueing delay and shares, a file for each document.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bbr;
+mod rfc3168;
+mod rfc6928;
+mod rfc8257;
+mod rfc9438;
+mod shares;
+mod swift;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use strandline_netem::{Change, LinkConfig};
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::congestion::Algorithm;
+use strandline_proto::event::{AssociationId, SendInfo};
+use strandline_proto::stats::AssociationStats;
+use strandline_sim::pair::{Pair, Side};
+
+/// Several associations that send as much as they can over one link.
+struct Flows {
+    pair: Pair,
+    flows: Vec<(AssociationId, AssociationId)>,
+    received: Vec<u64>,
+}
+
+/// What a time of sending gave.
+#[derive(Debug)]
+struct Measured {
+    /// Bits a second of each flow.
+    rates: Vec<f64>,
+    /// The mean of the largest packet queue looked at each 10 ms, in bytes.
+    queue_bytes_mean: f64,
+}
+
+fn config(algorithm: Algorithm) -> EndpointConfig {
+    let association = AssociationConfig {
+        congestion: algorithm,
+        send_buffer: Some(16 << 20),
+        receive_buffer: Some(16 << 20),
+        ..AssociationConfig::default()
+    };
+    EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
+}
+
+/// A link of so many Mbit/s and so much round-trip time, with a queue of so many bytes from the sender on.
+fn link(mbit: u64, rtt: Duration, queue_bytes_max: usize) -> LinkConfig {
+    LinkConfig { rate_bps: mbit * 1_000_000, queue_bytes_max, ..LinkConfig::with_delay(rtt / 2) }
+}
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+impl Flows {
+    fn new(config: &EndpointConfig, link: LinkConfig, flows: usize) -> Self {
+        let mut pair = Pair::new(config.clone(), config.clone(), link);
+        let flows: Vec<_> = (0..flows).map(|_| pair.connect()).collect();
+        let received = vec![0; flows.len()];
+        Self { pair, flows, received }
+    }
+
+    /// All send for so long.
+    fn run(&mut self, time: Duration) -> Measured {
+        let Self { pair, flows, received } = self;
+        let began = (pair.now, received.clone());
+        let ends = [Side::A, Side::B].map(|side| pair.addresses(side)[0].ip());
+        let (mut looks, mut queued, mut next) = (0_u64, 0_u64, pair.now);
+        pair.run_until(time, |pair| {
+            for (index, (sender, receiver)) in flows.iter().enumerate() {
+                while pair.a.endpoint.status(*sender).unwrap().send_buffered < 8 << 20 {
+                    let message = bytes::Bytes::from_static(&[7; 8192]);
+                    pair.a.endpoint.send(pair.now, *sender, SendInfo::default(), message).unwrap();
+                }
+                let messages = pair.recv_all(Side::B, *receiver);
+                received[index] += messages.iter().map(|message| message.data.len() as u64).sum::<u64>();
+            }
+            if pair.now >= next {
+                let now_ns = pair.now.as_nanos();
+                queued += pair.network.link(ends[0], ends[1]).queued_bytes(now_ns) as u64;
+                looks += 1;
+                next = pair.now + ms(10);
+            }
+            pair.clear_captured();
+            false
+        });
+        let seconds = pair.now.since(began.0).as_secs_f64();
+        let rates = received.iter().zip(&began.1).map(|(now, then)| (now - then) as f64 * 8.0 / seconds);
+        Measured { rates: rates.collect(), queue_bytes_mean: queued as f64 / looks.max(1) as f64 }
+    }
+
+    fn change(&mut self, change: Change) {
+        let ends = [Side::A, Side::B].map(|side| self.pair.addresses(side)[0].ip());
+        self.pair.network.link(ends[0], ends[1]).change(change);
+    }
+
+    fn stats(&self, flow: usize) -> AssociationStats {
+        self.pair.a.endpoint.status(self.flows[flow].0).unwrap().stats
+    }
+
+    /// Packets that the link dropped for want of room, and that it marked.
+    fn dropped_and_marked(&mut self) -> (u64, u64) {
+        let ends = [Side::A, Side::B].map(|side| self.pair.addresses(side)[0].ip());
+        let stats = self.pair.network.link(ends[0], ends[1]).stats();
+        (stats.dropped_queue, stats.marked)
+    }
+}
