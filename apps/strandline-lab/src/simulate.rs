@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
-use strandline::{AssociationConfig, AssociationStats, EndpointConfig, SendInfo};
+use strandline::{AssociationConfig, AssociationStats, EndpointConfig, SackFrequency, SendInfo};
 use strandline_netem::{LinkConfig, LinkStats};
 use strandline_sim::pair::{Pair, Side};
 
@@ -43,15 +43,15 @@ pub struct SimulateArgs {
     /// Bytes of each message, such as 8192 or 8ki
     #[arg(short = 'l', long, default_value = "8ki", value_name = "BYTES", value_parser = units::size)]
     pub size: usize,
-    /// Acknowledge every N-th packet
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
+    /// Acknowledge every N-th packet, or adapt (0)
+    #[arg(long, value_name = "N", default_value_t = 2)]
     pub sack_frequency: u8,
     /// New packets sent at one opportunity (Max.Burst); 0: no limit
     #[arg(long, value_name = "PACKETS", default_value_t = 4)]
     pub burst: u16,
-    /// Bytes of each receive buffer
-    #[arg(long, value_name = "BYTES", default_value = "1mi", value_parser = units::size)]
-    pub receive_buffer: usize,
+    /// Bytes of each receive buffer (default: it tunes itself)
+    #[arg(long, value_name = "BYTES", value_parser = units::size)]
+    pub receive_buffer: Option<usize>,
     /// Seed of everything random
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
@@ -129,12 +129,15 @@ fn set(pair: &mut Pair, from: IpAddr, to: IpAddr, settings: &Settings) {
 impl SimulateArgs {
     fn association(&self) -> Result<AssociationConfig> {
         let usual = AssociationConfig::default();
-        let receive_buffer = u32::try_from(self.receive_buffer).unwrap_or(u32::MAX);
+        let receive_buffer = self.receive_buffer.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
         let config = AssociationConfig {
-            sack_frequency: self.sack_frequency,
+            sack_frequency: match self.sack_frequency {
+                0 => SackFrequency::Adaptive,
+                packets => SackFrequency::Every(packets),
+            },
             burst_max: self.burst,
             receive_buffer,
-            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer),
+            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer.unwrap_or(u32::MAX)),
             ..usual
         };
         config.validate()?;

@@ -10,6 +10,9 @@ use crate::error::ConfigError;
 /// The most paths an association keeps; further addresses of a peer are ignored.
 pub const PATHS_MAX: usize = 8;
 
+/// Where the receive window and the send buffer of an association start that tune themselves, in bytes.
+pub const BUFFER_START: u32 = 1 << 20;
+
 /// An alternate error detection method (RFC 9653 section 3): what makes the checksum of SCTP superfluous. Whoever
 /// chooses one vouches for the lower layer, on all paths, in both directions:
 ///
@@ -58,6 +61,21 @@ pub enum Recovery {
     Rack,
 }
 
+/// How many packets with data one acknowledgement stands for. Whatever is chosen, one goes at once for the first data, for
+/// gaps, duplicates and the I bit (RFC 7053), and at the latest after SACK.Delay; packets that the kernel gave in one
+/// train are answered by one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SackFrequency {
+    /// Two (RFC 9260 section 6.2) while it matters: at the beginning, while the rate grows, after losses, when little is
+    /// under way or the window is nearly used up; and up to 16 while many packets come in each round trip at a steady
+    /// rate, since then it only costs.
+    #[default]
+    Adaptive,
+    /// Always so many, from 1. With 1, each packet that comes alone, and each train, has its own.
+    Every(u8),
+}
+
 /// Parameters of one association. Cheap to share: an endpoint's associations hold one `Arc` of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AssociationConfig {
@@ -85,17 +103,23 @@ pub struct AssociationConfig {
     pub heartbeat_burst_max: u8,
     /// SACK.Delay: longest time an acknowledgement waits, at most 500 ms. Default 200 ms.
     pub sack_delay: Duration,
-    /// Acknowledge every k-th packet with data; 1 acknowledges each. Default 2.
-    pub sack_frequency: u8,
+    /// How many packets with data one acknowledgement stands for.
+    pub sack_frequency: SackFrequency,
     /// Outgoing streams asked for. Default 65,535: a stream costs nothing until it is used.
     pub outbound_streams: u16,
     /// Incoming streams allowed. Default 65,535.
     pub inbound_streams_max: u16,
-    /// Receive buffer in bytes: what a_rwnd starts from. Default 1 MiB, at least 1,500.
-    pub receive_buffer: u32,
-    /// Send buffer in bytes: `send` refuses beyond it. Default 1 MiB.
-    pub send_buffer: u32,
-    /// Longest message that `send` takes, in bytes. Default 16 MiB, at most `send_buffer` is taken at a time, except
+    /// Receive buffer in bytes: what a_rwnd starts from, at least 1,500. `None`, the default: it starts at
+    /// [`BUFFER_START`] and grows to what the path and the reader need.
+    pub receive_buffer: Option<u32>,
+    /// A receive buffer that tunes itself grows to so many bytes at most. Default 32 MiB.
+    pub receive_buffer_max: u32,
+    /// Send buffer in bytes: `send` refuses beyond it; at least 1,500. `None`, the default: [`BUFFER_START`], or more where
+    /// the congestion window needs more.
+    pub send_buffer: Option<u32>,
+    /// A send buffer that tunes itself grows to so many bytes at most. Default 32 MiB.
+    pub send_buffer_max: u32,
+    /// Longest message that `send` takes, in bytes. Default 16 MiB, at most the send buffer is taken at a time, except
     /// that one message is always taken into an empty buffer.
     pub message_size_max: u32,
     /// A message of which this many bytes have come, and whose turn it is, is handed over in parts from then on (RFC
@@ -125,7 +149,7 @@ pub struct AssociationConfig {
     pub zero_checksum: Option<ErrorDetectionMethod>,
     /// How losses are found and repaired. Holds from the next time that nothing is outstanding.
     pub recovery: Recovery,
-    /// The congestion controller of new paths.
+    /// The congestion controller of each path. Changed while the association lasts, the new one begins as on a new path.
     pub congestion: crate::congestion::Algorithm,
 }
 
@@ -144,11 +168,13 @@ impl Default for AssociationConfig {
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_burst_max: 1,
             sack_delay: Duration::from_millis(200),
-            sack_frequency: 2,
+            sack_frequency: SackFrequency::default(),
             outbound_streams: u16::MAX,
             inbound_streams_max: u16::MAX,
-            receive_buffer: 1 << 20,
-            send_buffer: 1 << 20,
+            receive_buffer: None,
+            receive_buffer_max: 32 << 20,
+            send_buffer: None,
+            send_buffer_max: 32 << 20,
             message_size_max: 16 << 20,
             partial_delivery_point: 512 << 10,
             send_messages_max: 1 << 16,
@@ -188,7 +214,7 @@ impl AssociationConfig {
             "sack_delay",
             "at most 500 ms (RFC 9260 section 6.2)",
         )?;
-        check(self.sack_frequency >= 1, "sack_frequency", "at least 1")?;
+        check(self.sack_frequency != SackFrequency::Every(0), "sack_frequency", "every packet at least: 1")?;
         check(
             self.heartbeat_interval.is_none_or(|i| i >= ms),
             "heartbeat_interval",
@@ -197,20 +223,47 @@ impl AssociationConfig {
         check(self.heartbeat_burst_max >= 1, "heartbeat_burst_max", "at least 1")?;
         check(self.outbound_streams >= 1, "outbound_streams", "at least 1")?;
         check(self.inbound_streams_max >= 1, "inbound_streams_max", "at least 1")?;
-        check((1500..=1 << 30).contains(&self.receive_buffer), "receive_buffer", "1,500 bytes to 1 GiB")?;
-        check((1500..=1 << 30).contains(&self.send_buffer), "send_buffer", "1,500 bytes to 1 GiB")?;
+        let sound = |bytes: u32| (1500..=1 << 30).contains(&bytes);
+        check(self.receive_buffer.is_none_or(sound), "receive_buffer", "1,500 bytes to 1 GiB, or none")?;
+        check(sound(self.receive_buffer_max), "receive_buffer_max", "1,500 bytes to 1 GiB")?;
+        check(self.send_buffer.is_none_or(sound), "send_buffer", "1,500 bytes to 1 GiB, or none")?;
+        check(sound(self.send_buffer_max), "send_buffer_max", "1,500 bytes to 1 GiB")?;
         check((1..=1 << 30).contains(&self.message_size_max), "message_size_max", "1 byte to 1 GiB")?;
         check(self.partial_delivery_point >= 1, "partial_delivery_point", "at least 1")?;
         check(
-            self.partial_delivery_point <= self.receive_buffer,
+            self.partial_delivery_point <= self.receive_buffer_start(),
             "partial_delivery_point",
-            "at most receive_buffer",
+            "at most receive_buffer, or 1 MiB where that tunes itself",
         )?;
         check(self.send_messages_max >= 1, "send_messages_max", "at least 1")?;
         check(self.path_mtu_initial >= 576, "path_mtu_initial", "at least 576")?;
         check(self.path_mtu_max >= self.path_mtu_initial, "path_mtu_max", "at least path_mtu_initial")?;
         check(self.cookie_lifetime >= ms, "cookie_lifetime", "at least 1 ms")?;
         Ok(())
+    }
+
+    /// Bytes of the receive buffer of a new association.
+    #[must_use]
+    pub fn receive_buffer_start(&self) -> u32 {
+        self.receive_buffer.unwrap_or(BUFFER_START.min(self.receive_buffer_max))
+    }
+
+    /// Bytes of the receive buffer, at most.
+    #[must_use]
+    pub fn receive_buffer_limit(&self) -> u32 {
+        self.receive_buffer.unwrap_or(self.receive_buffer_max)
+    }
+
+    /// Bytes of the send buffer while the congestion window asks for no more.
+    #[must_use]
+    pub fn send_buffer_start(&self) -> u32 {
+        self.send_buffer.unwrap_or(BUFFER_START.min(self.send_buffer_max))
+    }
+
+    /// Bytes of the send buffer, at most.
+    #[must_use]
+    pub fn send_buffer_limit(&self) -> u32 {
+        self.send_buffer.unwrap_or(self.send_buffer_max)
     }
 
     /// T5-shutdown-guard as configured, or its recommended value.
@@ -238,7 +291,11 @@ pub struct EndpointConfig {
     pub replies_max: usize,
     /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
     /// an association may take more only while it holds less than its share of half of the limit.
+    /// From half of it on, receive buffers that tune themselves go back to their start.
     pub receive_bytes_max: u64,
+    /// Bytes given to send and not acknowledged in all associations together. Default 1 GiB. From half of it on, send
+    /// buffers that tune themselves go back to their start, and beyond it to 64 KiB.
+    pub send_bytes_max: u64,
     /// How long a cookie key signs before the next one; a cookie is accepted under the current and the previous key.
     /// At least the cookie lifetime. Default 120 s.
     pub cookie_key_lifetime: Duration,
@@ -267,6 +324,7 @@ impl Default for EndpointConfig {
             associations_max: 1 << 22,
             replies_max: 1024,
             receive_bytes_max: 1 << 30,
+            send_bytes_max: 1 << 30,
             cookie_key_lifetime: Duration::from_secs(120),
             shard: Shard::default(),
             ephemeral_ports: (49_152, 65_535),

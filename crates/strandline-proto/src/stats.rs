@@ -102,6 +102,29 @@ impl core::ops::AddAssign for EndpointStats {
     }
 }
 
+/// What the buffers of all associations hold together, and may hold, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Buffers {
+    /// Received and not read yet, cost of small and of held chunks included.
+    pub receive_bytes: u64,
+    /// `EndpointConfig::receive_bytes_max`.
+    pub receive_bytes_max: u64,
+    /// Given to send and not acknowledged.
+    pub send_bytes: u64,
+    /// `EndpointConfig::send_bytes_max`.
+    pub send_bytes_max: u64,
+}
+
+impl core::ops::AddAssign for Buffers {
+    fn add_assign(&mut self, other: Self) {
+        self.receive_bytes += other.receive_bytes;
+        self.receive_bytes_max += other.receive_bytes_max;
+        self.send_bytes += other.send_bytes;
+        self.send_bytes_max += other.send_bytes_max;
+    }
+}
+
 /// Counters of one association.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -166,6 +189,10 @@ pub struct Status {
     pub in_fast_recovery: bool,
     /// Bytes received and not read yet.
     pub receive_buffered: u32,
+    /// The receive buffer as it is now, bytes.
+    pub receive_buffer: u32,
+    /// The send buffer as it is now, bytes.
+    pub send_buffer: u32,
     /// Packets of the peer may have zero for their checksum (RFC 9653): we said so at set-up.
     pub accepts_zero_checksum: bool,
     /// Ours to the peer have: it said so, and named the method that we use.
@@ -197,6 +224,8 @@ pub struct PathStatus {
     pub state: Reachability,
     /// True for the primary path.
     pub primary: bool,
+    /// The name of its congestion controller.
+    pub congestion: &'static str,
     /// Congestion window, bytes.
     pub cwnd: u32,
     /// Slow start threshold, bytes.

@@ -28,7 +28,7 @@ struct Side {
 impl Side {
     fn new(seed: u8, address: &str) -> Self {
         // So small that the windows reach their full size, and stay there, soon.
-        let association = AssociationConfig { send_buffer: 200_000, ..AssociationConfig::default() };
+        let association = AssociationConfig { send_buffer: Some(200_000), ..AssociationConfig::default() };
         let config = EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() };
         let endpoint = Endpoint::new(config, [seed; 32], Time::ZERO).unwrap();
         Self { endpoint, associations: Vec::new(), address: address.parse().unwrap() }

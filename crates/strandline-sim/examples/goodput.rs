@@ -31,7 +31,7 @@ struct Args {
     /// rfc9260 or rack.
     #[arg(long, default_value = "rack")]
     recovery: String,
-    /// cubic or rfc9260.
+    /// cubic, bbr or rfc9260.
     #[arg(long, default_value = "cubic")]
     congestion: String,
     /// Only the condition of this name.
@@ -101,13 +101,14 @@ fn endpoint(args: &Args) -> EndpointConfig {
     let congestion = match args.congestion.as_str() {
         "rfc9260" => Algorithm::Rfc9260,
         "cubic" => Algorithm::Cubic,
-        other => panic!("--congestion cubic or rfc9260, not {other}"),
+        "bbr" => Algorithm::Bbr,
+        other => panic!("--congestion cubic, bbr or rfc9260, not {other}"),
     };
     let association = AssociationConfig {
         recovery,
         congestion,
-        send_buffer: 64 << 20,
-        receive_buffer: 64 << 20,
+        send_buffer: Some(64 << 20),
+        receive_buffer: Some(64 << 20),
         path_mtu_initial: 1500,
         heartbeat_interval: None,
         ..AssociationConfig::default()

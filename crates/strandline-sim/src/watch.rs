@@ -103,7 +103,8 @@ impl Watch {
             sums(&status, &paths)?;
             buffers(&status, config)?;
             let memory = endpoint.memory(before.id).unwrap_or_default();
-            let limit = 3 * (config.receive_buffer as usize + config.send_buffer as usize) + 1_500_000;
+            let limit =
+                3 * (status.receive_buffer as usize + config.send_buffer_limit() as usize) + 1_500_000;
             demand(memory.total() <= limit, || format!("{:?} takes too much memory: {memory:?}", before.id))?;
         }
         Ok(())
@@ -165,9 +166,11 @@ fn sums(status: &Status, paths: &[PathStatus]) -> Result<(), Violation> {
 }
 
 fn buffers(status: &Status, config: &AssociationConfig) -> Result<(), Violation> {
-    let limit = config.receive_buffer as usize;
+    let limit = status.receive_buffer as usize;
     demand(status.receive_buffered as usize <= 2 * limit + RECEIVE_SLACK, || {
         format!("the receive buffer of {limit} bytes is exceeded: {status:?}")
     })?;
-    demand(status.a_rwnd <= config.receive_buffer, || format!("a_rwnd beyond the receive buffer: {status:?}"))
+    let within =
+        status.a_rwnd <= status.receive_buffer && status.receive_buffer <= config.receive_buffer_limit();
+    demand(within, || format!("a window beyond the receive buffer, or that beyond its limit: {status:?}"))
 }

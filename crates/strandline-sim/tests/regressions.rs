@@ -76,7 +76,7 @@ fn a_chunk_larger_than_the_path_mtu_goes_alone() {
 fn a_window_too_small_for_the_next_message_is_probed() {
     // The first message leaves less room than the second needs, and its reader is slow.
     let config = with(|association| {
-        association.receive_buffer = 3000;
+        association.receive_buffer = Some(3000);
         association.partial_delivery_point = 3000;
     });
     let mut pair = Pair::new(EndpointConfig::default(), config, black_hole(1500));

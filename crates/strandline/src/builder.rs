@@ -329,6 +329,7 @@ impl Plan {
         config.shard = ShardOfTags { index: shard.into(), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
         config.receive_bytes_max = config.receive_bytes_max.div_ceil(shards.into());
+        config.send_bytes_max = config.send_bytes_max.div_ceil(shards.into());
     }
 }
 

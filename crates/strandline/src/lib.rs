@@ -89,9 +89,12 @@ pub use self::peer::Peer;
 pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
-pub use strandline_proto::config::{AssociationConfig, EndpointConfig, ErrorDetectionMethod};
+pub use strandline_proto::config::{
+    AssociationConfig, EndpointConfig, ErrorDetectionMethod, Recovery, SackFrequency,
+};
+pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{
-    AssociationStats, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
+    AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
 };

@@ -8,7 +8,7 @@ use strandline_io::Steering;
 use strandline_proto::endpoint::Connect;
 use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::AssociationId as EngineId;
-use strandline_proto::stats::EndpointStats;
+use strandline_proto::stats::{Buffers, EndpointStats};
 
 use crate::error::{BindError, ConnectError, Ended};
 use crate::ports::ReservedPorts;
@@ -253,6 +253,16 @@ impl Stack {
         let mut sum = EndpointStats::default();
         for shard in &self.inner.shards {
             sum += shard.lock().engine.stats();
+        }
+        sum
+    }
+
+    /// What the buffers of all associations hold, and may hold.
+    #[must_use]
+    pub fn buffers(&self) -> Buffers {
+        let mut sum = Buffers::default();
+        for shard in &self.inner.shards {
+            sum += shard.lock().engine.buffers();
         }
         sum
     }

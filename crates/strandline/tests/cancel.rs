@@ -47,8 +47,11 @@ async fn receiving_can_be_given_up_at_any_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_send_that_is_given_up_was_not_sent() {
-    let config =
-        AssociationConfig { send_buffer: 3000, receive_buffer: 3000, ..AssociationConfig::default() };
+    let config = AssociationConfig {
+        send_buffer: Some(3000),
+        receive_buffer: Some(3000),
+        ..AssociationConfig::default()
+    };
     let (here, there) = stacks_with(Network::builder(), &config);
     let (client, peer) = pair(&here, &there).await;
     let (mut sent, mut given_up) = (0_u32, 0);

@@ -35,8 +35,11 @@ async fn messages_keep_their_boundaries_streams_and_labels() {
 #[tokio::test(start_paused = true)]
 async fn a_large_message_arrives_whole_over_a_lossy_network() {
     let network = Network::builder().delay(Duration::from_millis(10)).loss(0.05).seed(3);
-    let config =
-        AssociationConfig { send_buffer: 4 << 20, receive_buffer: 4 << 20, ..AssociationConfig::default() };
+    let config = AssociationConfig {
+        send_buffer: Some(4 << 20),
+        receive_buffer: Some(4 << 20),
+        ..AssociationConfig::default()
+    };
     let (here, there) = stacks_with(network, &config);
     let (client, peer) = pair(&here, &there).await;
     let sent = pattern(1_000_000, 5);
@@ -47,9 +50,9 @@ async fn a_large_message_arrives_whole_over_a_lossy_network() {
 #[tokio::test(start_paused = true)]
 async fn a_message_larger_than_the_receive_buffer_comes_in_parts() {
     let config = AssociationConfig {
-        receive_buffer: 100_000,
+        receive_buffer: Some(100_000),
         partial_delivery_point: 20_000,
-        send_buffer: 2 << 20,
+        send_buffer: Some(2 << 20),
         ..AssociationConfig::default()
     };
     let (here, there) = stacks_with(Network::builder().delay(Duration::from_millis(1)), &config);
@@ -86,8 +89,11 @@ async fn data_sent_before_the_set_up_is_done_saves_a_round_trip() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_reader_stops_its_sender_and_nobody_else() {
-    let config =
-        AssociationConfig { send_buffer: 50_000, receive_buffer: 60_000, ..AssociationConfig::default() };
+    let config = AssociationConfig {
+        send_buffer: Some(50_000),
+        receive_buffer: Some(60_000),
+        ..AssociationConfig::default()
+    };
     let (here, there) = stacks_with(Network::builder().delay(Duration::from_millis(1)), &config);
     let (slow, slow_peer) = pair(&here, &there).await;
     let (quick, quick_peer) = pair(&here, &there).await;

@@ -61,8 +61,11 @@ async fn many_streams_don_t_mix() {
 
 #[tokio::test(start_paused = true)]
 async fn an_unread_stream_holds_up_the_others_only_when_the_buffers_are_full() {
-    let config =
-        AssociationConfig { receive_buffer: 100_000, send_buffer: 400_000, ..AssociationConfig::default() };
+    let config = AssociationConfig {
+        receive_buffer: Some(100_000),
+        send_buffer: Some(400_000),
+        ..AssociationConfig::default()
+    };
     let (here, there) = stacks_with(Network::builder(), &config);
     let (client, peer) = pair(&here, &there).await;
     let mut unread = peer.open_recv(StreamId(1)).unwrap();

@@ -22,7 +22,8 @@ Examples:
   strandline perf client 192.0.2.7 -l 64 --streams 8 -t 30     small messages on 8 streams
   strandline perf client 192.0.2.7 --bidir -P 4 --json         both directions, 4 associations
   strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to here
-  strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more"
+  strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more
+  strandline perf client 192.0.2.7 --congestion bbr            another congestion control than CUBIC"
 )]
 pub struct Args {
     /// Which side this process is
@@ -73,11 +74,11 @@ pub struct Common {
     /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
-    /// Bytes of each receive buffer, which is the window that the peer sees (default: 1M with SCTP, the kernel's choice
-    /// with TCP)
+    /// Bytes of each receive buffer, which is the window that the peer sees (default: it tunes itself; with TCP
+    /// the kernel does)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub receive_buffer: Option<u32>,
-    /// Bytes of each send buffer (default: 1M with SCTP, the kernel's choice with TCP)
+    /// Bytes of each send buffer (default: it tunes itself; with TCP the kernel does)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
     pub send_buffer: Option<u32>,
     /// Threads that share the associations, each with a socket and an engine of its own; flow n goes to thread n, then to
@@ -206,11 +207,13 @@ impl Common {
     /// Parameters of the associations.
     pub(crate) fn association(&self, nodelay: bool) -> AssociationConfig {
         let usual = AssociationConfig::default();
-        let receive_buffer = self.receive_buffer.unwrap_or(usual.receive_buffer);
+        let partial_delivery_point = self
+            .receive_buffer
+            .map_or(usual.partial_delivery_point, |bytes| usual.partial_delivery_point.min(bytes));
         self.tuning.apply(AssociationConfig {
-            receive_buffer,
-            send_buffer: self.send_buffer.unwrap_or(usual.send_buffer),
-            partial_delivery_point: usual.partial_delivery_point.min(receive_buffer),
+            receive_buffer: self.receive_buffer,
+            send_buffer: self.send_buffer,
+            partial_delivery_point,
             nodelay,
             ..usual
         })

@@ -76,10 +76,7 @@ impl Link {
     /// The name of the congestion controller.
     pub(crate) fn congestion(&self) -> Option<String> {
         match self {
-            Self::Sctp(..) => {
-                let algorithm = strandline::AssociationConfig::default().congestion;
-                Some(format!("{algorithm:?}").to_lowercase())
-            }
+            Self::Sctp(association, _) => Some(association.paths().first()?.congestion.to_owned()),
             Self::Tcp(connection) => tcp_info::tcp_info(connection.local, connection.peer)?.congestion,
         }
     }

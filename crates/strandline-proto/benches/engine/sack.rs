@@ -50,8 +50,11 @@ struct Subject {
 impl Subject {
     fn new(outstanding: usize) -> Self {
         let buffers = 8 << 20;
-        let config =
-            AssociationConfig { send_buffer: buffers, receive_buffer: buffers, ..Default::default() };
+        let config = AssociationConfig {
+            send_buffer: Some(buffers),
+            receive_buffer: Some(buffers),
+            ..Default::default()
+        };
         let mut world = World::with(config);
         // Until the congestion window holds as much.
         world.run(8_192, 300 << 20);

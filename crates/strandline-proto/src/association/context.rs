@@ -37,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) stats: EndpointStats,
     /// Received bytes held in all associations.
     pub(crate) received_bytes: u64,
+    /// Bytes given to send and not acknowledged in all associations.
+    pub(crate) send_bytes: u64,
     /// Associations that the endpoint's tables have.
     pub(crate) associations: u32,
 }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Data, Sack};
 
+use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
@@ -19,27 +20,50 @@ use crate::time::Time;
 impl Association {
     /// SEND (section 11.1.5): takes the message out of `data`.
     #[inline]
-    pub(crate) fn send(&mut self, now: Time, info: SendInfo, data: &mut Bytes) -> Result<(), SendError> {
-        let idle = self.begin_send()?;
-        self.outbound.push(info, data, &self.config)?;
+    pub(crate) fn send(
+        &mut self,
+        now: Time,
+        info: SendInfo,
+        data: &mut Bytes,
+        pressure: Pressure,
+    ) -> Result<(), SendError> {
+        let idle = self.begin_send(pressure)?;
+        let (config, paths) = (&self.config, &self.paths);
+        self.outbound.push(info, data, config, || send_buffer(config, paths, pressure))?;
         self.end_send(now, idle);
         Ok(())
     }
 
     /// SEND: copies the message.
     #[inline]
-    pub(crate) fn send_slice(&mut self, now: Time, info: SendInfo, data: &[u8]) -> Result<(), SendError> {
-        let idle = self.begin_send()?;
-        self.outbound.push_slice(info, data, &self.config)?;
+    pub(crate) fn send_slice(
+        &mut self,
+        now: Time,
+        info: SendInfo,
+        data: &[u8],
+        pressure: Pressure,
+    ) -> Result<(), SendError> {
+        let idle = self.begin_send(pressure)?;
+        let (config, paths) = (&self.config, &self.paths);
+        self.outbound.push_slice(info, data, config, || send_buffer(config, paths, pressure))?;
         self.end_send(now, idle);
         Ok(())
     }
 
+    /// Memory runs short: the send buffer is no larger than that allows.
+    #[cold]
+    fn yield_room(&mut self, pressure: Pressure) {
+        self.outbound.set_send_buffer(send_buffer(&self.config, &self.paths, pressure));
+    }
+
     /// Whether nothing waits and nothing is outstanding; an error if no messages are taken now.
     #[inline]
-    fn begin_send(&self) -> Result<bool, SendError> {
+    fn begin_send(&mut self, pressure: Pressure) -> Result<bool, SendError> {
         if !self.state.takes_messages() || self.flags.shutdown_wanted {
             return Err(SendError::Closed);
+        }
+        if pressure != Pressure::Low {
+            self.yield_room(pressure);
         }
         Ok(self.outbound.is_empty())
     }
@@ -180,8 +204,10 @@ impl Association {
                 entered_fast_recovery,
                 in_fast_recovery,
                 writable,
+                delivered,
                 ..
             } => {
+                cx.on_send_bytes_gone(delivered);
                 if newly_acked {
                     self.error_count = 0; // section 8.1
                 }

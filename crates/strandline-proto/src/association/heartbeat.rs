@@ -64,6 +64,7 @@ impl Association {
         if usize::from(index.0) >= self.paths.len() {
             return;
         }
+        self.inbound.on_rtt_answer(now, nonce);
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
         let path = self.paths.get_mut(index);
@@ -83,6 +84,17 @@ impl Association {
         let config = Arc::clone(&self.config);
         self.paths.get_mut(index).on_heartbeat_sent(now, nonce, random, &config);
         self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
+    }
+
+    /// Much data comes: a HEARTBEAT to where it comes from tells how far that is. It says nothing of the path if it is lost.
+    pub(super) fn measure_rtt(&mut self, cx: &mut Shared, now: Time) {
+        let index = self.sack_path;
+        let measures = self.config.heartbeat_interval.is_some() && self.state.heartbeats();
+        let nonce = if measures { cx.nonce() } else { 0 };
+        self.inbound.on_rtt_asked(now, nonce, self.paths.get(index).rto.srtt());
+        if measures {
+            self.send_control(cx, index, &Heartbeat { info: &info(index, nonce, now) });
+        }
     }
 
     /// Sends a path MTU probe: a HEARTBEAT filled up with PAD, with IP fragmentation forbidden.

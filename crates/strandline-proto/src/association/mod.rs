@@ -1,6 +1,7 @@
 //! One association: its fields and what the endpoint may ask of it. Each procedure of RFC 9260 has a file of its own
 //! beside this one; the halves that send and receive data, and the paths, are sub-states that know nothing of it.
 
+pub(crate) mod buffers;
 mod build;
 pub(crate) mod context;
 pub(crate) mod cookie;

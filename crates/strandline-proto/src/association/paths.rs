@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Association;
+use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use crate::config::AssociationConfig;
 use crate::event::Event;
@@ -35,7 +36,10 @@ impl Association {
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
     pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
         self.config = Arc::clone(&config);
-        self.inbound.set_receive_buffer(config.receive_buffer);
+        if let Some(bytes) = config.receive_buffer {
+            self.inbound.set_receive_buffer(bytes);
+        }
+        self.outbound.set_send_buffer(config.send_buffer_start());
         self.flags.burst_open = true;
         for index in self.paths.indices() {
             self.paths.get_mut(index).on_configure(&config);
@@ -46,11 +50,12 @@ impl Association {
     }
 
     /// Bytes that `send` would take.
-    pub(crate) fn send_space(&self) -> usize {
+    pub(crate) fn send_space(&self, pressure: Pressure) -> usize {
         let crowded = self.outbound.pending_messages() >= self.config.send_messages_max as usize;
         if crowded || !self.state.takes_messages() {
             return 0;
         }
-        (self.config.send_buffer as usize).saturating_sub(self.outbound.buffered_bytes())
+        (send_buffer(&self.config, &self.paths, pressure) as usize)
+            .saturating_sub(self.outbound.buffered_bytes())
     }
 }

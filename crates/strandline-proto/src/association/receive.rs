@@ -199,8 +199,11 @@ impl Association {
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }
         if seen.data {
+            let buffer_max = || cx.receive_buffer_max(&self.config);
             let shutting_down = matches!(self.state, State::ShutdownSent);
-            self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config);
+            if self.inbound.on_packet_end(now, seen.immediate || shutting_down, &self.config, buffer_max) {
+                self.measure_rtt(cx, now);
+            }
             if shutting_down {
                 // And a SACK, always: SHUTDOWN tells no window, and a peer that lost the last word about it would stand
                 // before a closed one for as long as it has something to send.

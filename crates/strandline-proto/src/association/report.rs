@@ -2,6 +2,7 @@
 
 use core::mem::size_of;
 
+use super::buffers::{Pressure, send_buffer};
 use super::{Association, Flags, State};
 use crate::congestion::Controller;
 use crate::path::PathState;
@@ -9,7 +10,7 @@ use crate::stats::{MemoryReport, PathStatus, Reachability, Status};
 
 impl Association {
     /// STATUS.
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self, pressure: Pressure) -> Status {
         Status {
             state: self.state.name(),
             local_port: self.local_port,
@@ -28,6 +29,8 @@ impl Association {
             pending_messages: self.outbound.pending_messages(),
             in_fast_recovery: self.outbound.in_fast_recovery(),
             receive_buffered: self.inbound.buffered_bytes(),
+            receive_buffer: self.inbound.receive_buffer(),
+            send_buffer: send_buffer(&self.config, &self.paths, pressure),
             accepts_zero_checksum: self.accepts_zero_checksum(),
             sends_zero_checksum: self.zero_checksum.by_peer,
             error_count: self.error_count,
@@ -46,6 +49,7 @@ impl Association {
                 PathState::Inactive => Reachability::Inactive,
             },
             primary: index == primary,
+            congestion: path.congestion.algorithm().name(),
             cwnd: path.window(),
             ssthresh: path.congestion.slow_start_threshold(),
             flight: path.flight,

@@ -96,7 +96,7 @@ impl Association {
         self.fail_queued(cx);
         let config = Arc::clone(&self.config);
         let before = self.inbound.buffered_bytes();
-        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer);
+        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
         cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
         self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
@@ -130,8 +130,9 @@ impl Association {
             return;
         }
         let config = Arc::clone(&self.config);
-        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer);
+        self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());
         for failed in self.outbound.set_peer(cookie.peer_rwnd, cookie.outbound_streams) {
+            cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));
         }
         if self.outbound.take_writable() {

@@ -112,7 +112,7 @@ impl Association {
             peer_tag: VerificationTag(0),
             local_port,
             peer_port,
-            inbound: Inbound::new(initial_tsn, config.inbound_streams_max, config.receive_buffer),
+            inbound: Inbound::new(initial_tsn, config.inbound_streams_max, config.receive_buffer_start()),
             outbound: Outbound::new(initial_tsn, 0, config.outbound_streams),
             paths,
             stats: AssociationStats::default(),
@@ -152,7 +152,7 @@ impl Association {
     pub(crate) fn own_init(&self, tag: VerificationTag) -> Init<'static> {
         Init {
             initiate_tag: tag,
-            a_rwnd: self.config.receive_buffer,
+            a_rwnd: self.config.receive_buffer_start(),
             outbound_streams: self.config.outbound_streams,
             inbound_streams: self.config.inbound_streams_max,
             initial_tsn: self.initial_tsn,
@@ -250,9 +250,10 @@ impl Association {
 
     fn adopt_numbers(&mut self, cx: &mut Shared, offer: &Offer<'_>) {
         let streams_in = offer.outbound_streams.min(self.config.inbound_streams_max);
-        self.inbound = Inbound::new(offer.initial_tsn, streams_in, self.config.receive_buffer);
+        self.inbound = Inbound::new(offer.initial_tsn, streams_in, self.config.receive_buffer_start());
         let streams_out = self.config.outbound_streams.min(offer.inbound_streams);
         for failed in self.outbound.set_peer(offer.a_rwnd, streams_out) {
+            cx.on_send_bytes_gone(failed.data.len());
             cx.event(self.id, Event::SendFailed(failed));
         }
         if self.outbound.take_writable() {
@@ -314,7 +315,11 @@ impl Association {
             peer_tag: cookie.peer_tag,
             local_port: cookie.local_port,
             peer_port: cookie.peer_port,
-            inbound: Inbound::new(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer),
+            inbound: Inbound::new(
+                cookie.peer_initial_tsn,
+                cookie.inbound_streams,
+                config.receive_buffer_start(),
+            ),
             outbound: Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams),
             paths: paths_of(cx, now, &config, cookie),
             stats: AssociationStats::default(),

@@ -98,6 +98,7 @@ impl Association {
 
     /// SEND FAILURE for everything that was not acknowledged whole.
     pub(super) fn fail_queued(&mut self, cx: &mut Shared) {
+        cx.on_send_bytes_gone(self.outbound.buffered_bytes());
         for failed in self.outbound.fail_all() {
             cx.events.push_back((self.id, Event::SendFailed(failed)));
         }

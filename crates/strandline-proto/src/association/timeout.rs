@@ -116,6 +116,7 @@ impl Association {
     }
 
     fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
+        self.paths.get_mut(index).on_pace_timer(now);
         if self.paths.get(index).rtx_expired(now) {
             self.on_t3(cx, now, index);
         } else if self.state.sends_data() && self.paths.get(index).probe_due(now) {

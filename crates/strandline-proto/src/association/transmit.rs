@@ -34,6 +34,13 @@ fn chunk_len(data: &Data<'_>) -> u32 {
 /// A burst goes on with packets as short as its first one only if that one was at least three quarters full.
 const FULL_ENOUGH: (usize, usize) = (3, 4);
 
+/// Bytes of chunks in a packet of 1,500 bytes, about.
+const FULL_PACKET: u32 = 1460;
+
+/// With so many bytes under way an acknowledgement comes in any case: the packets that a receiver acknowledges at a time, at
+/// most, if it adapts as ours does.
+const ACKNOWLEDGED_ANYWAY: u32 = 16 * FULL_PACKET;
+
 /// Attempts to send a COOKIE ECHO with DATA in its packet.
 const COOKIE_ECHO_WITH_DATA_MAX: u16 = 2;
 
@@ -76,11 +83,11 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        self.open_burst();
+        self.open_burst(now);
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
             Some(_) => self.probe_mtu(cx, now, path),
-            None => self.paths.get_mut(data_path).end_burst(),
+            None => self.end_burst(data_path),
         }
         self.watch_window(now, data_path);
         burst
@@ -105,12 +112,22 @@ impl Association {
     }
 
     /// Section 6.1 rule D: what may be sent at this opportunity beyond what was just acknowledged.
-    fn open_burst(&mut self) {
+    fn open_burst(&mut self, now: Time) {
         if core::mem::take(&mut self.flags.burst_open) {
             let config = Arc::clone(&self.config);
             for index in self.paths.indices() {
-                self.paths.get_mut(index).allow_burst(&config);
+                self.paths.get_mut(index).allow_burst(now, &config);
             }
+        }
+    }
+
+    /// Nothing more can be sent now.
+    fn end_burst(&mut self, index: PathIndex) {
+        let waits = self.state.sends_data() && self.has_data_work();
+        let path = self.paths.get_mut(index);
+        path.end_burst();
+        if waits {
+            path.wait_for_pace();
         }
     }
 
@@ -197,7 +214,7 @@ impl Association {
             let due = self.inbound.sack_due(now);
             // Bundled with DATA even before its time (section 6.1), but only if there is DATA to go.
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
-            if (due || bundled) && self.inbound.write_sack(&mut packet) {
+            if (due || bundled) && self.inbound.write_sack(now, &mut packet) {
                 self.stats.sacks_sent += 1;
             }
         }
@@ -225,13 +242,15 @@ impl Association {
     /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
     fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
         let mut filled = Filled::default();
-        let exempt = self.outbound.fast_retransmit_pending();
-        let path = self.paths.get(index);
-        if exempt || path.is_exempt() || path.may_retransmit() {
-            self.fill_retransmissions(now, index, packet, &mut filled);
-        }
-        if exempt && filled.bytes > 0 {
-            self.outbound.fast_retransmit_sent();
+        if self.outbound.has_retransmissions() {
+            let exempt = self.outbound.fast_retransmit_pending();
+            let path = self.paths.get(index);
+            if exempt || path.is_exempt() || path.may_retransmit() {
+                self.fill_retransmissions(now, index, packet, &mut filled);
+            }
+            if exempt && filled.bytes > 0 {
+                self.outbound.fast_retransmit_sent();
+            }
         }
         let path = self.paths.get(index);
         if (path.sends_probe() && filled.bytes == 0) || path.may_send() {
@@ -247,7 +266,9 @@ impl Association {
         packet: &mut PacketBuilder<'_>,
         filled: &mut Filled,
     ) {
-        while let Some(data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+        let asks = self.paths.get(index).asks_at_once();
+        while let Some(mut data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
+            data.immediate |= asks;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -272,12 +293,7 @@ impl Association {
         if (!self.config.nodelay && self.holds_back(empty_space)) || (alone && filled.bytes > 0) {
             return;
         }
-        let path = self.paths.get(index);
-        // The acknowledgement is wanted soon where sending has to stop for it (section 6.1, I bit).
-        let mut urgency = Urgency {
-            always: matches!(self.state, State::ShutdownPending),
-            from_bytes: path.window().saturating_sub(path.flight).saturating_sub(filled.bytes),
-        };
+        let mut urgency = self.urgency(index, filled.bytes);
         loop {
             let bundled = match alone {
                 false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
@@ -301,6 +317,25 @@ impl Association {
                 break;
             }
         }
+    }
+
+    /// Where the acknowledgement is wanted at once (RFC 7053 section 4): where sending has to stop for it and nothing else
+    /// that is under way will bring one, where packets are sent to learn what became of others, and before SHUTDOWN.
+    /// `filled`: bytes of chunks that the packet has already.
+    fn urgency(&self, index: PathIndex, filled: u32) -> Urgency {
+        let path = self.paths.get(index);
+        let always = matches!(self.state, State::ShutdownPending) || path.asks_at_once();
+        let under_way = path.flight.saturating_add(filled);
+        let mut from_bytes = u32::MAX;
+        if under_way < ACKNOWLEDGED_ANYWAY {
+            let by_cwnd = path.window().saturating_sub(under_way);
+            let by_rwnd = self.outbound.peer_rwnd().saturating_sub(FULL_PACKET);
+            let stops = by_cwnd.min(by_rwnd).min(self.outbound.bytes_until_blocked());
+            if under_way.saturating_add(stops) < ACKNOWLEDGED_ANYWAY {
+                from_bytes = stops;
+            }
+        }
+        Urgency { always, from_bytes }
     }
 
     /// What a packet's DATA means for its path.
@@ -345,7 +380,7 @@ impl Association {
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
         let config = Arc::clone(&self.config);
-        self.paths.get_mut(index).allow_burst(&config);
+        self.paths.get_mut(index).allow_burst(now, &config);
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };

@@ -38,6 +38,19 @@ pub trait Controller: Debug + Send {
     /// ssthresh; `u32::MAX` as long as it is arbitrarily high.
     fn slow_start_threshold(&self) -> u32;
 
+    /// Bytes a second at which data is to be sent; `None`: as the window and the round-trip time have it.
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// In recovery what is sent follows what arrives (RFC 9937), down to the window. False: the window alone counts.
+    fn recovers_in_proportion(&self) -> bool {
+        true
+    }
+
+    /// Chunks of so many bytes were found lost.
+    fn on_lost(&mut self, _bytes: u32) {}
+
     /// A SACK acknowledged data of this path. Called before [`on_fast_retransmit`](Self::on_fast_retransmit) when the
     /// same SACK reports a loss (section 7.2.4, note).
     fn on_ack(&mut self, ack: &Ack);

@@ -1,6 +1,7 @@
 //! Congestion control (RFC 9260 section 7) as a choice: a trait, one file for each controller, and an enum that
 //! dispatches to the chosen one without a heap allocation, because every path of every association holds one.
 
+mod bbr;
 mod controller;
 mod cubic;
 mod hystart;
@@ -8,6 +9,7 @@ mod rfc9260;
 
 use crate::time::Time;
 
+pub use bbr::Bbr;
 pub use controller::{Ack, Controller};
 pub use cubic::Cubic;
 pub use rfc9260::Rfc9260;
@@ -21,6 +23,21 @@ pub enum Algorithm {
     /// RFC 9438, with the slow start of RFC 9406 (HyStart++): what TCP uses almost everywhere.
     #[default]
     Cubic,
+    /// BBR in the shape of its third version: sends at the rate that the path was measured to carry, whatever is lost at
+    /// random, and keeps queues short.
+    Bbr,
+}
+
+impl Algorithm {
+    /// Its name in reports and on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rfc9260 => "rfc9260",
+            Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+        }
+    }
 }
 
 /// The controller of one path.
@@ -31,74 +48,86 @@ pub enum Congestion {
     Rfc9260(Rfc9260),
     /// See [`Algorithm::Cubic`].
     Cubic(Cubic),
+    /// See [`Algorithm::Bbr`].
+    Bbr(Bbr),
 }
 
 impl Congestion {
+    /// Which one it is.
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        match self {
+            Self::Rfc9260(_) => Algorithm::Rfc9260,
+            Self::Cubic(_) => Algorithm::Cubic,
+            Self::Bbr(_) => Algorithm::Bbr,
+        }
+    }
+
     /// A controller for a new path. `pmdcs` is the size in bytes of the largest DATA chunk, header included, that fits
-    /// the path MTU; `ipv6` tells which of the two initial windows of section 7.2.1 applies.
+    /// the path MTU; `ipv6` tells which of the two initial windows of RFC 9260 section 7.2.1 applies.
     #[must_use]
     pub fn new(algorithm: Algorithm, pmdcs: u32, ipv6: bool) -> Self {
         match algorithm {
             Algorithm::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, ipv6)),
-            Algorithm::Cubic => Self::Cubic(Cubic::new(pmdcs, ipv6)),
+            Algorithm::Cubic => Self::Cubic(Cubic::new(pmdcs)),
+            Algorithm::Bbr => Self::Bbr(Bbr::new(pmdcs)),
         }
     }
 }
 
+/// Asks the chosen controller.
+macro_rules! ask {
+    ($congestion:expr, $controller:ident => $question:expr) => {
+        match $congestion {
+            Congestion::Rfc9260($controller) => $question,
+            Congestion::Cubic($controller) => $question,
+            Congestion::Bbr($controller) => $question,
+        }
+    };
+}
+
 impl Controller for Congestion {
     fn window(&self) -> u32 {
-        match self {
-            Self::Rfc9260(controller) => controller.window(),
-            Self::Cubic(controller) => controller.window(),
-        }
+        ask!(self, controller => controller.window())
     }
 
     fn slow_start_threshold(&self) -> u32 {
-        match self {
-            Self::Rfc9260(controller) => controller.slow_start_threshold(),
-            Self::Cubic(controller) => controller.slow_start_threshold(),
-        }
+        ask!(self, controller => controller.slow_start_threshold())
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        ask!(self, controller => controller.pacing_rate())
+    }
+
+    fn recovers_in_proportion(&self) -> bool {
+        ask!(self, controller => controller.recovers_in_proportion())
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        match self {
-            Self::Rfc9260(controller) => controller.on_ack(ack),
-            Self::Cubic(controller) => controller.on_ack(ack),
-        }
+        ask!(self, controller => controller.on_ack(ack));
+    }
+
+    fn on_lost(&mut self, bytes: u32) {
+        ask!(self, controller => controller.on_lost(bytes));
     }
 
     fn on_fast_retransmit(&mut self, now: Time) {
-        match self {
-            Self::Rfc9260(controller) => controller.on_fast_retransmit(now),
-            Self::Cubic(controller) => controller.on_fast_retransmit(now),
-        }
+        ask!(self, controller => controller.on_fast_retransmit(now));
     }
 
     fn on_timeout(&mut self, now: Time) {
-        match self {
-            Self::Rfc9260(controller) => controller.on_timeout(now),
-            Self::Cubic(controller) => controller.on_timeout(now),
-        }
+        ask!(self, controller => controller.on_timeout(now));
     }
 
     fn on_undo(&mut self) {
-        match self {
-            Self::Rfc9260(controller) => controller.on_undo(),
-            Self::Cubic(controller) => controller.on_undo(),
-        }
+        ask!(self, controller => controller.on_undo());
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
-        match self {
-            Self::Rfc9260(controller) => controller.on_idle(rto_periods),
-            Self::Cubic(controller) => controller.on_idle(rto_periods),
-        }
+        ask!(self, controller => controller.on_idle(rto_periods));
     }
 
     fn on_mtu(&mut self, pmdcs: u32) {
-        match self {
-            Self::Rfc9260(controller) => controller.on_mtu(pmdcs),
-            Self::Cubic(controller) => controller.on_mtu(pmdcs),
-        }
+        ask!(self, controller => controller.on_mtu(pmdcs));
     }
 }

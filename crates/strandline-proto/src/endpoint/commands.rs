@@ -9,6 +9,7 @@ use rand_core::RngCore;
 use super::Endpoint;
 use super::demux::PeerKey;
 use super::table::Table;
+use crate::association::buffers::Pressure;
 use crate::association::context::is_unicast;
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX};
@@ -158,7 +159,8 @@ impl Endpoint {
         info: SendInfo,
         data: &mut Bytes,
     ) -> Result<(), SendError> {
-        self.send_with(now, id, |association| association.send(now, info, data))
+        let len = data.len();
+        self.send_with(now, id, len, |association, pressure| association.send(now, info, data, pressure))
     }
 
     /// [`send`](Self::send) for bytes that lie in the application's buffer: copies them. That costs no allocation for
@@ -173,7 +175,9 @@ impl Endpoint {
         info: SendInfo,
         data: &[u8],
     ) -> Result<(), SendError> {
-        self.send_with(now, id, |association| association.send_slice(now, info, data))
+        self.send_with(now, id, data.len(), |association, pressure| {
+            association.send_slice(now, info, data, pressure)
+        })
     }
 
     #[inline]
@@ -181,11 +185,13 @@ impl Endpoint {
         &mut self,
         now: Time,
         id: AssociationId,
-        give: impl FnOnce(&mut Association) -> Result<(), SendError>,
+        len: usize,
+        give: impl FnOnce(&mut Association, Pressure) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let timed = association.idle_deadline() != Time::MAX;
-        give(association)?;
+        give(association, self.shared.send_pressure())?;
+        self.shared.send_bytes += len as u64;
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
@@ -362,7 +368,8 @@ impl Endpoint {
     /// STATUS; `None` once the association was released.
     #[must_use]
     pub fn status(&self, id: AssociationId) -> Option<Status> {
-        self.table.by_id(id).map(Association::status)
+        let pressure = self.shared.send_pressure();
+        self.table.by_id(id).map(|association| association.status(pressure))
     }
 
     /// The association's paths.
@@ -374,7 +381,8 @@ impl Endpoint {
     /// Bytes that `send` would take now.
     #[must_use]
     pub fn send_space(&self, id: AssociationId) -> usize {
-        self.table.by_id(id).map_or(0, Association::send_space)
+        let pressure = self.shared.send_pressure();
+        self.table.by_id(id).map_or(0, |association| association.send_space(pressure))
     }
 
     /// Memory of one association on this side, look-up entries and timer included, itemised.

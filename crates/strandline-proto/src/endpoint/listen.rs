@@ -149,7 +149,7 @@ impl Endpoint {
             initial_tsn: self.shared.random_tsn(),
             outbound_streams: config.outbound_streams,
             inbound_streams: config.inbound_streams_max,
-            a_rwnd: config.receive_buffer,
+            a_rwnd: config.receive_buffer_start(),
             ties: (0, 0),
             zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
         }

@@ -33,7 +33,7 @@ use crate::config::EndpointConfig;
 use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
-use crate::stats::EndpointStats;
+use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
 
@@ -134,6 +134,7 @@ impl Endpoint {
                 replies,
                 stats: EndpointStats::default(),
                 received_bytes: 0,
+                send_bytes: 0,
                 associations: 0,
             },
         })
@@ -214,6 +215,12 @@ impl Endpoint {
     pub fn stats(&self) -> EndpointStats {
         let dropped = self.shared.control.dropped + self.shared.replies.dropped;
         EndpointStats { replies_dropped: dropped, ..self.shared.stats }
+    }
+
+    /// What the buffers of all associations hold, and may hold.
+    #[must_use]
+    pub fn buffers(&self) -> Buffers {
+        self.shared.buffers()
     }
 
     /// Associations that have not been given back, ended ones included.

@@ -8,13 +8,16 @@
 //! | [`reassembly`] | fragments |
 //! | [`ordering`], [`stream_tree`] | streams |
 //! | [`window`] | receive buffer, a_rwnd |
-//! | [`sack`] | when to acknowledge |
+//! | [`sack`], [`duplicates`] | when to acknowledge, what came twice |
+//! | [`flow`] | how data comes: what acknowledgements and the window go by |
 //! | [`arena`] | where the bytes live |
 //!
 //! The straight way of a message that comes whole and in order is [`Inbound::on_data`], `take_whole`, `dispatch`,
 //! `deliver`, [`Inbound::recv`]: it touches no map and allocates nothing.
 
 mod arena;
+mod duplicates;
+mod flow;
 mod ordering;
 mod reassembly;
 mod receive;
@@ -23,26 +26,32 @@ mod stream_tree;
 mod tsn_map;
 mod window;
 
+use core::time::Duration;
 use std::collections::VecDeque;
 
 use strandline_wire::PacketBuilder;
 
 pub(crate) use self::arena::Arena;
+use self::flow::{EVERY_MIN, Flow};
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;
 pub(crate) use self::receive::DataOutcome;
-use self::sack::SackPolicy;
+use self::sack::{Run, SackPolicy};
 use self::tsn_map::TsnMap;
 use self::window::{Window, message_cost};
-use crate::config::AssociationConfig;
+use crate::config::{AssociationConfig, SackFrequency};
 use crate::event::Message;
 use crate::number::Tsn;
 use crate::time::Time;
 
+/// The receive window is to hold what is read in so many round-trip times. A sender in slow start has twice as much under
+/// way as in the round trip before, and is to double that before it hears of a larger window.
+const ROUND_TRIPS: u32 = 4;
+
 /// Heap bytes of one association's receiving half, by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct InboundMemory {
-    /// Bits of TSNs beyond a gap, and the list of duplicates.
+    /// Bits of TSNs beyond a gap, the list of duplicates, how data comes.
     pub(crate) tsn_map: usize,
     /// Records of fragments.
     pub(crate) reassembly: usize,
@@ -91,6 +100,8 @@ pub(crate) struct Inbound {
     reassembly: Option<Box<Reassembly>>,
     sack: SackPolicy,
     window: Window,
+    /// Allocated by the first duplicate, and once data comes in volume.
+    flow: Option<Box<Flow>>,
     streams: u16,
 }
 
@@ -106,6 +117,7 @@ impl Inbound {
             reassembly: None,
             sack: SackPolicy::new(),
             window: Window::new(receive_buffer),
+            flow: None,
             streams: inbound_streams,
         }
     }
@@ -145,10 +157,61 @@ impl Inbound {
 
     /// The packet is done: decides whether its data is acknowledged at once or later. `at_once`: the association is
     /// in a state that wants each packet acknowledged (SHUTDOWN-SENT, section 9.2). Without effect if the packet had
-    /// no DATA.
+    /// no DATA. The receive buffer may grow to what `buffer_max` says, in bytes; if it is larger it shrinks, as far as that
+    /// takes back nothing that was advertised.
+    ///
+    /// True: the round-trip time is of use now, see [`on_rtt_asked`](Self::on_rtt_asked).
     #[inline]
-    pub(crate) fn on_packet_end(&mut self, now: Time, at_once: bool, config: &AssociationConfig) {
-        self.sack.on_packet_end(now, self.map.has_gaps(), at_once, config);
+    pub(crate) fn on_packet_end(
+        &mut self,
+        now: Time,
+        at_once: bool,
+        config: &AssociationConfig,
+        buffer_max: impl Fn() -> u32,
+    ) -> bool {
+        if !self.sack.has_data() {
+            return false;
+        }
+        let run = self.sack.run(self.map.has_gaps());
+        if run == Run::Long && self.flow.is_none() {
+            self.flow = Some(Flow::of_window(self.window.promised()));
+        }
+        let (mut wants_rtt, mut every, mut patience) = (false, EVERY_MIN, Duration::MAX);
+        if let Some(flow) = &mut self.flow {
+            if let Some(in_round_trip) = flow.on_packet(now, self.window.promised(), self.window.used()) {
+                flow.buffer_max = buffer_max();
+                self.window.grow(in_round_trip.saturating_mul(ROUND_TRIPS), flow.buffer_max);
+            }
+            self.window.squeeze(flow.buffer_max);
+            if flow.wants_rtt(now) {
+                // Duplicates alone make no flow.
+                wants_rtt = run == Run::Long || flow.is_measured();
+            }
+            if run == Run::Broken {
+                flow.on_trouble();
+            } else if flow.every() > EVERY_MIN && !self.window.is_tight() {
+                (every, patience) = (flow.every(), flow.patience());
+            }
+        }
+        if let SackFrequency::Every(packets) = config.sack_frequency {
+            (every, patience) = (packets, Duration::MAX);
+        }
+        self.sack.on_packet_end(now, at_once, every, || patience.min(config.sack_delay));
+        wants_rtt
+    }
+
+    /// A HEARTBEAT with this nonce is on its way to where data comes from. `srtt`: what is known there so far.
+    pub(crate) fn on_rtt_asked(&mut self, now: Time, nonce: u64, srtt: Option<Duration>) {
+        if let Some(flow) = &mut self.flow {
+            flow.on_rtt_asked(now, nonce, srtt);
+        }
+    }
+
+    /// A HEARTBEAT ACK came with this nonce.
+    pub(crate) fn on_rtt_answer(&mut self, now: Time, nonce: u64) {
+        if let Some(flow) = &mut self.flow {
+            flow.on_rtt_answer(now, nonce);
+        }
     }
 
     /// Must a SACK go now?
@@ -173,15 +236,24 @@ impl Inbound {
     }
 
     /// Appends a SACK with as many gap blocks and duplicates as fit. False, and nothing changed, if none fits.
-    pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) -> bool {
+    pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
         let cumulative = self.map.cumulative();
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
         let gaps = self.map.gap_blocks();
-        if !strandline_wire::chunk::sack::write(packet, cumulative, a_rwnd, gaps, self.sack.duplicates()) {
+        let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
+        if !strandline_wire::chunk::sack::write(packet, cumulative, a_rwnd, gaps, duplicates) {
             return false;
         }
         self.window.on_advertised(a_rwnd);
-        self.sack.on_sent();
+        let waited = self.sack.on_sent(now);
+        if let Some(flow) = &mut self.flow {
+            // The list starts again (section 3.3.4).
+            flow.duplicates.clear();
+            flow.on_advertised(a_rwnd);
+            if waited {
+                flow.on_pause();
+            }
+        }
         true
     }
 
@@ -240,6 +312,12 @@ impl Inbound {
         !self.ready.is_empty()
     }
 
+    /// The receive buffer in bytes.
+    #[must_use]
+    pub(crate) const fn receive_buffer(&self) -> u32 {
+        self.window.size()
+    }
+
     /// Bytes of the receive buffer in use, cost of small and of held chunks included.
     #[must_use]
     pub(crate) const fn buffered_bytes(&self) -> u32 {
@@ -250,6 +328,9 @@ impl Inbound {
     pub(crate) fn release_idle(&mut self) {
         self.map.release_idle();
         self.sack.release_idle();
+        if !self.sack.pending() {
+            self.flow = None;
+        }
         self.order.release_idle();
         self.ready.shrink_to_fit();
         match &mut self.reassembly {
@@ -266,7 +347,7 @@ impl Inbound {
         let (ordering, waiting) = self.order.heap_bytes();
         let ready: usize = self.ready.iter().map(|message| message.data.len()).sum();
         InboundMemory {
-            tsn_map: self.map.heap_bytes() + self.sack.heap_bytes(),
+            tsn_map: self.map.heap_bytes() + self.flow.as_ref().map_or(0, |flow| size_of_val(&**flow)),
             reassembly,
             ordering,
             queue: self.ready.capacity() * size_of::<Message>(),

@@ -5,6 +5,7 @@ use strandline_wire::Data;
 
 use super::Inbound;
 use super::arena::Arena;
+use super::flow::Flow;
 use super::ordering::Turn;
 use super::reassembly::{Header, Neighbour, Open, Run};
 use super::tsn_map::{AHEAD_MAX, Place};
@@ -100,23 +101,28 @@ impl Inbound {
         if data.payload.is_empty() {
             return DataOutcome::NoUserData;
         }
-        self.sack.on_chunk(data.immediate || self.map.has_gaps());
+        self.sack.on_chunk(data.immediate);
+        if self.map.has_gaps() {
+            self.sack.on_trouble();
+        }
         let place = self.map.place(data.tsn);
         match place {
             Place::Next | Place::Ahead => {}
             Place::Seen => {
-                self.sack.on_duplicate(data.tsn);
+                self.sack.on_trouble();
+                let promised = self.window.promised();
+                self.flow.get_or_insert_with(|| Flow::of_window(promised)).duplicates.push(data.tsn);
                 return DataOutcome::Duplicate;
             }
             Place::TooFar => {
-                self.sack.on_dropped();
+                self.sack.on_trouble();
                 return DataOutcome::Dropped(DropReason::TooFarAhead);
             }
         }
         match self.has_room(data.tsn, place) {
             Ok(true) => {}
             Ok(false) => {
-                self.sack.on_dropped();
+                self.sack.on_trouble();
                 return DataOutcome::Dropped(DropReason::BufferFull);
             }
             Err(why) => return DataOutcome::Violation(why),

@@ -1,21 +1,19 @@
 //! When to acknowledge (RFC 9260 sections 6.2 and 6.7; RFC 5681 section 4.2).
 
-use crate::config::AssociationConfig;
-use crate::number::Tsn;
+use core::time::Duration;
+
 use crate::time::Time;
 
-/// Duplicates remembered for the next SACK. They are only a hint to the sender: what goes beyond is not listed.
-const DUPLICATES_MAX: usize = 32;
+/// Packets in a row without trouble from which on it is worth knowing how data comes.
+const RUN_MIN: u8 = 64;
 
 /// Decides when a SACK is due. A SACK goes out at once for the association's first DATA, on a gap or while one is
 /// filled, on a duplicate, on the I bit, when DATA had to be dropped, in the shutdown states, and when the
-/// application's reading has reopened the window; else with every `sack_frequency`-th packet or after `sack_delay`.
+/// application's reading has reopened the window; else with as many packets as it is told, or once those have waited long enough.
 #[derive(Debug)]
 pub(super) struct SackPolicy {
     /// When the delayed SACK must go; `Time::MAX` if none waits.
     deadline: Time,
-    /// Allocated by the first duplicate.
-    duplicates: Option<Box<Duplicates>>,
     /// Packets with DATA since the last SACK.
     packets: u8,
     /// A SACK is due now.
@@ -24,54 +22,42 @@ pub(super) struct SackPolicy {
     data_in_packet: bool,
     /// The packet being received asks for a SACK at once.
     packet_at_once: bool,
+    /// Something was missing before the packet being received, it came twice, or had to be dropped.
+    packet_trouble: bool,
+    /// Packets since there was trouble or a pause, as far as a byte counts.
+    run: u8,
     /// The next SACK closes the window.
     refusing: bool,
     /// The association's first DATA has been acknowledged, or is about to be.
     begun: bool,
 }
 
-#[derive(Debug)]
-struct Duplicates {
-    len: usize,
-    tsns: [Tsn; DUPLICATES_MAX],
-}
-
 impl SackPolicy {
     pub(super) const fn new() -> Self {
         Self {
             deadline: Time::MAX,
-            duplicates: None,
             packets: 0,
             at_once: false,
             data_in_packet: false,
             packet_at_once: false,
+            packet_trouble: false,
+            run: 0,
             refusing: false,
             begun: false,
         }
     }
 
-    /// A DATA chunk arrived; `urgent` if a gap was open or the I bit is set.
+    /// A DATA chunk arrived; `immediate`: it has the I bit.
     #[inline]
-    pub(super) const fn on_chunk(&mut self, urgent: bool) {
+    pub(super) const fn on_chunk(&mut self, immediate: bool) {
         self.data_in_packet = true;
-        self.packet_at_once |= urgent;
+        self.packet_at_once |= immediate;
     }
 
-    /// The chunk was a duplicate: named in the next SACK.
-    pub(super) fn on_duplicate(&mut self, tsn: Tsn) {
-        self.packet_at_once = true;
-        let list = self
-            .duplicates
-            .get_or_insert_with(|| Box::new(Duplicates { len: 0, tsns: [Tsn(0); DUPLICATES_MAX] }));
-        if let Some(place) = list.tsns.get_mut(list.len) {
-            *place = tsn;
-            list.len += 1;
-        }
-    }
-
-    /// The chunk had to be dropped: the sender must learn the window (section 6.2).
-    pub(super) const fn on_dropped(&mut self) {
-        self.packet_at_once = true;
+    /// Something is missing before the chunk, it came twice, or it had to be dropped: the sender must learn of it
+    /// (sections 6.2 and 6.7).
+    pub(super) const fn on_trouble(&mut self) {
+        self.packet_trouble = true;
     }
 
     /// The chunk was refused for want of memory: the sender must learn to wait.
@@ -83,28 +69,44 @@ impl SackPolicy {
         self.refusing
     }
 
-    /// The packet is done: `has_gaps` after it, `at_once` for a reason that the association knows (shutdown states).
+    /// The packet being received has DATA.
+    #[inline]
+    pub(super) const fn has_data(&self) -> bool {
+        self.data_in_packet
+    }
+
+    /// How the packet that ends came, `has_gaps` after it.
+    #[inline]
+    pub(super) const fn run(&mut self, has_gaps: bool) -> Run {
+        if has_gaps || self.packet_trouble {
+            self.packet_trouble = true;
+            self.run = 0;
+            return Run::Broken;
+        }
+        self.run = self.run.saturating_add(1);
+        if self.run < RUN_MIN { Run::Short } else { Run::Long }
+    }
+
+    /// The packet is done; one acknowledgement is for `every` packets or after `delay`. `at_once` for a reason that the
+    /// association knows (shutdown states).
     #[inline]
     pub(super) fn on_packet_end(
         &mut self,
         now: Time,
-        has_gaps: bool,
         at_once: bool,
-        config: &AssociationConfig,
+        every: u8,
+        delay: impl FnOnce() -> Duration,
     ) {
-        if !self.data_in_packet {
-            return;
-        }
         self.packets = self.packets.saturating_add(1);
-        if self.packet_at_once || has_gaps || at_once || !self.begun || self.packets >= config.sack_frequency
-        {
+        if self.packet_at_once || self.packet_trouble || at_once || !self.begun || self.packets >= every {
             self.at_once = true;
-        } else {
-            self.deadline = self.deadline.min(now + config.sack_delay);
+        } else if self.deadline == Time::MAX {
+            self.deadline = now + delay();
         }
         self.begun = true;
         self.data_in_packet = false;
         self.packet_at_once = false;
+        self.packet_trouble = false;
     }
 
     /// The window has reopened: the sender may be waiting for it.
@@ -127,31 +129,32 @@ impl SackPolicy {
         self.at_once || self.packets > 0
     }
 
-    pub(super) fn duplicates(&self) -> &[Tsn] {
-        self.duplicates.as_ref().and_then(|list| list.tsns.get(..list.len)).unwrap_or_default()
-    }
-
-    /// A SACK was written: nothing is owed any more, the list of duplicates starts again (section 3.3.4).
+    /// A SACK was written: nothing is owed any more. True if it waited for further packets until its time was over.
     #[inline]
-    pub(super) fn on_sent(&mut self) {
+    pub(super) fn on_sent(&mut self, now: Time) -> bool {
+        let waited = !self.at_once && self.deadline <= now;
         self.deadline = Time::MAX;
         self.packets = 0;
         self.at_once = false;
         self.refusing = false;
-        if let Some(list) = &mut self.duplicates {
-            list.len = 0;
-        }
+        waited
     }
 
-    pub(super) fn release_idle(&mut self) {
-        if self.duplicates().is_empty() {
-            self.duplicates = None;
-        }
+    /// Nothing came for a while.
+    pub(super) const fn release_idle(&mut self) {
+        self.run = 0;
     }
+}
 
-    pub(super) fn heap_bytes(&self) -> usize {
-        self.duplicates.as_ref().map_or(0, |list| size_of_val(&**list))
-    }
+/// How packets came lately.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Run {
+    /// Something is missing, came twice, or was dropped.
+    Broken,
+    /// In order, but not many since there was trouble or a pause.
+    Short,
+    /// In order, for long enough to be a flow.
+    Long,
 }
 
 #[cfg(test)]

@@ -45,6 +45,29 @@ impl Window {
         self.size = size;
     }
 
+    pub(super) const fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The reader takes so much that the buffer should have `wanted` bytes, of at most `size_max`.
+    pub(super) fn grow(&mut self, wanted: u32, size_max: u32) {
+        self.size = self.size.max(wanted.min(size_max));
+    }
+
+    /// The buffer is to have `size_max` bytes at most: it shrinks by what the peer has used up of its window and is not
+    /// told of again.
+    #[inline]
+    pub(super) fn squeeze(&mut self, size_max: u32) {
+        if self.size > size_max {
+            self.size = self.size.min(self.used.saturating_add(self.promised)).max(size_max);
+        }
+    }
+
+    /// The window as the peer sees it.
+    pub(super) const fn promised(&self) -> u32 {
+        self.promised
+    }
+
     pub(super) const fn used(&self) -> u32 {
         self.used
     }
@@ -97,6 +120,12 @@ impl Window {
     /// largest size that there is.
     pub(super) const fn is_overrun(&self) -> bool {
         self.used >= self.size.saturating_mul(4).saturating_add(1 << 18)
+    }
+
+    /// The peer has used up half of what it was told of: it may be waiting to be told more.
+    #[inline]
+    pub(super) const fn is_tight(&self) -> bool {
+        self.promised < self.size / 2
     }
 
     /// The peer is told of so little that it may send nothing at all.

@@ -81,5 +81,7 @@ pub(crate) enum SackOutcome {
         all_acked: bool,
         /// There is room in the send buffer again after `push` said `WouldBlock`.
         writable: bool,
+        /// Bytes of user data that left the send buffer.
+        delivered: usize,
     },
 }

@@ -108,7 +108,13 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(next: Tsn, recovery: Recovery) -> Self {
+    fn new(next: Tsn, config: &AssociationConfig) -> Self {
+        let mut queue = Queue::default();
+        queue.set_limit(config.send_buffer_start());
+        Self { queue, ..Self::knowing_nothing(next, config.recovery) }
+    }
+
+    fn knowing_nothing(next: Tsn, recovery: Recovery) -> Self {
         Self { queue: Queue::default(), sent: SendWindow::new(next, recovery), copies: Copies::default() }
     }
 }
@@ -150,8 +156,9 @@ impl Outbound {
     /// Takes a message to send. A small one is copied, a larger one kept as it is until it is acknowledged.
     ///
     /// # Errors
-    /// [`SendError::WouldBlock`] if `send_buffer` or `send_messages_max` would be exceeded, except that one message is
-    /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). Bytes count against
+    /// [`SendError::WouldBlock`] if the send buffer or `send_messages_max` would be exceeded, except that one message is
+    /// always taken into an empty buffer; `writable` follows (see [`SackOutcome::Applied`]). What the buffer is now, is asked
+    /// for only when it seems to be full. Bytes count against
     /// `send_buffer` until they are acknowledged cumulatively. [`SendError::Empty`], [`SendError::TooLarge`] and
     /// [`SendError::InvalidStream`] for messages that can never be sent.
     #[inline]
@@ -160,8 +167,9 @@ impl Outbound {
         info: SendInfo,
         data: &mut Bytes,
         config: &AssociationConfig,
+        send_buffer: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config)?;
+        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let data = core::mem::take(data);
         let small = data.len() <= SHARED_COPY_MAX;
         let payload = if small { Payload::Copied(copies.push(&data)) } else { Payload::Shared(data) };
@@ -179,8 +187,9 @@ impl Outbound {
         info: SendInfo,
         data: &[u8],
         config: &AssociationConfig,
+        send_buffer: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
-        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config)?;
+        let Busy { queue, copies, .. } = self.room_for(info, data.len(), config, send_buffer)?;
         let small = data.len() <= COPY_MAX;
         let payload = if small {
             Payload::Copied(copies.push(data))
@@ -191,12 +200,20 @@ impl Outbound {
         Ok(())
     }
 
+    /// The send buffer is to have so many bytes until something is refused.
+    pub(crate) fn set_send_buffer(&mut self, send_buffer: u32) {
+        if let Some(busy) = &mut self.busy {
+            busy.queue.set_limit(send_buffer);
+        }
+    }
+
     #[inline]
     fn room_for(
         &mut self,
         info: SendInfo,
         len: usize,
         config: &AssociationConfig,
+        send_buffer: impl FnOnce() -> u32,
     ) -> Result<&mut Busy, SendError> {
         if len == 0 {
             return Err(SendError::Empty);
@@ -207,8 +224,8 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, config.recovery)));
-        busy.queue.check_room(len, config)?;
+        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, config)));
+        busy.queue.check_room(len, config, send_buffer)?;
         Ok(busy)
     }
 
@@ -345,7 +362,7 @@ impl Outbound {
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
             None => {
-                idle = Busy::new(self.idle_next, Recovery::Rfc9260);
+                idle = Busy::knowing_nothing(self.idle_next, Recovery::Rfc9260);
                 &mut idle
             }
         };
@@ -383,7 +400,7 @@ impl Outbound {
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
             None => {
-                idle = Busy::new(self.idle_next, Recovery::Rfc9260);
+                idle = Busy::knowing_nothing(self.idle_next, Recovery::Rfc9260);
                 &mut idle
             }
         };
@@ -406,6 +423,7 @@ impl Outbound {
             in_fast_recovery: progress.in_fast_recovery,
             all_acked: busy.sent.outstanding.is_empty(),
             writable: busy.queue.take_writable(),
+            delivered: progress.delivered,
         }
     }
 

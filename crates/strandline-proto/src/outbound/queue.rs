@@ -27,20 +27,38 @@ pub(super) struct Queue {
     /// Payload bytes from `push` to the cumulative acknowledgement.
     buffered_bytes: usize,
     blocked: Option<Blocked>,
+    /// The send buffer, bytes.
+    limit: u32,
 }
 
 impl Queue {
-    /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is.
+    pub(super) const fn set_limit(&mut self, limit: u32) {
+        self.limit = limit;
+    }
+
+    /// Whether there is room for a message of `len` bytes; if not, remembers to say when there is. `limit` tells the send
+    /// buffer as it is now: asked for only if it was full as it was before.
     #[inline]
-    pub(super) fn check_room(&mut self, len: usize, config: &AssociationConfig) -> Result<(), SendError> {
-        let limit = config.send_buffer as usize;
-        let over = self.buffered_bytes > 0 && self.buffered_bytes + len > limit;
+    pub(super) fn check_room(
+        &mut self,
+        len: usize,
+        config: &AssociationConfig,
+        limit: impl FnOnce() -> u32,
+    ) -> Result<(), SendError> {
         let crowded = self.scheduler.len() >= config.send_messages_max as usize;
-        if over || crowded {
+        if self.is_over(len) {
+            self.limit = limit();
+        }
+        if crowded || self.is_over(len) {
             self.block(len, config);
             return Err(SendError::WouldBlock);
         }
         Ok(())
+    }
+
+    #[inline]
+    fn is_over(&self, len: usize) -> bool {
+        self.buffered_bytes + len > self.limit as usize && self.buffered_bytes > 0
     }
 
     /// Takes a message for which there is room.
@@ -51,11 +69,16 @@ impl Queue {
         self.scheduler.push(message);
     }
 
-    /// The application is told once half of the buffer is free, or later if the message refused needs more. Of
+    /// The application is told once half of the buffer is free, or later if the message refused needs more; once a
+    /// quarter is, if the buffer has grown with the congestion window: what is in flight may be more than half of it. Of
     /// several refused the most demanding counts.
+    #[cold]
     fn block(&mut self, len: usize, config: &AssociationConfig) {
+        let send_buffer = self.limit;
         let len = u32::try_from(len).unwrap_or(u32::MAX);
-        let bytes_max = config.send_buffer.saturating_sub(len).min(config.send_buffer / 2);
+        let grown = send_buffer > config.send_buffer_start();
+        let low = if grown { send_buffer - send_buffer / 4 } else { send_buffer / 2 };
+        let bytes_max = send_buffer.saturating_sub(len).min(low);
         let messages_max = config.send_messages_max / 2;
         let before = self.blocked.unwrap_or(Blocked { bytes_max, messages_max });
         self.blocked = Some(Blocked {

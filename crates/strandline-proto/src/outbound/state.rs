@@ -117,6 +117,14 @@ impl Outbound {
         self.busy.as_ref().map_or(0, |busy| busy.queue.buffered_bytes())
     }
 
+    /// Bytes of chunks until all that was given has been sent, if the application waits for room in the send buffer.
+    #[must_use]
+    pub(crate) fn bytes_until_blocked(&self) -> u32 {
+        let Some(busy) = self.busy.as_ref().filter(|busy| busy.queue.is_blocked()) else { return u32::MAX };
+        let headers = busy.queue.pending_messages() * DATA_CHUNK_HEADER_LEN;
+        u32::try_from(busy.queue.pending_bytes() + headers).unwrap_or(u32::MAX)
+    }
+
     /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())

@@ -8,12 +8,14 @@ use core::time::Duration;
 
 use strandline_wire::COMMON_HEADER_LEN;
 
+use super::arrivals::Arrivals;
 use super::heartbeat::Heartbeat;
+use super::pacer::Pacer;
 use super::pmtu::Pmtu;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
 use crate::config::{AssociationConfig, Recovery};
-use crate::congestion::{Ack, Congestion, Controller};
+use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
 use crate::time::Time;
 
@@ -23,6 +25,14 @@ const PROBES_MAX: u8 = 3;
 
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
+
+/// The largest piece of a window that may go at once whatever Max.Burst says: a carrier's burst. The window must be
+/// this many times as large.
+const PIECE_BYTES: u32 = 65_000;
+const PIECES_MIN: u32 = 8;
+
+/// Paths with a shorter round-trip time are not paced by their window.
+const PACED_RTT_MIN: Duration = Duration::from_millis(5);
 
 /// A single packet may be acknowledged this late (the default of SACK.Delay).
 const SACK_DELAY: Duration = Duration::from_millis(200);
@@ -75,14 +85,9 @@ pub(crate) struct Path {
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
     burst_allowance: u32,
-    /// When the latest SACK came: the low bits of the nanoseconds, enough to tell it from another moment.
-    sack_instant: u32,
-    /// Packets that the SACKs of that instant acknowledged.
-    acked_packets: u16,
+    arrivals: Arrivals,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
-    /// The window was fully used before the SACKs of that instant.
-    window_full: bool,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     timed_out: bool,
     recovery: Recovery,
@@ -91,6 +96,7 @@ pub(crate) struct Path {
     /// Tail-loss probes since anything was acknowledged.
     probes: u8,
     prr: Prr,
+    pacer: Pacer,
 }
 
 /// What a SACK acknowledged on one path.
@@ -158,15 +164,14 @@ impl Path {
             quiet_since: Time::ZERO,
             rtt_from: Time::ZERO,
             burst_allowance: 0,
-            sack_instant: 0,
-            acked_packets: 0,
+            arrivals: Arrivals::default(),
             error_count: 0,
-            window_full: false,
             timed_out: false,
             recovery: config.recovery,
             exempt: false,
             probes: 0,
             prr: Prr::default(),
+            pacer: Pacer::new(),
         }
     }
 
@@ -195,6 +200,7 @@ impl Path {
         let rto = self.rto.rto();
         self.rtx_deadline
             .min(self.probe_deadline())
+            .min(self.pacer.deadline())
             .min(self.heartbeat.deadline(rto))
             .min(self.pmtu.deadline(rto))
     }
@@ -234,6 +240,11 @@ impl Path {
         self.exempt && self.probes > 0
     }
 
+    /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
+    pub(crate) fn asks_at_once(&self) -> bool {
+        self.exempt || self.timed_out
+    }
+
     /// The next packet may go whatever the window, if there is anything to send.
     pub(crate) fn is_exempt(&self) -> bool {
         self.exempt
@@ -249,11 +260,22 @@ impl Path {
         if self.prr.is_active() { self.prr.window() } else { self.congestion.window() }
     }
 
+    /// Its round-trip time is that of a local network, as far as it is known.
+    pub(crate) fn is_short(&self) -> bool {
+        self.rto.srtt().is_some_and(|srtt| srtt < PACED_RTT_MIN)
+    }
+
     /// The configuration changed. A new heartbeat interval holds from the next
     /// [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
         self.rto.clamp(config);
         self.recovery = config.recovery;
+        if self.congestion.algorithm() != config.congestion {
+            // Another controller knows nothing of the path: it begins as on a new one.
+            let ipv6 = self.remote.ip().to_canonical().is_ipv6();
+            self.congestion = Congestion::new(config.congestion, self.data_chunk_len_max(), ipv6);
+            self.prr = Prr::default();
+        }
         self.pmtu.set_max(config.path_mtu_max);
         self.on_mtu();
     }
@@ -263,17 +285,61 @@ impl Path {
     /// An opportunity to send begins: allows one burst of new data (section 6.1, rule D). On top of it, what the latest
     /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
     /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
-    pub(crate) fn allow_burst(&mut self, config: &AssociationConfig) {
-        let acked = core::mem::take(&mut self.acked_packets);
-        self.burst_allowance = match config.burst_max {
+    ///
+    /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
+    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets.
+    pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
+        let acked = self.arrivals.take_packets();
+        let pmdcs = self.data_chunk_len_max();
+        self.pacer.refill(now, self.pacing_rate(), pmdcs);
+        let clocked = match config.burst_max {
             0 => u32::MAX,
-            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(self.data_chunk_len_max()),
+            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
+        // Of what was never measured, no rate is known. The first window goes all the same (RFC 6928 section 2).
+        let measured = self.rto.srtt().is_some();
+        let unclocked = match self.recovery {
+            Recovery::Rfc9260 => 0,
+            Recovery::Rack if !measured && self.congestion.algorithm() != Algorithm::Rfc9260 => self.window(),
+            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
+        };
+        self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
+    }
+
+    /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
+    /// sent in one piece.
+    fn pacing_rate(&self) -> Option<u64> {
+        if self.congestion.pacing_rate().is_some() {
+            return self.congestion.pacing_rate();
+        }
+        let srtt =
+            self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery == Recovery::Rack)?;
+        let window = u64::from(self.congestion.window());
+        // As much faster than a window each round trip as it takes for the window, not the rate, to be the limit.
+        let slow_start = self.congestion.window() < self.congestion.slow_start_threshold();
+        let fifths = if slow_start { 10 } else { 6 };
+        Some((window * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1))
+    }
+
+    /// Nothing more goes now though data waits: if that is for pacing alone, the timer for the next batch is set.
+    pub(crate) fn wait_for_pace(&mut self) {
+        if self.pacer.may_send() || self.flight >= self.window() {
+            return self.pacer.clear();
+        }
+        let rate = self.pacing_rate();
+        self.pacer.wait(rate, self.data_chunk_len_max());
+    }
+
+    /// If the next batch is due, the timer has done its work.
+    pub(crate) fn on_pace_timer(&mut self, now: Time) {
+        if self.pacer.deadline() <= now {
+            self.pacer.clear();
+        }
     }
 
     /// What was acknowledged was not replaced: the application had nothing to send.
     pub(crate) fn forget_acked(&mut self) {
-        self.acked_packets = 0;
+        self.arrivals.take_packets();
     }
 
     /// The opportunity to send is over: nothing more can be sent at present.
@@ -289,7 +355,7 @@ impl Path {
 
     /// Another packet with chunks marked for retransmission may be sent (section 6.1, rule C).
     pub(crate) fn may_retransmit(&self) -> bool {
-        if self.timed_out { self.flight == 0 } else { self.flight < self.window() }
+        if self.timed_out { self.flight == 0 } else { self.flight < self.window() && self.pacer.may_send() }
     }
 
     /// A packet of `packet_len` bytes (SCTP) with `data_bytes` of DATA chunks was sent. `first_transmission`: some of it
@@ -306,6 +372,7 @@ impl Path {
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = false;
+        self.pacer.on_sent(data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
         }
@@ -365,7 +432,7 @@ impl Path {
         self.congestion.on_timeout(now);
         self.rto.back_off(config);
         self.timed_out = true;
-        self.window_full = false;
+        self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes = 0;
         // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
@@ -405,12 +472,12 @@ impl Path {
         if sack.acked_bytes == 0 {
             return None; // Acknowledged before, taken back, and acknowledged again: that is no news.
         }
-        self.note_sack(now, flight_before, sack.acked_bytes);
+        let window_full = self.note_sack(now, flight_before, sack.acked_bytes);
         self.congestion.on_ack(&Ack {
             now,
             acked_bytes: sack.acked_bytes,
             flight_before,
-            window_full: self.window_full,
+            window_full,
             cumulative_advanced: sack.cumulative_advanced,
             in_fast_recovery: sack.in_fast_recovery,
             all_acked: self.flight == 0,
@@ -425,19 +492,15 @@ impl Path {
         self.on_answer()
     }
 
-    /// SACKs of one instant came in one batch, with no opportunity to send between them: they are one arrival, for which
-    /// the flight before the first of them counts. One by one, the later ones would find a window that is not full only
-    /// because there was no time to fill it.
-    fn note_sack(&mut self, now: Time, flight_before: u32, acked_bytes: u32) {
-        let instant = now.as_nanos() as u32;
-        if instant != self.sack_instant {
-            self.sack_instant = instant;
-            self.acked_packets = 0;
-            self.window_full = false;
-        }
+    /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.
+    fn note_sack(&mut self, now: Time, flight_before: u32, acked_bytes: u32) -> bool {
         let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
-        self.acked_packets = self.acked_packets.saturating_add(u16::try_from(packets).unwrap_or(u16::MAX));
-        self.window_full |= flight_before >= self.window();
+        let full = flight_before >= self.window() || self.pacer.holds();
+        self.arrivals.on_sack(now, packets, full);
+        match self.congestion.algorithm() {
+            Algorithm::Rfc9260 => self.arrivals.window_full(),
+            _ => self.arrivals.window_full_within(now, self.rto.srtt().unwrap_or_default()),
+        }
     }
 
     /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round
@@ -466,7 +529,7 @@ impl Path {
     /// A loss on this path began Fast Recovery (section 7.2.4, rule 2).
     pub(crate) fn on_fast_retransmit(&mut self, now: Time) {
         self.congestion.on_fast_retransmit(now);
-        self.window_full = false;
+        self.arrivals.forget_full();
     }
 
     /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.
@@ -476,11 +539,14 @@ impl Path {
             self.on_fast_retransmit(now);
         }
         self.on_lost(loss.lost_bytes);
+        if loss.lost_bytes > 0 {
+            self.congestion.on_lost(loss.lost_bytes);
+        }
         if loss.undo {
             self.congestion.on_undo();
             self.prr = Prr::default();
             self.timed_out = false;
-        } else if !loss.in_recovery {
+        } else if !(loss.in_recovery && self.congestion.recovers_in_proportion()) {
             self.prr = Prr::default();
         } else {
             if loss.shrink {

@@ -123,13 +123,16 @@ impl PathSet {
     /// The longest SCTP packet that every confirmed path carries, common header included: chunks of messages fragmented
     /// for it can be sent again on any of them (AMDCS, section 7.3).
     pub(crate) fn payload_max(&self) -> usize {
+        if self.more.is_empty() {
+            return self.first.payload_max(); // asked for each packet
+        }
         let confirmed = self.iter().filter(|(_, path)| path.state != PathState::Unconfirmed);
         confirmed.map(|(_, path)| path.payload_max()).min().unwrap_or_else(|| self.first.payload_max())
     }
 
     /// When something about any path is due.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.iter().map(|(_, path)| path.next_deadline()).min().unwrap_or(Time::MAX)
+        self.more.iter().fold(self.first.next_deadline(), |least, path| least.min(path.next_deadline()))
     }
 
     /// Bytes on the heap.

@@ -4,7 +4,7 @@ use core::net::IpAddr;
 use core::time::Duration;
 
 use strandline_netem::{LinkConfig, Loss, Reordering};
-use strandline_proto::config::AssociationConfig;
+use strandline_proto::config::{AssociationConfig, SackFrequency};
 
 use super::{Features, HostPlan};
 use crate::random::Random;
@@ -17,9 +17,9 @@ pub(super) fn association(features: &Features, random: &mut Random) -> Associati
     }
     if features.small_buffers {
         let (first, last) = if features.tight { (1_500, 40_000) } else { (40_000, 200_000) };
-        config.receive_buffer = random.log_range(first, last) as u32;
-        config.send_buffer = random.log_range(1_500, 200_000) as u32;
-        config.partial_delivery_point = random.log_range(1, u64::from(config.receive_buffer)) as u32;
+        config.receive_buffer = Some(random.log_range(first, last) as u32);
+        config.send_buffer = Some(random.log_range(1_500, 200_000) as u32);
+        config.partial_delivery_point = random.log_range(1, u64::from(config.receive_buffer_start())) as u32;
         config.send_messages_max = random.log_range(1, 1_000) as u32;
     }
     if random.chance(0.3) {
@@ -45,7 +45,10 @@ fn odd_timers(config: &mut AssociationConfig, random: &mut Random) {
     config.heartbeat_interval = random.chance(0.8).then(|| random.millis(100, 30_000));
     config.heartbeat_burst_max = random.range(1, 4) as u8;
     config.sack_delay = random.millis(0, 500);
-    config.sack_frequency = random.range(1, 8) as u8;
+    config.sack_frequency = match random.range(1, 8) as u8 {
+        2 | 5 => SackFrequency::Adaptive,
+        packets => SackFrequency::Every(packets),
+    };
     config.idle_release = random.millis(0, 3_000);
     config.cookie_lifetime = random.millis(2_000, 60_000);
 }

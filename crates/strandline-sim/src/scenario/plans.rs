@@ -69,9 +69,9 @@ pub(super) fn keep_to_rfc9260(hosts: &mut [HostPlan], seed: u64) -> bool {
             Arc::make_mut(&mut host.config.association).recovery = Recovery::Rfc9260;
             any = true;
         }
-        if random.chance(0.5) {
-            Arc::make_mut(&mut host.config.association).congestion = Algorithm::Rfc9260;
-        }
+        let algorithm =
+            random.pick(&[Algorithm::Rfc9260, Algorithm::Rfc9260, Algorithm::Cubic, Algorithm::Bbr]);
+        Arc::make_mut(&mut host.config.association).congestion = algorithm;
     }
     any
 }

@@ -27,7 +27,7 @@ pub fn stacks() -> (Stack, Stack) {
 
 pub fn stacks_with(network: NetworkBuilder, config: &AssociationConfig) -> (Stack, Stack) {
     let network = network.build();
-    let partial_delivery_point = config.partial_delivery_point.min(config.receive_buffer);
+    let partial_delivery_point = config.partial_delivery_point.min(config.receive_buffer_start());
     let config = AssociationConfig { partial_delivery_point, ..config.clone() };
     let stack = |address: [u8; 4], seed| {
         let builder = Stack::builder().association(config.clone()).seed([seed; 32]);

@@ -6,6 +6,8 @@ use strandline_wire::number::Tsn;
 
 use super::raw::*;
 use super::*;
+use crate::config::Recovery;
+use crate::congestion::Algorithm;
 use crate::stats::{PathStatus, Status};
 
 /// Path MTU 1,280 of IPv4 and UDP: the largest DATA chunk (PMDCS) and its payload.
@@ -99,7 +101,7 @@ fn rule_a_probes_without_an_answer_end_the_association() {
 #[test]
 fn rule_a_a_lost_window_update_does_not_stall() {
     let (mut pair, client, server) = Pair::configured(|config| {
-        config.receive_buffer = 10_000;
+        config.receive_buffer = Some(10_000);
         config.partial_delivery_point = 10_000;
         config.heartbeat_interval = None;
     })
@@ -183,6 +185,10 @@ fn rule_d_a_burst_is_limited() {
             burst_max,
             path_mtu_max: 1280,
             heartbeat_interval: None,
+            // Otherwise the rate of the path takes the limit's place.
+            recovery: Recovery::Rfc9260,
+            // Another controller would begin anew.
+            congestion: Algorithm::Rfc9260,
             ..Default::default()
         };
         let server = raw.server;

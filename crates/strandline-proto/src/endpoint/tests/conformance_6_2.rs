@@ -82,7 +82,7 @@ fn section_6_2_each_duplicate_is_listed_once_for_each_time() {
 #[test]
 fn section_6_2_a_closed_window_drops_new_data_and_says_so() {
     let mut raw = begun(|config| {
-        config.receive_buffer = 10_000;
+        config.receive_buffer = Some(10_000);
         config.partial_delivery_point = 10_000;
     });
     let tsn = raw.tsn;
@@ -111,7 +111,7 @@ fn section_6_2_a_closed_window_drops_new_data_and_says_so() {
 #[test]
 fn section_6_2_window_updates_come_by_quarters() {
     let mut raw = begun(|config| {
-        config.receive_buffer = 40_000;
+        config.receive_buffer = Some(40_000);
         config.partial_delivery_point = 40_000;
     });
     for number in 0..36u32 {
@@ -264,7 +264,7 @@ fn section_6_9_fragments_fit_every_confirmed_path() {
 #[test]
 fn section_6_9_a_message_larger_than_the_buffer_comes_in_parts() {
     let (mut pair, client, server) = Pair::configured(|config| {
-        config.receive_buffer = 20_000;
+        config.receive_buffer = Some(20_000);
         config.partial_delivery_point = 10_000;
     })
     .establish();

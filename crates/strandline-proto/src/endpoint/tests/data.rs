@@ -4,7 +4,7 @@ use strandline_wire::chunk::Data;
 use strandline_wire::number::Ssn;
 
 use super::*;
-use crate::config::Recovery;
+use crate::config::{Recovery, SackFrequency};
 
 #[test]
 fn the_first_data_is_acknowledged_at_once_and_later_every_second_packet() {
@@ -39,7 +39,7 @@ fn a_single_packet_is_acknowledged_within_the_delay() {
 #[test]
 fn sack_frequency_and_delay_can_be_set() {
     let (mut pair, client, _) = Pair::configured(|config| {
-        config.sack_frequency = 4;
+        config.sack_frequency = SackFrequency::Every(4);
         config.sack_delay = Duration::from_millis(500);
     })
     .establish();
@@ -129,7 +129,7 @@ fn order_holds_within_a_stream_and_not_between_streams() {
 #[test]
 fn a_reader_that_pauses_closes_the_window_and_opens_it_again() {
     let (mut pair, client, server) = Pair::configured(|config| {
-        config.receive_buffer = 20_000;
+        config.receive_buffer = Some(20_000);
         config.partial_delivery_point = 20_000;
         config.association_retrans_max = 4;
     })
@@ -187,7 +187,7 @@ fn data_without_user_data_aborts() {
 
 #[test]
 fn the_send_buffer_pushes_back_and_says_when_there_is_room() {
-    let (mut pair, client, server) = Pair::configured(|config| config.send_buffer = 10_000).establish();
+    let (mut pair, client, server) = Pair::configured(|config| config.send_buffer = Some(10_000)).establish();
     let mut sent = 0;
     let refused = loop {
         let data = vec![0; 1000].into();
@@ -234,7 +234,7 @@ fn without_bundling_each_message_has_a_packet() {
 #[test]
 fn a_lost_window_update_is_made_good_by_a_window_probe() {
     let (mut pair, client, server) = Pair::configured(|config| {
-        config.receive_buffer = 4096;
+        config.receive_buffer = Some(4096);
         config.partial_delivery_point = 2048;
     })
     .establish();

@@ -1,27 +1,26 @@
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-use core::time::Duration;
-
 use super::*;
 
 const NOW: Time = Time::from_nanos(1_000_000_000);
-
-fn config() -> AssociationConfig {
-    AssociationConfig::default()
-}
+const DELAY: Duration = Duration::from_millis(200);
 
 /// A policy that has sent its first SACK.
 fn begun() -> SackPolicy {
     let mut policy = SackPolicy::new();
-    policy.on_chunk(false);
-    policy.on_packet_end(NOW, false, false, &config());
-    policy.on_sent();
+    packet(&mut policy, NOW);
+    policy.on_sent(NOW);
     policy
 }
 
+/// A packet of one chunk, one SACK for every second.
 fn packet(policy: &mut SackPolicy, now: Time) {
     policy.on_chunk(false);
-    policy.on_packet_end(now, false, false, &config());
+    end(policy, now, false);
+}
+
+fn end(policy: &mut SackPolicy, now: Time, has_gaps: bool) -> Run {
+    let run = policy.run(has_gaps);
+    policy.on_packet_end(now, false, 2, || DELAY);
+    run
 }
 
 #[test]
@@ -30,7 +29,7 @@ fn the_first_data_is_acknowledged_at_once() {
     assert!(!policy.pending());
     packet(&mut policy, NOW);
     assert!(policy.due(NOW));
-    policy.on_sent();
+    policy.on_sent(NOW);
     packet(&mut policy, NOW);
     assert!(!policy.due(NOW));
 }
@@ -45,20 +44,31 @@ fn every_second_packet_or_after_the_delay() {
     assert!(policy.due(NOW + Duration::from_millis(200)));
     packet(&mut policy, NOW + Duration::from_millis(5));
     assert!(policy.due(NOW + Duration::from_millis(5)));
-    policy.on_sent();
+    policy.on_sent(NOW);
     assert!(!policy.pending());
     assert_eq!(policy.deadline(), Time::MAX);
 }
 
 #[test]
 fn the_delay_counts_from_the_first_packet_that_waits() {
-    let config = AssociationConfig { sack_frequency: 10, ..config() };
     let mut policy = begun();
     for ms in 0..5 {
         policy.on_chunk(false);
-        policy.on_packet_end(NOW + Duration::from_millis(ms), false, false, &config);
+        policy.on_packet_end(NOW + Duration::from_millis(ms), false, 10, || DELAY);
     }
     assert_eq!(policy.deadline(), NOW + Duration::from_millis(200));
+}
+
+#[test]
+fn it_knows_whether_it_waited_in_vain() {
+    let mut policy = begun();
+    packet(&mut policy, NOW);
+    assert!(policy.on_sent(NOW + DELAY), "nothing more came");
+    packet(&mut policy, NOW);
+    assert!(!policy.on_sent(NOW), "it went with data of ours");
+    packet(&mut policy, NOW);
+    packet(&mut policy, NOW);
+    assert!(!policy.on_sent(NOW + DELAY), "as many came as were to come");
 }
 
 /// Packets count, not chunks.
@@ -68,69 +78,56 @@ fn a_packet_of_many_chunks_counts_once() {
     for _ in 0..5 {
         policy.on_chunk(false);
     }
-    policy.on_packet_end(NOW, false, false, &config());
+    end(&mut policy, NOW, false);
     assert!(!policy.due(NOW));
-}
-
-#[test]
-fn a_packet_without_data_changes_nothing() {
-    let mut policy = begun();
-    policy.on_packet_end(NOW, true, true, &config());
-    assert!(!policy.pending());
 }
 
 #[test]
 fn urgent_packets_are_acknowledged_at_once() {
     type Case = (&'static str, fn(&mut SackPolicy));
-    let cases: [Case; 5] = [
-        ("I bit or a gap before", |policy| {
+    let cases: [Case; 4] = [
+        ("I bit", |policy| {
             policy.on_chunk(true);
-            policy.on_packet_end(NOW, false, false, &config());
+            end(policy, NOW, false);
         }),
         ("a gap after", |policy| {
             policy.on_chunk(false);
-            policy.on_packet_end(NOW, true, false, &config());
+            end(policy, NOW, true);
         }),
         ("shutdown", |policy| {
             policy.on_chunk(false);
-            policy.on_packet_end(NOW, false, true, &config());
+            policy.on_packet_end(NOW, true, 2, || DELAY);
         }),
-        ("a duplicate", |policy| {
+        ("a gap before, a duplicate, or dropped", |policy| {
             policy.on_chunk(false);
-            policy.on_duplicate(Tsn(1));
-            policy.on_packet_end(NOW, false, false, &config());
-        }),
-        ("dropped", |policy| {
-            policy.on_chunk(false);
-            policy.on_dropped();
-            policy.on_packet_end(NOW, false, false, &config());
+            policy.on_trouble();
+            end(policy, NOW, false);
         }),
     ];
     for (name, case) in cases {
         let mut policy = begun();
         case(&mut policy);
         assert!(policy.due(NOW), "{name}");
-        policy.on_sent();
+        policy.on_sent(NOW);
         packet(&mut policy, NOW);
         assert!(!policy.due(NOW), "{name}: only for its own packet");
     }
 }
 
 #[test]
-fn duplicates_are_listed_once_for_each_arrival_and_bounded() {
+fn a_run_is_long_after_some_packets_and_ends_with_trouble_or_a_pause() {
     let mut policy = begun();
-    policy.on_duplicate(Tsn(19));
-    policy.on_duplicate(Tsn(19));
-    assert_eq!(policy.duplicates(), [Tsn(19), Tsn(19)]);
-    policy.on_sent();
-    assert!(policy.duplicates().is_empty());
-    for tsn in 0..1000 {
-        policy.on_duplicate(Tsn(tsn));
-    }
-    assert_eq!(policy.duplicates().len(), DUPLICATES_MAX);
+    let long = |policy: &mut SackPolicy| {
+        (0..200).position(|_| {
+            policy.on_chunk(false);
+            end(policy, NOW, false) == Run::Long
+        })
+    };
+    assert_eq!(long(&mut policy), Some(62), "with the packet of `begun`, the 64th");
+    assert_eq!(long(&mut policy), Some(0));
+    policy.on_chunk(false);
+    assert_eq!(end(&mut policy, NOW, true), Run::Broken);
+    assert_eq!(long(&mut policy), Some(63));
     policy.release_idle();
-    assert!(policy.heap_bytes() > 0, "not reported yet");
-    policy.on_sent();
-    policy.release_idle();
-    assert_eq!(policy.heap_bytes(), 0);
+    assert_eq!(long(&mut policy), Some(63));
 }

@@ -17,7 +17,7 @@ fn begun() -> Rig {
 #[test]
 fn a_sack_tells_all() {
     let mut rig = begun();
-    let size = rig.config.receive_buffer;
+    let size = rig.config.receive_buffer_start();
     for (tsn, ssn) in [(102, 2), (103, 3), (105, 5)] {
         rig.take(&whole(tsn, ssn, &[1; 1000]));
     }
@@ -48,7 +48,7 @@ fn a_sack_holds_what_fits() {
     let mut buffer = [0; 12 + 15];
     let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
     rig.take(&whole(FIRST, 0, b"x"));
-    assert!(!rig.inbound.write_sack(&mut packet));
+    assert!(!rig.inbound.write_sack(NOW, &mut packet));
     assert!(rig.sack_due(), "it still has to go");
 }
 

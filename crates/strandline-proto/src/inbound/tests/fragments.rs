@@ -169,7 +169,7 @@ fn no_part_is_handed_over_while_something_is_missing() {
 #[test]
 fn a_message_larger_than_the_buffer() {
     let mut rig = Rig::with(AssociationConfig {
-        receive_buffer: 5000,
+        receive_buffer: Some(5000),
         partial_delivery_point: 5000,
         ..AssociationConfig::default()
     });

@@ -81,21 +81,21 @@ impl Rig {
     fn with_buffer(receive_buffer: u32) -> Self {
         let partial_delivery_point = receive_buffer / 2;
         Self::with(AssociationConfig {
-            receive_buffer,
+            receive_buffer: Some(receive_buffer),
             partial_delivery_point,
             ..AssociationConfig::default()
         })
     }
 
     fn with(config: AssociationConfig) -> Self {
-        let inbound = Inbound::new(Tsn(FIRST), 1000, config.receive_buffer);
+        let inbound = Inbound::new(Tsn(FIRST), 1000, config.receive_buffer_start());
         Self { inbound, arena: Arena::default(), config, now: NOW }
     }
 
     /// A packet with one chunk.
     fn take(&mut self, data: &Data<'_>) -> DataOutcome {
         let outcome = self.inbound.on_data(data, &mut self.arena, self.config.partial_delivery_point);
-        self.inbound.on_packet_end(self.now, false, &self.config);
+        self.inbound.on_packet_end(self.now, false, &self.config, || self.config.receive_buffer_limit());
         outcome
     }
 
@@ -111,7 +111,7 @@ impl Rig {
     fn sack_within(&mut self, limit: usize) -> Told {
         let mut buffer = vec![0; limit];
         let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
-        assert!(self.inbound.write_sack(&mut packet));
+        assert!(self.inbound.write_sack(self.now, &mut packet));
         let len = packet.finish();
         let packet = Packet::parse(&buffer[..len]).unwrap();
         let chunk = packet.chunks().next().unwrap().unwrap();

@@ -106,7 +106,7 @@ struct Model {
 impl Model {
     fn new(messages: &[Sent], first: u32, config: AssociationConfig) -> Self {
         let mut rig = Rig::with(config);
-        rig.inbound = Inbound::new(Tsn(first), 1000, rig.config.receive_buffer);
+        rig.inbound = Inbound::new(Tsn(first), 1000, rig.config.receive_buffer_start());
         let chunks = Chunks::of(messages, first);
         Self { rig, chunks, come: BTreeSet::new(), duplicates: Vec::new(), part: None }
     }
@@ -142,7 +142,7 @@ impl Model {
         assert_eq!(told.gaps, gaps);
         self.duplicates.truncate(32);
         assert_eq!(told.duplicates, core::mem::take(&mut self.duplicates));
-        assert!(told.a_rwnd <= self.rig.config.receive_buffer);
+        assert!(told.a_rwnd <= self.rig.config.receive_buffer_start());
     }
 
     fn read(&mut self) {
@@ -233,7 +233,7 @@ proptest! {
         partial_delivery_point in 500_u32..6000,
     ) {
         let partial_delivery_point = partial_delivery_point.min(receive_buffer);
-        let config = AssociationConfig { receive_buffer, partial_delivery_point, ..AssociationConfig::default() };
+        let config = AssociationConfig { receive_buffer: Some(receive_buffer), partial_delivery_point, ..AssociationConfig::default() };
         Model::new(&messages, first, config).run(&fates, read_every);
     }
 }

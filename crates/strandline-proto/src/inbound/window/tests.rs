@@ -118,3 +118,25 @@ fn a_smaller_buffer_takes_nothing_back() {
     assert_eq!(window.offer(), 0);
     assert!(window.used() == 10_000);
 }
+
+/// The window shrinks by what the peer uses up, whatever is read meanwhile, and never by more.
+#[test]
+fn squeezing_takes_nothing_back() {
+    let mut window = Window::new(SIZE);
+    window.grow(4 * SIZE, 3 * SIZE);
+    assert_eq!(window.size(), 3 * SIZE);
+    assert_eq!(advertise(&mut window), 3 * SIZE);
+    let mut edge = 3 * SIZE;
+    let mut arrived = 0;
+    while window.size() > SIZE {
+        window.on_taken(1000);
+        window.charge(1000);
+        window.release(1000);
+        window.squeeze(SIZE);
+        arrived += 1000;
+        assert!(arrived + advertise(&mut window) >= edge);
+        edge = arrived + window.promised();
+        assert!(arrived <= 2 * SIZE, "it goes on for no longer than that");
+    }
+    assert_eq!(window.size(), SIZE);
+}

@@ -23,9 +23,13 @@ fn numbers_go_on_after_idle_release() {
 fn what_can_never_be_sent_is_refused() {
     let mut fixture = Fixture::new();
     let info = SendInfo::default();
-    assert_eq!(fixture.out.push(info, &mut Bytes::new(), &fixture.config), Err(SendError::Empty));
+    assert_eq!(
+        fixture.out.push(info, &mut Bytes::new(), &fixture.config, || fixture.config.send_buffer_start()),
+        Err(SendError::Empty)
+    );
     fixture.config.message_size_max = 10;
-    let refused = fixture.out.push(info, &mut message(11), &fixture.config);
+    let refused =
+        fixture.out.push(info, &mut message(11), &fixture.config, || fixture.config.send_buffer_start());
     assert_eq!(refused, Err(SendError::TooLarge { size: 11, limit: 10 }));
     assert_eq!(fixture.out.heap_bytes(), 0);
 }
@@ -33,12 +37,14 @@ fn what_can_never_be_sent_is_refused() {
 #[test]
 fn full_send_buffer_blocks_until_half_of_it_is_free() {
     let mut fixture = Fixture::new();
-    fixture.config.send_buffer = 10_000;
+    fixture.config.send_buffer = Some(10_000);
     for _ in 0..10 {
         fixture.push(1000);
     }
     assert_eq!(fixture.out.buffered_bytes(), 10_000);
-    let refused = fixture.out.push(SendInfo::default(), &mut message(1), &fixture.config);
+    let refused = fixture
+        .out
+        .push(SendInfo::default(), &mut message(1), &fixture.config, || fixture.config.send_buffer_start());
     assert_eq!(refused, Err(SendError::WouldBlock));
     assert_eq!(fixture.packets(0).len(), 10);
     assert_eq!(fixture.out.buffered_bytes(), 10_000, "until it is acknowledged");
@@ -63,25 +69,34 @@ fn gap_acknowledged_bytes_stay_in_the_send_buffer() {
 #[test]
 fn large_message_blocks_until_there_is_room_for_it() {
     let mut fixture = Fixture::new();
-    fixture.config.send_buffer = 10_000;
+    fixture.config.send_buffer = Some(10_000);
     for _ in 0..5 {
         fixture.push(1000);
     }
     let info = SendInfo::default();
-    assert_eq!(fixture.out.push(info, &mut message(9000), &fixture.config), Err(SendError::WouldBlock));
+    assert_eq!(
+        fixture.out.push(info, &mut message(9000), &fixture.config, || fixture.config.send_buffer_start()),
+        Err(SendError::WouldBlock)
+    );
     fixture.packets(0);
     assert!(!applied(fixture.sack(3, &[]).0).writable, "8,000 bytes are free, 9,000 are needed");
     assert!(applied(fixture.sack(4, &[]).0).writable);
-    fixture.out.push(info, &mut message(9000), &fixture.config).unwrap();
+    fixture
+        .out
+        .push(info, &mut message(9000), &fixture.config, || fixture.config.send_buffer_start())
+        .unwrap();
 }
 
 #[test]
 fn one_message_larger_than_the_buffer_is_taken_into_an_empty_one() {
     let mut fixture = Fixture::new();
-    fixture.config.send_buffer = 10_000;
+    fixture.config.send_buffer = Some(10_000);
     let info = SendInfo::default();
     fixture.push(20_000);
-    assert_eq!(fixture.out.push(info, &mut message(20_000), &fixture.config), Err(SendError::WouldBlock));
+    assert_eq!(
+        fixture.out.push(info, &mut message(20_000), &fixture.config, || fixture.config.send_buffer_start()),
+        Err(SendError::WouldBlock)
+    );
     let last = fixture.tsns(0).len() as u32;
     assert!(!applied(fixture.sack(last - 1, &[]).0).writable);
     assert!(applied(fixture.sack(last, &[]).0).writable);
@@ -95,7 +110,9 @@ fn number_of_messages_that_wait_is_limited() {
     for _ in 0..4 {
         fixture.push(1);
     }
-    let refused = fixture.out.push(SendInfo::default(), &mut message(1), &fixture.config);
+    let refused = fixture
+        .out
+        .push(SendInfo::default(), &mut message(1), &fixture.config, || fixture.config.send_buffer_start());
     assert_eq!(refused, Err(SendError::WouldBlock));
     assert!(!fixture.out.take_writable());
     fixture.packet(0);
@@ -109,7 +126,10 @@ fn failures_are_reported_whole() {
     let mut fixture = Fixture::new();
     for (context, len) in [10, 2 * FULL + 5, 20, 30, 3 * FULL, 40].into_iter().enumerate() {
         let info = SendInfo { context: context as u32, ..SendInfo::default() };
-        fixture.out.push(info, &mut message(len), &fixture.config).unwrap();
+        fixture
+            .out
+            .push(info, &mut message(len), &fixture.config, || fixture.config.send_buffer_start())
+            .unwrap();
     }
     // 10 and a part; full; a part with 20 and 30 and the start of the next.
     for _ in 0..3 {
@@ -132,7 +152,10 @@ fn failures_are_reported_whole() {
 fn buffer_is_kept_until_the_last_chunk_is_acknowledged() {
     let mut fixture = Fixture::new();
     let data = message(2 * FULL);
-    fixture.out.push(SendInfo::default(), &mut data.clone(), &fixture.config).unwrap();
+    fixture
+        .out
+        .push(SendInfo::default(), &mut data.clone(), &fixture.config, || fixture.config.send_buffer_start())
+        .unwrap();
     let chunk = fixture.out.next_new(fixture.now, 0, ROOM, ROOM).unwrap();
     assert_eq!(chunk.payload.as_ptr(), data.as_ptr());
     fixture.flight[0] += ROOM as u32;

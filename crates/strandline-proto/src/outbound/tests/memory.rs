@@ -67,7 +67,11 @@ impl Rig {
         for round in 0..rounds {
             for len in [5000, 64, 1000] {
                 let info = SendInfo { stream: StreamId((round % 10) as u16), ..SendInfo::default() };
-                self.out.push(info, &mut self.message.slice(..len), &self.config).unwrap();
+                self.out
+                    .push(info, &mut self.message.slice(..len), &self.config, || {
+                        self.config.send_buffer_start()
+                    })
+                    .unwrap();
             }
             self.send();
             acknowledge(self, round);

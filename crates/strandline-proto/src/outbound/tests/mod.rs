@@ -132,7 +132,7 @@ impl Fixture {
 
     fn push_on(&mut self, stream: u16, len: usize) {
         let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
-        self.out.push(info, &mut message(len), &self.config).unwrap();
+        self.out.push(info, &mut message(len), &self.config, || self.config.send_buffer_start()).unwrap();
     }
 
     fn new_chunk(&mut self, path: u8, space: usize) -> Option<Sent> {
@@ -304,6 +304,7 @@ fn applied(outcome: SackOutcome) -> Applied {
         in_fast_recovery,
         all_acked,
         writable,
+        ..
     } = outcome
     else {
         panic!("{outcome:?}")

@@ -256,7 +256,12 @@ impl Run {
 
     fn push(&mut self, stream: u16, len: usize, unordered: bool) {
         let info = SendInfo { stream: StreamId(stream), unordered, ..SendInfo::default() };
-        if self.fixture.out.push(info, &mut message(len), &self.fixture.config).is_ok() {
+        if self
+            .fixture
+            .out
+            .push(info, &mut message(len), &self.fixture.config, || self.fixture.config.send_buffer_start())
+            .is_ok()
+        {
             self.waiting.push_back((stream, len, unordered));
         }
     }

@@ -152,7 +152,10 @@ fn send_window_holds_no_more_than_65535_chunks() {
 fn immediate_is_set_on_the_last_chunk_only() {
     let mut fixture = Fixture::new();
     let info = SendInfo { immediate: true, ..SendInfo::default() };
-    fixture.out.push(info, &mut message(FULL + 1), &fixture.config).unwrap();
+    fixture
+        .out
+        .push(info, &mut message(FULL + 1), &fixture.config, || fixture.config.send_buffer_start())
+        .unwrap();
     fixture.push(1);
     let chunks = fixture.packets(0).concat();
     let bits: Vec<_> = chunks.iter().map(|chunk| chunk.immediate).collect();

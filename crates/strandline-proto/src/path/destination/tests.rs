@@ -16,7 +16,12 @@ fn at(millis: u64) -> Time {
 }
 
 fn config() -> AssociationConfig {
-    AssociationConfig { rto_min: ms(1), path_mtu_initial: 1500, ..AssociationConfig::default() }
+    AssociationConfig {
+        rto_min: ms(1),
+        path_mtu_initial: 1500,
+        congestion: Algorithm::Rfc9260,
+        ..AssociationConfig::default()
+    }
 }
 
 fn unconfirmed() -> Path {
@@ -43,7 +48,7 @@ fn sack(bytes: u32) -> PathSack {
 #[test]
 fn sizes() {
     let sizes = [
-        ("Path", size_of::<Path>(), 288),
+        ("Path", size_of::<Path>(), 296),
         ("Congestion", size_of::<Congestion>(), 80),
         ("RtoEstimator", size_of::<RtoEstimator>(), 12),
         ("Heartbeat", size_of::<Heartbeat>(), 32),
@@ -74,7 +79,7 @@ fn packet_and_window_sizes_follow_mtu_family_and_encapsulation() {
 #[test]
 fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
     let mut path = active();
-    path.allow_burst(&config());
+    path.allow_burst(Time::ZERO, &config());
     let window = path.congestion.window(); // 4404: three packets of 1460 and 24 bytes
     send(&mut path, at(0), 3);
     assert!(path.flight < window && path.may_send());
@@ -85,8 +90,9 @@ fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
 #[test]
 fn rule_d_a_burst_at_each_opportunity() {
     let mut path = active();
+    path.recovery = Recovery::Rfc9260;
     path.congestion = large_window();
-    path.allow_burst(&config());
+    path.allow_burst(Time::ZERO, &config());
     let mut sent = 0;
     while path.may_send() {
         send(&mut path, at(0), 1);
@@ -95,7 +101,7 @@ fn rule_d_a_burst_at_each_opportunity() {
     assert_eq!(sent, 4);
     assert!(path.may_retransmit(), "the limit is for new data");
     for _ in 0..3 {
-        path.allow_burst(&config()); // what is left of an opportunity is not saved up
+        path.allow_burst(Time::ZERO, &config()); // what is left of an opportunity is not saved up
     }
     while path.may_send() {
         send(&mut path, at(0), 1);
@@ -103,7 +109,7 @@ fn rule_d_a_burst_at_each_opportunity() {
     }
     assert_eq!(sent, 8);
     path.end_burst();
-    path.allow_burst(&AssociationConfig { burst_max: 0, ..config() });
+    path.allow_burst(Time::ZERO, &AssociationConfig { burst_max: 0, ..config() });
     send(&mut path, at(0), 50);
     assert!(path.may_send(), "0 is no limit");
     path.end_burst();
@@ -113,13 +119,14 @@ fn rule_d_a_burst_at_each_opportunity() {
 #[test]
 fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
     let mut path = active();
+    path.recovery = Recovery::Rfc9260;
     path.congestion = large_window();
     let mut burst = |sacks: &[(u64, u32)]| {
         path.flight = 100 * 1460;
         for &(millis, packets) in sacks {
             path.on_sack(at(millis), &sack(packets * 1460), &config());
         }
-        path.allow_burst(&config());
+        path.allow_burst(Time::ZERO, &config());
         (0..)
             .take_while(|_| {
                 let may = path.may_send();
@@ -132,6 +139,27 @@ fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
     assert_eq!(burst(&[(20, 2), (20, 2), (20, 2)]), 10);
     assert_eq!(burst(&[(30, 2), (31, 2)]), 6, "there was an opportunity between them");
     assert_eq!(burst(&[]), 4);
+}
+
+#[test]
+fn a_piece_of_a_large_window_goes_at_once() {
+    for (recovery, half_window, packets) in [
+        (Recovery::Rack, 500_000, 45),
+        (Recovery::Rack, 8 * 5 * 1460, 10),
+        (Recovery::Rack, 8 * 1460, 4),
+        (Recovery::Rfc9260, 500_000, 4),
+    ] {
+        let mut path = active();
+        path.recovery = recovery;
+        path.congestion = Congestion::new(crate::congestion::Algorithm::Rfc9260, half_window, false);
+        path.allow_burst(Time::ZERO, &config());
+        let mut sent = 0;
+        while path.may_send() {
+            send(&mut path, at(0), 1);
+            sent += 1;
+        }
+        assert_eq!(sent, packets, "{recovery:?}, a window of {} bytes", 2 * half_window);
+    }
 }
 
 fn large_window() -> Congestion {
@@ -167,7 +195,7 @@ fn r1_to_r3_the_timer_runs_while_data_is_outstanding() {
 #[test]
 fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
     let mut path = active();
-    path.allow_burst(&config());
+    path.allow_burst(Time::ZERO, &config());
     send(&mut path, at(0), 3);
     assert!(!path.rtx_expired(at(999)) && path.rtx_expired(at(1000)));
     let outcome = path.on_rtx_timeout(at(1000), 0, &config());
@@ -451,7 +479,7 @@ fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationC
         Op::WindowProbe => path.on_window_probe_timeout(config),
         Op::Lost(bytes) => path.on_lost(bytes),
         Op::FastRetransmit => path.on_fast_retransmit(*now),
-        Op::Burst => path.allow_burst(config),
+        Op::Burst => path.allow_burst(*now, config),
         Op::EndBurst => path.end_burst(),
         Op::TooBig(mtu) => {
             path.on_packet_too_big(*now, mtu);
@@ -505,4 +533,43 @@ proptest! {
             prop_assert!((path.state == PathState::Inactive) <= (path.error_count > config.path_retrans_max));
         }
     }
+}
+
+// --- the other controllers -------------------------------------------------------------------------------------------
+
+fn with_cubic() -> Path {
+    let config = AssociationConfig { congestion: Algorithm::Cubic, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    path.confirm();
+    path
+}
+
+/// RFC 6928: ten packets, and at once though nothing is known of the path.
+#[test]
+fn the_first_window_of_ten_packets_goes_at_once() {
+    let mut path = with_cubic();
+    path.allow_burst(Time::ZERO, &config());
+    assert_eq!(path.congestion.window(), 14_600);
+    let mut sent = 0;
+    while path.may_send() {
+        send(&mut path, at(0), 1);
+        sent += 1;
+    }
+    assert_eq!(sent, 10);
+}
+
+/// A window that was full within the last round trip grows; one that was not, does not.
+#[test]
+fn the_window_grows_for_a_round_trip_after_it_was_full() {
+    let mut path = with_cubic();
+    path.on_rtt(at(1), Time::ZERO + Duration::from_micros(1), &config());
+    path.on_rtt(at(50), at(40), &config());
+    let rtt = path.rto.srtt().unwrap();
+    send(&mut path, at(100), 10);
+    let window = path.congestion.window();
+    path.on_sack(at(110), &sack(1460), &config());
+    path.on_sack(at(110) + rtt, &sack(1460), &config());
+    assert_eq!(path.congestion.window(), window + 2 * 1460);
+    path.on_sack(at(111) + rtt, &sack(1460), &config());
+    assert_eq!(path.congestion.window(), window + 2 * 1460, "there was nothing to fill the window with");
 }

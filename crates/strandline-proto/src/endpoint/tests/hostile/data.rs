@@ -94,7 +94,7 @@ fn a_flood_that_nobody_reads_takes_bounded_memory() {
     ];
     for (which, attack) in attacks.into_iter().enumerate() {
         let mut raw = Raw::configured(|config| {
-            config.receive_buffer = BUFFER;
+            config.receive_buffer = Some(BUFFER);
             config.partial_delivery_point = BUFFER;
         });
         let tsn = raw.tsn;
@@ -183,7 +183,7 @@ fn a_tsn_further_ahead_than_a_gap_block_reaches_is_not_held() {
 fn the_last_chunk_of_a_burst_dropped_at_a_full_buffer_gets_in_later() {
     for len in [19_000, 20_000, 21_000, 30_000, 40_000] {
         let (mut pair, client, server) = Pair::configured(|config| {
-            config.receive_buffer = 20_000;
+            config.receive_buffer = Some(20_000);
             config.partial_delivery_point = 20_000;
         })
         .establish();
@@ -209,7 +209,7 @@ fn the_last_chunk_of_a_burst_dropped_at_a_full_buffer_gets_in_later() {
 #[test]
 fn the_window_counts_what_is_unread() {
     let mut raw = Raw::configured(|config| {
-        config.receive_buffer = 100_000;
+        config.receive_buffer = Some(100_000);
         config.partial_delivery_point = 100_000;
     });
     let mut told = Vec::new();

@@ -46,7 +46,7 @@ fn outstanding_data_always_has_a_timer() {
     for seed in 1..=60u32 {
         let (mut pair, client, server) = Pair::configured(|config| {
             config.association_retrans_max = 1000;
-            config.receive_buffer = 20_000;
+            config.receive_buffer = Some(20_000);
             config.partial_delivery_point = 20_000;
         })
         .establish();

@@ -1,0 +1,294 @@
+//! BBR in the shape of its third version (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and its smallest
+//! round-trip time, says at which rate to send and how much may be in flight. Losses bound what may be in flight only
+//! where they come with a queue, or are many: a path that loses at random is used all the same.
+//!
+//! ```text
+//!   Startup --- bandwidth no longer grows ---> Drain --- the queue is gone ---> ProbeBw
+//!                                                                                | ^
+//!                       Up <- Refill <- Cruise <- Down, and round again           v |  smallest round-trip
+//!                                                                              ProbeRtt  time too old
+//! ```
+
+mod model;
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+
+use self::model::{Model, Sample};
+use super::controller::{Ack, Controller};
+use super::rfc9260::initial_window_of_ten;
+use crate::time::Time;
+
+/// Packets in flight that keep acknowledgements coming, whatever the model says.
+const WINDOW_MIN: u32 = 4;
+
+/// A part of the probing for bandwidth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Slower than the path, until the queue of the probe is gone.
+    Down,
+    /// As fast as the path.
+    Cruise,
+    /// A round trip that fills the path before the probe.
+    Refill,
+    /// Faster than the path.
+    Up,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// Doubles the rate each round trip.
+    Startup,
+    /// The queue of the start goes away.
+    Drain,
+    ProbeBw(Phase),
+    /// Little in flight, so that the round-trip time without a queue shows.
+    ProbeRtt,
+}
+
+/// The controller.
+#[derive(Debug, Clone)]
+pub struct Bbr {
+    cwnd: u32,
+    pmdcs: u32,
+    /// Allocated with the first acknowledgement.
+    path: Option<Box<PathModel>>,
+    /// The window before a time-out.
+    before: u32,
+}
+
+#[derive(Debug, Clone)]
+struct PathModel {
+    state: State,
+    model: Model,
+    /// Bandwidth that a further round of the start has to exceed by a quarter, and rounds in which none did.
+    full_bandwidth: u64,
+    full_rounds: u8,
+    filled: bool,
+    /// When the phase or state began, and in which round.
+    since: Time,
+    since_round: u32,
+    /// Bandwidth is probed for again after so long.
+    cruise: Duration,
+}
+
+impl PathModel {
+    fn enter(&mut self, now: Time, state: State) {
+        self.state = state;
+        self.since = now;
+        self.since_round = self.model.rounds();
+        if state == State::ProbeBw(Phase::Down) {
+            self.model.begin_cycle();
+            // Two to three seconds, so that flows don't probe in step.
+            let spread = self.model.delivered().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54;
+            self.cruise = Duration::from_millis(2_000 + spread);
+        }
+    }
+
+    fn lasted(&self, now: Time) -> Duration {
+        now.since(self.since)
+    }
+
+    /// Hundredths of the bandwidth to send at, and of the product of bandwidth and delay to have in flight.
+    fn gains(&self) -> (u64, u64) {
+        match self.state {
+            State::Startup => (277, 200),
+            State::Drain => (50, 200),
+            State::ProbeBw(Phase::Down) => (90, 200),
+            State::ProbeBw(Phase::Cruise | Phase::Refill) => (100, 200),
+            State::ProbeBw(Phase::Up) => (125, 225),
+            State::ProbeRtt => (100, 50),
+        }
+    }
+
+    fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32) {
+        match self.state {
+            State::Startup => self.on_startup(now, sample),
+            State::Drain => {
+                if u64::from(flight) <= self.model.in_flight(100) {
+                    self.enter(now, State::ProbeBw(Phase::Down));
+                }
+            }
+            State::ProbeBw(phase) => self.on_probe_bw(now, sample, phase, flight),
+            State::ProbeRtt => {
+                let waited = self.lasted(now) >= Duration::from_millis(200);
+                if waited && self.model.rounds() != self.since_round {
+                    self.model.renew_min_rtt(now);
+                    let next = if self.filled { State::ProbeBw(Phase::Cruise) } else { State::Startup };
+                    self.enter(now, next);
+                }
+            }
+        }
+        if self.state != State::ProbeRtt && self.model.min_rtt_is_old(now) {
+            self.model.search_min_rtt();
+            self.enter(now, State::ProbeRtt);
+        }
+    }
+
+    fn on_startup(&mut self, now: Time, sample: &Sample) {
+        if sample.round_began && !sample.app_limited {
+            if self.model.bandwidth() >= self.full_bandwidth / 4 * 5 {
+                self.full_bandwidth = self.model.bandwidth();
+                self.full_rounds = 0;
+            } else {
+                self.full_rounds += 1;
+            }
+        }
+        if self.full_rounds >= 3 || sample.lossy {
+            self.filled = true;
+            self.enter(now, State::Drain);
+        }
+    }
+
+    fn on_probe_bw(&mut self, now: Time, sample: &Sample, phase: Phase, flight: u32) {
+        let one_product = self.model.in_flight(100);
+        let next = match phase {
+            Phase::Down => {
+                let drained = u64::from(flight) <= one_product.min(self.model.in_flight_high() / 20 * 17);
+                drained.then_some(Phase::Cruise)
+            }
+            Phase::Cruise => (self.lasted(now) >= self.cruise).then_some(Phase::Refill),
+            Phase::Refill => (self.model.rounds() != self.since_round).then_some(Phase::Up),
+            Phase::Up => {
+                let a_round =
+                    self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
+                let full = u64::from(flight) >= self.model.in_flight(125);
+                if sample.lossy {
+                    Some(Phase::Down)
+                } else {
+                    self.model.raise_in_flight_high(flight);
+                    // An application that sends less never fills it.
+                    (a_round && (full || sample.app_limited)).then_some(Phase::Down)
+                }
+            }
+        };
+        if sample.lossy {
+            self.model.on_congestion(flight);
+        }
+        if let Some(phase) = next {
+            self.enter(now, State::ProbeBw(phase));
+        }
+    }
+
+    /// What may be in flight.
+    fn target(&self, pmdcs: u32) -> u64 {
+        let (_, gain) = self.gains();
+        // A batch of the pacer and what one acknowledgement stands for come on top.
+        let extra = u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 2;
+        let extra = if self.state == State::ProbeRtt { 0 } else { extra };
+        let high = match self.state {
+            // Room for others.
+            State::ProbeBw(Phase::Cruise) => self.model.in_flight_high() / 20 * 17,
+            _ => self.model.in_flight_high(),
+        };
+        (self.model.in_flight(gain) + extra).min(high)
+    }
+}
+
+impl Bbr {
+    /// The initial window of RFC 6928. `pmdcs` in bytes.
+    #[must_use]
+    pub fn new(pmdcs: u32) -> Self {
+        let pmdcs = pmdcs.max(1);
+        Self { cwnd: initial_window_of_ten(pmdcs), pmdcs, path: None, before: 0 }
+    }
+
+    fn path(&mut self, now: Time) -> &mut PathModel {
+        self.path.get_or_insert_with(|| {
+            Box::new(PathModel {
+                state: State::Startup,
+                model: Model::new(now),
+                full_bandwidth: 0,
+                full_rounds: 0,
+                filled: false,
+                since: now,
+                since_round: 0,
+                cruise: Duration::ZERO,
+            })
+        })
+    }
+
+    fn window_min(&self) -> u32 {
+        self.pmdcs.saturating_mul(WINDOW_MIN)
+    }
+
+    fn set_window(&mut self, acked: u32) {
+        let (pmdcs, least) = (self.pmdcs, self.window_min());
+        let Some(path) = &self.path else { return };
+        let target = u32::try_from(path.target(pmdcs)).unwrap_or(u32::MAX);
+        let grown = self.cwnd.saturating_add(acked);
+        self.cwnd = match path.state {
+            // The model knows too little to bound anything.
+            State::Startup => {
+                if self.cwnd < target {
+                    grown
+                } else {
+                    self.cwnd
+                }
+            }
+            _ => grown.min(target),
+        };
+        self.cwnd = self.cwnd.max(least);
+    }
+}
+
+impl Controller for Bbr {
+    fn window(&self) -> u32 {
+        self.cwnd
+    }
+
+    fn slow_start_threshold(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        let path = self.path.as_ref()?;
+        let (gain, _) = path.gains();
+        // A hundredth less, so that no queue builds up.
+        let rate = path.model.bandwidth() / 100 * gain / 100 * 99;
+        (rate > 0).then_some(rate)
+    }
+
+    fn recovers_in_proportion(&self) -> bool {
+        false
+    }
+
+    fn on_ack(&mut self, ack: &Ack) {
+        let flight = ack.flight_before;
+        let pmdcs = self.pmdcs;
+        let path = self.path(ack.now);
+        let sample = path.model.on_ack(ack, pmdcs);
+        path.on_sample(ack.now, &sample, flight);
+        self.set_window(ack.acked_bytes);
+    }
+
+    fn on_lost(&mut self, bytes: u32) {
+        if let Some(path) = &mut self.path {
+            path.model.on_lost(bytes);
+        }
+    }
+
+    fn on_fast_retransmit(&mut self, _now: Time) {}
+
+    fn on_timeout(&mut self, _now: Time) {
+        self.before = self.before.max(self.cwnd);
+        self.cwnd = self.pmdcs;
+    }
+
+    fn on_undo(&mut self) {
+        self.cwnd = self.cwnd.max(core::mem::take(&mut self.before));
+    }
+
+    fn on_idle(&mut self, _rto_periods: u32) {
+        // The rate of the model bounds what goes after a pause.
+        if let Some(path) = &mut self.path {
+            path.model.on_idle();
+        }
+    }
+
+    fn on_mtu(&mut self, pmdcs: u32) {
+        self.pmdcs = pmdcs.max(1);
+        self.cwnd = self.cwnd.max(self.pmdcs);
+    }
+}

@@ -1,0 +1,236 @@
+//! What BBR knows of a path: bandwidth, smallest round-trip time, and what was too much to have in flight.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::super::controller::Ack;
+use crate::time::Time;
+
+/// Moments of the past that are kept: this many in a round trip, and of two round trips.
+const MOMENTS_EACH: u32 = 32;
+const MOMENTS_MAX: usize = 96;
+
+/// A smallest round-trip time is believed for so long.
+const MIN_RTT_HOLDS: Duration = Duration::from_secs(5);
+
+/// Hundredths of what was sent in a round that may be lost where there is a queue, and anywhere.
+const LOSS_MAX: u64 = 2;
+const LOSS_MAX_WITHOUT_QUEUE: u64 = 20;
+
+/// Losses that are too few to judge by.
+const LOST_PACKETS_MIN: u64 = 6;
+
+/// How much had been delivered at a moment.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    at: Time,
+    delivered: u64,
+    /// The application sent less than it might have.
+    app_limited: bool,
+}
+
+/// What an acknowledgement says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sample {
+    /// It is the first for what was sent in a new round trip.
+    pub(super) round_began: bool,
+    pub(super) app_limited: bool,
+    /// Too much was lost in the round trip.
+    pub(super) lossy: bool,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    moments: VecDeque<Moment>,
+    delivered: u64,
+    /// Bytes a second, the most of this cycle and of the one before.
+    bandwidth: [u64; 2],
+    min_rtt: Duration,
+    min_rtt_at: Time,
+    /// The smallest since the search for it began.
+    searched_rtt: Duration,
+    /// The smallest of this round.
+    round_rtt: Duration,
+    rounds: u32,
+    /// A round ends when what was sent after this had been delivered is acknowledged.
+    round_end: u64,
+    /// Delivered when the round began, and lost since.
+    round_delivered: u64,
+    round_lost: u64,
+    /// Bytes in flight that were too many; `u64::MAX`: not known.
+    in_flight_high: u64,
+    /// It was lowered in this round.
+    lowered: bool,
+}
+
+impl Model {
+    pub(super) fn new(now: Time) -> Self {
+        Self {
+            moments: VecDeque::new(),
+            delivered: 0,
+            bandwidth: [0; 2],
+            min_rtt: Duration::MAX,
+            min_rtt_at: now,
+            searched_rtt: Duration::MAX,
+            round_rtt: Duration::MAX,
+            rounds: 0,
+            round_end: 0,
+            round_delivered: 0,
+            round_lost: 0,
+            in_flight_high: u64::MAX,
+            lowered: false,
+        }
+    }
+
+    /// Bytes acknowledged, of the rate at which they were, of the delay. `pmdcs`: a packet.
+    pub(super) fn on_ack(&mut self, ack: &Ack, pmdcs: u32) -> Sample {
+        self.delivered += u64::from(ack.acked_bytes);
+        let app_limited = !ack.window_full;
+        let mut sample = Sample { round_began: false, app_limited, lossy: false };
+        if let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) {
+            self.round_rtt = self.round_rtt.min(rtt);
+            self.searched_rtt = self.searched_rtt.min(rtt);
+            if rtt <= self.min_rtt {
+                self.min_rtt = rtt;
+                self.min_rtt_at = ack.now;
+            }
+            let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
+            if let Some(then) = self.moment_before(sent_at) {
+                self.measure(ack.now, then, &mut sample);
+            }
+            self.end_round(pmdcs, &mut sample);
+        }
+        self.remember(ack.now, app_limited);
+        sample
+    }
+
+    fn moment_before(&self, at: Time) -> Option<Moment> {
+        self.moments.iter().rev().find(|moment| moment.at <= at).copied()
+    }
+
+    /// The rate of delivery from the last acknowledgement before the packet was sent to its own.
+    fn measure(&mut self, now: Time, then: Moment, sample: &mut Sample) {
+        let elapsed = now.since(then.at).max(self.min_rtt).as_nanos().max(1);
+        let bytes = u128::from(self.delivered - then.delivered);
+        let rate = u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
+        sample.app_limited = then.app_limited;
+        if !then.app_limited || rate > self.bandwidth() {
+            let [now, _] = &mut self.bandwidth;
+            *now = rate.max(*now);
+        }
+        sample.round_began = then.delivered >= self.round_end;
+    }
+
+    fn end_round(&mut self, pmdcs: u32, sample: &mut Sample) {
+        if self.moments.is_empty() {
+            self.round_end = self.delivered;
+        }
+        if !sample.round_began {
+            return;
+        }
+        let sent = self.delivered - self.round_delivered + self.round_lost;
+        let queue = self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2));
+        let most = if queue { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
+        let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
+        sample.lossy = enough && self.round_lost * 100 > sent * most;
+        self.rounds = self.rounds.wrapping_add(1);
+        self.round_end = self.delivered;
+        self.round_delivered = self.delivered;
+        self.round_lost = 0;
+        self.round_rtt = Duration::MAX;
+        self.lowered = false;
+    }
+
+    fn remember(&mut self, now: Time, app_limited: bool) {
+        let apart = if self.min_rtt == Duration::MAX { Duration::ZERO } else { self.min_rtt / MOMENTS_EACH };
+        if let Some(last) = self.moments.back_mut()
+            && now.since(last.at) < apart
+        {
+            last.app_limited |= app_limited;
+            return;
+        }
+        if self.moments.len() >= MOMENTS_MAX {
+            self.moments.pop_front();
+        }
+        self.moments.push_back(Moment { at: now, delivered: self.delivered, app_limited });
+    }
+
+    pub(super) fn on_lost(&mut self, bytes: u32) {
+        self.round_lost += u64::from(bytes);
+    }
+
+    /// Nothing was in flight for a while: rates that were measured across that are none.
+    pub(super) fn on_idle(&mut self) {
+        self.moments.clear();
+    }
+
+    /// What is in flight is too much: less from now on, once a round trip.
+    pub(super) fn on_congestion(&mut self, flight: u32) {
+        if !core::mem::replace(&mut self.lowered, true) {
+            let least = self.in_flight(100) / 10 * 7;
+            self.in_flight_high = u64::from(flight).max(least).min(self.in_flight_high);
+        }
+    }
+
+    /// So much was in flight without harm.
+    pub(super) fn raise_in_flight_high(&mut self, flight: u32) {
+        if self.in_flight_high != u64::MAX && u64::from(flight) >= self.in_flight_high / 8 * 7 {
+            self.in_flight_high = self.in_flight_high.saturating_add(self.in_flight_high / 32);
+        }
+    }
+
+    /// A cycle of probing begins: the bandwidth of the cycle before the last is forgotten.
+    pub(super) fn begin_cycle(&mut self) {
+        let [now, before] = &mut self.bandwidth;
+        if *now > 0 {
+            *before = core::mem::take(now);
+        }
+    }
+
+    pub(super) fn min_rtt_is_old(&self, now: Time) -> bool {
+        now.since(self.min_rtt_at) > MIN_RTT_HOLDS
+    }
+
+    /// The round-trip time without a queue is looked for from now on.
+    pub(super) fn search_min_rtt(&mut self) {
+        self.searched_rtt = Duration::MAX;
+    }
+
+    /// It has been found.
+    pub(super) fn renew_min_rtt(&mut self, now: Time) {
+        if self.searched_rtt != Duration::MAX {
+            self.min_rtt = self.searched_rtt;
+        }
+        self.min_rtt_at = now;
+    }
+
+    /// Hundredths of the product of bandwidth and delay, in bytes.
+    pub(super) fn in_flight(&self, gain: u64) -> u64 {
+        if self.min_rtt == Duration::MAX {
+            return u64::MAX / 1_000;
+        }
+        let product = u128::from(self.bandwidth()) * self.min_rtt.as_nanos() / 1_000_000_000;
+        u64::try_from(product * u128::from(gain) / 100).unwrap_or(u64::MAX / 1_000)
+    }
+
+    pub(super) fn bandwidth(&self) -> u64 {
+        let [now, before] = self.bandwidth;
+        now.max(before)
+    }
+
+    pub(super) fn min_rtt(&self) -> Duration {
+        self.min_rtt
+    }
+
+    pub(super) fn rounds(&self) -> u32 {
+        self.rounds
+    }
+
+    pub(super) fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    pub(super) fn in_flight_high(&self) -> u64 {
+        self.in_flight_high
+    }
+}

@@ -1,0 +1,199 @@
+//! BBR on a bottleneck in virtual time: packets of one size, a queue, losses at random.
+
+use std::collections::VecDeque;
+
+use super::*;
+
+const PMDCS: u32 = 1_000;
+const STEP: Duration = Duration::from_micros(100);
+
+/// A path: what a bottleneck of `rate` bytes a second, `delay` and a queue of `queue` bytes does with what BBR sends.
+struct Path {
+    bbr: Bbr,
+    now: Time,
+    rate: u64,
+    delay: Duration,
+    queue: u64,
+    /// Every so manyth packet is lost; 0: none.
+    loss_every: u64,
+    /// The application has only so many bytes a second.
+    offered: Option<u64>,
+    /// When the bottleneck has sent all it has.
+    busy_until: Time,
+    /// When each packet was sent, and when its acknowledgement comes; `None`: when its loss shows.
+    wire: VecDeque<(Time, Time, bool)>,
+    flight: u32,
+    credit: f64,
+    offered_credit: f64,
+    sent: u64,
+    delivered: u64,
+    dropped: u64,
+}
+
+impl Path {
+    fn new(rate: u64, delay: Duration, queue: u64) -> Self {
+        Self {
+            bbr: Bbr::new(PMDCS),
+            now: Time::ZERO,
+            rate,
+            delay,
+            queue,
+            loss_every: 0,
+            offered: None,
+            busy_until: Time::ZERO,
+            wire: VecDeque::new(),
+            flight: 0,
+            credit: 0.0,
+            offered_credit: 0.0,
+            sent: 0,
+            delivered: 0,
+            dropped: 0,
+        }
+    }
+
+    fn send_packet(&mut self) {
+        self.sent += 1;
+        self.flight += PMDCS;
+        let waiting = self.busy_until.since(self.now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        let random = self.loss_every > 0 && self.sent.is_multiple_of(self.loss_every);
+        if random || waiting > u128::from(self.queue) {
+            self.dropped += 1;
+            self.wire.push_back((self.now, self.now.max(self.busy_until) + self.delay, false));
+            return;
+        }
+        let takes = Duration::from_nanos(u64::from(PMDCS) * 1_000_000_000 / self.rate);
+        self.busy_until = self.now.max(self.busy_until) + takes;
+        self.wire.push_back((self.now, self.busy_until + self.delay, true));
+    }
+
+    fn step(&mut self) {
+        self.now += STEP;
+        while let Some((sent_at, at, arrived)) =
+            self.wire.front().copied().filter(|(_, at, _)| *at <= self.now)
+        {
+            self.wire.pop_front();
+            let flight_before = self.flight;
+            self.flight -= PMDCS;
+            if !arrived {
+                self.bbr.on_lost(PMDCS);
+                continue;
+            }
+            self.delivered += u64::from(PMDCS);
+            self.bbr.on_ack(&Ack {
+                now: at,
+                acked_bytes: PMDCS,
+                flight_before,
+                window_full: self.offered.is_none(),
+                cumulative_advanced: true,
+                in_fast_recovery: false,
+                all_acked: self.flight == 0,
+                rtt: None,
+                latest_rtt: Some(at.since(sent_at)),
+            });
+        }
+        let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
+        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * 0.002 + f64::from(PMDCS));
+        self.offered_credit += self.offered.unwrap_or(0) as f64 * STEP.as_secs_f64();
+        while self.flight < self.bbr.window() && self.credit > 0.0 {
+            if self.offered.is_some() && self.offered_credit < f64::from(PMDCS) {
+                break;
+            }
+            self.offered_credit -= f64::from(PMDCS);
+            self.credit -= f64::from(PMDCS);
+            self.send_packet();
+        }
+    }
+
+    /// Bytes a second delivered in the time.
+    fn run(&mut self, time: Duration) -> u64 {
+        let (end, before) = (self.now + time, self.delivered);
+        while self.now < end {
+            self.step();
+        }
+        ((self.delivered - before) as f64 / time.as_secs_f64()) as u64
+    }
+
+    fn queue_delay(&self) -> Duration {
+        self.busy_until.since(self.now)
+    }
+}
+
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+#[test]
+fn it_fills_a_path_and_leaves_no_queue() {
+    for (rate, delay) in [(1_250_000, 60), (12_500_000, 60), (12_500_000, 20), (12_500_000, 200)] {
+        let mut path = Path::new(rate, MS(delay), 10 * rate);
+        path.run(Duration::from_secs(3));
+        let mut delays = Vec::new();
+        let mut reached = 0;
+        for _ in 0..100 {
+            reached += path.run(MS(100));
+            delays.push(path.queue_delay());
+        }
+        delays.sort_unstable();
+        assert!(reached / 100 >= rate / 100 * 93, "{rate} {delay}: {}", reached / 100);
+        assert!(delays[50] <= MS(delay) / 4 + MS(5), "{rate} {delay}: {:?}", delays[50]);
+        assert_eq!(path.dropped, 0, "with such a queue nothing is lost");
+    }
+}
+
+#[test]
+fn losses_at_random_cost_no_more_than_they_take() {
+    for (loss_every, share) in [(100, 90), (20, 85), (10, 80)] {
+        let mut path = Path::new(12_500_000, MS(60), 1_500_000);
+        path.loss_every = loss_every;
+        path.run(Duration::from_secs(3));
+        let reached = path.run(Duration::from_secs(10));
+        assert!(reached >= 12_500_000 / 100 * share, "1 in {loss_every}: {reached}");
+    }
+}
+
+/// A queue of a tenth of the product of bandwidth and delay: what overflows it bounds what is in flight.
+#[test]
+fn a_short_queue_does_not_overflow_for_long() {
+    let mut path = Path::new(12_500_000, MS(60), 75_000);
+    path.run(Duration::from_secs(5));
+    let (sent, dropped) = (path.sent, path.dropped);
+    let reached = path.run(Duration::from_secs(20));
+    assert!(reached >= 12_500_000 / 100 * 80, "{reached}");
+    let (sent, dropped) = (path.sent - sent, path.dropped - dropped);
+    assert!(dropped * 100 <= sent * 3, "{dropped} of {sent}");
+}
+
+#[test]
+fn an_application_that_sends_less_does_not_lower_the_bandwidth() {
+    let mut path = Path::new(12_500_000, MS(20), 1_500_000);
+    path.run(Duration::from_secs(3));
+    let before = path.bbr.pacing_rate().unwrap();
+    path.offered = Some(1_000_000);
+    path.run(MS(1_500));
+    assert!(path.bbr.pacing_rate().unwrap() >= before / 2, "as long as it is remembered");
+    path.offered = None;
+    path.run(Duration::from_secs(3));
+    assert!(path.run(Duration::from_secs(2)) >= 11_000_000);
+}
+
+#[test]
+fn a_path_that_changes_is_found_out() {
+    for (rate, delay, seconds) in [(2_500_000, 40, 15), (1_250_000, 100, 20)] {
+        let mut path = Path::new(1_250_000, MS(40), 500_000);
+        path.run(Duration::from_secs(5));
+        (path.rate, path.delay) = (rate, MS(delay));
+        path.run(Duration::from_secs(seconds));
+        let reached = path.run(Duration::from_secs(5));
+        assert!(reached >= rate / 100 * 88, "{rate} bytes a second, {delay} ms: {reached}");
+    }
+}
+
+#[test]
+fn after_a_time_out_one_packet_and_a_needless_one_is_undone() {
+    let mut path = Path::new(1_250_000, MS(40), 500_000);
+    path.run(Duration::from_secs(3));
+    let before = path.bbr.window();
+    path.bbr.on_timeout(path.now);
+    assert_eq!(path.bbr.window(), PMDCS);
+    path.bbr.on_timeout(path.now);
+    path.bbr.on_undo();
+    assert_eq!(path.bbr.window(), before);
+}

@@ -1,0 +1,119 @@
+use super::*;
+
+const START: Time = Time::from_nanos(1_000_000_000);
+const RTT: Duration = Duration::from_millis(60);
+const NONCE: u64 = 7;
+
+/// A flow whose round-trip time is known.
+fn measured(rtt: Duration) -> (Flow, Time) {
+    let mut flow = *Flow::of_window(0);
+    assert!(flow.wants_rtt(START));
+    flow.on_rtt_asked(START, NONCE, None);
+    assert!(!flow.wants_rtt(START + rtt));
+    flow.on_rtt_answer(START + rtt, NONCE);
+    (flow, START + rtt)
+}
+
+/// `packets` in each of `rounds` round-trip times, evenly.
+fn rounds(flow: &mut Flow, now: &mut Time, rtt: Duration, rounds: u32, packets: u32) {
+    for _ in 0..rounds * packets {
+        flow.on_packet(*now, 0, 0);
+        *now += rtt / packets;
+    }
+}
+
+#[test]
+fn many_packets_at_a_steady_rate_make_acknowledgements_rare() {
+    let (mut flow, mut now) = measured(RTT);
+    assert_eq!(flow.every(), EVERY_MIN);
+    rounds(&mut flow, &mut now, RTT, 10, 1000);
+    assert_eq!(flow.every(), EVERY_MAX);
+    assert_eq!(flow.patience(), RTT / 4);
+}
+
+#[test]
+fn few_packets_in_a_round_trip_keep_them_frequent() {
+    for (packets, every) in [(10, 2), (30, 2), (64, 4), (160, 10)] {
+        let (mut flow, mut now) = measured(RTT);
+        rounds(&mut flow, &mut now, RTT, 20, packets);
+        assert_eq!(flow.every(), every, "{packets} packets in a round trip");
+    }
+}
+
+#[test]
+fn a_growing_rate_keeps_them_frequent() {
+    let (mut flow, mut now) = measured(RTT);
+    for doubling in 0..6 {
+        rounds(&mut flow, &mut now, RTT, 1, 100 << doubling);
+        assert_eq!(flow.every(), EVERY_MIN);
+    }
+}
+
+#[test]
+fn nothing_changes_while_the_round_trip_time_is_unknown() {
+    let mut flow = *Flow::of_window(0);
+    let mut now = START;
+    rounds(&mut flow, &mut now, RTT, 20, 1000);
+    assert_eq!(flow.every(), EVERY_MIN);
+    flow.on_rtt_asked(now, NONCE, Some(RTT));
+    rounds(&mut flow, &mut now, RTT, 20, 1000);
+    assert_eq!(flow.every(), EVERY_MAX, "what the path knows will do");
+}
+
+#[test]
+fn trouble_makes_them_frequent_until_the_rate_is_steady_again() {
+    let (mut flow, mut now) = measured(RTT);
+    rounds(&mut flow, &mut now, RTT, 10, 1000);
+    flow.on_trouble();
+    assert_eq!(flow.every(), EVERY_MIN);
+    rounds(&mut flow, &mut now, RTT, 1, 1000);
+    assert_eq!(flow.every(), EVERY_MIN);
+    rounds(&mut flow, &mut now, RTT, 10, 1000);
+    assert_eq!(flow.every(), EVERY_MAX);
+}
+
+/// A sender that has less under way than an acknowledgement waits for stands still: that happens a few times at most.
+#[test]
+fn a_sender_that_paused_is_waited_for_less_for_long() {
+    let (mut flow, mut now) = measured(RTT);
+    rounds(&mut flow, &mut now, RTT, 10, 1000);
+    flow.on_pause();
+    assert_eq!(flow.every(), EVERY_MAX / 2);
+    rounds(&mut flow, &mut now, RTT, 20, 1000);
+    assert_eq!(flow.every(), EVERY_MAX / 2);
+    rounds(&mut flow, &mut now, RTT, 20, 1000);
+    assert_eq!(flow.every(), EVERY_MAX / 2 + 1, "forgiven by and by");
+    for _ in 0..10 {
+        flow.on_pause();
+    }
+    assert_eq!(flow.every(), EVERY_MIN);
+}
+
+#[test]
+fn only_the_answer_to_the_latest_question_counts() {
+    let mut flow = *Flow::of_window(0);
+    flow.on_rtt_answer(START, 0);
+    flow.on_rtt_asked(START, NONCE, None);
+    flow.on_rtt_answer(START + RTT, NONCE + 1);
+    assert_eq!(flow.patience(), Duration::from_millis(1), "not known");
+    flow.on_rtt_answer(START + RTT, NONCE);
+    assert_eq!(flow.patience(), RTT / 4);
+    flow.on_rtt_answer(START + 10 * RTT, NONCE);
+    assert_eq!(flow.patience(), RTT / 4, "once");
+    assert!(flow.wants_rtt(START + RTT_AGE_MAX), "and it becomes old");
+}
+
+/// Bytes read in a round-trip time, whatever the length of the round was.
+#[test]
+fn it_measures_what_is_read_in_a_round_trip() {
+    let (mut flow, mut now) = measured(RTT);
+    flow.on_advertised(1_000_000);
+    assert_eq!(flow.on_packet(now, 1_000_000, 0), None, "the first round begins");
+    now += RTT / 2;
+    assert_eq!(flow.on_packet(now, 700_000, 0), None);
+    flow.on_advertised(1_000_000);
+    now += RTT / 2;
+    assert_eq!(flow.on_packet(now, 900_000, 100_000), Some(300_000), "what waits to be read does not count");
+    now += 2 * RTT;
+    assert_eq!(flow.on_packet(now, 700_000, 0), Some(150_000), "300,000 in two");
+}

@@ -1,0 +1,90 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const PMDCS: u32 = 1_000;
+/// 10 MB/s: 10 packets each millisecond.
+const RATE: u64 = 10_000_000;
+
+fn at(micros: u64) -> Time {
+    Time::ZERO + Duration::from_micros(micros)
+}
+
+/// Sends packets until it says no.
+fn drain(pacer: &mut Pacer) -> u32 {
+    let mut packets = 0;
+    while pacer.may_send() && packets < 1_000_000 {
+        pacer.on_sent(PMDCS);
+        packets += 1;
+    }
+    packets
+}
+
+#[test]
+fn without_a_rate_anything_goes() {
+    let mut pacer = Pacer::new();
+    pacer.refill(at(0), None, PMDCS);
+    assert_eq!(drain(&mut pacer), 1_000_000);
+    pacer.wait(None, PMDCS);
+    assert!(!pacer.holds());
+}
+
+#[test]
+fn a_batch_is_a_millisecond() {
+    let mut pacer = Pacer::new();
+    pacer.refill(at(0), Some(RATE), PMDCS);
+    assert_eq!(drain(&mut pacer), 40);
+    pacer.wait(Some(RATE), PMDCS);
+    assert_eq!(pacer.deadline(), at(1_000));
+    pacer.clear();
+    pacer.refill(at(1_000), Some(RATE), PMDCS);
+    assert_eq!(drain(&mut pacer), 10);
+}
+
+/// 100 KB/s: a millisecond would be less than a packet.
+#[test]
+fn slow_paths_get_whole_packets() {
+    let mut pacer = Pacer::new();
+    pacer.refill(at(0), Some(100_000), PMDCS);
+    assert_eq!(drain(&mut pacer), 10);
+    pacer.wait(Some(100_000), PMDCS);
+    assert_eq!(pacer.deadline(), at(20_000));
+}
+
+#[test]
+fn a_late_timer_costs_nothing_and_a_pause_saves_up_little() {
+    let mut pacer = Pacer::new();
+    pacer.refill(at(0), Some(RATE), PMDCS);
+    drain(&mut pacer);
+    pacer.refill(at(3_000), Some(RATE), PMDCS);
+    assert_eq!(drain(&mut pacer), 30);
+    pacer.refill(at(1_000_000), Some(RATE), PMDCS);
+    assert_eq!(drain(&mut pacer), 40);
+}
+
+proptest! {
+    /// However often it is asked: what goes in a time is never more than the rate and what was saved up, and never less
+    /// than the rate where nothing comes later than can be saved up.
+    #[test]
+    fn the_rate_is_kept(
+        rate in 10_000_u64..10_000_000_000,
+        steps in prop::collection::vec(1_u64..3_000_000, 1..300),
+    ) {
+        let mut pacer = Pacer::new();
+        pacer.refill(Time::ZERO, Some(rate), PMDCS);
+        let mut sent = 0_i64;
+        let mut now = Time::ZERO;
+        for nanos in steps {
+            // All that may go, in one piece.
+            let size = pacer.allowance().unwrap_or(0);
+            pacer.on_sent(size);
+            sent += i64::from(size);
+            now += Duration::from_nanos(nanos);
+            pacer.refill(now, Some(rate), PMDCS);
+        }
+        let by_rate = bytes_in(rate, now.since(Time::ZERO));
+        let saved = bytes_in(rate, SAVED).max(10_000);
+        prop_assert!(sent <= by_rate + saved);
+        prop_assert!(sent + i64::from(pacer.allowance().unwrap_or(0)) + 300 >= by_rate);
+    }
+}

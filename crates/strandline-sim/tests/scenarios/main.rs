@@ -1,0 +1,79 @@
+//! Scenarios on the level of packets, in virtual time: a file for each section of an RFC, or for what no RFC says.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod buffers;
+mod rfc7053_4;
+mod rfc9260_6_2;
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use strandline_netem::LinkConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::event::{AssociationId, SendInfo};
+use strandline_sim::pair::{Captured, Pair, Side};
+use strandline_wire::Packet;
+use strandline_wire::chunk::{Chunk, Data, kind};
+
+/// User data of a full packet at the path MTU of these tests.
+const FULL: usize = 1444;
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// An endpoint with these parameters and a path MTU that needs no search.
+fn endpoint(change: impl Fn(&mut AssociationConfig)) -> EndpointConfig {
+    let mut association = AssociationConfig { path_mtu_initial: 1500, ..AssociationConfig::default() };
+    change(&mut association);
+    EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
+}
+
+/// A link with a rate and a queue of 200 ms.
+fn link(delay: Duration, mbps: u64) -> LinkConfig {
+    let rate_bps = mbps * 1_000_000;
+    LinkConfig { delay, rate_bps, queue_bytes_max: rate_bps as usize / 40, ..LinkConfig::default() }
+}
+
+/// A sends as much as it may and B reads at once, for so long. Bytes read.
+fn stream(pair: &mut Pair, a: AssociationId, b: AssociationId, time: Duration) -> u64 {
+    let message = Bytes::from(vec![7; FULL]);
+    let fill = |pair: &mut Pair| {
+        while pair.a.endpoint.send(pair.now, a, SendInfo::default(), message.clone()).is_ok() {}
+    };
+    let mut received = 0;
+    fill(pair);
+    pair.run_until(time, |pair| {
+        fill(pair);
+        received += pair.recv_all(Side::B, b).iter().map(|message| message.data.len() as u64).sum::<u64>();
+        false
+    });
+    received
+}
+
+/// The DATA chunks of a packet.
+fn data(captured: &Captured) -> Vec<Data<'_>> {
+    let Ok(packet) = Packet::parse(&captured.datagram.bytes) else { return Vec::new() };
+    let parsed = packet.chunks().flatten().filter_map(|chunk| chunk.parse().ok());
+    parsed.filter_map(|chunk| if let Chunk::Data(data) = chunk { Some(data) } else { None }).collect()
+}
+
+/// Packets of a side with a chunk of this type.
+fn count(pair: &Pair, side: Side, kind: u8) -> usize {
+    let wanted = |captured: &&Captured| captured.from == side && captured.chunk_kinds().contains(&kind);
+    pair.captured().iter().filter(wanted).count()
+}
+
+/// What B has received and acknowledged: packets of one chunk each, and SACKs.
+fn received(pair: &Pair, b: AssociationId) -> (u64, u64) {
+    let stats = pair.b.endpoint.status(b).expect("it lives").stats;
+    (stats.data_received, u64::from(stats.sacks_sent))
+}
+
+/// Packets for each acknowledgement since then.
+fn packets_for_a_sack(pair: &Pair, b: AssociationId, since: (u64, u64)) -> f64 {
+    let now = received(pair, b);
+    (now.0 - since.0) as f64 / (now.1 - since.1) as f64
+}
