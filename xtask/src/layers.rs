@@ -15,22 +15,23 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 14] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
     ("strandline-sim", &["strandline-wire", "strandline-proto", "strandline-netem"]),
     ("strandline-io", &[]),
+    ("strandline-tls", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-lab", &["strandline", "strandline-netem", "strandline-sim"]),
-    ("strandline-sip", &["strandline"]),
+    ("strandline-sip", &["strandline", "strandline-tls"]),
     ("xtask", &[]),
     ("strandline-bench", &[]),
     ("strandline-instructions", &["strandline-proto"]),
 ];
-const APPS_MAY_USE: [&str; 1] = ["strandline"];
+const APPS_MAY_USE: [&str; 2] = ["strandline", "strandline-tls"];
 const DISPATCHER: &str = "strandline-cli";
 const TESTS: &str = "strandline-tests";
 
@@ -160,7 +161,7 @@ fn allowed_for(package: &Package) -> Vec<&'static str> {
     match row {
         Some((_, allowed)) => allowed.to_vec(),
         None if package.name == TESTS => vec!["all"],
-        None if package.name == DISPATCHER => vec!["strandline", "every app"],
+        None if package.name == DISPATCHER => vec!["strandline", "strandline-tls", "every app"],
         None if is_app(package) => APPS_MAY_USE.to_vec(),
         // A new crate has to be given its place in the table.
         None => Vec::new(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, TlsError};
 
 use crate::auth::{Algorithm, Users};
 use crate::registrar::RegistrarSettings;
@@ -63,6 +64,7 @@ struct File {
     limits: FileLimits,
     overload: FileOverload,
     metrics: FileMetrics,
+    tls: Option<FileTls>,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -135,6 +137,17 @@ struct FileLimits {
     message_body_bytes_max: Option<usize>,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileTls {
+    certificate: PathBuf,
+    key: PathBuf,
+    ca: Option<PathBuf>,
+    client_certificates: Option<String>,
+    #[serde(default)]
+    peers: Vec<String>,
+}
+
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct FileMetrics {
@@ -200,6 +213,19 @@ pub struct Config {
     pub overload: Overload,
     /// Where metrics are.
     pub metrics: Option<SocketAddr>,
+    /// Certificates.
+    pub tls: Option<Tls>,
+}
+
+/// What TLS needs.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// For connections that are accepted.
+    pub server: ServerTls,
+    /// For those that are opened, if anybody is trusted.
+    pub client: Option<ClientTls>,
+    /// Domains whose owners may send requests for other hosts.
+    pub peers: Vec<String>,
 }
 
 /// How users prove who they are.
@@ -246,6 +272,9 @@ impl Config {
         for listen in &mut config.listen {
             listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());
             check_listen(listen)?;
+        }
+        if config.tls.is_none() && config.listen.iter().any(|listen| listen.protocol == Protocol::Tls) {
+            return Err(wrong("tls", "needed to listen for tls: a table [tls] with certificate and key"));
         }
         for protocol in Protocol::ALL {
             let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
@@ -301,7 +330,8 @@ fn check(file: File) -> Result<Config, ConfigError> {
     let auth = file.auth.map(check_auth).transpose()?;
     let (store, overload) = (check_store(file.store)?, check_overload(&file.overload)?);
     let metrics = file.metrics.address;
-    Ok(Config { settings, listen, store, auth, connections_max, overload, metrics })
+    let tls = file.tls.map(check_tls).transpose()?;
+    Ok(Config { settings, listen, store, auth, connections_max, overload, metrics, tls })
 }
 
 fn file_listen(listen: FileListen) -> Result<Listen, ConfigError> {
@@ -323,7 +353,7 @@ fn file_listen(listen: FileListen) -> Result<Listen, ConfigError> {
 
 fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
     Protocol::from_uri(name.as_bytes())
-        .ok_or_else(|| wrong(key, format!("{name:?} is none of \"udp\", \"tcp\" and \"sctp\"")))
+        .ok_or_else(|| wrong(key, format!("{name:?} is none of \"udp\", \"tcp\", \"sctp\" and \"tls\"")))
 }
 
 fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, ConfigError> {
@@ -423,6 +453,28 @@ fn check_registrar(file: &FileRegistrar) -> Result<RegistrarSettings, ConfigErro
         return Err(wrong("registrar.contacts_max", "0 would let nobody register"));
     }
     Ok(settings)
+}
+
+fn check_tls(file: FileTls) -> Result<Tls, ConfigError> {
+    let clients = match file.client_certificates.as_deref() {
+        None if file.ca.is_some() && !file.peers.is_empty() => ClientCertificates::Optional,
+        None | Some("none") => ClientCertificates::None,
+        Some("optional") => ClientCertificates::Optional,
+        Some("required") => ClientCertificates::Required,
+        Some(other) => {
+            let message = format!("{other:?} is none of \"none\", \"optional\" and \"required\"");
+            return Err(wrong("tls.client_certificates", message));
+        }
+    };
+    if file.ca.is_none() && (clients != ClientCertificates::None || !file.peers.is_empty()) {
+        return Err(wrong("tls.ca", "needed to check the certificates of clients and peers"));
+    }
+    let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
+    let own = OwnFiles { certificate: file.certificate, key: file.key };
+    let broken = |error: TlsError| wrong("tls", error.to_string());
+    let server = ServerTls::new(&own, file.ca.as_deref(), clients).map_err(broken)?;
+    let client = file.ca.as_deref().map(|ca| ClientTls::new(ca, Some(&own))).transpose().map_err(broken)?;
+    Ok(Tls { server, client, peers })
 }
 
 fn check_overload(file: &FileOverload) -> Result<Overload, ConfigError> {

@@ -157,7 +157,7 @@ impl Hub {
         for (item, bytes) in out.iter() {
             let sent = match item.flow.protocol {
                 Protocol::Udp => true,
-                Protocol::Tcp => self.connections.queue(item.flow, item.client, bytes),
+                Protocol::Tcp | Protocol::Tls => self.connections.queue(item.flow, item.client, bytes),
                 Protocol::Sctp => match self.sctp.borrow().as_ref() {
                     Some(sctp) => sctp.send(item.flow, bytes),
                     None => false,

@@ -25,6 +25,7 @@ use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
+use super::input::tcp::TlsSides;
 use super::metrics;
 use super::socket::{Connections, Many, One, Opened, Room, Sctp, Udp};
 use super::style::SctpStyle;
@@ -92,8 +93,17 @@ async fn serve(config: Config, json: bool) -> Result<()> {
         None => None,
     };
     print(&sockets, users, metrics, json);
-    sockets.serve(&hub, Room { connections: config.connections_max, of_source: overload.source_connections });
-    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
+    let tls = config.tls.map_or_else(TlsSides::default, |tls| TlsSides {
+        server: Some(tls.server),
+        client: tls.client,
+        peers: tls.peers.into(),
+    });
+    sockets.serve(
+        &hub,
+        Room { connections: config.connections_max, of_source: overload.source_connections },
+        tls.clone(),
+    );
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), tls.client.clone()));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
     tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
@@ -228,7 +238,8 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
 #[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
-    tcp: RefCell<Option<tokio::net::TcpListener>>,
+    tcp: RefCell<Option<TcpListener>>,
+    tls: RefCell<Option<TcpListener>>,
     sctp: RefCell<Option<Sctp>>,
     /// Associations that the server sets up itself.
     opened: RefCell<Option<Opened>>,
@@ -263,10 +274,11 @@ impl Sockets {
                 self.udp = Some(udp);
                 Ok(port)
             }
-            Protocol::Tcp => {
+            Protocol::Tcp | Protocol::Tls => {
                 let listener = input::tcp::listen(listen.address)?;
                 let port = listener.local_addr()?.port();
-                self.tcp = RefCell::new(Some(listener));
+                let place = if listen.protocol == Protocol::Tls { &self.tls } else { &self.tcp };
+                place.replace(Some(listener));
                 Ok(port)
             }
             Protocol::Sctp => {
@@ -292,13 +304,16 @@ impl Sockets {
         }
     }
 
-    fn serve(&self, hub: &Rc<Hub>, room: Room) {
+    fn serve(&self, hub: &Rc<Hub>, room: Room, tls: TlsSides) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         if let Some(listener) = self.tcp.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room));
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room, None));
+        }
+        if let Some(listener) = self.tls.take() {
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room, Some(tls)));
         }
         if let Some(sctp) = self.sctp.take() {
             match &sctp {

@@ -82,6 +82,8 @@ pub struct Service {
     authenticator: Option<Authenticator>,
     hasher: SipHasher13,
     connections: HashSet<u64>,
+    /// Those whose peers have proved to be neighbours.
+    trusted: HashSet<u64>,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
     index: Option<Index>,
@@ -123,6 +125,7 @@ impl Service {
             authenticator: None,
             hasher: SipHasher13::new_with_key(&seed(48)),
             connections: HashSet::new(),
+            trusted: HashSet::new(),
             epoch_unix_secs,
             index: Some(Index::with_limits(settings.message)),
             aor: Vec::new(),
@@ -281,9 +284,15 @@ impl Service {
         self.connections.insert(connection);
     }
 
+    /// The peer of a connection has proved to be a neighbour, whose requests are sent on to other hosts.
+    pub fn connection_trusted(&mut self, connection: u64) {
+        self.trusted.insert(connection);
+    }
+
     /// A connection or an association is gone, and bindings that live by it go too.
     pub fn connection_closed(&mut self, connection: u64) {
         self.connections.remove(&connection);
+        self.trusted.remove(&connection);
         self.locations.connection_closed(connection, &mut self.journal);
     }
 

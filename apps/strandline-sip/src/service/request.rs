@@ -184,7 +184,7 @@ impl Service {
     /// request URI.
     fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
         let target = |flow| Target { uri: None, flow, path: Box::default(), q: 0 };
-        if way.token.is_none() && !incoming.proved && !self.settings.relay.allows(&incoming.flow.peer) {
+        if way.token.is_none() && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
         }
         let unresolved = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
@@ -201,6 +201,10 @@ impl Service {
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         self.resolve(uri).map(target).ok_or(unresolved)
+    }
+
+    fn may_relay(&self, flow: &Flow) -> bool {
+        self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
     }
 
     /// The contacts of one of our users, the most preferred first.
@@ -233,7 +237,9 @@ impl Service {
                 Err(_) => None,
             };
             let flow = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
-            let Some(flow) = flow else { continue };
+            let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol == Protocol::Tls) else {
+                continue;
+            };
             let (uri, path) = (Some(binding.contact.clone()), binding.path.clone());
             targets.push(Target { uri, flow, path, q: binding.q });
         }

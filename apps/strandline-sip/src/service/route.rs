@@ -85,10 +85,12 @@ impl Service {
     /// The flow to the host of a URI, if that is an address and we have its protocol.
     pub(super) fn resolve(&self, uri: &SipUri<'_>) -> Option<Flow> {
         let protocol = match uri.transport() {
-            _ if uri.secure => return None,
+            // RFC 3261 section 26.2.2: `sips` is TLS, whatever else it says.
+            _ if uri.secure => Protocol::Tls,
             Some(name) => Protocol::from_uri(name)?,
             None => Protocol::Udp,
         };
+        let port = uri.port.unwrap_or(if protocol == Protocol::Tls { 5061 } else { 5060 });
         self.settings.address(protocol)?;
         let host = match uri.maddr() {
             Some(maddr) => crate::codec::Host::parse(maddr).ok()?,
@@ -97,6 +99,6 @@ impl Service {
         if !host.may_be_sent_to() {
             return None;
         }
-        Some(Flow::to(protocol, SocketAddr::new(host.ip()?, uri.port_or_default())))
+        Some(Flow::to(protocol, SocketAddr::new(host.ip()?, port)))
     }
 }

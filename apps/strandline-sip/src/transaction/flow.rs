@@ -14,11 +14,13 @@ pub enum Protocol {
     Tcp = 1,
     /// SCTP (RFC 4168).
     Sctp = 2,
+    /// TLS over TCP.
+    Tls = 3,
 }
 
 impl Protocol {
     /// All that there are.
-    pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Sctp];
+    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Sctp, Self::Tls];
 
     /// What it takes arrives, in order, or the sender is told: nothing is retransmitted over it.
     #[must_use]
@@ -33,6 +35,7 @@ impl Protocol {
             Self::Udp => Transport::Udp,
             Self::Tcp => Transport::Tcp,
             Self::Sctp => Transport::Sctp,
+            Self::Tls => Transport::Tls,
         }
     }
 
@@ -43,6 +46,7 @@ impl Protocol {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Sctp => "sctp",
+            Self::Tls => "tls",
         }
     }
 

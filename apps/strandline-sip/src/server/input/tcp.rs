@@ -1,16 +1,14 @@
-//! TCP: a task for each connection, which waits without a buffer of its own.
+//! TCP, with and without TLS: a task for each connection, which waits without a buffer of its own.
 
 use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::io::{AsyncRead, ReadBuf};
-use tokio::net::tcp::OwnedReadHalf;
+use strandline_tls::{ClientTls, ServerTls, Wire, domains, is_domain};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -46,17 +44,36 @@ pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> 
     TcpListener::from_std(socket.into())
 }
 
-/// Accepts until the task is ended.
-pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: Room) {
+/// What TLS needs on connections that are accepted and opened.
+#[derive(Clone, Default)]
+pub(in crate::server) struct TlsSides {
+    pub(in crate::server) server: Option<ServerTls>,
+    pub(in crate::server) client: Option<ClientTls>,
+    /// Domains whose owners may send requests for other hosts (RFC 5922).
+    pub(in crate::server) peers: Rc<[String]>,
+}
+
+/// Accepts until the task is ended: with TLS if there is something for it.
+pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: Room, tls: Option<TlsSides>) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) if !hub.connections.has_room(peer, &room) => drop(stream),
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                let (reading, writing) = stream.into_split();
-                let connection = hub.connections.add(peer, Some(Rc::new(writing)));
-                hub.service.borrow_mut().connection_opened(connection.id);
-                tokio::task::spawn_local(receive(Rc::clone(&hub), connection, reading, Side::Accepted));
+                match tls.as_ref().and_then(|tls| Some((tls, tls.server.as_ref()?))) {
+                    None => {
+                        let connection = hub.connections.add(Protocol::Tcp, peer, None);
+                        stand(Rc::clone(&hub), connection, Wire::plain(stream), Side::Accepted);
+                    }
+                    Some((sides, tls)) => match Wire::accepted(stream, tls) {
+                        Ok(wire) => {
+                            let connection = hub.connections.add(Protocol::Tls, peer, None);
+                            let sides = sides.clone();
+                            tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire, sides));
+                        }
+                        Err(error) => tracing::warn!(%error, "TLS"),
+                    },
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "accepting a TCP connection");
@@ -66,26 +83,52 @@ pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: 
     }
 }
 
+/// Lets TLS come to an understanding before anything else.
+async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, sides: TlsSides) {
+    match tokio::time::timeout(OPEN, wire.handshake()).await {
+        Ok(Ok(())) => {
+            let proved = wire.peer_certificate().map(|certificate| domains(&certificate)).unwrap_or_default();
+            let is_peer = |proved: &String| sides.peers.iter().any(|peer| is_domain(proved, peer));
+            if proved.iter().any(is_peer) {
+                hub.service.borrow_mut().connection_trusted(connection.id);
+            }
+            stand(hub, connection, wire, Side::Accepted);
+        }
+        failed => {
+            if let Ok(Err(error)) = failed {
+                tracing::debug!(%error, peer = %connection.peer, "TLS");
+            }
+            hub.connections.remove(&connection);
+        }
+    }
+}
+
+/// A connection stands.
+fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, side: Side) {
+    let wire = Rc::new(wire);
+    connection.opened(Rc::clone(&wire));
+    hub.service.borrow_mut().connection_opened(connection.id);
+    tokio::task::spawn_local(Rc::clone(&connection).write_rest());
+    tokio::task::spawn_local(receive(hub, connection, wire, side));
+}
+
 /// Opens those connections that are wanted, until the task is ended.
-pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Connection>>, hub: Rc<Hub>) {
+pub(in crate::server) async fn open_wanted(
+    mut wanted: UnboundedReceiver<Rc<Connection>>,
+    hub: Rc<Hub>,
+    tls: Option<ClientTls>,
+) {
     while let Some(connection) = wanted.recv().await {
-        tokio::task::spawn_local(open(Rc::clone(&hub), connection));
+        tokio::task::spawn_local(open(Rc::clone(&hub), connection, tls.clone()));
     }
 }
 
 /// Opens a connection for what is queued on it already.
-async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
-    let opened = tokio::time::timeout(OPEN, TcpStream::connect(connection.peer)).await;
+async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) {
+    let opened = tokio::time::timeout(OPEN, connect(connection.protocol, connection.peer, tls)).await;
     let clients = connection.clients.take();
     match opened {
-        Ok(Ok(stream)) => {
-            let _ = stream.set_nodelay(true);
-            let (reading, writing) = stream.into_split();
-            connection.opened(Rc::new(writing));
-            hub.service.borrow_mut().connection_opened(connection.id);
-            tokio::task::spawn_local(Rc::clone(&connection).write_rest());
-            receive(hub, connection, reading, Side::Opened).await;
-        }
+        Ok(Ok(wire)) => stand(hub, connection, wire, Side::Opened),
         Ok(Err(_)) | Err(_) => {
             tracing::debug!(peer = %connection.peer, "a connection can't be opened");
             hub.connections.remove(&connection);
@@ -94,13 +137,26 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>) {
     }
 }
 
+/// The certificate of a peer must be for its address: names aren't looked up yet.
+async fn connect(protocol: Protocol, peer: SocketAddr, tls: Option<ClientTls>) -> io::Result<Wire> {
+    let stream = TcpStream::connect(peer).await?;
+    let _ = stream.set_nodelay(true);
+    if protocol != Protocol::Tls {
+        return Ok(Wire::plain(stream));
+    }
+    let tls = tls.ok_or_else(|| io::Error::other("no certificates are trusted: tls.ca"))?;
+    let wire = Wire::opened(stream, &tls, &peer.ip().to_string())?;
+    wire.handshake().await?;
+    Ok(wire)
+}
+
 /// Receives until the connection ends.
-async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, mut stream: OwnedReadHalf, side: Side) {
+async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, side: Side) {
     let mut reader = Reader::new(&hub, &connection, side);
     let mut begun = None;
     loop {
         let waiting = reader.is_waiting();
-        let read = std::future::poll_fn(|context| poll_read(&mut stream, context, &mut reader, &hub));
+        let read = std::future::poll_fn(|context| poll_read(&wire, context, &mut reader, &hub));
         // Who begins a message must end it: there is no time limit between messages.
         let on = match waiting {
             false => {
@@ -126,18 +182,18 @@ async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, mut stream: OwnedRead
 }
 
 /// Reads into the room that all share, and handles what came while it is there. False at the end.
-fn poll_read(
-    stream: &mut OwnedReadHalf,
-    context: &mut Context<'_>,
-    reader: &mut Reader,
-    hub: &Rc<Hub>,
-) -> Poll<bool> {
+fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut Reader, hub: &Rc<Hub>) -> Poll<bool> {
     ROOM.with_borrow_mut(|room| {
-        let mut room = ReadBuf::new(room);
-        match std::task::ready!(Pin::new(stream).poll_read(context, &mut room)) {
-            Ok(()) if room.filled().is_empty() => Poll::Ready(false),
-            Ok(()) => Poll::Ready(reader.take(hub, room.filled()).is_ok()),
-            Err(_) => Poll::Ready(false),
+        loop {
+            if std::task::ready!(wire.poll_read_ready(context)).is_err() {
+                return Poll::Ready(false);
+            }
+            return Poll::Ready(match wire.try_read(room) {
+                Ok(0) => false,
+                Ok(len) => reader.take(hub, room.get(..len).unwrap_or(&[])).is_ok(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                Err(_) => false,
+            });
         }
     })
 }
@@ -154,7 +210,7 @@ struct Reader {
 impl Reader {
     fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
-        let flow = Flow { protocol: Protocol::Tcp, connection: connection.id, peer: connection.peer };
+        let flow = Flow { protocol: connection.protocol, connection: connection.id, peer: connection.peer };
         Self { flow, framer: StreamFramer::new(side, limits), begun: Vec::new(), broken: None }
     }
 

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use tokio::net::tcp::OwnedWriteHalf;
+use strandline_tls::Wire;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::server::sources::network;
-use crate::transaction::{ClientId, Flow};
+use crate::transaction::{ClientId, Flow, Protocol};
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
 const PENDING_MAX: usize = 1 << 20;
@@ -17,9 +17,10 @@ const PENDING_MAX: usize = 1 << 20;
 /// A connection.
 pub(in crate::server) struct Connection {
     pub(in crate::server) id: u64,
+    pub(in crate::server) protocol: Protocol,
     pub(in crate::server) peer: SocketAddr,
     /// None while it is being opened.
-    pub(in crate::server) stream: RefCell<Option<Rc<OwnedWriteHalf>>>,
+    pub(in crate::server) stream: RefCell<Option<Rc<Wire>>>,
     pending: RefCell<Vec<u8>>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
@@ -38,7 +39,7 @@ pub(in crate::server) struct Room {
 /// All connections of a shard.
 pub(in crate::server) struct Connections {
     by_id: RefCell<HashMap<u64, Rc<Connection>>>,
-    by_peer: RefCell<HashMap<SocketAddr, u64>>,
+    by_peer: RefCell<HashMap<(Protocol, SocketAddr), u64>>,
     /// How many each source has: no more sources than connections.
     by_source: RefCell<HashMap<u64, u32>>,
     dirty: RefCell<Vec<Rc<Connection>>>,
@@ -83,11 +84,13 @@ impl Connections {
     /// A new connection; without a stream if it is still to be opened.
     pub(in crate::server) fn add(
         &self,
+        protocol: Protocol,
         peer: SocketAddr,
-        stream: Option<Rc<OwnedWriteHalf>>,
+        stream: Option<Rc<Wire>>,
     ) -> Rc<Connection> {
         let connection = Rc::new(Connection {
             id: self.number(),
+            protocol,
             peer,
             stream: RefCell::new(stream),
             pending: RefCell::default(),
@@ -95,7 +98,7 @@ impl Connections {
             clients: RefCell::default(),
         });
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
-        self.by_peer.borrow_mut().insert(peer, connection.id);
+        self.by_peer.borrow_mut().insert((protocol, peer), connection.id);
         *self.by_source.borrow_mut().entry(network(peer.ip())).or_default() += 1;
         connection
     }
@@ -113,14 +116,15 @@ impl Connections {
             }
         }
         let mut by_peer = self.by_peer.borrow_mut();
-        if by_peer.get(&connection.peer) == Some(&connection.id) {
-            by_peer.remove(&connection.peer);
+        let key = (connection.protocol, connection.peer);
+        if by_peer.get(&key) == Some(&connection.id) {
+            by_peer.remove(&key);
         }
     }
 
     fn find(&self, flow: &Flow) -> Option<Rc<Connection>> {
         let id = match flow.connection {
-            0 => *self.by_peer.borrow().get(&flow.peer)?,
+            0 => *self.by_peer.borrow().get(&(flow.protocol, flow.peer))?,
             id => id,
         };
         self.by_id.borrow().get(&id).cloned()
@@ -131,7 +135,7 @@ impl Connections {
         let connection = match self.find(&flow) {
             Some(connection) => connection,
             None if flow.connection == 0 => {
-                let connection = self.add(flow.peer, None);
+                let connection = self.add(flow.protocol, flow.peer, None);
                 if self.wanted.send(Rc::clone(&connection)).is_err() {
                     self.remove(&connection);
                     return false;
@@ -189,14 +193,20 @@ impl Connection {
         }
         // An idle connection keeps no buffer.
         *pending = Vec::new();
-        true
+        match stream.try_flush() {
+            Ok(flushed) => flushed,
+            Err(_) => {
+                self.close();
+                true
+            }
+        }
     }
 
     /// Writes what didn't go at once, waiting for room.
     pub(in crate::server) async fn write_rest(self: Rc<Self>) {
         let Some(stream) = self.stream.borrow().clone() else { return };
         while !self.write() {
-            if stream.writable().await.is_err() {
+            if stream.tcp().writable().await.is_err() {
                 break;
             }
         }
@@ -207,12 +217,12 @@ impl Connection {
     fn close(&self) {
         if let Some(stream) = self.stream.borrow().as_ref() {
             // If it has ended already, that is what was wanted.
-            let _ = socket2::SockRef::from(stream.as_ref().as_ref()).shutdown(std::net::Shutdown::Both);
+            let _ = socket2::SockRef::from(stream.tcp()).shutdown(std::net::Shutdown::Both);
         }
     }
 
     /// The stream is open: what was queued meanwhile can be written.
-    pub(in crate::server) fn opened(&self, stream: Rc<OwnedWriteHalf>) {
+    pub(in crate::server) fn opened(&self, stream: Rc<Wire>) {
         self.stream.replace(Some(stream));
         self.busy.set(true);
     }

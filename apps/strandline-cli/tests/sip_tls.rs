@@ -1,0 +1,218 @@
+//! `strandline sip` over TLS: phones, neighbours with certificates, and connections that it opens itself.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod sip_server;
+
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use sip_server::{PROGRAM, Server};
+use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, Wire};
+use tokio::net::{TcpListener, TcpStream};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Certificates and a configuration, in a folder that goes with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("strandline-sip-tls-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let ca_key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        std::fs::write(folder.join("ca.pem"), params.self_signed(&ca_key).unwrap().pem()).unwrap();
+        let issuer = Issuer::new(params, ca_key);
+        for (file, subject) in
+            [("server", "127.0.0.1"), ("trunk", "trunk.example.net"), ("other", "other.example.net")]
+        {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec![subject.to_owned()]).unwrap();
+            std::fs::write(
+                folder.join(format!("{file}.pem")),
+                params.signed_by(&key, &issuer).unwrap().pem(),
+            )
+            .unwrap();
+            std::fs::write(folder.join(format!("{file}.key")), key.serialize_pem()).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn own(&self, name: &str) -> OwnFiles {
+        OwnFiles { certificate: self.0.join(format!("{name}.pem")), key: self.0.join(format!("{name}.key")) }
+    }
+
+    fn client(&self, own: Option<&str>) -> ClientTls {
+        ClientTls::new(&self.0.join("ca.pem"), own.map(|name| self.own(name)).as_ref()).unwrap()
+    }
+
+    fn config(&self, more: &str) -> PathBuf {
+        let (path, folder) = (self.0.join("sip.toml"), self.0.display());
+        let text = format!(
+            "[[listen]]\nprotocol = \"tls\"\naddress = \"127.0.0.1:0\"\n[tls]\n\
+             certificate = \"{folder}/server.pem\"\nkey = \"{folder}/server.key\"\nca = \"{folder}/ca.pem\"\n{more}"
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+async fn connect(server: &Server, tls: &ClientTls) -> io::Result<Wire> {
+    let stream = TcpStream::connect(server.address("tls")).await?;
+    let wire = Wire::opened(stream, tls, "127.0.0.1")?;
+    wire.handshake().await?;
+    Ok(wire)
+}
+
+/// The next message, which comes as a whole here.
+async fn next(wire: &Wire) -> String {
+    let mut room = vec![0; 64 << 10];
+    let read = async {
+        loop {
+            std::future::poll_fn(|context| wire.poll_read_ready(context)).await?;
+            match wire.try_read(&mut room) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    };
+    let len = tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
+    String::from_utf8(room[..len].to_vec()).unwrap()
+}
+
+fn register(user: &str) -> String {
+    format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/TLS 127.0.0.1:5061;branch=z9hG4bK{user};rport\r\n\
+         From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+         CSeq: 1 REGISTER\r\nContact: <sip:{user}@127.0.0.1:5061;transport=tls>\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+fn message(to: &str, transport: &str) -> String {
+    format!(
+        "MESSAGE {to} SIP/2.0\r\nVia: SIP/2.0/{transport} 127.0.0.1:9;branch=z9hG4bKm;rport\r\nMax-Forwards: 70\r\n\
+         From: <sip:a@example.org>;tag=1\r\nTo: <{to}>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\nContent-Length: 2\r\n\r\nhi"
+    )
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_phone_registers_and_is_reached_over_its_connection() {
+    let folder = Folder::new("phone");
+    let server = Server::start(&["--config", folder.config("").to_str().unwrap()]);
+    // Somebody who says nothing is in nobody's way.
+    let _silent = TcpStream::connect(server.address("tls")).await.unwrap();
+    let phone = connect(&server, &folder.client(None)).await.unwrap();
+    assert_eq!(phone.try_write(register("bob").as_bytes()).unwrap(), register("bob").len());
+    let ok = next(&phone).await;
+    assert!(ok.starts_with("SIP/2.0 200 OK\r\nVia: SIP/2.0/TLS"), "{ok}");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for to in ["sip:bob@example.com", "sips:bob@example.com"] {
+        let text = message(to, "UDP").replace("z9hG4bKm", &format!("z9hG4bK{}", to.len()));
+        socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+        let came = next(&phone).await;
+        let line = "MESSAGE sip:bob@127.0.0.1:5061;transport=tls SIP/2.0\r\nVia: SIP/2.0/TLS 127.0.0.1:";
+        assert!(came.starts_with(line) && came.ends_with("\r\n\r\nhi"), "{came}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn only_neighbours_that_prove_their_domain_reach_other_hosts() {
+    let folder = Folder::new("neighbours");
+    let config = folder.config("peers = [\"Trunk.example.net\"]\n");
+    let server = Server::start(&["--config", config.to_str().unwrap()]);
+    for (own, answer) in
+        [(None, "403 Relaying Denied"), (Some("other"), "403 Relaying Denied"), (Some("trunk"), "502")]
+    {
+        let wire = connect(&server, &folder.client(own)).await.unwrap();
+        let text = message("sip:b@elsewhere.example", "TLS");
+        wire.try_write(text.as_bytes()).unwrap();
+        let came = next(&wire).await;
+        assert!(came.starts_with(&format!("SIP/2.0 {answer}")), "{own:?}: {came}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn who_must_show_a_certificate_and_does_not_is_sent_away() {
+    let folder = Folder::new("required");
+    let config = folder.config("client_certificates = \"required\"\n");
+    let server = Server::start(&["--config", config.to_str().unwrap()]);
+    let wire = connect(&server, &folder.client(Some("other"))).await.unwrap();
+    wire.try_write(register("bob").as_bytes()).unwrap();
+    assert!(next(&wire).await.starts_with("SIP/2.0 200"));
+    // In TLS 1.3 a client hears of it with the first thing that it reads.
+    let refused = match connect(&server, &folder.client(None)).await {
+        Err(_) => true,
+        Ok(wire) => loop {
+            if std::future::poll_fn(|context| wire.poll_read_ready(context)).await.is_err() {
+                break true;
+            }
+            match wire.try_read(&mut vec![0; 32 << 10]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => break read.is_err(),
+            }
+        },
+    };
+    assert!(refused);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn the_server_opens_connections_and_checks_who_answers() {
+    let folder = Folder::new("opens");
+    let server = Server::start(&["--open-relay", "--config", folder.config("").to_str().unwrap()]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut reached = Vec::new();
+    for own in ["server", "other"] {
+        let tls = ServerTls::new(&folder.own(own), None, ClientCertificates::None).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let text = message(&format!("sip:b@127.0.0.1:{port};transport=tls"), "UDP").replace("z9hG4bKm", own);
+        socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let wire = Wire::accepted(stream, &tls).unwrap();
+        match wire.handshake().await {
+            Ok(()) => reached.push((own, next(&wire).await)),
+            Err(error) => assert_eq!(own, "other", "{error}"),
+        }
+    }
+    assert_eq!(reached[0].0, "server");
+    assert!(reached[0].1.starts_with("MESSAGE sip:b@127.0.0.1"), "{reached:?}");
+    // Whoever has another's certificate gets nothing of it.
+    assert!(reached.get(1).is_none_or(|(_, text)| text.is_empty()), "{reached:?}");
+}
+
+#[test]
+fn what_is_wrong_with_the_table_is_told() {
+    let folder = Folder::new("config");
+    let check = |path: PathBuf, replace: (&str, &str)| {
+        let text = std::fs::read_to_string(&path).unwrap().replace(replace.0, replace.1);
+        std::fs::write(&path, text).unwrap();
+        let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&path).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(check(folder.config(""), ("", "")), (true, String::new()));
+    for (more, replace, says) in [
+        ("", ("server.key", "other.key"), "server.pem"),
+        ("", ("ca = ", "# "), ""),
+        ("client_certificates = \"some\"\n", ("", ""), "tls.client_certificates: \"some\" is none of"),
+        ("peers = [\"trunk.example.net\"]\n", ("ca = ", "# "), "tls.ca: needed to check"),
+        ("", ("certificate = ", "# "), "missing field `certificate`"),
+    ] {
+        let (right, told) = check(folder.config(more), replace);
+        assert_eq!(right, says.is_empty(), "{told}");
+        assert!(told.contains(says), "{told} lacks {says}");
+    }
+    let output =
+        Command::new(PROGRAM).args(["sip", "--check", "--listen", "tls:127.0.0.1:0"]).output().unwrap();
+    assert!(String::from_utf8(output.stderr).unwrap().contains("tls: needed to listen for tls"));
+}

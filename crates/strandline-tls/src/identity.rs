@@ -1,0 +1,31 @@
+//! Which domains a certificate proves (RFC 5922 section 7.1).
+
+use rustls_pki_types::CertificateDer;
+use webpki::EndEntityCert;
+
+/// The domains that a certificate proves: those of its SIP URIs without a user; if it has none, its DNS names. None if it can't
+/// be read. Names are as they stand in the certificate.
+#[must_use]
+pub fn domains(certificate: &CertificateDer<'_>) -> Vec<String> {
+    let Ok(certificate) = EndEntityCert::try_from(certificate) else { return Vec::new() };
+    let of_uris: Vec<String> =
+        certificate.valid_uri_names().filter_map(domain_of).map(str::to_owned).collect();
+    if of_uris.is_empty() { certificate.valid_dns_names().map(str::to_owned).collect() } else { of_uris }
+}
+
+/// The domain of a SIP URI that has nothing else: with a user it would be a person's.
+fn domain_of(uri: &str) -> Option<&str> {
+    let (scheme, rest) = uri.split_once(':')?;
+    let plain = !rest.is_empty() && !rest.contains(['@', ';', '?', ':', '/']);
+    (scheme.eq_ignore_ascii_case("sip") && plain).then_some(rest)
+}
+
+/// Is the domain that was proved the one that is wanted? Wildcards prove nothing (section 7.2).
+#[must_use]
+pub fn is_domain(proved: &str, wanted: &str) -> bool {
+    let bare = |name: &'_ str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    !proved.contains('*') && bare(proved) == bare(wanted)
+}
+
+#[cfg(test)]
+mod tests;

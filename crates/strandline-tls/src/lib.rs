@@ -1,0 +1,13 @@
+//! Connections that look the same with and without TLS (RFC 8446, RFC 5246), read and written without waiting; and the
+//! domains that certificates prove (RFC 5922).
+//!
+//! [`Wire`] is a connection of tokio's. [`ServerTls`] and [`ClientTls`] hold certificates and what is trusted.
+#![forbid(unsafe_code)]
+
+mod identity;
+mod settings;
+mod wire;
+
+pub use identity::{domains, is_domain};
+pub use settings::{ClientCertificates, ClientTls, OwnFiles, ServerTls, TlsError};
+pub use wire::Wire;

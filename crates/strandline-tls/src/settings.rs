@@ -1,0 +1,139 @@
+//! Certificates, keys, and what is trusted, from PEM files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+
+/// What is wrong with a file or its content.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// It can't be read, or holds no PEM of the kind that is needed.
+    #[error("{path}: {message}")]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// Certificate and key don't go together, or nothing can be made of them.
+    #[error("{path}: {cause}")]
+    Certificate {
+        /// The certificate's file.
+        path: PathBuf,
+        /// Why.
+        cause: rustls::Error,
+    },
+}
+
+/// One's own certificate and its key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnFiles {
+    /// PEM: the certificate, and those that lead to one that others trust.
+    pub certificate: PathBuf,
+    /// PEM: PKCS #8, PKCS #1 or SEC 1.
+    pub key: PathBuf,
+}
+
+/// Whether clients show certificates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ClientCertificates {
+    /// They are not asked.
+    #[default]
+    None,
+    /// They may.
+    Optional,
+    /// They must.
+    Required,
+}
+
+/// What a server needs. Copies share it.
+#[derive(Debug, Clone)]
+pub struct ServerTls(pub(crate) Arc<ServerConfig>);
+
+/// What a client needs. Copies share it.
+#[derive(Debug, Clone)]
+pub struct ClientTls(pub(crate) Arc<ClientConfig>);
+
+impl ServerTls {
+    /// With one's own certificate. Those of clients must lead to one in the file `ca`, without which none is asked for.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub fn new(own: &OwnFiles, ca: Option<&Path>, clients: ClientCertificates) -> Result<Self, TlsError> {
+        let certificate = |cause| TlsError::Certificate { path: own.certificate.clone(), cause };
+        let builder = ServerConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
+        let builder = match (ca, clients) {
+            (None, _) | (_, ClientCertificates::None) => builder.with_no_client_auth(),
+            (Some(ca), clients) => {
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(ca)?), provider());
+                let verifier = match clients {
+                    ClientCertificates::Optional => verifier.allow_unauthenticated(),
+                    _ => verifier,
+                };
+                let built = verifier.build();
+                let broken = |error: rustls::server::VerifierBuilderError| file(ca, &error.to_string());
+                builder.with_client_cert_verifier(built.map_err(broken)?)
+            }
+        };
+        let (chain, key) = read(own)?;
+        let mut config = builder.with_single_cert(chain, key).map_err(certificate)?;
+        // A ticket for each connection would cost more than phones that come back seldom save.
+        config.send_tls13_tickets = 1;
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+impl ClientTls {
+    /// Servers' certificates must lead to one in the file `ca`. With one's own, servers may ask for it.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub fn new(ca: &Path, own: Option<&OwnFiles>) -> Result<Self, TlsError> {
+        let certificate = |cause| TlsError::Certificate { path: ca.to_owned(), cause };
+        let builder = ClientConfig::builder_with_provider(provider());
+        let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
+        let builder = builder.with_root_certificates(roots(ca)?);
+        let config = match own {
+            None => builder.with_no_client_auth(),
+            Some(own) => {
+                let (chain, key) = read(own)?;
+                let broken = |cause| TlsError::Certificate { path: own.certificate.clone(), cause };
+                builder.with_client_auth_cert(chain, key).map_err(broken)?
+            }
+        };
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+fn provider() -> Arc<CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+fn file(path: &Path, message: &str) -> TlsError {
+    TlsError::File { path: path.to_owned(), message: message.to_owned() }
+}
+
+fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let all: Vec<_> = read.map_err(|error: rustls_pki_types::pem::Error| file(path, &error.to_string()))?;
+    if all.is_empty() { Err(file(path, "no certificate in PEM there")) } else { Ok(all) }
+}
+
+fn read(own: &OwnFiles) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let key = PrivateKeyDer::from_pem_file(&own.key).map_err(|error| file(&own.key, &error.to_string()))?;
+    Ok((certificates(&own.certificate)?, key))
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        roots.add(certificate).map_err(|cause| TlsError::Certificate { path: path.to_owned(), cause })?;
+    }
+    Ok(roots)
+}
