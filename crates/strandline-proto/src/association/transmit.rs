@@ -94,10 +94,16 @@ impl Association {
     }
 
     /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
-    /// 6.4.1), everything else the primary or its stand-in.
+    /// 6.4.1), and so does what was lost before the time-out a second time, or on a path that is not active any more, as long
+    /// as the other path's window lets it; everything else the primary or its stand-in.
     fn choose_data_path(&mut self) -> PathIndex {
         match self.outbound.retransmission() {
-            Some(again) if again.fast => PathIndex(again.last_path),
+            Some(again) if again.fast => {
+                let last = PathIndex(again.last_path);
+                let stays = !again.repeated && self.paths.get(last).state == PathState::Active;
+                let other = if stays { None } else { self.paths.active_other_than(last) };
+                other.filter(|other| self.paths.get(*other).may_retransmit()).unwrap_or(last)
+            }
             Some(again) => {
                 let last = PathIndex(again.last_path);
                 self.paths.alternate(last).unwrap_or(last)
