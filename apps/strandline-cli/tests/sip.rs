@@ -225,6 +225,54 @@ fn the_front_end_answers_200_to_all_but_ack() {
 }
 
 #[test]
+fn a_source_has_limits_and_metrics_tell_of_them() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-limits-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sip.toml");
+    std::fs::write(&file, "[overload]\nsource_connections_max = 2\nsource_messages_per_sec_max = 1\n")
+        .unwrap();
+    let server = Server::start(&["--metrics", "127.0.0.1:0", "--config", file.to_str().unwrap()]);
+    let ends = |mut stream: TcpStream| stream.read(&mut [0]).map_or(true, |len| len == 0);
+    let (first, second) = (connect(&server), connect(&server));
+    assert!(ends(connect(&server)));
+    // Two messages at once are let in, for one a second is.
+    for cseq in 1..3 {
+        assert!(ask_udp(&server, &register("UDP", "bob", cseq, "")).starts_with("SIP/2.0 200"));
+    }
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    (3..50).for_each(|cseq| {
+        socket.send_to(register("UDP", "bob", cseq, "").as_bytes(), server.address("udp")).unwrap();
+    });
+    let sample = |page: &str, name: &str| -> f64 {
+        page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+    };
+    let page = std::iter::repeat_with(|| server.metrics("/metrics"))
+        .take(10_000)
+        .find(|page| sample(page, "strandline_sip_dropped_total{reason=\"source\"}") > 0.0)
+        .unwrap();
+    assert!(page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4"), "{page}");
+    assert!(sample(&page, "strandline_sip_requests_total") >= 2.0, "{page}");
+    assert_eq!(sample(&page, "strandline_sip_connections"), 2.0, "{page}");
+    assert!(page.contains(
+        "# TYPE strandline_sip_came_total counter\nstrandline_sip_came_total{urgency=\"begun\"} 0\n"
+    ));
+    assert!(server.metrics("/").starts_with("HTTP/1.1 404"));
+    drop((first, second));
+    // There is room again.
+    assert!((0..10_000).any(|_| {
+        let stream = connect(&server);
+        stream.set_nonblocking(true).unwrap();
+        let page = server.metrics("/metrics");
+        !ends_at_once(&stream) && sample(&page, "strandline_sip_connections") >= 1.0
+    }));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+fn ends_at_once(stream: &TcpStream) -> bool {
+    matches!((&*stream).read(&mut [0]), Ok(0))
+}
+
+#[test]
 fn sigterm_ends_it_gracefully() {
     let mut server = Server::start(&[]);
     assert!(ask_udp(&server, &register("UDP", "bob", 1, "")).starts_with("SIP/2.0 200"));
@@ -257,6 +305,14 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         ),
         (right.replace("path = \"/tmp/a.db\"", ""), "store.path: needed with kind = \"sqlite\""),
         (right.replace("0/24", "0/33"), "relay.from: \"192.0.2.0/33\" is not like 192.0.2.0/24"),
+        (
+            format!("{right}[overload]\npatience_ms = 900\n"),
+            "overload.patience_ms: 900 is not between 10 and 250",
+        ),
+        (
+            format!("{right}[overload]\nsource_messages_per_sec_max = 0\n"),
+            "overload.source_messages_per_sec_max: 0 is not between 1 and 1000000",
+        ),
         (format!("{right}[timers]\nt1_ms = 1\n"), "timers.t1_ms: 1 is not between 10 and 10000"),
         (
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),

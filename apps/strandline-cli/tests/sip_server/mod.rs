@@ -1,6 +1,7 @@
 //! A SIP server on free ports.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command, ExitStatus};
 
 use serde_json::Value;
@@ -43,6 +44,17 @@ impl Server {
     #[allow(dead_code, reason = "not every test has SCTP")]
     pub fn carrier(&self) -> u16 {
         self.entry("sctp")["carrier"].as_u64().unwrap().try_into().unwrap()
+    }
+
+    /// What stands at a path of the metrics.
+    #[allow(dead_code, reason = "not every test has metrics")]
+    pub fn metrics(&self, path: &str) -> String {
+        let address = self.listening["metrics"].as_str().unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let mut page = String::new();
+        stream.read_to_string(&mut page).unwrap();
+        page
     }
 
     #[allow(dead_code, reason = "not every test restarts it")]

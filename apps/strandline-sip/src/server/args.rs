@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::style::SctpStyle;
@@ -32,6 +33,9 @@ pub struct Args {
     /// each
     #[arg(long, value_enum, default_value = "one-to-many", value_name = "STYLE")]
     pub sctp_style: SctpStyle,
+    /// Metrics for Prometheus at http://ADDRESS:PORT/metrics
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
     /// A domain of the users
     #[arg(long, value_name = "NAME")]
     pub domain: Vec<String>,

@@ -1,6 +1,6 @@
 //! The clock of a shard.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::transaction::Time;
 
@@ -17,6 +17,12 @@ impl Clock {
     pub(super) fn start() -> Self {
         let epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self { start: Instant::now(), epoch_unix_secs: epoch.as_secs() }
+    }
+
+    /// Since the start, as fine as the system can tell.
+    #[allow(clippy::disallowed_methods)]
+    pub(super) fn elapsed(&self) -> Duration {
+        Instant::now().duration_since(self.start)
     }
 
     #[allow(clippy::disallowed_methods)]

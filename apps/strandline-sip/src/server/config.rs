@@ -12,6 +12,8 @@ use crate::service::{Mode, Relay, Settings};
 use crate::transaction::{Protocol, Timings, TransactionLimits};
 
 use super::args::Args;
+use super::inbox::{Inbox, InboxSettings};
+use super::sources::Sources;
 use super::style::SctpStyle;
 
 /// What is wrong with a configuration, and where.
@@ -59,6 +61,8 @@ struct File {
     timers: FileTimers,
     relay: FileRelay,
     limits: FileLimits,
+    overload: FileOverload,
+    metrics: FileMetrics,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -131,6 +135,39 @@ struct FileLimits {
     message_body_bytes_max: Option<usize>,
 }
 
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileMetrics {
+    address: Option<SocketAddr>,
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileOverload {
+    patience_ms: Option<u64>,
+    queue_bytes_max: Option<usize>,
+    refusals_per_sec_max: Option<u32>,
+    source_messages_per_sec_max: Option<u32>,
+    source_connections_max: Option<u32>,
+}
+
+/// What is done when there is more than can be done.
+#[derive(Debug, Clone, Copy)]
+pub struct Overload {
+    pub(super) settings: InboxSettings,
+    /// Who is refused may be told so, so often.
+    pub(super) refusals_per_sec: u32,
+    pub(super) source_messages_per_sec: Option<u32>,
+    pub(super) source_connections: Option<u32>,
+}
+
+impl Overload {
+    /// The inbox; `key` must be random.
+    pub(super) fn inbox(&self, key: [u8; 16]) -> Inbox {
+        Inbox::new(self.settings, self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key)))
+    }
+}
+
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listen {
@@ -159,6 +196,10 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// Connections at most.
     pub connections_max: usize,
+    /// Too much to do.
+    pub overload: Overload,
+    /// Where metrics are.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// How users prove who they are.
@@ -214,6 +255,7 @@ impl Config {
             }
         }
         config.store = config.store.or_else(|| args.store.clone());
+        config.metrics = args.metrics.or(config.metrics);
         config.settings.durable = config.store.is_some();
         config.settings.relay.open |= args.open_relay;
         if args.front_end {
@@ -257,7 +299,9 @@ fn check(file: File) -> Result<Config, ConfigError> {
     };
     let connections_max = file.limits.connections_max.unwrap_or(1_000_000);
     let auth = file.auth.map(check_auth).transpose()?;
-    Ok(Config { settings, listen, store: check_store(file.store)?, auth, connections_max })
+    let (store, overload) = (check_store(file.store)?, check_overload(&file.overload)?);
+    let metrics = file.metrics.address;
+    Ok(Config { settings, listen, store, auth, connections_max, overload, metrics })
 }
 
 fn file_listen(listen: FileListen) -> Result<Listen, ConfigError> {
@@ -379,6 +423,33 @@ fn check_registrar(file: &FileRegistrar) -> Result<RegistrarSettings, ConfigErro
         return Err(wrong("registrar.contacts_max", "0 would let nobody register"));
     }
     Ok(settings)
+}
+
+fn check_overload(file: &FileOverload) -> Result<Overload, ConfigError> {
+    let defaults = InboxSettings::default();
+    let within = |key: &str, value: u64, least: u64, most: u64| match value {
+        value if (least..=most).contains(&value) => Ok(value),
+        value => Err(wrong(format!("overload.{key}"), format!("{value} is not between {least} and {most}"))),
+    };
+    let patience_ms = file.patience_ms.unwrap_or(defaults.patience.as_millis() as u64);
+    // Longer than half of T1, and senders over UDP ask again before they are refused.
+    let patience = Duration::from_millis(within("patience_ms", patience_ms, 10, 250)?);
+    let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
+    let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
+    let some = |key: &str, value: Option<u32>, most: u32| {
+        let checked = value.map(|value| within(key, value.into(), 1, most.into())).transpose()?;
+        Ok(checked.map(|_| value.unwrap_or(most)))
+    };
+    Ok(Overload {
+        settings: InboxSettings { patience, bytes_max },
+        refusals_per_sec: file.refusals_per_sec_max.unwrap_or(50_000),
+        source_messages_per_sec: some(
+            "source_messages_per_sec_max",
+            file.source_messages_per_sec_max,
+            1_000_000,
+        )?,
+        source_connections: some("source_connections_max", file.source_connections_max, u32::MAX)?,
+    })
 }
 
 fn check_timers(file: &FileTimers) -> Result<Timings, ConfigError> {

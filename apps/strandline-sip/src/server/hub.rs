@@ -3,13 +3,31 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use bytes::Bytes;
+use tokio::sync::Notify;
+
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::service::Service;
 use crate::store::{Done, Writer};
-use crate::transaction::{Outbox, Protocol, Time};
+use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
+use super::inbox::Inbox;
 use super::socket::{Connections, Sctp, Udp};
+
+/// Takes in messages.
+pub(super) struct Taking<'a> {
+    inbox: &'a mut Inbox,
+    service: &'a Service,
+    now: Time,
+}
+
+impl Taking<'_> {
+    /// A message has come.
+    pub(super) fn push(&mut self, flow: Flow, bytes: Bytes) {
+        self.inbox.push(self.now, flow, bytes, |flow| self.service.knows(flow));
+    }
+}
 
 /// One shard.
 pub(super) struct Hub {
@@ -22,6 +40,9 @@ pub(super) struct Hub {
     /// Batches that the writer has.
     unsettled: Cell<usize>,
     spare: RefCell<Outbox>,
+    inbox: RefCell<Inbox>,
+    /// Somebody waits for messages.
+    pub(super) came: Notify,
 }
 
 impl Hub {
@@ -30,6 +51,7 @@ impl Hub {
         clock: Clock,
         connections: Connections,
         writer: Option<Writer>,
+        inbox: Inbox,
     ) -> Rc<Self> {
         Rc::new(Self {
             service: RefCell::new(service),
@@ -40,11 +62,36 @@ impl Hub {
             writer,
             unsettled: Cell::new(0),
             spare: RefCell::new(Outbox::new()),
+            inbox: RefCell::new(inbox),
+            came: Notify::new(),
         })
     }
 
     pub(super) fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// Takes messages that have come, to be handled by [`work`](super::input::work).
+    pub(super) fn take_in(&self, take: impl FnOnce(&mut Taking<'_>)) {
+        let (inbox, service) = (&mut *self.inbox.borrow_mut(), &*self.service.borrow());
+        take(&mut Taking { inbox, service, now: self.now() });
+        if !inbox.is_empty() {
+            self.came.notify_one();
+        }
+    }
+
+    /// Lets messages that wait be handled.
+    pub(super) fn inbox<T>(&self, look: impl FnOnce(&mut Inbox) -> T) -> T {
+        look(&mut self.inbox.borrow_mut())
+    }
+
+    /// Waits until all that has come so far is done.
+    pub(super) async fn is_done(&self) {
+        let after = self.inbox(|inbox| inbox.after_all());
+        if let Some(after) = after {
+            // If it isn't told any more, nobody works any more.
+            let _ = after.await;
+        }
     }
 
     /// Lets the service work, and sends what comes of it.

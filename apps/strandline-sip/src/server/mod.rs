@@ -7,10 +7,14 @@ mod args;
 mod clock;
 mod config;
 mod hub;
+mod inbox;
 mod input;
+mod metrics;
 mod run;
 mod socket;
+mod sources;
 mod style;
+mod urgency;
 
 pub use args::Args;
 pub use config::{Config, ConfigError};

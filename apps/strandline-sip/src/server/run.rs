@@ -1,6 +1,7 @@
 //! From the command line to a server, and to its end.
 
 use std::cell::RefCell;
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{Endpoint, Listener, Stack};
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
@@ -21,12 +23,16 @@ use super::args::Args;
 use super::clock::Clock;
 use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
+use super::inbox::Looks;
 use super::input;
-use super::socket::{Connections, Many, One, Opened, Sctp, Udp};
+use super::metrics;
+use super::socket::{Connections, Many, One, Opened, Room, Sctp, Udp};
 use super::style::SctpStyle;
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
+/// Ticks between looks at the load, for neighbours.
+const LOOK: u64 = 50;
 /// Users looked at for expired bindings each second, at least; all of them within five minutes.
 const SWEEP: u32 = 1000;
 /// How long a graceful end may take: longer than a transaction.
@@ -78,11 +84,17 @@ async fn serve(config: Config, json: bool) -> Result<()> {
     }
     let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
-    let hub = Hub::new(service, clock, connections, writer);
+    let overload = config.overload;
+    let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_seeds()?.tokens));
     let users = hub.service.borrow().locations().len();
-    print(&sockets, users, json);
-    sockets.serve(&hub, config.connections_max);
+    let metrics = match config.metrics {
+        Some(address) => Some(listen_for_metrics(address, &hub).await?),
+        None => None,
+    };
+    print(&sockets, users, metrics, json);
+    sockets.serve(&hub, Room { connections: config.connections_max, of_source: overload.source_connections });
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
+    tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
     tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
     end_wanted().await?;
@@ -133,9 +145,14 @@ async fn tick(hub: Rc<Hub>) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0u64;
+    let mut looks = Looks::default();
     loop {
         interval.tick().await;
         ticks += 1;
+        if ticks.is_multiple_of(LOOK) {
+            let load = hub.inbox(|inbox| looks.look(hub.clock.elapsed(), &inbox.counters));
+            hub.service.borrow_mut().look_at(&load);
+        }
         hub.with(|service, now| {
             if service.next_deadline().is_some_and(|deadline| deadline <= now) {
                 service.handle_timeout(now);
@@ -163,7 +180,8 @@ async fn drain(hub: &Rc<Hub>) {
         let mut interval = tokio::time::interval(TICK);
         loop {
             interval.tick().await;
-            if hub.service.borrow().is_drained() && hub.is_settled() {
+            let idle = hub.inbox(|inbox| inbox.is_empty()) && hub.is_settled();
+            if idle && hub.service.borrow().is_drained() {
                 return;
             }
         }
@@ -173,7 +191,16 @@ async fn drain(hub: &Rc<Hub>) {
     }
 }
 
-fn print(sockets: &Sockets, users: usize, json: bool) {
+/// Returns where they are.
+async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("metrics at {address}: is the port taken?"))?;
+    let address = listener.local_addr()?;
+    tokio::task::spawn_local(metrics::serve(listener, Rc::clone(hub)));
+    Ok(address)
+}
+
+fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: bool) {
     let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
         let one = |one: &Advertised| {
@@ -182,7 +209,8 @@ fn print(sockets: &Sockets, users: usize, json: bool) {
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
         let all: Vec<String> = sockets.advertised.iter().map(one).collect();
-        println!("{{\"listening\":[{}],\"users\":{users}}}", all.join(","));
+        let metrics = metrics.map_or(String::new(), |address| format!(",\"metrics\":\"{address}\""));
+        println!("{{\"listening\":[{}],\"users\":{users}{metrics}}}", all.join(","));
         return;
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
@@ -190,6 +218,9 @@ fn print(sockets: &Sockets, users: usize, json: bool) {
         let name = one.protocol.in_uri().to_ascii_uppercase();
         let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
+    }
+    if let Some(address) = metrics {
+        println!("  metrics at http://{address}/metrics");
     }
 }
 
@@ -261,13 +292,13 @@ impl Sockets {
         }
     }
 
-    fn serve(&self, hub: &Rc<Hub>, connections_max: usize) {
+    fn serve(&self, hub: &Rc<Hub>, room: Room) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         if let Some(listener) = self.tcp.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), connections_max));
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room));
         }
         if let Some(sctp) = self.sctp.take() {
             match &sctp {
@@ -276,7 +307,7 @@ impl Sockets {
                     tokio::task::spawn_local(input::sctp::watch_many(Rc::clone(many), Rc::clone(hub)));
                 }
                 Sctp::One(one) => {
-                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub), connections_max);
+                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub), room.connections);
                     tokio::task::spawn_local(accepting);
                     if let Some(opened) = self.opened.take() {
                         let opening = input::sctp::open_wanted(opened, Rc::clone(one), Rc::clone(hub));

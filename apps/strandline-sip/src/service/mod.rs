@@ -2,8 +2,10 @@
 
 mod checks;
 mod context;
+mod feedback;
 mod forward;
 mod incoming;
+mod known;
 mod reply;
 mod request;
 mod response;
@@ -16,12 +18,15 @@ use std::collections::HashSet;
 use siphasher::sip::SipHasher13;
 
 use crate::auth::Authenticator;
-use crate::codec::{Error, HeaderName, Index, Limits, Message, StatusCode};
+use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
 use crate::registrar::Registrar;
-use crate::transaction::{ClientId, Flow, Outbox, Slots, Time, Transactions};
+use crate::transaction::{ClientId, Flow, Outbox, Received, Slots, Time, Transactions};
 
 use context::{Context, Target};
+use feedback::Feedback;
+pub use feedback::Load;
+use known::Known;
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use token::{Token, Tokens};
 
@@ -83,6 +88,10 @@ pub struct Service {
     aor: Vec<u8>,
     targets: Vec<Target>,
     counters: Counters,
+    /// Over which flows phones have registered.
+    known: Known,
+    /// What neighbours are told of the load.
+    feedback: Feedback,
     /// Something that was handed over with the journal is not durable yet.
     unsettled: bool,
     /// It is about to end: nothing new is begun.
@@ -119,6 +128,8 @@ impl Service {
             aor: Vec::new(),
             targets: Vec::new(),
             counters: Counters::default(),
+            known: Known::new(seed(16)),
+            feedback: Feedback::new(epoch_unix_secs),
             unsettled: false,
             draining: false,
             out: Outbox::new(),
@@ -148,6 +159,27 @@ impl Service {
     /// Takes bindings that a store has kept.
     pub fn load(&mut self, aor: &[u8], state: &[u8]) {
         let _ = self.locations.load(aor, state);
+        for binding in self.locations.bindings(aor) {
+            self.known.insert(Time::ZERO, &binding.flow);
+        }
+    }
+
+    /// Has a phone registered over this flow of late?
+    #[must_use]
+    pub fn knows(&self, flow: &Flow) -> bool {
+        self.known.contains(flow)
+    }
+
+    /// Looks at what happened since the last look, and finds what to tell neighbours (RFC 7339). To be called about every
+    /// second.
+    pub fn look_at(&mut self, load: &Load) {
+        self.feedback.look(load);
+    }
+
+    /// The share of what they want to send that neighbours are allowed: 1 if there is no overload.
+    #[must_use]
+    pub fn allowed_share(&self) -> f64 {
+        self.feedback.share()
     }
 
     /// Server and client transactions that are not over.
@@ -193,18 +225,34 @@ impl Service {
         self.on_events(now);
     }
 
-    /// There is no time for a message: a request is answered with 503 if its sender is to be `told`.
-    pub fn refuse(&mut self, flow: Flow, bytes: &[u8], told: bool) {
+    /// There is no time for a message: a request is answered with 503 if its sender is to be `told`. One that belongs to
+    /// what has begun, such as a repetition, is handled all the same.
+    pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8], told: bool) {
         self.counters.refused += 1;
         if !told {
             return;
         }
         let mut index = self.index.take().unwrap_or_default();
-        if let Ok(request) = Message::parse(bytes, &mut index) {
-            let later = Some((HeaderName::RetryAfter, &b"5"[..]));
-            self.answer(&request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
+        if let Ok(request) = Message::parse(bytes, &mut index)
+            && let Ok(essentials) = request.essentials()
+        {
+            match self.transactions.receive_request(now, &request, &essentials, &mut self.out) {
+                Received::New(_) => self.refuse_new(now, flow, &request, &essentials),
+                Received::Absorbed | Received::Cancel(_) | Received::Ack => {}
+            }
         }
         self.index = Some(index);
+    }
+
+    fn refuse_new(&mut self, now: Time, flow: Flow, request: &Message<'_>, essentials: &Essentials<'_>) {
+        if essentials.via.oc {
+            self.feedback.asked(now, flow.peer.ip(), &essentials.via);
+        }
+        // Not all at the same time again: 2 to 9 seconds.
+        let [digit, ..] = self.tag(request);
+        let later = &[b'2' + digit % 8];
+        let later = Some((HeaderName::RetryAfter, &later[..]));
+        self.answer(request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
     }
 
     fn unix_secs(&self, now: Time) -> u64 {

@@ -9,6 +9,7 @@ use crate::codec::{HeaderName, Message, Reply, StatusCode, Via, WriteError};
 use crate::transaction::Flow;
 
 use super::Service;
+use super::feedback::Feedback;
 
 /// A header to add to an answer.
 pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
@@ -48,6 +49,21 @@ pub(super) fn write(
     writer.finish(b"")
 }
 
+/// Writes a response, and into it what there is to tell whoever `asked` how much it may send.
+pub(super) fn noting<E>(
+    asked: Option<&Feedback>,
+    flow: Flow,
+    out: &mut BytesMut,
+    write: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+) -> Result<(), E> {
+    let start = out.len();
+    write(out)?;
+    if let Some(feedback) = asked {
+        feedback.note(flow.peer.ip(), out, start);
+    }
+    Ok(())
+}
+
 impl Service {
     /// The tag of To in answers to a request: the same for each retransmission (section 8.2.7).
     pub(super) fn tag(&self, request: &Message<'_>) -> Tag {
@@ -79,7 +95,10 @@ impl Service {
         let via = request.via().ok();
         let to = answer_flow(flow, via.as_ref());
         let tag = self.tag(request);
+        let asked = via.is_some_and(|via| via.oc).then_some(&self.feedback);
         // What can't be written again safely gets no answer.
-        let _ = self.out.write(to, None, |out| write(request, flow, code, reason, extra, &tag, out));
+        let _ = self.out.write(to, None, |out| {
+            noting(asked, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))
+        });
     }
 }

@@ -11,7 +11,7 @@ use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, T
 use super::checks::Proof;
 use super::context::Target;
 use super::incoming::Incoming;
-use super::reply::answer_flow;
+use super::reply::{answer_flow, noting};
 use super::route::Way;
 use super::{Mode, Service};
 
@@ -28,6 +28,9 @@ impl Service {
                 return self.answer(message, flow, error.status(), Some(error.kind.text()), None);
             }
         };
+        if essentials.via.oc {
+            self.feedback.asked(now, flow.peer.ip(), &essentials.via);
+        }
         let incoming = Incoming { message: *message, essentials, flow, proved: false };
         if self.settings.mode == Mode::FrontEnd {
             return self.answer(message, flow, StatusCode::OK, None, None);
@@ -276,8 +279,12 @@ impl Service {
             }
             Registered::Changed | Registered::Same => {
                 self.counters.registered += 1;
+                self.known.insert(now, flow);
                 let bindings = self.locations.bindings(&self.aor);
-                out.write(to, None, |out| write_ok(&request, bindings, &tag, out)).map(|_| ())
+                let asked = essentials.via.oc.then_some(&self.feedback);
+                let write =
+                    |out: &mut _| noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out));
+                out.write(to, None, write).map(|_| ())
             }
         };
         written.map_err(|_| (StatusCode::BAD_REQUEST, None))

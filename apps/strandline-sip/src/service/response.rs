@@ -1,9 +1,10 @@
 //! Responses, and what time brings (RFC 3261 section 16.7).
 
 use crate::codec::{Edits, HeaderName, Message, Method, StatusCode};
-use crate::transaction::{ClientId, Event, Time};
+use crate::transaction::{ClientId, Event, ServerId, Time};
 
 use super::Service;
+use super::reply::noting;
 
 impl Service {
     pub(super) fn on_response(&mut self, now: Time, message: &Message<'_>) {
@@ -55,9 +56,7 @@ impl Service {
         let only = context.legs.len() == 1 && context.later.is_empty() && context.best.is_none();
         if only && code != StatusCode::SERVICE_UNAVAILABLE {
             context.answered = true;
-            let mut edits = Edits::new(*message);
-            edits.pop_via();
-            let _ = self.transactions.respond(now, server, code, &mut self.out, |out| edits.write(out));
+            self.respond_with(now, server, code, message);
             return;
         }
         self.collect(slot, code, message);
@@ -70,10 +69,22 @@ impl Service {
     /// Forwards a response as it is, without our Via.
     fn pass(&mut self, now: Time, slot: u32, code: StatusCode, message: &Message<'_>) {
         let Some(context) = self.contexts.get(slot) else { return };
+        self.respond_with(now, context.server, code, message);
+    }
+
+    fn respond_with(&mut self, now: Time, server: ServerId, code: StatusCode, message: &Message<'_>) {
         let mut edits = Edits::new(*message);
         edits.pop_via();
+        let flow = match self.transactions.server_flow(server) {
+            Some((flow, _)) if !self.feedback.is_empty() => Some(flow),
+            _ => None,
+        };
+        let feedback = &self.feedback;
         // One that can't be written again can't be forwarded.
-        let _ = self.transactions.respond(now, context.server, code, &mut self.out, |out| edits.write(out));
+        let _ = self.transactions.respond(now, server, code, &mut self.out, |out| match flow {
+            Some(flow) => noting(Some(feedback), flow, out, |out| edits.write(out)),
+            None => edits.write(out),
+        });
     }
 
     /// Keeps a response for the choice of the best, and the challenges of all (section 16.7, step 7).

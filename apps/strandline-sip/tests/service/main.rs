@@ -9,5 +9,6 @@ mod flows_rfc5626;
 mod forking_16_7;
 mod harness;
 mod hostile;
+mod overload_rfc7339;
 mod path_rfc3327;
 mod registrar_10_3;

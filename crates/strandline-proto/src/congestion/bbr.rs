@@ -17,7 +17,7 @@ use core::time::Duration;
 
 use self::model::{Model, Sample};
 use super::controller::{Ack, Controller};
-use super::rfc9260::initial_window;
+use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
 /// Packets in flight that keep acknowledgements coming, whatever the model says.
@@ -187,11 +187,11 @@ impl PathModel {
 }
 
 impl Bbr {
-    /// The initial window of RFC 9260 section 7.2.1. `pmdcs` in bytes.
+    /// The initial window of RFC 6928. `pmdcs` in bytes.
     #[must_use]
-    pub fn new(pmdcs: u32, ipv6: bool) -> Self {
+    pub fn new(pmdcs: u32) -> Self {
         let pmdcs = pmdcs.max(1);
-        Self { cwnd: initial_window(pmdcs, ipv6), pmdcs, path: None, before: 0 }
+        Self { cwnd: initial_window_of_ten(pmdcs), pmdcs, path: None, before: 0 }
     }
 
     fn path(&mut self, now: Time) -> &mut PathModel {

@@ -6,7 +6,7 @@ mod tests;
 
 use super::controller::{Ack, Controller};
 use super::hystart::{HyStart, Step};
-use super::rfc9260::initial_window;
+use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
 /// C of section 5: in packets per second cubed.
@@ -56,12 +56,12 @@ struct Before {
 }
 
 impl Cubic {
-    /// The initial window of RFC 9260 section 7.2.1. `pmdcs` in bytes.
+    /// The initial window of RFC 6928. `pmdcs` in bytes.
     #[must_use]
-    pub fn new(pmdcs: u32, ipv6: bool) -> Self {
+    pub fn new(pmdcs: u32) -> Self {
         let pmdcs = pmdcs.max(1);
         Self {
-            cwnd: initial_window(pmdcs, ipv6),
+            cwnd: initial_window_of_ten(pmdcs),
             ssthresh: u32::MAX,
             pmdcs,
             w_max: 0,
@@ -215,8 +215,9 @@ impl Controller for Cubic {
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
-        // As in RFC 9260 section 7.2.1; the time of the pause is not time to grow in (section 5.8).
-        let floor = self.pmdcs.saturating_mul(4);
+        // As in RFC 9260 section 7.2.1, but not below where one begins; the time of the pause is not time to grow in
+        // (section 5.8).
+        let floor = initial_window_of_ten(self.pmdcs);
         if rto_periods == 0 || self.cwnd <= floor {
             return;
         }

@@ -64,13 +64,13 @@ impl Congestion {
     }
 
     /// A controller for a new path. `pmdcs` is the size in bytes of the largest DATA chunk, header included, that fits
-    /// the path MTU; `ipv6` tells which of the two initial windows of section 7.2.1 applies.
+    /// the path MTU; `ipv6` tells which of the two initial windows of RFC 9260 section 7.2.1 applies.
     #[must_use]
     pub fn new(algorithm: Algorithm, pmdcs: u32, ipv6: bool) -> Self {
         match algorithm {
             Algorithm::Rfc9260 => Self::Rfc9260(Rfc9260::new(pmdcs, ipv6)),
-            Algorithm::Cubic => Self::Cubic(Cubic::new(pmdcs, ipv6)),
-            Algorithm::Bbr => Self::Bbr(Bbr::new(pmdcs, ipv6)),
+            Algorithm::Cubic => Self::Cubic(Cubic::new(pmdcs)),
+            Algorithm::Bbr => Self::Bbr(Bbr::new(pmdcs)),
         }
     }
 }

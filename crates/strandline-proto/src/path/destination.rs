@@ -8,6 +8,7 @@ use core::time::Duration;
 
 use strandline_wire::COMMON_HEADER_LEN;
 
+use super::arrivals::Arrivals;
 use super::heartbeat::Heartbeat;
 use super::pacer::Pacer;
 use super::pmtu::Pmtu;
@@ -15,7 +16,7 @@ use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
 use super::state::PathState;
 use crate::config::{AssociationConfig, Recovery};
-use crate::congestion::{Ack, Congestion, Controller};
+use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
 use crate::time::Time;
 
@@ -65,14 +66,9 @@ pub(crate) struct Path {
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
     burst_allowance: u32,
-    /// When the latest SACK came: the low bits of the nanoseconds, enough to tell it from another moment.
-    sack_instant: u32,
-    /// Packets that the SACKs of that instant acknowledged.
-    acked_packets: u16,
+    arrivals: Arrivals,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
-    /// The window was fully used before the SACKs of that instant.
-    window_full: bool,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     pub(super) timed_out: bool,
     recovery: Recovery,
@@ -151,10 +147,8 @@ impl Path {
             quiet_since: Time::ZERO,
             rtt_from: Time::ZERO,
             burst_allowance: 0,
-            sack_instant: 0,
-            acked_packets: 0,
+            arrivals: Arrivals::default(),
             error_count: 0,
-            window_full: false,
             timed_out: false,
             recovery: config.recovery,
             exempt: false,
@@ -278,15 +272,18 @@ impl Path {
     /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
     /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets.
     pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
-        let acked = core::mem::take(&mut self.acked_packets);
+        let acked = self.arrivals.take_packets();
         let pmdcs = self.data_chunk_len_max();
         self.pacer.refill(now, self.pacing_rate(), pmdcs);
         let clocked = match config.burst_max {
             0 => u32::MAX,
             burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
+        // Of what was never measured, no rate is known. The first window goes all the same (RFC 6928 section 2).
+        let measured = self.rto.srtt().is_some();
         let unclocked = match self.recovery {
             Recovery::Rfc9260 => 0,
+            Recovery::Rack if !measured && self.congestion.algorithm() != Algorithm::Rfc9260 => self.window(),
             Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
         };
         self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
@@ -325,7 +322,7 @@ impl Path {
 
     /// What was acknowledged was not replaced: the application had nothing to send.
     pub(crate) fn forget_acked(&mut self) {
-        self.acked_packets = 0;
+        self.arrivals.take_packets();
     }
 
     /// The opportunity to send is over: nothing more can be sent at present.
@@ -418,7 +415,7 @@ impl Path {
         self.congestion.on_timeout(now);
         self.rto.back_off(config);
         self.timed_out = true;
-        self.window_full = false;
+        self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes = 0;
         // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
@@ -458,12 +455,12 @@ impl Path {
         if sack.acked_bytes == 0 {
             return None; // Acknowledged before, taken back, and acknowledged again: that is no news.
         }
-        self.note_sack(now, flight_before, sack.acked_bytes);
+        let window_full = self.note_sack(now, flight_before, sack.acked_bytes);
         self.congestion.on_ack(&Ack {
             now,
             acked_bytes: sack.acked_bytes,
             flight_before,
-            window_full: self.window_full,
+            window_full,
             cumulative_advanced: sack.cumulative_advanced,
             in_fast_recovery: sack.in_fast_recovery,
             all_acked: self.flight == 0,
@@ -478,19 +475,15 @@ impl Path {
         self.on_answer()
     }
 
-    /// SACKs of one instant came in one batch, with no opportunity to send between them: they are one arrival, for which
-    /// the flight before the first of them counts. One by one, the later ones would find a window that is not full only
-    /// because there was no time to fill it.
-    fn note_sack(&mut self, now: Time, flight_before: u32, acked_bytes: u32) {
-        let instant = now.as_nanos() as u32;
-        if instant != self.sack_instant {
-            self.sack_instant = instant;
-            self.acked_packets = 0;
-            self.window_full = false;
-        }
+    /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.
+    fn note_sack(&mut self, now: Time, flight_before: u32, acked_bytes: u32) -> bool {
         let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
-        self.acked_packets = self.acked_packets.saturating_add(u16::try_from(packets).unwrap_or(u16::MAX));
-        self.window_full |= flight_before >= self.window() || self.pacer.holds();
+        let full = flight_before >= self.window() || self.pacer.holds();
+        self.arrivals.on_sack(now, packets, full);
+        match self.congestion.algorithm() {
+            Algorithm::Rfc9260 => self.arrivals.window_full(),
+            _ => self.arrivals.window_full_within(now, self.rto.srtt().unwrap_or_default()),
+        }
     }
 
     /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round
@@ -519,7 +512,7 @@ impl Path {
     /// A loss on this path began Fast Recovery (section 7.2.4, rule 2).
     pub(crate) fn on_fast_retransmit(&mut self, now: Time) {
         self.congestion.on_fast_retransmit(now);
-        self.window_full = false;
+        self.arrivals.forget_full();
     }
 
     /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.

@@ -1,6 +1,7 @@
 //! Paths: where packets for the peer can go, and how well each way does: congestion window, RTO, reachability and MTU
 //! (RFC 9260 sections 5.4, 6.3, 6.4, 7 and 8). Each path has its own; [`PathSet`] chooses among them.
 
+mod arrivals;
 mod destination;
 mod heartbeat;
 mod pacer;

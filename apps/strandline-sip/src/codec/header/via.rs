@@ -92,6 +92,8 @@ pub struct Via<'a> {
     pub received: Option<IpAddr>,
     /// `rport` (RFC 3581): `Some(None)` asks for the port to be filled in.
     pub rport: Option<Option<u16>>,
+    /// `oc` (RFC 7339): whoever sent the message asks how much it may send.
+    pub oc: bool,
 }
 
 /// The start of every branch that is unique (RFC 3261 section 8.1.1.7).
@@ -148,7 +150,7 @@ impl<'a> Via<'a> {
             *cursor = after;
         }
         let params = Params::default();
-        Ok(Self { transport, host, port, params, branch: None, received: None, rport: None })
+        Ok(Self { transport, host, port, params, branch: None, received: None, rport: None, oc: false })
     }
 
     #[inline]
@@ -173,6 +175,7 @@ impl<'a> Via<'a> {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
+            2 => self.oc |= same(name, b"oc"),
             _ => {}
         }
         Ok(())

@@ -54,26 +54,60 @@ pub(crate) fn notes(message: &Message<'_>, source: SocketAddr) -> [Option<Noted>
 }
 
 fn notes_of(mut cursor: Cursor<'_>, source: SocketAddr) -> Option<[Option<Noted>; 3]> {
-    cursor.skip_space();
-    let via = Via::head(&mut cursor).ok()?;
+    let (via, mut params) = ViaParams::take(&mut cursor)?;
     let address = source.ip().to_canonical();
     let (mut received, mut rport) = (None, None);
-    let mut end = cursor.at();
-    loop {
-        cursor.skip_space();
-        let start = end;
-        if cursor.peek() != Some(b';') {
-            break;
-        }
-        let Ok((name, _)) = take_param(&mut cursor) else { break };
-        end = cursor.at();
+    for (name, start, end) in &mut params {
         if name.eq_ignore_ascii_case(b"received") {
             received = Some((start, end, Note::Nothing));
         } else if name.eq_ignore_ascii_case(b"rport") {
             rport = Some((start, end, Note::Port(source.port())));
         }
     }
+    let end = params.end;
     let named = via.host.ip().map(|ip| ip.to_canonical()) == Some(address);
     let needed = !named || rport.is_some();
     Some([received, rport, needed.then_some((end, end, Note::Address(address)))])
+}
+
+/// Where those parameters of the topmost Via stand that are `wanted`, each with its semicolon. Works on a Via with
+/// malformed parameters too, up to the first of them.
+pub(crate) fn via_param_places<'a>(
+    message: &Message<'a>,
+    wanted: impl Fn(&[u8]) -> bool + 'a,
+) -> impl Iterator<Item = (usize, usize)> + 'a {
+    let line = message.index.first(HeaderName::Via);
+    let cursor = line.and_then(|number| line_cursor(message.bytes, message.index, number));
+    let params = cursor.and_then(|mut cursor| ViaParams::take(&mut cursor)).map(|(_, params)| params);
+    params.into_iter().flatten().filter(move |(name, ..)| wanted(name)).map(|(_, start, end)| (start, end))
+}
+
+/// The parameters of a Via, with their places.
+struct ViaParams<'a> {
+    cursor: Cursor<'a>,
+    /// Of the last one.
+    end: usize,
+}
+
+impl<'a> ViaParams<'a> {
+    fn take(cursor: &mut Cursor<'a>) -> Option<(Via<'a>, Self)> {
+        cursor.skip_space();
+        let via = Via::head(cursor).ok()?;
+        Some((via, Self { cursor: *cursor, end: cursor.at() }))
+    }
+}
+
+impl<'a> Iterator for ViaParams<'a> {
+    type Item = (&'a [u8], usize, usize);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.cursor.skip_space();
+        let start = self.end;
+        if self.cursor.peek() != Some(b';') {
+            return None;
+        }
+        let (name, _) = take_param(&mut self.cursor).ok()?;
+        self.end = self.cursor.at();
+        Some((name, start, self.end))
+    }
 }

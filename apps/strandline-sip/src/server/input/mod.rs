@@ -3,4 +3,4 @@
 pub(super) mod sctp;
 pub(super) mod tcp;
 pub(super) mod udp;
-mod urgency;
+pub(super) mod work;

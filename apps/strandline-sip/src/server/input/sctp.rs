@@ -21,17 +21,18 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
             tracing::error!(%error, "receiving over SCTP");
             return;
         }
-        hub.with(|service, now| {
+        let mut opened = Vec::new();
+        hub.take_in(|taking| {
             for (id, message) in messages.drain(..) {
                 let Some((flow, new)) = many.flow(&hub.connections, id) else { continue };
-                if new {
-                    service.connection_opened(flow.connection);
-                }
+                opened.extend(Some(flow.connection).filter(|_| new));
                 if is_sip(&message) {
-                    service.handle_message(now, flow, &message.data);
+                    taking.push(flow, message.data);
                 }
             }
         });
+        let mut service = hub.service.borrow_mut();
+        opened.into_iter().for_each(|connection| service.connection_opened(connection));
     }
 }
 
@@ -40,7 +41,10 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     let mut notifications = many.endpoint.notifications();
     while let Some((id, notification)) = notifications.next().await {
         match (id, notification) {
-            (Some(id), Notification::Closed(_)) => ended(&many, &hub, id),
+            (Some(id), Notification::Closed(_)) => {
+                hub.is_done().await;
+                ended(&many, &hub, id);
+            }
             (None, Notification::Missed(_)) => {
                 many.missed().into_iter().for_each(|id| ended(&many, &hub, id));
             }
@@ -96,13 +100,12 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
         let mut messages = Vec::new();
         match association.recv_many(&mut messages, BATCH_OF_ONE).await {
             Ok(0) | Err(_) => break,
-            Ok(_) => hub.with(|service, now| {
-                for message in messages.iter().filter(|message| is_sip(message)) {
-                    service.handle_message(now, flow, &message.data);
-                }
+            Ok(_) => hub.take_in(|taking| {
+                messages.into_iter().filter(is_sip).for_each(|message| taking.push(flow, message.data));
             }),
         }
     }
+    hub.is_done().await;
     one.remove(&flow);
     hub.with(|service, _| service.connection_closed(flow.connection));
 }

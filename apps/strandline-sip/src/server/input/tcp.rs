@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::Connection;
+use crate::server::socket::{Connection, Room};
 
 /// Bytes read at a time, into room that all connections of a shard share.
 const READ: usize = 256 << 10;
@@ -46,10 +47,10 @@ pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> 
 }
 
 /// Accepts until the task is ended.
-pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, max: usize) {
+pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: Room) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) if hub.connections.len() >= max => drop(stream),
+            Ok((stream, peer)) if !hub.connections.has_room(peer, &room) => drop(stream),
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
                 let (reading, writing) = stream.into_split();
@@ -115,6 +116,9 @@ async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, mut stream: OwnedRead
             break;
         }
     }
+    // What it still asked for is answered, if it listens.
+    hub.is_done().await;
+    reader.end(&hub);
     hub.connections.remove(&connection);
     hub.with(|service, _| service.connection_closed(connection.id));
     // Who still holds it, such as a task that writes, finds it closed.
@@ -143,13 +147,15 @@ struct Reader {
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
+    /// Where the stream stopped to make sense, and why.
+    broken: Option<(crate::codec::Error, Box<[u8]>)>,
 }
 
 impl Reader {
     fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
         let flow = Flow { protocol: Protocol::Tcp, connection: connection.id, peer: connection.peer };
-        Self { flow, framer: StreamFramer::new(side, limits), begun: Vec::new() }
+        Self { flow, framer: StreamFramer::new(side, limits), begun: Vec::new(), broken: None }
     }
 
     fn is_waiting(&self) -> bool {
@@ -174,33 +180,43 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles all whole messages, and returns how many bytes they were.
+    /// Takes in all whole messages, and returns how many bytes they were.
     fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, crate::codec::Error> {
-        let (mut used, mut result) = (0, Ok(()));
+        let (mut used, mut result, mut pings) = (0, Ok(()), 0);
         let (flow, framer) = (self.flow, &mut self.framer);
-        hub.with(|service, now| {
+        hub.take_in(|taking| {
             loop {
                 let rest = bytes.get(used..).unwrap_or(&[]);
                 match framer.cut(rest) {
                     Ok(Cut::Incomplete) => break,
                     Ok(Cut::Message { len }) => {
-                        service.handle_message(now, flow, rest.get(..len).unwrap_or(&[]));
+                        let message = rest.get(..len).unwrap_or(&[]);
+                        taking.push(flow, Bytes::copy_from_slice(message));
                         used += len;
                     }
                     Ok(Cut::Ping { len }) => {
-                        service.out.push(flow, None, b"\r\n");
+                        pings += 1;
                         used += len;
                     }
                     Ok(Cut::Pong { len } | Cut::Blank { len }) => used += len,
                     Err(error) => {
-                        // The message may still be one that can be answered.
-                        service.handle_unframed(now, flow, rest, error);
+                        self.broken = Some((error, rest.into()));
                         result = Err(error);
                         break;
                     }
                 }
             }
         });
+        if pings > 0 {
+            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(flow, None, b"\r\n")));
+        }
         result.map(|()| used)
+    }
+
+    /// What made no sense may still be a message that can be answered.
+    fn end(self, hub: &Rc<Hub>) {
+        if let Some((error, rest)) = self.broken {
+            hub.with(|service, now| service.handle_unframed(now, self.flow, &rest, error));
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow};
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
@@ -26,10 +27,20 @@ pub(in crate::server) struct Connection {
     pub(in crate::server) clients: RefCell<Vec<ClientId>>,
 }
 
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Room {
+    pub(in crate::server) connections: usize,
+    /// From one source.
+    pub(in crate::server) of_source: Option<u32>,
+}
+
 /// All connections of a shard.
 pub(in crate::server) struct Connections {
     by_id: RefCell<HashMap<u64, Rc<Connection>>>,
     by_peer: RefCell<HashMap<SocketAddr, u64>>,
+    /// How many each source has: no more sources than connections.
+    by_source: RefCell<HashMap<u64, u32>>,
     dirty: RefCell<Vec<Rc<Connection>>>,
     next: Cell<u64>,
     /// Takes those that are to be opened.
@@ -45,6 +56,7 @@ impl Connections {
         let all = Self {
             by_id: RefCell::default(),
             by_peer: RefCell::default(),
+            by_source: RefCell::default(),
             dirty: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
             wanted,
@@ -52,8 +64,15 @@ impl Connections {
         (all, to_open)
     }
 
+    /// How many there are.
     pub(in crate::server) fn len(&self) -> usize {
         self.by_id.borrow().len()
+    }
+
+    /// May this peer have another one? That takes one look-up, however many there are.
+    pub(in crate::server) fn has_room(&self, peer: SocketAddr, room: &Room) -> bool {
+        let of_source = || self.by_source.borrow().get(&network(peer.ip())).copied().unwrap_or(0);
+        self.len() < room.connections && room.of_source.is_none_or(|max| of_source() < max)
     }
 
     /// A number for a connection or an association.
@@ -77,12 +96,22 @@ impl Connections {
         });
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.by_peer.borrow_mut().insert(peer, connection.id);
+        *self.by_source.borrow_mut().entry(network(peer.ip())).or_default() += 1;
         connection
     }
 
     /// It is gone.
     pub(in crate::server) fn remove(&self, connection: &Connection) {
-        self.by_id.borrow_mut().remove(&connection.id);
+        if self.by_id.borrow_mut().remove(&connection.id).is_some() {
+            let mut by_source = self.by_source.borrow_mut();
+            let source = network(connection.peer.ip());
+            match by_source.get_mut(&source) {
+                Some(count @ 2..) => *count -= 1,
+                _ => {
+                    by_source.remove(&source);
+                }
+            }
+        }
         let mut by_peer = self.by_peer.borrow_mut();
         if by_peer.get(&connection.peer) == Some(&connection.id) {
             by_peer.remove(&connection.peer);

@@ -4,6 +4,6 @@ mod connections;
 mod sctp;
 mod udp;
 
-pub(super) use connections::{Connection, Connections};
+pub(super) use connections::{Connection, Connections, Room};
 pub(super) use sctp::{Many, One, Opened, Sctp};
-pub(super) use udp::{BATCH, Turn, Udp};
+pub(super) use udp::Udp;

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 
+use bytes::{Bytes, BytesMut};
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, sendmmsg};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
@@ -14,11 +15,11 @@ use crate::codec::Datagram;
 use crate::transaction::{Flow, Outbox, Protocol};
 
 /// Datagrams with one call.
-pub(in crate::server) const BATCH: usize = 64;
-/// Datagrams in one turn.
-const TURN: usize = 1024;
+const BATCH: usize = 64;
 /// The largest datagram there is.
 const DATAGRAM: usize = 65_536;
+/// Messages that wait share blocks of this size.
+const BLOCK: usize = 64 << 10;
 /// What the kernel is asked to keep for us while we are busy, bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
@@ -26,6 +27,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 pub(in crate::server) struct Udp {
     socket: UdpSocket,
     sending: RefCell<MultiHeaders<SockaddrStorage>>,
+    turn: RefCell<Turn>,
 }
 
 impl Udp {
@@ -37,7 +39,8 @@ impl Udp {
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;
         let socket = UdpSocket::from_std(socket)?;
-        Ok(Rc::new(Self { socket, sending: RefCell::new(MultiHeaders::preallocate(BATCH, None)) }))
+        let sending = RefCell::new(MultiHeaders::preallocate(BATCH, None));
+        Ok(Rc::new(Self { socket, sending, turn: RefCell::new(Turn::new()) }))
     }
 
     pub(in crate::server) fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -49,25 +52,30 @@ impl Udp {
         self.socket.readable().await
     }
 
-    /// Takes all that have come, at most [`TURN`].
-    pub(in crate::server) fn take(&self, turn: &mut Turn) {
+    /// Takes as many as go with one call, and returns whether there may be more.
+    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, Bytes)) -> bool {
+        let mut turn = self.turn.borrow_mut();
+        let turn = &mut *turn;
         turn.met.clear();
-        while turn.met.len() < TURN {
-            let at = turn.met.len();
-            let Some(places) = turn.room.get_mut(at * DATAGRAM..) else { break };
-            let received = || receive(self.socket.as_raw_fd(), places, &mut turn.headers, &mut turn.met);
-            match self.socket.try_io(Interest::READABLE, received) {
-                // Fewer than there was room for: no more are there.
-                Ok(count) if count < BATCH => break,
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                // What came back from a peer that is gone; there is nothing to do about it.
-                Err(error) => {
-                    tracing::debug!(%error, "receiving datagrams");
-                    break;
-                }
+        let received = || receive(self.socket.as_raw_fd(), &mut turn.room, &mut turn.headers, &mut turn.met);
+        let more = match self.socket.try_io(Interest::READABLE, received) {
+            // Fewer than there was room for: no more are there.
+            Ok(count) => count == BATCH,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => false,
+            // What came back from a peer that is gone; there is nothing to do about it.
+            Err(error) => {
+                tracing::debug!(%error, "receiving datagrams");
+                false
+            }
+        };
+        for (place, (peer, len)) in turn.room.chunks(DATAGRAM).zip(&turn.met) {
+            let Some(peer) = peer else { continue };
+            let bytes = place.get(..*len).unwrap_or(&[]);
+            if Datagram::of(bytes) == Datagram::Sip {
+                take(Flow::to(Protocol::Udp, *peer), turn.kept.keep(bytes));
             }
         }
+        more
     }
 
     /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
@@ -110,30 +118,33 @@ impl Udp {
 }
 
 /// Datagrams that came together.
-pub(in crate::server) struct Turn {
+struct Turn {
     room: Vec<u8>,
     headers: MultiHeaders<SockaddrStorage>,
     /// Who sent each, and its length.
     met: Vec<(Option<SocketAddr>, usize)>,
+    kept: Kept,
 }
 
 impl Turn {
-    pub(in crate::server) fn new() -> Self {
+    fn new() -> Self {
         let headers = MultiHeaders::preallocate(BATCH, None);
-        Self { room: vec![0; TURN * DATAGRAM], headers, met: Vec::with_capacity(TURN) }
+        let (room, met) = (vec![0; BATCH * DATAGRAM], Vec::with_capacity(BATCH));
+        Self { room, headers, met, kept: Kept::default() }
     }
+}
 
-    /// How many there are.
-    pub(in crate::server) fn len(&self) -> usize {
-        self.met.len()
-    }
+/// Copies of messages, many to a block: a block goes when all of its messages are gone.
+#[derive(Debug, Default)]
+struct Kept(BytesMut);
 
-    /// The messages among them.
-    pub(in crate::server) fn messages(&self) -> impl Iterator<Item = (Flow, &[u8])> {
-        self.room.chunks(DATAGRAM).zip(&self.met).filter_map(|(place, (peer, len))| {
-            let bytes = place.get(..*len).filter(|bytes| Datagram::of(bytes) == Datagram::Sip)?;
-            Some((Flow::to(Protocol::Udp, (*peer)?), bytes))
-        })
+impl Kept {
+    fn keep(&mut self, bytes: &[u8]) -> Bytes {
+        if self.0.capacity() < bytes.len() {
+            self.0 = BytesMut::with_capacity(BLOCK.max(bytes.len()));
+        }
+        self.0.extend_from_slice(bytes);
+        self.0.split().freeze()
     }
 }
 

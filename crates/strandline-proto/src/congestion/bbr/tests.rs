@@ -33,7 +33,7 @@ struct Path {
 impl Path {
     fn new(rate: u64, delay: Duration, queue: u64) -> Self {
         Self {
-            bbr: Bbr::new(PMDCS, false),
+            bbr: Bbr::new(PMDCS),
             now: Time::ZERO,
             rate,
             delay,

@@ -29,7 +29,7 @@ fn ack(now: Time, acked_bytes: u32, flight_before: u32, rtt: Duration) -> Ack {
 
 /// A window of `packets` packets, as if slow start had ended there without a loss.
 fn at(packets: u32) -> Cubic {
-    let mut cubic = Cubic::new(PMDCS, false);
+    let mut cubic = Cubic::new(PMDCS);
     cubic.cwnd = packets * PMDCS;
     cubic.ssthresh = cubic.cwnd;
     cubic
@@ -140,7 +140,7 @@ fn a_needless_reduction_is_undone_once() {
 /// RFC 9406: the window doubles while the delay stays, and slow start ends when it grows, without any loss.
 #[test]
 fn slow_start_ends_when_the_delay_grows() {
-    let mut cubic = Cubic::new(PMDCS, false);
+    let mut cubic = Cubic::new(PMDCS);
     let mut now = Time::ZERO;
     while cubic.window() < 64 * PMDCS {
         now = round(&mut cubic, now, ms(40));
@@ -157,7 +157,7 @@ fn slow_start_ends_when_the_delay_grows() {
 /// A delay that passes is not the queue of this flow: slow start goes on.
 #[test]
 fn slow_start_survives_a_passing_delay() {
-    let mut cubic = Cubic::new(PMDCS, false);
+    let mut cubic = Cubic::new(PMDCS);
     let mut now = Time::ZERO;
     for rtt in [40, 40, 40, 40, 60, 40, 40, 40, 40] {
         now = round(&mut cubic, now, ms(rtt));
@@ -193,7 +193,7 @@ proptest! {
     /// Whatever comes: at least a packet, and never more growth than was acknowledged.
     #[test]
     fn any_sequence_keeps_the_bounds(ops in prop::collection::vec(op(), 1..200)) {
-        let mut cubic = Cubic::new(PMDCS, true);
+        let mut cubic = Cubic::new(PMDCS);
         let mut now = Time::ZERO;
         for op in ops {
             let before = cubic.window();

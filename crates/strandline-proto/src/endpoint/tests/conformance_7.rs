@@ -2,6 +2,7 @@
 
 use super::raw::*;
 use super::*;
+use crate::congestion::Algorithm;
 use crate::stats::PathStatus;
 
 /// The largest DATA chunk, header included.
@@ -91,6 +92,7 @@ fn section_7_2_1_the_initial_window() {
         let association = AssociationConfig {
             path_mtu_initial: mtu,
             path_mtu_max: mtu.max(1500),
+            congestion: Algorithm::Rfc9260,
             ..AssociationConfig::default()
         };
         let config = EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() };

@@ -16,7 +16,12 @@ fn at(millis: u64) -> Time {
 }
 
 fn config() -> AssociationConfig {
-    AssociationConfig { rto_min: ms(1), path_mtu_initial: 1500, ..AssociationConfig::default() }
+    AssociationConfig {
+        rto_min: ms(1),
+        path_mtu_initial: 1500,
+        congestion: Algorithm::Rfc9260,
+        ..AssociationConfig::default()
+    }
 }
 
 fn unconfirmed() -> Path {
@@ -528,4 +533,43 @@ proptest! {
             prop_assert!((path.state == PathState::Inactive) <= (path.error_count > config.path_retrans_max));
         }
     }
+}
+
+// --- the other controllers -------------------------------------------------------------------------------------------
+
+fn with_cubic() -> Path {
+    let config = AssociationConfig { congestion: Algorithm::Cubic, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    path.confirm();
+    path
+}
+
+/// RFC 6928: ten packets, and at once though nothing is known of the path.
+#[test]
+fn the_first_window_of_ten_packets_goes_at_once() {
+    let mut path = with_cubic();
+    path.allow_burst(Time::ZERO, &config());
+    assert_eq!(path.congestion.window(), 14_600);
+    let mut sent = 0;
+    while path.may_send() {
+        send(&mut path, at(0), 1);
+        sent += 1;
+    }
+    assert_eq!(sent, 10);
+}
+
+/// A window that was full within the last round trip grows; one that was not, does not.
+#[test]
+fn the_window_grows_for_a_round_trip_after_it_was_full() {
+    let mut path = with_cubic();
+    path.on_rtt(at(1), Time::ZERO + Duration::from_micros(1), &config());
+    path.on_rtt(at(50), at(40), &config());
+    let rtt = path.rto.srtt().unwrap();
+    send(&mut path, at(100), 10);
+    let window = path.congestion.window();
+    path.on_sack(at(110), &sack(1460), &config());
+    path.on_sack(at(110) + rtt, &sack(1460), &config());
+    assert_eq!(path.congestion.window(), window + 2 * 1460);
+    path.on_sack(at(111) + rtt, &sack(1460), &config());
+    assert_eq!(path.congestion.window(), window + 2 * 1460, "there was nothing to fill the window with");
 }

@@ -29,6 +29,10 @@ impl Many {
         Self { endpoint, flows: RefCell::default(), ids: RefCell::default(), waiting }
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.flows.borrow().len()
+    }
+
     /// The flow of an association, and whether it is new.
     pub(in crate::server) fn flow(
         &self,

@@ -28,6 +28,14 @@ pub(in crate::server) enum Sctp {
 }
 
 impl Sctp {
+    /// How many associations there are.
+    pub(in crate::server) fn len(&self) -> usize {
+        match self {
+            Self::Many(many) => many.len(),
+            Self::One(one) => one.len(),
+        }
+    }
+
     /// Sends a message. False if the association is gone.
     pub(in crate::server) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
         let data = Bytes::copy_from_slice(bytes);

@@ -1,0 +1,46 @@
+//! A look at headers before a message is indexed: for sorting messages that wait. Nothing is checked.
+
+use super::scan;
+
+/// The header lines of a message as names and values, with the lines that go on a value. It ends with the headers, or
+/// where a line has no colon.
+///
+/// ```
+/// use strandline_sip::codec::header_lines;
+///
+/// let bytes = b"BYE sip:a@example.com SIP/2.0\r\nTo : <sip:a@example.com>\r\n ;tag=7\r\nl:0\r\n\r\nbody: 1\r\n";
+/// let lines: Vec<_> = header_lines(bytes).collect();
+/// assert_eq!(lines, [(&b"To"[..], &b" <sip:a@example.com>\r\n ;tag=7"[..]), (&b"l"[..], &b"0"[..])]);
+/// ```
+pub fn header_lines(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let (_, mut at) = line(bytes, 0);
+    core::iter::from_fn(move || {
+        let start = at;
+        let (mut end, mut next) = line(bytes, start);
+        if end == start {
+            return None;
+        }
+        while matches!(bytes.get(next), Some(b' ' | b'\t')) {
+            (end, next) = line(bytes, next);
+        }
+        at = next;
+        let line = bytes.get(start..end)?;
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let (name, value) = line.split_at_checked(colon)?;
+        Some((name.trim_ascii_end(), value.get(1..)?))
+    })
+}
+
+/// Where a line ends, and where the next one starts.
+fn line(bytes: &[u8], from: usize) -> (usize, usize) {
+    let mut at = from;
+    loop {
+        at = scan::control(bytes, at);
+        match bytes.get(at..).unwrap_or(&[]) {
+            [] => return (at, at),
+            [b'\r', b'\n', ..] => return (at, at + 2),
+            [b'\n', ..] => return (at, at + 1),
+            _ => at += 1,
+        }
+    }
+}

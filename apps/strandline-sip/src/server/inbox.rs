@@ -1,0 +1,254 @@
+//! What has come and waits to be handled: sorted by urgency, and refused when it has waited for too long.
+//!
+//! Everything that comes is taken from the sockets first and looked at no further than its first line. So the time that a
+//! message waits here is the load, as its sender feels it: nothing is guessed from the processor's use or the length of
+//! queues. See docs/decisions/0031-overload-by-waiting-time.md.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::oneshot;
+
+use crate::service::Load;
+use crate::transaction::{Flow, Time};
+
+use super::sources::Sources;
+use super::urgency::Urgency;
+
+/// Once somebody waits for this long, what comes is looked at more closely.
+const CLOSER: Duration = Duration::from_millis(5);
+/// Of so many messages at least one is not of the most urgent kind: nobody can keep all others out with messages that look
+/// urgent.
+const TURNS: u32 = 16;
+
+/// What the inbox does with those who come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct InboxSettings {
+    /// Who has waited for longer is refused: there is more than can be done, and whoever waits longer asks again.
+    pub(super) patience: Duration,
+    /// Bytes that may wait; what isn't urgent may have three quarters of them.
+    pub(super) bytes_max: usize,
+}
+
+impl Default for InboxSettings {
+    fn default() -> Self {
+        Self { patience: Duration::from_millis(100), bytes_max: 64 << 20 }
+    }
+}
+
+/// A message that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) flow: Flow,
+    pub(super) bytes: Bytes,
+    pub(super) urgency: Urgency,
+    came: Time,
+    number: u64,
+}
+
+/// What is to be done with the next message.
+#[derive(Debug)]
+pub(super) enum Next {
+    Handle(Waiting),
+    /// It has waited for too long.
+    Refuse(Waiting),
+}
+
+/// What happened so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct InboxCounters {
+    /// Messages that came, by urgency.
+    pub(super) came: [u64; Urgency::ALL.len()],
+    /// Messages that were given to be handled, by urgency.
+    pub(super) handled: [u64; Urgency::ALL.len()],
+    /// Messages that had waited for too long, by urgency.
+    pub(super) late: [u64; Urgency::ALL.len()],
+    /// Messages that there was no room for.
+    pub(super) no_room: u64,
+    /// Messages of sources that sent too many.
+    pub(super) too_many: u64,
+    /// Milliseconds that those who were handled had waited, in all.
+    pub(super) waited_ms: u64,
+}
+
+/// Messages that wait.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    settings: InboxSettings,
+    sources: Option<Sources>,
+    /// One for each urgency.
+    queues: [VecDeque<Waiting>; Urgency::ALL.len()],
+    bytes: usize,
+    /// Messages that came so far.
+    came: u64,
+    /// Goes on with each message that is handled.
+    turn: u32,
+    /// Who waits for the end of all that came before: in the order of the numbers.
+    after: VecDeque<(u64, oneshot::Sender<()>)>,
+    pub(super) counters: InboxCounters,
+}
+
+impl Inbox {
+    pub(super) fn new(settings: InboxSettings, sources: Option<Sources>) -> Self {
+        Self {
+            settings,
+            sources,
+            queues: Default::default(),
+            bytes: 0,
+            came: 0,
+            turn: 0,
+            after: VecDeque::new(),
+            counters: InboxCounters::default(),
+        }
+    }
+
+    /// A message has come. `knows` tells whether a phone is registered over a flow.
+    pub(super) fn push(&mut self, now: Time, flow: Flow, bytes: Bytes, knows: impl FnOnce(&Flow) -> bool) {
+        let mut urgency = Urgency::of(&bytes);
+        let waits = self.front().is_some_and(|front| now > front.came + CLOSER);
+        if urgency == Urgency::Registration {
+            urgency = if knows(&flow) { Urgency::Renewal } else { urgency };
+        } else if waits {
+            urgency = urgency.looked_at(&bytes);
+        }
+        let max = match urgency {
+            Urgency::Begun => self.settings.bytes_max,
+            _ => self.settings.bytes_max / 4 * 3,
+        };
+        if self.bytes + bytes.len() > max {
+            self.counters.no_room += 1;
+            return;
+        }
+        if self.sources.as_mut().is_some_and(|sources| !sources.allows(now, flow.peer.ip())) {
+            self.counters.too_many += 1;
+            return;
+        }
+        self.came += 1;
+        self.bytes += bytes.len();
+        count(&mut self.counters.came, urgency);
+        let waiting = Waiting { flow, bytes, urgency, came: now, number: self.came };
+        if let Some(queue) = self.queues.get_mut(urgency as usize) {
+            queue.push_back(waiting);
+        }
+    }
+
+    /// The one who has waited longest of those who may be refused.
+    fn front(&self) -> Option<&Waiting> {
+        let [_, queues @ ..] = &self.queues;
+        queues.iter().filter_map(VecDeque::front).min_by_key(|waiting| waiting.number)
+    }
+
+    /// How long the one has waited who has waited longest.
+    pub(super) fn longest_wait(&self, now: Time) -> Duration {
+        let fronts = self.queues.iter().filter_map(VecDeque::front);
+        fronts.map(|waiting| now - waiting.came).max().unwrap_or_default()
+    }
+
+    /// How many wait.
+    pub(super) fn len(&self) -> usize {
+        self.queues.iter().map(VecDeque::len).sum()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queues.iter().all(VecDeque::is_empty)
+    }
+
+    /// Tells when all that has come so far is done; `None` if it is already.
+    pub(super) fn after_all(&mut self) -> Option<oneshot::Receiver<()>> {
+        if self.is_empty() {
+            return None;
+        }
+        let (sender, receiver) = oneshot::channel();
+        self.after.push_back((self.came, sender));
+        Some(receiver)
+    }
+
+    /// Tells those who wait for the end of what came before. To be called when what was taken has been handled.
+    pub(super) fn tell_done(&mut self) {
+        if self.after.is_empty() {
+            return;
+        }
+        let first = self.queues.iter().filter_map(VecDeque::front).map(|waiting| waiting.number).min();
+        while self.after.front().is_some_and(|(number, _)| first.is_none_or(|first| *number < first)) {
+            if let Some((_, sender)) = self.after.pop_front() {
+                // Whoever waited may be gone.
+                let _ = sender.send(());
+            }
+        }
+    }
+
+    /// The next message. Who has waited too long is refused first: they may not take up room. What has begun is never
+    /// refused: to drop it would waste what was done for it.
+    pub(super) fn next(&mut self, now: Time) -> Option<Next> {
+        let patience = self.settings.patience;
+        let late = |waiting: &Waiting| waiting.urgency != Urgency::Begun && now > waiting.came + patience;
+        let mut queues = self.queues.iter_mut();
+        let queue = queues.find(|queue| queue.front().is_some_and(late));
+        if let Some(waiting) = queue.and_then(VecDeque::pop_front) {
+            self.bytes -= waiting.bytes.len();
+            count(&mut self.counters.late, waiting.urgency);
+            return Some(Next::Refuse(waiting));
+        }
+        let waiting = self.next_in_turn()?;
+        self.bytes -= waiting.bytes.len();
+        count(&mut self.counters.handled, waiting.urgency);
+        self.counters.waited_ms += (now - waiting.came).as_millis() as u64;
+        Some(Next::Handle(waiting))
+    }
+
+    fn next_in_turn(&mut self) -> Option<Waiting> {
+        self.turn = self.turn.wrapping_add(1);
+        let [begun, emergency, renewal, registration, new] = &mut self.queues;
+        let phones = |renewal: &mut VecDeque<Waiting>, registration: &mut VecDeque<Waiting>| {
+            renewal.pop_front().or_else(|| registration.pop_front())
+        };
+        // Registrations and what is new have their turns one after the other.
+        let mut others = |first: bool| {
+            if first {
+                phones(renewal, registration).or_else(|| new.pop_front())
+            } else {
+                new.pop_front().or_else(|| phones(renewal, registration))
+            }
+        };
+        let even = self.turn.is_multiple_of(2);
+        match self.turn % TURNS {
+            0 => others((self.turn / TURNS).is_multiple_of(2))
+                .or_else(|| emergency.pop_front())
+                .or_else(|| begun.pop_front()),
+            8 => emergency.pop_front().or_else(|| begun.pop_front()).or_else(|| others(even)),
+            _ => begun.pop_front().or_else(|| emergency.pop_front()).or_else(|| others(even)),
+        }
+    }
+}
+
+fn count(counters: &mut [u64; Urgency::ALL.len()], urgency: Urgency) {
+    if let Some(counter) = counters.get_mut(urgency as usize) {
+        *counter += 1;
+    }
+}
+
+/// Tells what happened from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    at: Duration,
+    handled: u64,
+    refused: u64,
+}
+
+impl Looks {
+    pub(super) fn look(&mut self, now: Duration, counters: &InboxCounters) -> Load {
+        let begins = |counts: &[u64; Urgency::ALL.len()]| counts.iter().skip(1).sum::<u64>();
+        let (handled, refused) = (begins(&counters.handled), begins(&counters.late) + counters.no_room);
+        let load = Load {
+            secs: now.saturating_sub(self.at).as_secs_f64(),
+            handled: handled - self.handled,
+            refused: refused - self.refused,
+        };
+        *self = Self { at: now, handled, refused };
+        load
+    }
+}
+
+#[cfg(test)]
+mod tests;

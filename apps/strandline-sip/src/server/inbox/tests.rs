@@ -1,0 +1,135 @@
+use super::*;
+use crate::transaction::Protocol;
+
+fn flow(port: u16) -> Flow {
+    Flow::to(Protocol::Udp, ([127, 0, 0, 1], port).into())
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_millis(millis)
+}
+
+fn inbox() -> Inbox {
+    Inbox::new(InboxSettings::default(), None)
+}
+
+/// Who sends REGISTER2 is known.
+fn push(inbox: &mut Inbox, now: Time, names: &[&str]) {
+    for name in names {
+        let known = name.ends_with('2');
+        let text = match *name {
+            "REINVITE" => "INVITE sip:a SIP/2.0\r\nTo: <sip:a>;tag=1\r\n\r\n".to_owned(),
+            "SOS" => "INVITE urn:service:sos SIP/2.0\r\n\r\n".to_owned(),
+            name => format!("{} sip:a SIP/2.0\r\nX: {name}\r\n\r\n", name.trim_end_matches('2')),
+        };
+        inbox.push(now, flow(5060), text.into(), |_| known);
+    }
+}
+
+fn name(waiting: &Waiting) -> String {
+    let text = String::from_utf8(waiting.bytes.to_vec()).unwrap();
+    match text.split_once("X: ") {
+        Some((_, rest)) => rest.trim_end().to_owned(),
+        None if text.contains("sos") => "SOS".to_owned(),
+        None => "REINVITE".to_owned(),
+    }
+}
+
+/// Takes all: `-` before what is refused.
+fn take(inbox: &mut Inbox, now: Time) -> Vec<String> {
+    std::iter::from_fn(|| inbox.next(now))
+        .map(|next| match next {
+            Next::Handle(waiting) => name(&waiting),
+            Next::Refuse(waiting) => format!("-{}", name(&waiting)),
+        })
+        .collect()
+}
+
+#[test]
+fn what_has_begun_goes_first_then_emergencies_and_the_others_by_turns() {
+    let mut inbox = inbox();
+    push(&mut inbox, at(0), &["INVITE", "INVITE", "REGISTER", "REGISTER2", "REGISTER", "SOS", "BYE", "ACK"]);
+    let order = ["BYE", "ACK", "SOS", "REGISTER2", "INVITE", "REGISTER", "INVITE", "REGISTER"];
+    assert_eq!(take(&mut inbox, at(0)), order);
+    assert!(inbox.is_empty());
+}
+
+#[test]
+fn who_has_waited_too_long_is_refused_unless_it_has_begun() {
+    let mut inbox = inbox();
+    push(&mut inbox, at(0), &["INVITE", "REGISTER", "CANCEL"]);
+    push(&mut inbox, at(90), &["INVITE", "REINVITE"]);
+    assert_eq!(take(&mut inbox, at(101)), ["-REGISTER", "-INVITE", "CANCEL", "REINVITE", "INVITE"]);
+    assert_eq!(inbox.counters.late, [0, 0, 0, 1, 1]);
+    assert_eq!(inbox.counters.handled, [2, 0, 0, 0, 1]);
+}
+
+#[test]
+fn nobody_is_kept_out_by_what_looks_urgent() {
+    let mut inbox = inbox();
+    push(&mut inbox, at(0), &["BYE"; 100]);
+    push(&mut inbox, at(0), &["INVITE", "REGISTER"]);
+    let order = take(&mut inbox, at(0));
+    let place = |wanted: &str| order.iter().position(|name| name == wanted).unwrap();
+    assert!(place("INVITE") < 40 && place("REGISTER") < 40, "{order:?}");
+}
+
+#[test]
+fn whoever_waits_for_all_that_came_before_is_told() {
+    let mut inbox = inbox();
+    assert!(inbox.after_all().is_none());
+    push(&mut inbox, at(0), &["INVITE"]);
+    let mut first = inbox.after_all().unwrap();
+    push(&mut inbox, at(0), &["BYE"]);
+    let mut second = inbox.after_all().unwrap();
+    let mut told = |inbox: &mut Inbox| {
+        let taken = inbox.next(at(0)).is_some();
+        inbox.tell_done();
+        assert!(taken);
+        (first.try_recv().is_ok(), second.try_recv().is_ok())
+    };
+    // The BYE goes first, and is not the one that was waited for.
+    assert_eq!(told(&mut inbox), (false, false));
+    assert_eq!(told(&mut inbox), (true, true));
+}
+
+#[test]
+fn no_more_waits_than_there_is_room_for() {
+    let mut inbox = inbox();
+    let filled = |method: &str| Bytes::from(format!("{method} sip:a SIP/2.0\r\n\r\n{}", "x".repeat(1 << 20)));
+    for _ in 0..100 {
+        inbox.push(at(0), flow(5060), filled("INVITE"), |_| false);
+    }
+    assert_eq!(inbox.counters.no_room, 100 - 47);
+    // What has begun has room left.
+    inbox.push(at(0), flow(5060), filled("BYE"), |_| false);
+    assert_eq!((inbox.counters.no_room, inbox.len()), (53, 48));
+    while inbox.next(at(0)).is_some() {}
+    inbox.push(at(0), flow(5060), filled("INVITE"), |_| false);
+    assert_eq!((inbox.counters.no_room, inbox.len()), (53, 1));
+}
+
+#[test]
+fn a_source_that_sends_too_much_is_not_let_in() {
+    let mut inbox = Inbox::new(InboxSettings::default(), Some(Sources::new(10, [7; 16])));
+    push(&mut inbox, at(0), &["INVITE"; 100]);
+    assert_eq!((inbox.len(), inbox.counters.too_many), (20, 80));
+    let other = Flow::to(Protocol::Udp, ([127, 0, 0, 2], 5060).into());
+    inbox.push(at(0), other, Bytes::from_static(b"BYE sip:a SIP/2.0\r\n\r\n"), |_| false);
+    assert_eq!((inbox.len(), inbox.counters.too_many), (21, 80));
+}
+
+#[test]
+fn a_look_tells_what_happened_since_the_last() {
+    let mut inbox = inbox();
+    let mut looks = Looks::default();
+    push(&mut inbox, at(0), &["INVITE", "BYE"]);
+    take(&mut inbox, at(0));
+    let load = looks.look(Duration::from_secs(1), &inbox.counters);
+    assert_eq!(load, Load { secs: 1.0, handled: 1, refused: 0 });
+    push(&mut inbox, at(0), &["INVITE", "REGISTER2", "BYE"]);
+    assert_eq!(inbox.longest_wait(at(200)), Duration::from_millis(200));
+    take(&mut inbox, at(200));
+    let load = looks.look(Duration::from_secs(3), &inbox.counters);
+    assert_eq!(load, Load { secs: 2.0, handled: 0, refused: 2 });
+}

@@ -1,0 +1,92 @@
+//! What comes first when there is more than can be done: told by the first line, before anything else is parsed; and where
+//! messages wait already, by a look at some of the headers.
+
+use crate::codec::{Method, StartLine, header_lines};
+
+#[cfg(test)]
+mod tests;
+
+/// How much depends on a message. The order is that in which messages are handled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Urgency {
+    /// It ends or goes on with something: responses, ACK, BYE, CANCEL and their like. To drop it wastes what was done before.
+    Begun,
+    /// It begins a call that must get through.
+    Emergency,
+    /// A phone that must stay reachable.
+    Renewal,
+    /// A phone that wasn't reachable before, as far as is known.
+    Registration,
+    /// It begins something that costs more.
+    New,
+}
+
+impl Urgency {
+    /// All, the most urgent first.
+    pub(super) const ALL: [Self; 5] =
+        [Self::Begun, Self::Emergency, Self::Renewal, Self::Registration, Self::New];
+
+    /// Its name in metrics.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Begun => "begun",
+            Self::Emergency => "emergency",
+            Self::Renewal => "renewal",
+            Self::Registration => "registration",
+            Self::New => "new",
+        }
+    }
+
+    /// By the first line. What has none is rejected soon enough.
+    pub(super) fn of(bytes: &[u8]) -> Self {
+        match StartLine::parse(bytes) {
+            Ok(StartLine::Request(line)) => match line.method {
+                Method::Register => Self::Registration,
+                Method::Ack
+                | Method::Bye
+                | Method::Cancel
+                | Method::Prack
+                | Method::Update
+                | Method::Info
+                | Method::Notify => Self::Begun,
+                _ if is_sos(line.uri) => Self::Emergency,
+                _ => Self::New,
+            },
+            Ok(StartLine::Status(_)) | Err(_) => Self::Begun,
+        }
+    }
+
+    /// By some of the headers as well: a request within a dialog has begun already, and some say that they matter more
+    /// (RFC 3261 section 20.26, RFC 4412).
+    pub(super) fn looked_at(self, bytes: &[u8]) -> Self {
+        if self != Self::New {
+            return self;
+        }
+        for (name, value) in header_lines(bytes) {
+            let is = |long: &[u8]| name.eq_ignore_ascii_case(long);
+            match name.len() {
+                1 if matches!(name, b"t" | b"T") && has_tag(value) => return Self::Begun,
+                2 if is(b"to") && has_tag(value) => return Self::Begun,
+                8 if is(b"priority") && value.trim_ascii().eq_ignore_ascii_case(b"emergency") => {
+                    return Self::Emergency;
+                }
+                17 if is(b"resource-priority") => return Self::Emergency,
+                _ => {}
+            }
+        }
+        self
+    }
+}
+
+/// A service URN for emergencies (RFC 5031), or `sip:sos@`, as some phones write it.
+fn is_sos(uri: &[u8]) -> bool {
+    let begins = |with: &[u8]| uri.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+    begins(b"urn:service:sos") || begins(b"sip:sos@") || begins(b"sips:sos@")
+}
+
+/// Is there a `tag` among the parameters after the address?
+fn has_tag(value: &[u8]) -> bool {
+    let params = value.iter().rposition(|byte| *byte == b'>').unwrap_or(0);
+    let params = value.get(params..).unwrap_or(&[]);
+    params.windows(5).any(|five| five.eq_ignore_ascii_case(b";tag="))
+}

@@ -1,0 +1,53 @@
+use super::*;
+
+fn of(line: &str) -> Urgency {
+    Urgency::of(format!("{line}\r\nVia: x\r\n\r\n").as_bytes())
+}
+
+#[test]
+fn what_has_begun_comes_before_what_begins() {
+    for line in
+        ["SIP/2.0 200 OK", "ACK sip:a@b SIP/2.0", "BYE sip:a@b SIP/2.0", "CANCEL sip:a@b SIP/2.0", "nonsense"]
+    {
+        assert_eq!(of(line), Urgency::Begun, "{line}");
+    }
+    assert_eq!(of("REGISTER sip:b SIP/2.0"), Urgency::Registration);
+    for line in ["INVITE sip:a@b SIP/2.0", "MESSAGE sip:a@b SIP/2.0", "OPTIONS sip:a@b SIP/2.0"] {
+        assert_eq!(of(line), Urgency::New, "{line}");
+    }
+    assert!(Urgency::ALL.is_sorted());
+}
+
+#[test]
+fn emergencies_are_told_by_the_first_line() {
+    for uri in ["urn:service:sos", "urn:service:sos.fire", "URN:SERVICE:SOS", "sip:sos@example.com"] {
+        assert_eq!(of(&format!("INVITE {uri} SIP/2.0")), Urgency::Emergency, "{uri}");
+    }
+    for uri in ["urn:service:so", "sip:sosa@example.com", "urn:service:counseling"] {
+        assert_eq!(of(&format!("INVITE {uri} SIP/2.0")), Urgency::New, "{uri}");
+    }
+}
+
+#[test]
+fn a_look_at_headers_finds_dialogs_and_priorities() {
+    let looked_at = |headers: &str| {
+        let text =
+            format!("INVITE sip:a@b SIP/2.0\r\nVia: x\r\n{headers}\r\nCSeq: 1 INVITE\r\n\r\nTo: b;tag=1\r\n");
+        Urgency::of(text.as_bytes()).looked_at(text.as_bytes())
+    };
+    for headers in
+        ["To: <sip:a@b>;tag=1", "t: <sip:a@b>;x=y;TAG=1", "to : sip:a@b;tag=1", "To: <sip:a@b>\r\n ;tag=1"]
+    {
+        assert_eq!(looked_at(headers), Urgency::Begun, "{headers}");
+    }
+    for headers in ["Priority: emergency", "PRIORITY :  Emergency", "Resource-Priority: ets.0"] {
+        assert_eq!(looked_at(headers), Urgency::Emergency, "{headers}");
+    }
+    for headers in
+        ["To: <sip:a@b>", "To: <sip:a@b;tag=1>", "Priority: urgent", "Subject: To: b;tag=1", "From: b;tag=1"]
+    {
+        assert_eq!(looked_at(headers), Urgency::New, "{headers}");
+    }
+    let cut_off = b"INVITE sip:a@b SIP/2.0\r\nTo";
+    assert_eq!(Urgency::of(cut_off).looked_at(cut_off), Urgency::New);
+}

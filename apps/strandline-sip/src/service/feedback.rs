@@ -1,0 +1,161 @@
+//! What neighbours are told of the load (RFC 7339, RFC 7415): how much less to send, in the Via of answers to those who ask
+//! with `oc`. No I/O, no clock.
+
+use core::net::IpAddr;
+use std::fmt::Write as _;
+
+use bytes::BytesMut;
+
+use crate::codec::{Index, Message, Via, via_param_places};
+use crate::transaction::Time;
+
+/// Neighbours that are remembered; others are told nothing.
+const NEIGHBOURS: usize = 64;
+/// Who has sent nothing for so long gives up its place.
+const GONE_MS: u64 = 60_000;
+/// How long a neighbour is to keep to what it was told, milliseconds: longer than until it is looked at again.
+const VALIDITY_MS: u32 = 2000;
+/// How much less than was done is asked for, so that what waits gets less.
+const BACK_OFF: f64 = 0.9;
+/// How fast more is allowed again.
+const GROWTH: f64 = 1.1;
+
+/// What happened since the last look.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Load {
+    /// Seconds since then.
+    pub secs: f64,
+    /// Requests that begin something and were handled.
+    pub handled: u64,
+    /// Requests that begin something and were refused.
+    pub refused: u64,
+}
+
+/// A neighbour that asks what it may send.
+#[derive(Debug)]
+struct Neighbour {
+    address: IpAddr,
+    /// It can keep to a rate (RFC 7415).
+    rate: bool,
+    /// Requests since the last look.
+    came: u64,
+    /// Requests a second that it may send, while there are too many.
+    allowed: f64,
+    seen: Time,
+}
+
+/// The neighbours, and the share of what they want to send that is allowed.
+#[derive(Debug)]
+pub(super) struct Feedback {
+    neighbours: Vec<Neighbour>,
+    /// 1: no control.
+    share: f64,
+    /// Grows with each look, from the time of the start on.
+    seq: u64,
+}
+
+impl Feedback {
+    pub(super) fn new(epoch_unix_secs: u64) -> Self {
+        Self { neighbours: Vec::new(), share: 1.0, seq: epoch_unix_secs }
+    }
+
+    /// Nobody asks.
+    pub(super) fn is_empty(&self) -> bool {
+        self.neighbours.is_empty()
+    }
+
+    /// The share of what they want to send that neighbours are allowed.
+    pub(super) fn share(&self) -> f64 {
+        self.share
+    }
+
+    /// A request came whose Via has `oc`.
+    pub(super) fn asked(&mut self, now: Time, address: IpAddr, via: &Via<'_>) {
+        let place = self.neighbours.iter().position(|neighbour| neighbour.address == address);
+        let place = place.or_else(|| self.place(now, address));
+        if let Some(neighbour) = place.and_then(|place| self.neighbours.get_mut(place)) {
+            neighbour.came += 1;
+            neighbour.seen = now;
+            let algorithms = via.params.value(b"oc-algo").unwrap_or(&[]);
+            neighbour.rate = algorithms
+                .split(|byte| matches!(byte, b',' | b'"' | b' '))
+                .any(|name| name.eq_ignore_ascii_case(b"rate"));
+        }
+    }
+
+    fn place(&mut self, now: Time, address: IpAddr) -> Option<usize> {
+        let new = Neighbour { address, rate: false, came: 0, allowed: 0.0, seen: now };
+        if self.neighbours.len() < NEIGHBOURS {
+            self.neighbours.push(new);
+            return Some(self.neighbours.len() - 1);
+        }
+        let gone = |neighbour: &Neighbour| now.as_millis() > neighbour.seen.as_millis() + GONE_MS;
+        let place = self.neighbours.iter().position(gone)?;
+        *self.neighbours.get_mut(place)? = new;
+        Some(place)
+    }
+
+    /// Looks at what happened since the last time.
+    pub(super) fn look(&mut self, load: &Load) {
+        self.seq += 1;
+        let overloaded = load.refused > 0;
+        let done = load.handled as f64 / (load.handled + load.refused).max(1) as f64;
+        self.share = if overloaded {
+            (self.share * done * BACK_OFF).max(0.01)
+        } else {
+            (self.share * GROWTH + 0.01).min(1.0)
+        };
+        for neighbour in &mut self.neighbours {
+            let rate = neighbour.came as f64 / load.secs.max(0.001);
+            neighbour.allowed = if overloaded {
+                (rate * done * BACK_OFF).max(1.0)
+            } else {
+                (neighbour.allowed * GROWTH).max(rate) + 1.0
+            };
+            neighbour.came = 0;
+        }
+    }
+
+    /// What to tell this neighbour, as parameters.
+    fn value(&self, address: IpAddr) -> Option<String> {
+        let neighbour = self.neighbours.iter().find(|neighbour| neighbour.address == address)?;
+        let algorithm = if neighbour.rate { "rate" } else { "loss" };
+        let (oc, validity) = match (self.share < 1.0, neighbour.rate) {
+            (false, _) => (0, 0),
+            (true, true) => (neighbour.allowed as u32, VALIDITY_MS),
+            (true, false) => (((1.0 - self.share) * 100.0).round() as u32, VALIDITY_MS),
+        };
+        let seq = self.seq;
+        Some(format!(";oc={oc};oc-algo=\"{algorithm}\";oc-validity={validity};oc-seq={seq}.0"))
+    }
+
+    /// Writes what there is to tell into the topmost Via of a response that stands in `out` from `start` on, if the
+    /// neighbour asks for it there.
+    pub(super) fn note(&self, address: IpAddr, out: &mut BytesMut, start: usize) {
+        if self.is_empty() {
+            return;
+        }
+        let Some(value) = self.value(address) else { return };
+        let whole = out.split_off(start);
+        let mut index = Index::new();
+        let wanted = |name: &[u8]| {
+            [&b"oc"[..], b"oc-algo", b"oc-validity", b"oc-seq"].iter().any(|oc| oc.eq_ignore_ascii_case(name))
+        };
+        let places: Vec<(usize, usize)> = match Message::parse(&whole, &mut index) {
+            Ok(message) => via_param_places(&message, wanted).collect(),
+            Err(_) => Vec::new(),
+        };
+        let mut at = 0;
+        for (number, (from, to)) in places.iter().enumerate() {
+            out.extend_from_slice(whole.get(at..*from).unwrap_or(&[]));
+            if number == 0 {
+                let _ = out.write_str(&value);
+            }
+            at = *to;
+        }
+        out.extend_from_slice(whole.get(at..).unwrap_or(&[]));
+    }
+}
+
+#[cfg(test)]
+mod tests;
