@@ -102,7 +102,7 @@ pub struct AssociationConfig {
     /// use instead becomes primary for good. At least `potentially_failed_retrans_max`. Default `None`: data returns to the
     /// primary path as soon as that works.
     pub primary_switchover_retrans_max: Option<u16>,
-    /// With another path active, data and tail-loss probes that stay without an answer for so long count as a T3-rtx
+    /// With another path active, data and a tail-loss probe that stay without an answer for so long count as a T3-rtx
     /// time-out, which otherwise takes RTO.Min. Only with `Recovery::Rack`. Default 300 ms; `None`: only T3-rtx counts.
     pub path_silence_max: Option<Duration>,
     /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.

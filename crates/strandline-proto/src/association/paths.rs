@@ -39,6 +39,11 @@ impl Association {
     /// An error of a path was counted. If it is the primary one and had too many, the one that is used instead takes its place
     /// (RFC 7829 section 5).
     pub(super) fn on_path_error(&mut self, cx: &mut Shared, index: PathIndex, change: Option<PathChange>) {
+        let change = if self.paths.len() > 1 && change.is_none() {
+            self.paths.get_mut(index).on_doubt(&self.config)
+        } else {
+            change
+        };
         if let Some(change) = change {
             self.on_path_change(cx, index, change);
         }

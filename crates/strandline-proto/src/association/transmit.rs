@@ -239,7 +239,7 @@ impl Association {
         if self.outbound.has_retransmissions() {
             path.is_exempt() || self.outbound.fast_retransmit_pending() || path.may_retransmit()
         } else {
-            path.sends_probe() || path.may_send()
+            path.probes_with_new() || path.may_send()
         }
     }
 
@@ -259,7 +259,7 @@ impl Association {
             }
         }
         let path = self.paths.get(index);
-        if (path.sends_probe() && filled.bytes == 0) || path.may_send() {
+        if (path.probes_with_new() && filled.bytes == 0) || path.may_send() {
             self.fill_new(now, index, packet, full, &mut filled);
         }
         filled

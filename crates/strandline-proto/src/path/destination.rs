@@ -76,8 +76,6 @@ pub(crate) struct Path {
     exempt: bool,
     /// Tail-loss probes since anything was acknowledged.
     pub(super) probes: u8,
-    /// The association has other paths, too.
-    pub(super) has_siblings: bool,
     prr: Prr,
     pacer: Pacer,
 }
@@ -153,7 +151,6 @@ impl Path {
             recovery: config.recovery,
             exempt: false,
             probes: 0,
-            has_siblings: false,
             prr: Prr::default(),
             pacer: Pacer::new(),
         }
@@ -226,6 +223,11 @@ impl Path {
     /// The next packet is a tail-loss probe: it may hold new data, too.
     pub(crate) fn sends_probe(&self) -> bool {
         self.exempt && self.probes > 0
+    }
+
+    /// It may be new data at present: what was to be sent again may have taken another path, and the window may be full.
+    pub(crate) fn probes_with_new(&self) -> bool {
+        self.sends_probe() && self.flight < self.window().saturating_add(self.data_chunk_len_max())
     }
 
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
@@ -472,7 +474,9 @@ impl Path {
         self.probes = 0;
         self.exempt = false;
         self.pmtu.on_acked(sack.acked_bytes);
-        self.on_answer()
+        // What had timed out arrived before the path fell silent, perhaps: that is no answer.
+        let late = sack.flight_drop == 0 && self.state == PathState::PotentiallyFailed;
+        if late { None } else { self.on_answer() }
     }
 
     /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.

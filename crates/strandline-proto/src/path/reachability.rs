@@ -38,7 +38,7 @@ impl Path {
     }
 
     /// Something sent on this path was not answered in time (section 8.2). The count stops once the path has become
-    /// inactive (section 8.3). A path that may have failed is asked at once, and once in each RTO (RFC 7829 section 3.2).
+    /// inactive (section 8.3).
     pub(crate) fn on_error(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         if self.error_count > config.path_retrans_max || self.state == PathState::Inactive {
             return None;
@@ -51,8 +51,14 @@ impl Path {
             }
             return Some(PathChange::Inactive);
         }
+        None
+    }
+
+    /// After [`on_error`](Self::on_error), where there are other paths: too many errors for an active path (RFC 7829 section
+    /// 3.2). It is asked at once whether it works.
+    pub(crate) fn on_doubt(&mut self, config: &AssociationConfig) -> Option<PathChange> {
         let doubtful = config.potentially_failed_retrans_max.is_some_and(|max| self.error_count > max);
-        if !(doubtful && self.has_siblings && self.state == PathState::Active) {
+        if !doubtful || self.state != PathState::Active {
             return None;
         }
         self.state = PathState::PotentiallyFailed;

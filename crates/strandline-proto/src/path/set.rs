@@ -34,8 +34,6 @@ impl PathSet {
         let index = u8::try_from(self.len()).ok().filter(|_| self.len() < PATHS_MAX)?;
         self.more.reserve_exact(1);
         self.more.push(path);
-        self.first.has_siblings = true;
-        self.more.iter_mut().for_each(|path| path.has_siblings = true);
         Some(PathIndex(index))
     }
 
