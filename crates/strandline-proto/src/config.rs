@@ -95,6 +95,16 @@ pub struct AssociationConfig {
     pub association_retrans_max: u16,
     /// Path.Max.Retrans: consecutive errors before a path is inactive. Default 5.
     pub path_retrans_max: u16,
+    /// PotentiallyFailed.Max.Retrans (RFC 7829): consecutive errors after which a path of several is not used as long as
+    /// another is active, and asked by HEARTBEATs each RTO whether it works again. Default 0; `None`: no such state.
+    pub potentially_failed_retrans_max: Option<u16>,
+    /// Primary.Switchover.Max.Retrans (RFC 7829 section 5): after so many consecutive errors of the primary path the one in
+    /// use instead becomes primary for good. At least `potentially_failed_retrans_max`. Default `None`: data returns to the
+    /// primary path as soon as that works.
+    pub primary_switchover_retrans_max: Option<u16>,
+    /// With another path active, data and a tail-loss probe that stay without an answer for so long count as a T3-rtx
+    /// time-out, which otherwise takes RTO.Min. Only with `Recovery::Rack`. Default 300 ms; `None`: only T3-rtx counts.
+    pub path_silence_max: Option<Duration>,
     /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.
     pub init_retrans_max: u16,
     /// HB.interval; `None` switches heartbeats off. Default 30 s.
@@ -168,6 +178,9 @@ impl Default for AssociationConfig {
             burst_max: 4,
             association_retrans_max: 10,
             path_retrans_max: 5,
+            potentially_failed_retrans_max: Some(0),
+            primary_switchover_retrans_max: None,
+            path_silence_max: Some(Duration::from_millis(300)),
             init_retrans_max: 8,
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_burst_max: 1,
@@ -214,6 +227,21 @@ impl AssociationConfig {
         check(self.rto_initial <= self.rto_max, "rto_initial", "at most rto_max")?;
         check((1..=8).contains(&self.rto_alpha_shift), "rto_alpha_shift", "1 to 8")?;
         check((1..=8).contains(&self.rto_beta_shift), "rto_beta_shift", "1 to 8")?;
+        let ordered = match (self.potentially_failed_retrans_max, self.primary_switchover_retrans_max) {
+            (Some(failed), Some(switchover)) => switchover >= failed,
+            (None, Some(switchover)) => switchover >= self.path_retrans_max,
+            (_, None) => true,
+        };
+        check(
+            ordered,
+            "primary_switchover_retrans_max",
+            "at least potentially_failed_retrans_max, or path_retrans_max without (RFC 7829 section 5)",
+        )?;
+        check(
+            self.path_silence_max.is_none_or(|silence| silence >= ms),
+            "path_silence_max",
+            "at least 1 ms, or none",
+        )?;
         check(
             self.sack_delay <= Duration::from_millis(500),
             "sack_delay",

@@ -60,6 +60,8 @@ pub enum PathChange {
     Confirmed,
     /// It can be reached again.
     Active,
+    /// PotentiallyFailed.Max.Retrans was exceeded: other paths come first (RFC 7829).
+    PotentiallyFailed,
     /// Path.Max.Retrans was exceeded (section 8.2).
     Inactive,
     /// It is now the primary path.

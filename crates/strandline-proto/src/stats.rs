@@ -141,7 +141,7 @@ pub struct AssociationStats {
     pub retransmissions: u32,
     /// Fast recoveries entered.
     pub fast_recoveries: u32,
-    /// T3-rtx expirations.
+    /// T3-rtx expirations, and paths found silent before that.
     pub timeouts: u32,
     /// SACK chunks sent.
     pub sacks_sent: u32,
@@ -212,6 +212,8 @@ pub enum Reachability {
     Unconfirmed,
     /// In use or usable.
     Active,
+    /// It did not answer lately: other paths come first (RFC 7829).
+    PotentiallyFailed,
     /// Path.Max.Retrans was exceeded.
     Inactive,
 }

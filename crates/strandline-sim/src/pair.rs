@@ -8,7 +8,7 @@ use bytes::Bytes;
 use strandline_netem::{LinkConfig, Verdict};
 use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::{Connect, Endpoint};
-use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo};
+use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo, Transmit};
 use strandline_proto::time::Time;
 use strandline_wire::{Packet, StreamId};
 
@@ -106,6 +106,18 @@ impl Peer {
         let endpoint =
             Endpoint::new(config.clone(), random.seed(), Time::ZERO).expect("the configuration is valid");
         Self { endpoint, config, addresses, events: VecDeque::new() }
+    }
+
+    /// The address that a packet leaves from: what the endpoint says, or else the one nearest to its destination, as a host
+    /// with an interface in each network has it.
+    fn source_of(&self, transmit: &Transmit) -> IpAddr {
+        let near = |address: &IpAddr| match (address, transmit.destination.ip()) {
+            (IpAddr::V4(here), IpAddr::V4(there)) => (here.to_bits() ^ there.to_bits()).leading_zeros(),
+            (IpAddr::V6(here), IpAddr::V6(there)) => (here.to_bits() ^ there.to_bits()).leading_zeros(),
+            _ => 0,
+        };
+        let nearest = self.addresses.iter().rev().max_by_key(|address| near(address)).copied();
+        transmit.source.or(nearest).unwrap_or(self.addresses[0])
     }
 }
 
@@ -457,7 +469,7 @@ impl Pair {
                     peer.events.push_back(event);
                 }
                 let transmit = peer.endpoint.poll_transmit(now, &mut buffer, segments);
-                let source = transmit.and_then(|transmit| transmit.source).unwrap_or(peer.addresses[0]);
+                let source = transmit.map_or(peer.addresses[0], |transmit| peer.source_of(&transmit));
                 if let Some(transmit) = transmit {
                     for bytes in buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
                         let source = SocketAddr::new(source, CARRIER_PORT);

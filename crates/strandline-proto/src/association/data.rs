@@ -153,10 +153,7 @@ impl Association {
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             DataOutcome::Duplicate => {
-                // The acknowledgement may have been lost on its way: let it try another one (section 6.4).
-                if let Some(other) = self.paths.alternate(self.sack_path) {
-                    self.sack_path = other;
-                }
+                self.flags.duplicate_seen = true;
                 true
             }
             DataOutcome::InvalidStream => {

@@ -96,6 +96,8 @@ pub(crate) struct Flags {
     readable_given: bool,
     /// `shutdown` was called before the association was established.
     shutdown_wanted: bool,
+    /// The packet being received had data that came before.
+    duplicate_seen: bool,
     /// The endpoint has it in the queue of those with something to send.
     pub(crate) queued: bool,
     /// The application has given up its handle.
@@ -131,6 +133,7 @@ impl Association {
             .min(self.outbound.loss_deadline())
             .min(sack)
             .min(paths)
+            .min(self.silence_deadline())
     }
 
     /// When buffers that grew are given back; `Time::MAX` if that is done.

@@ -6,7 +6,7 @@ use super::Association;
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use crate::config::AssociationConfig;
-use crate::event::Event;
+use crate::event::{Event, PathChange};
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -26,10 +26,35 @@ impl Association {
     /// A destination cannot be reached, says a router: an error of the path (rule ICMP9).
     pub(crate) fn on_host_unreachable(&mut self, cx: &mut Shared, index: PathIndex) {
         let config = Arc::clone(&self.config);
-        let path = self.paths.get_mut(index);
-        if let Some(change) = path.on_error(&config) {
-            let address = path.remote;
-            cx.event(self.id, Event::PathChanged { address, change });
+        let change = self.paths.get_mut(index).on_error(&config);
+        self.on_path_error(cx, index, change);
+    }
+
+    /// The application hears of a path's change.
+    pub(super) fn on_path_change(&self, cx: &mut Shared, index: PathIndex, change: PathChange) {
+        let address = self.paths.get(index).remote;
+        cx.event(self.id, Event::PathChanged { address, change });
+    }
+
+    /// An error of a path was counted. If it is the primary one and had too many, the one that is used instead takes its place
+    /// (RFC 7829 section 5).
+    pub(super) fn on_path_error(&mut self, cx: &mut Shared, index: PathIndex, change: Option<PathChange>) {
+        let change = if self.paths.len() > 1 && change.is_none() {
+            self.paths.get_mut(index).on_doubt(&self.config)
+        } else {
+            change
+        };
+        if let Some(change) = change {
+            self.on_path_change(cx, index, change);
+        }
+        let errors = self.paths.get(index).error_count;
+        let switches = self.config.primary_switchover_retrans_max.is_some_and(|max| errors > max);
+        if switches
+            && index == self.paths.primary()
+            && let Some(other) = self.paths.active_other_than(index)
+            && self.paths.set_primary(other)
+        {
+            self.on_path_change(cx, other, PathChange::Primary);
         }
     }
 

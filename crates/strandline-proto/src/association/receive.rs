@@ -31,6 +31,8 @@ struct Seen {
     marked: bool,
     immediate: bool,
     heartbeats: u8,
+    /// Where the acknowledgement before this packet went.
+    sack_path: Option<PathIndex>,
     /// Causes for one ERROR in answer.
     report: Vec<u8>,
 }
@@ -52,7 +54,7 @@ impl Association {
         if let Some(index) = from {
             self.learn_port(index, source);
         }
-        let mut seen = Seen::default();
+        let mut seen = Seen { sack_path: Some(self.sack_path), ..Seen::default() };
         for raw in packet.chunks() {
             let Ok(raw) = raw else {
                 // A length that points outside the packet: what came before it stands (section 6.10, 8.4).
@@ -216,6 +218,9 @@ impl Association {
                 // before a closed one for as long as it has something to send.
                 self.send_shutdown(cx, now);
             }
+            if core::mem::take(&mut self.flags.duplicate_seen) {
+                self.vary_sack_path(seen.sack_path);
+            }
             self.announce_readable(cx);
             self.touch_idle(now);
         }
@@ -225,6 +230,16 @@ impl Association {
             self.restart_t2(now);
         }
         self.progress_shutdown(cx, now);
+    }
+
+    /// Data came again, so that its acknowledgement may have been lost on its way: let it take another one (section 6.4).
+    /// The sender may have changed paths already; then back on that one is another way, too.
+    fn vary_sack_path(&mut self, before: Option<PathIndex>) {
+        if before == Some(self.sack_path)
+            && let Some(other) = self.paths.alternate(self.sack_path)
+        {
+            self.sack_path = other;
+        }
     }
 
     /// `Readable` once until the application has drained what there is.

@@ -46,6 +46,7 @@ impl Association {
             state: match path.state {
                 PathState::Unconfirmed => Reachability::Unconfirmed,
                 PathState::Active => Reachability::Active,
+                PathState::PotentiallyFailed => Reachability::PotentiallyFailed,
                 PathState::Inactive => Reachability::Inactive,
             },
             primary: index == primary,

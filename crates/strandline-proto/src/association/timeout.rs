@@ -8,7 +8,7 @@ use strandline_wire::cause::Cause;
 use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
-use crate::event::{CloseReason, Event};
+use crate::event::CloseReason;
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -89,8 +89,7 @@ impl Association {
         if !self.state.in_setup()
             && let Some(change) = path.on_error(&config)
         {
-            let address = path.remote;
-            cx.event(self.id, Event::PathChanged { address, change });
+            self.on_path_change(cx, index, change);
         }
         if let Some(other) = self.paths.alternate(index) {
             self.control_path = other;
@@ -117,7 +116,8 @@ impl Association {
 
     fn on_path_timers(&mut self, cx: &mut Shared, now: Time, index: PathIndex, heartbeats: &mut u8) {
         self.paths.get_mut(index).on_pace_timer(now);
-        if self.paths.get(index).rtx_expired(now) {
+        let silent = self.paths.len() > 1 && self.paths.silence_deadline(index, &self.config) <= now;
+        if silent || self.paths.get(index).rtx_expired(now) {
             self.on_t3(cx, now, index);
         } else if self.state.sends_data() && self.paths.get(index).probe_due(now) {
             self.on_probe_timer(now, index);
@@ -127,7 +127,7 @@ impl Association {
         }
     }
 
-    /// T3-rtx expired (section 6.3.3).
+    /// T3-rtx expired (section 6.3.3), or would have: the path is silent, and there is another.
     fn on_t3(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         let config = Arc::clone(&self.config);
         self.stats.timeouts += 1;
@@ -150,11 +150,8 @@ impl Association {
         if path.flight > 0 {
             path.start_rtx(now);
         }
-        let address = path.remote;
-        if let Some(change) = outcome.change {
-            cx.event(self.id, Event::PathChanged { address, change });
-        }
         self.assert_flights();
+        self.on_path_error(cx, index, outcome.change);
         self.count_error(cx, now);
     }
 
@@ -166,6 +163,15 @@ impl Association {
         path.on_lost(marked);
         path.on_probe(now);
         self.assert_flights();
+    }
+
+    /// When a path of several counts as silent.
+    pub(super) fn silence_deadline(&self) -> Time {
+        if self.paths.len() == 1 {
+            return Time::MAX;
+        }
+        let of = |index| self.paths.silence_deadline(index, &self.config);
+        self.paths.indices().map(of).min().unwrap_or(Time::MAX)
     }
 
     /// An error of the association as a whole (section 8.1).
@@ -184,10 +190,7 @@ impl Association {
         let in_use = self.paths.data_path() == Some(index);
         let path = self.paths.get_mut(index);
         if let Some(loss) = path.on_probe_timers(now, random, &config) {
-            let address = path.remote;
-            if let Some(change) = loss.change {
-                cx.event(self.id, Event::PathChanged { address, change });
-            }
+            self.on_path_error(cx, index, loss.change);
             // Probes of addresses not confirmed and of paths not in use leave the association's count alone.
             if loss.confirmed && in_use {
                 self.count_error(cx, now);

@@ -94,10 +94,16 @@ impl Association {
     }
 
     /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
-    /// 6.4.1), everything else the primary or its stand-in.
+    /// 6.4.1), and so does what was lost before the time-out a second time, or on a path that is not active any more, as long
+    /// as the other path's window lets it; everything else the primary or its stand-in.
     fn choose_data_path(&mut self) -> PathIndex {
         match self.outbound.retransmission() {
-            Some(again) if again.fast => PathIndex(again.last_path),
+            Some(again) if again.fast => {
+                let last = PathIndex(again.last_path);
+                let stays = !again.repeated && self.paths.get(last).state == PathState::Active;
+                let other = if stays { None } else { self.paths.active_other_than(last) };
+                other.filter(|other| self.paths.get(*other).may_retransmit()).unwrap_or(last)
+            }
             Some(again) => {
                 let last = PathIndex(again.last_path);
                 self.paths.alternate(last).unwrap_or(last)
@@ -241,7 +247,7 @@ impl Association {
         if self.outbound.has_retransmissions() {
             path.is_exempt() || self.outbound.fast_retransmit_pending() || path.may_retransmit()
         } else {
-            path.sends_probe() || path.may_send()
+            path.probes_with_new() || path.may_send()
         }
     }
 
@@ -261,7 +267,7 @@ impl Association {
             }
         }
         let path = self.paths.get(index);
-        if (path.sends_probe() && filled.bytes == 0) || path.may_send() {
+        if (path.probes_with_new() && filled.bytes == 0) || path.may_send() {
             self.fill_new(now, index, packet, full, &mut filled);
         }
         filled

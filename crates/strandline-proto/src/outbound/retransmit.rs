@@ -4,7 +4,7 @@ use strandline_wire::Data;
 
 use super::copies::Copies;
 use super::fragment;
-use super::outstanding::{FAST_MARKED, Outstanding, State};
+use super::outstanding::{FAST_MARKED, Outstanding, RESENT, State};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -19,6 +19,8 @@ pub(crate) struct Retransmission {
     /// Marked by fast retransmit: it should go to the same path (section 6.4). Otherwise T3-rtx expired, and it
     /// should go to another path if there is one.
     pub(crate) fast: bool,
+    /// It had been sent again before.
+    pub(crate) repeated: bool,
 }
 
 /// Section 6.3.3 E3: the lowest chunks are sent again at once, the others are marked; here all are marked, and the
@@ -49,6 +51,7 @@ pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
         size: record.chunk_len() as usize,
         last_path: record.path,
         fast: record.has(FAST_MARKED),
+        repeated: record.has(RESENT),
     })
 }
 

@@ -14,6 +14,7 @@ use super::pacer::Pacer;
 use super::pmtu::Pmtu;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
+use super::state::PathState;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
@@ -41,26 +42,6 @@ const SACK_DELAY: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PathIndex(pub(crate) u8);
 
-/// Whether a path can be used.
-///
-/// ```text
-///                 HEARTBEAT ACK with the nonce          error_count > Path.Max.Retrans
-///     Unconfirmed ----------------------------> Active -------------------------------> Inactive
-///                                                 ^                                        |
-///                                                 +----------------------------------------+
-///                                                   data or a HEARTBEAT acknowledged
-/// ```
-/// An unconfirmed path that does not answer stays unconfirmed; it is probed at the rate of idle paths then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum PathState {
-    /// Not known to be the peer's: nothing but HEARTBEATs goes there (RFC 9260 section 5.4).
-    Unconfirmed,
-    /// In use, or ready for it.
-    Active,
-    /// Path.Max.Retrans was exceeded (RFC 9260 section 8.2).
-    Inactive,
-}
-
 /// One path. Bytes of data count as DATA chunks with header and padding (RFC 9260 section 7.2).
 #[derive(Debug, Clone)]
 pub(crate) struct Path {
@@ -80,7 +61,7 @@ pub(crate) struct Path {
     /// When something that the peer acknowledges was last sent; at first, when the path was made.
     pub(crate) last_sent: Time,
     /// When data was last acknowledged on the path, or probed for.
-    quiet_since: Time,
+    pub(super) quiet_since: Time,
     /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
@@ -89,12 +70,12 @@ pub(crate) struct Path {
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
-    timed_out: bool,
+    pub(super) timed_out: bool,
     recovery: Recovery,
     /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
     exempt: bool,
     /// Tail-loss probes since anything was acknowledged.
-    probes: u8,
+    pub(super) probes: u8,
     prr: Prr,
     pacer: Pacer,
 }
@@ -216,9 +197,13 @@ impl Path {
             return Time::MAX;
         }
         let Some(srtt) = self.rto.srtt() else { return Time::MAX };
-        let alone = self.flight <= self.data_chunk_len_max();
-        let wait = srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO };
-        self.last_sent.max(self.quiet_since) + wait * (1 << self.probes)
+        self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << self.probes)
+    }
+
+    /// A single packet may be acknowledged late, a probe asks for it at once (I bit).
+    pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
+        let alone = self.probes == 0 && self.flight <= self.data_chunk_len_max();
+        srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
     }
 
     pub(crate) fn probe_due(&self, now: Time) -> bool {
@@ -240,6 +225,11 @@ impl Path {
     /// The next packet is a tail-loss probe: it may hold new data, too.
     pub(crate) fn sends_probe(&self) -> bool {
         self.exempt && self.probes > 0
+    }
+
+    /// It may be new data at present: what was to be sent again may have taken another path, and the window may be full.
+    pub(crate) fn probes_with_new(&self) -> bool {
+        self.sends_probe() && self.flight < self.window().saturating_add(self.data_chunk_len_max())
     }
 
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
@@ -492,7 +482,9 @@ impl Path {
         self.probes = 0;
         self.exempt = false;
         self.pmtu.on_acked(sack.acked_bytes);
-        self.on_answer()
+        // What had timed out arrived before the path fell silent, perhaps: that is no answer.
+        let late = sack.flight_drop == 0 && self.state == PathState::PotentiallyFailed;
+        if late { None } else { self.on_answer() }
     }
 
     /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.

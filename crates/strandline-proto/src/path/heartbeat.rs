@@ -12,7 +12,7 @@ use crate::time::Time;
 pub(crate) enum Pace {
     /// Only on request.
     Off,
-    /// Once in each RTO, as long as the address is not confirmed (section 5.4).
+    /// Once in each RTO, as long as the address is not confirmed (section 5.4) or may have failed (RFC 7829).
     EachRto,
     /// HB.interval + RTO, the latter varied by half of it to either side (section 8.3).
     Interval(Duration),
@@ -62,6 +62,14 @@ impl Heartbeat {
             Pace::EachRto => from + rto,
             Pace::Interval(interval) => from + interval.saturating_add(jittered(rto, random)),
         };
+    }
+
+    /// The next HEARTBEAT goes now, where any go.
+    pub(crate) fn hurry(&mut self) {
+        if self.next_at != Time::MAX {
+            self.next_at = Time::ZERO;
+            self.path_used = false;
+        }
     }
 
     /// No HEARTBEAT any more, and none is awaited: a SHUTDOWN or SHUTDOWN ACK was sent.

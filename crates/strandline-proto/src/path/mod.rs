@@ -10,6 +10,9 @@ mod prr;
 mod reachability;
 mod rto;
 mod set;
+mod silence;
+mod state;
 
-pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack, PathState};
+pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack};
 pub(crate) use self::set::PathSet;
+pub(crate) use self::state::PathState;

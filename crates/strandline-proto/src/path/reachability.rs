@@ -1,7 +1,8 @@
 //! Whether a path works: errors and answers (RFC 9260 section 8.2), heartbeats (sections 5.4 and 8.3).
 
-use super::destination::{Path, PathState};
+use super::destination::Path;
 use super::heartbeat::Pace;
+use super::state::PathState;
 use crate::config::AssociationConfig;
 use crate::event::PathChange;
 use crate::time::Time;
@@ -27,11 +28,12 @@ impl Path {
     /// The peer acknowledged something that was sent on this path (section 8.2). Does not confirm an address.
     pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
         self.error_count = 0;
-        if self.state != PathState::Inactive {
-            return None;
+        match self.state {
+            PathState::Unconfirmed | PathState::Active => return None,
+            PathState::PotentiallyFailed => {}
+            PathState::Inactive => self.pmtu.on_path_returned(),
         }
         self.state = PathState::Active;
-        self.pmtu.on_path_returned();
         Some(PathChange::Active)
     }
 
@@ -43,10 +45,25 @@ impl Path {
         }
         self.error_count = self.error_count.saturating_add(1);
         let failed = self.error_count > config.path_retrans_max;
-        if failed && self.state == PathState::Active {
-            self.state = PathState::Inactive;
+        if failed {
+            if self.state != PathState::Unconfirmed {
+                self.state = PathState::Inactive;
+            }
+            return Some(PathChange::Inactive);
         }
-        failed.then_some(PathChange::Inactive)
+        None
+    }
+
+    /// After [`on_error`](Self::on_error), where there are other paths: too many errors for an active path (RFC 7829 section
+    /// 3.2). It is asked at once whether it works.
+    pub(crate) fn on_doubt(&mut self, config: &AssociationConfig) -> Option<PathChange> {
+        let doubtful = config.potentially_failed_retrans_max.is_some_and(|max| self.error_count > max);
+        if !doubtful || self.state != PathState::Active {
+            return None;
+        }
+        self.state = PathState::PotentiallyFailed;
+        self.heartbeat.hurry();
+        Some(PathChange::PotentiallyFailed)
     }
 
     /// The association is established: HEARTBEATs begin. `random` is any number, for the jitter. An unconfirmed address
@@ -122,6 +139,10 @@ impl Path {
         if self.state == PathState::Unconfirmed && self.error_count <= config.path_retrans_max {
             return Pace::EachRto;
         }
-        config.heartbeat_interval.map_or(Pace::Off, Pace::Interval)
+        match config.heartbeat_interval {
+            Some(_) if self.state == PathState::PotentiallyFailed => Pace::EachRto,
+            Some(interval) => Pace::Interval(interval),
+            None => Pace::Off,
+        }
     }
 }

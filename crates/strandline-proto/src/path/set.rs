@@ -5,8 +5,9 @@ mod tests;
 
 use core::net::IpAddr;
 
-use super::destination::{Path, PathIndex, PathState};
-use crate::config::PATHS_MAX;
+use super::destination::{Path, PathIndex};
+use super::state::PathState;
+use crate::config::{AssociationConfig, PATHS_MAX};
 use crate::time::Time;
 
 /// The paths of an association, at least one and at most [`PATHS_MAX`]. The first stands inline: an association with one
@@ -98,26 +99,44 @@ impl PathSet {
     }
 
     /// Where data goes (sections 6.4 and 8.2): the primary path while it is active, so that data returns to it as soon as
-    /// it is; else the active path with the fewest errors; else, when none is active, the confirmed path that was not
-    /// used for longest, so that all are tried in turn. `None` if no address is confirmed.
+    /// it is; else the active path with the fewest errors; else one that may have failed, with the fewest errors (RFC 7829
+    /// section 3.2 rule 4); else, when none is either, the confirmed path that was not used for longest, so that all are
+    /// tried in turn. `None` if no address is confirmed.
     pub(crate) fn data_path(&self) -> Option<PathIndex> {
         if self.get(self.primary).state == PathState::Active {
             return Some(self.primary);
         }
-        self.best_active(None).or_else(|| self.least_recent(None))
+        self.best(PathState::Active, None)
+            .or_else(|| self.best(PathState::PotentiallyFailed, None))
+            .or_else(|| self.least_recent(None))
     }
 
     /// Where to send again what timed out on `failed` (section 6.4.1): another active path, the one with the fewest
     /// errors. With none, `failed` itself if it is active; else another confirmed path, as in
     /// [`data_path`](Self::data_path). `None`: there is none but `failed`.
     pub(crate) fn alternate(&self, failed: PathIndex) -> Option<PathIndex> {
-        if let Some(other) = self.best_active(Some(failed)) {
+        if let Some(other) = self.best(PathState::Active, Some(failed)) {
             return Some(other);
         }
         if self.get(failed).state == PathState::Active {
             return None;
         }
+        if let Some(other) = self.best(PathState::PotentiallyFailed, None) {
+            return (other != failed).then_some(other);
+        }
         self.least_recent(Some(failed))
+    }
+
+    /// Another path that is active, the one with the fewest errors.
+    pub(crate) fn active_other_than(&self, path: PathIndex) -> Option<PathIndex> {
+        self.best(PathState::Active, Some(path))
+    }
+
+    /// When a path counts as silent, while another is active.
+    pub(crate) fn silence_deadline(&self, index: PathIndex, config: &AssociationConfig) -> Time {
+        let Some(silence_max) = config.path_silence_max.filter(|_| self.len() > 1) else { return Time::MAX };
+        let at = self.get(index).silence_deadline(silence_max);
+        if at == Time::MAX || self.active_other_than(index).is_none() { Time::MAX } else { at }
     }
 
     /// The longest SCTP packet that every confirmed path carries, common header included: chunks of messages fragmented
@@ -140,9 +159,9 @@ impl PathSet {
         self.more.capacity() * size_of::<Path>()
     }
 
-    fn best_active(&self, except: Option<PathIndex>) -> Option<PathIndex> {
+    fn best(&self, state: PathState, except: Option<PathIndex>) -> Option<PathIndex> {
         self.iter()
-            .filter(|(index, path)| path.state == PathState::Active && Some(*index) != except)
+            .filter(|(index, path)| path.state == state && Some(*index) != except)
             .min_by_key(|(index, path)| (path.error_count, *index != self.primary))
             .map(|(index, _)| index)
     }

@@ -89,6 +89,7 @@ fn section_8_2_time_outs_make_a_path_inactive() {
         config.path_retrans_max = 2;
         config.association_retrans_max = 50;
         config.heartbeat_interval = None;
+        config.potentially_failed_retrans_max = None;
     });
     let mut errors = Vec::new();
     for number in 0..4u8 {

@@ -1,0 +1,26 @@
+//! When a path counts as silent: before T3-rtx would tell, where there is another to go on.
+
+use core::time::Duration;
+
+use super::destination::Path;
+use super::state::PathState;
+use crate::time::Time;
+
+/// A path on which so many tail-loss probes stay without an answer may have failed: it comes after all in flight.
+const PROBES_OF_SILENCE: u8 = 1;
+
+impl Path {
+    /// When the path counts as silent: nothing was answered for `silence_max`, nor a tail-loss probe. `Time::MAX` if
+    /// that is not in question.
+    pub(crate) fn silence_deadline(&self, silence_max: Duration) -> Time {
+        let asked = self.probes >= PROBES_OF_SILENCE && self.flight > 0 && !self.timed_out;
+        if !asked || self.state != PathState::Active || self.rtx_deadline == Time::MAX {
+            return Time::MAX;
+        }
+        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
+        // T3-rtx runs since the earliest data in flight was sent, or the one before it acknowledged.
+        let rto = u64::try_from(self.rto.rto().as_nanos()).unwrap_or(u64::MAX);
+        let silent_since = Time::from_nanos(self.rtx_deadline.as_nanos().saturating_sub(rto));
+        (silent_since + silence_max).max(self.quiet_since + self.probe_wait(srtt))
+    }
+}

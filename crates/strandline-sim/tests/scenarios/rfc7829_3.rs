@@ -1,0 +1,326 @@
+//! RFC 7829 section 3: a path that may have failed, left at once and returned to at once; and what finds a silent path
+//! before T3-rtx would.
+
+use strandline_netem::Change;
+use strandline_proto::event::{Event, PathChange};
+use strandline_proto::stats::{PathStatus, Reachability};
+use strandline_sim::pair::Fate;
+
+use super::*;
+
+/// Two hosts with two addresses each, and a path between the first two and one between the second two.
+pub struct TwoPaths {
+    pub pair: Pair,
+    pub a: AssociationId,
+    pub b: AssociationId,
+    /// Numbers of the next message to send and to read.
+    next: [u32; 2],
+}
+
+impl TwoPaths {
+    /// Both paths confirmed.
+    pub fn new(links: [LinkConfig; 2], change: impl Fn(&mut AssociationConfig)) -> Self {
+        let host = |last: [u8; 2]| EndpointConfig {
+            local_addresses: vec![[10, 0, last[0], last[1]].into(), [10, 1, last[0], last[1]].into()],
+            ..endpoint(&change)
+        };
+        let mut pair = Pair::new(host([0, 1]), host([1, 1]), LinkConfig::default());
+        for (path, link) in links.into_iter().enumerate() {
+            Self::change_path(&mut pair, path, &Change::Config(link));
+        }
+        let (a, b) = pair.connect();
+        let mut paths = Self { pair, a, b, next: [0, 0] };
+        paths.run(ms(2000), 0);
+        assert!(paths.paths().iter().all(|path| path.state == Reachability::Active), "{:?}", paths.paths());
+        paths
+    }
+
+    fn change_path(pair: &mut Pair, path: usize, change: &Change) {
+        let (a, b) = (pair.addresses(Side::A)[path].ip(), pair.addresses(Side::B)[path].ip());
+        pair.network.link(a, b).change(change.clone());
+        pair.network.link(b, a).change(change.clone());
+    }
+
+    pub fn cut(&mut self, path: usize) {
+        Self::change_path(&mut self.pair, path, &Change::Cut);
+    }
+
+    pub fn heal(&mut self, path: usize) {
+        Self::change_path(&mut self.pair, path, &Change::Heal);
+    }
+
+    pub fn paths(&self) -> Vec<PathStatus> {
+        self.pair.a.endpoint.paths(self.a).unwrap()
+    }
+
+    /// Keeps `ahead` bytes in the send buffer and reads, which checks that nothing is lost, doubled or out of order.
+    pub fn run(&mut self, time: Duration, ahead: usize) {
+        let Self { pair, a, b, next } = self;
+        let (a, b) = (*a, *b);
+        let mut act = |pair: &mut Pair| {
+            while pair.a.endpoint.status(a).unwrap().send_buffered < ahead {
+                let mut message = vec![0; 1000];
+                message[..4].copy_from_slice(&next[0].to_be_bytes());
+                pair.send(Side::A, a, 0, message);
+                next[0] += 1;
+            }
+            for message in pair.recv_all(Side::B, b) {
+                assert_eq!(message.data[..4], next[1].to_be_bytes());
+                next[1] += 1;
+            }
+        };
+        act(pair);
+        pair.run_until(time, |pair| {
+            act(pair);
+            false
+        });
+    }
+
+    /// Sends no more, and checks that all arrives.
+    pub fn finish(&mut self) {
+        self.run(ms(20_000), 0);
+        assert_eq!(self.next[0], self.next[1], "all has arrived");
+    }
+
+    /// How long nothing new is read from now on.
+    pub fn standstill(&mut self, ahead: usize) -> Duration {
+        // What was on its way when the path was cut still arrives.
+        self.run(ms(60), ahead);
+        let (began, read) = (self.pair.now, self.next[1]);
+        while self.next[1] == read {
+            self.run(ms(1), ahead);
+            assert!(self.pair.now.since(began) < ms(100_000), "it never goes on: {:?}", self.paths());
+        }
+        self.pair.now.since(began) + ms(60)
+    }
+
+    pub fn changes(&mut self, path: usize) -> Vec<PathChange> {
+        let address = self.pair.addresses(Side::B)[path];
+        let of = |event| match event {
+            Event::PathChanged { address: of, change } if of.ip() == address.ip() => Some(change),
+            _ => None,
+        };
+        self.pair.events(Side::A).into_iter().filter_map(of).collect()
+    }
+
+    /// Packets of A with such a chunk on a path.
+    pub fn sent(&self, path: usize, kind: u8) -> usize {
+        let to = self.pair.addresses(Side::B)[path].ip();
+        let wanted = |captured: &&Captured| {
+            captured.from == Side::A
+                && captured.datagram.destination.ip() == to
+                && captured.chunk_kinds().contains(&kind)
+        };
+        self.pair.captured().iter().filter(wanted).count()
+    }
+}
+
+fn lan() -> LinkConfig {
+    LinkConfig { queue_bytes_max: 200_000, ..link(Duration::from_micros(100), 1000) }
+}
+
+fn wide() -> LinkConfig {
+    LinkConfig { queue_bytes_max: 200_000, ..link(ms(30), 20) }
+}
+
+/// With defaults only: on a LAN within 400 ms under load, else within a second.
+#[test]
+fn a_path_cut_under_load_is_left_within_the_detection_time() {
+    for (name, link, ahead, limit) in [
+        ("LAN, full load", lan(), 500_000, ms(400)),
+        ("LAN, a message at a time", lan(), 1000, ms(800)),
+        ("60 ms, full load", wide(), 200_000, ms(1000)),
+        ("60 ms, a message at a time", wide(), 1000, ms(1000)),
+    ] {
+        let mut paths = TwoPaths::new([link.clone(), link], |_| ());
+        paths.run(ms(1000), ahead);
+        paths.changes(0);
+        paths.cut(0);
+        let standstill = paths.standstill(ahead);
+        assert!(standstill <= limit, "{name}: {standstill:?}");
+        assert_eq!(paths.changes(0), [PathChange::PotentiallyFailed], "{name}");
+        paths.finish();
+    }
+}
+
+/// Without the limit on silence, T3-rtx alone finds out: rule 2.
+#[test]
+fn rule_2_one_time_out_is_enough() {
+    let mut paths = TwoPaths::new([lan(), lan()], |config| config.path_silence_max = None);
+    paths.run(ms(1000), 500_000);
+    paths.changes(0);
+    paths.cut(0);
+    let standstill = paths.standstill(500_000);
+    assert!(standstill > ms(900) && standstill < ms(1200), "{standstill:?}");
+    assert_eq!(paths.changes(0), [PathChange::PotentiallyFailed]);
+    paths.finish();
+}
+
+/// Rule 1: a limit of none, or of as many errors as make the path inactive, is RFC 9260.
+#[test]
+fn rule_1_without_the_state_the_path_is_used_until_it_is_inactive() {
+    for retrans_max in [None, Some(2)] {
+        let mut paths = TwoPaths::new([lan(), lan()], |config| {
+            config.path_retrans_max = 2;
+            config.potentially_failed_retrans_max = retrans_max;
+        });
+        paths.run(ms(1000), 500_000);
+        paths.changes(0);
+        paths.cut(0);
+        paths.run(ms(30_000), 500_000);
+        assert_eq!(paths.changes(0), [PathChange::Inactive]);
+        paths.finish();
+    }
+}
+
+/// Rules 3, 5 and 6: data stays away, HEARTBEATs go once in each RTO, which doubles.
+#[test]
+fn rules_3_5_and_6_heartbeats_ask_in_each_rto_and_no_data_goes_there() {
+    let mut paths = TwoPaths::new([lan(), lan()], |_| ());
+    paths.run(ms(1000), 100_000);
+    paths.cut(0);
+    paths.run(ms(500), 100_000);
+    assert_eq!(paths.paths()[0].state, Reachability::PotentiallyFailed);
+    paths.pair.clear_captured();
+    // RTO is 2 s after the time-out: the first was asked at once, the others follow after 2, 4 and 8 s.
+    paths.run(ms(15_000), 1000);
+    assert_eq!((paths.sent(0, kind::DATA), paths.sent(0, kind::HEARTBEAT)), (0, 3));
+    assert!(paths.sent(1, kind::DATA) > 50);
+}
+
+/// Rule 5: where heartbeats are switched off, none is sent.
+#[test]
+fn rule_5_heartbeats_that_are_off_stay_off() {
+    let mut paths = TwoPaths::new([lan(), lan()], |_| ());
+    let mut config = AssociationConfig { heartbeat_interval: None, ..AssociationConfig::default() };
+    config.path_mtu_initial = 1500;
+    let now = paths.pair.now;
+    paths.pair.a.endpoint.configure(now, paths.a, Arc::new(config)).unwrap();
+    paths.run(ms(1000), 100_000);
+    paths.cut(0);
+    paths.pair.clear_captured();
+    paths.run(ms(10_000), 1000);
+    assert_eq!(paths.paths()[0].state, Reachability::PotentiallyFailed);
+    assert_eq!(paths.sent(0, kind::HEARTBEAT), 0);
+}
+
+/// Rule 4: with no active path, the one that may have failed with the fewest errors.
+#[test]
+fn rule_4_with_all_paths_doubtful_the_one_with_fewest_errors_is_used() {
+    let mut paths = TwoPaths::new([lan(), lan()], |_| ());
+    paths.run(ms(1000), 100_000);
+    paths.cut(0);
+    paths.run(ms(6000), 100_000);
+    paths.cut(1);
+    paths.run(ms(1500), 100_000);
+    let states = paths.paths();
+    assert!(states.iter().all(|path| path.state == Reachability::PotentiallyFailed), "{states:?}");
+    assert!(states[1].error_count < states[0].error_count, "{states:?}");
+    paths.heal(1);
+    let standstill = paths.standstill(100_000);
+    assert!(standstill < ms(7000), "{standstill:?}");
+    paths.finish();
+}
+
+/// Rules 7 and 8: an answer brings the path back, and data with it; without one it is inactive at last.
+#[test]
+fn rules_7_and_8_an_answer_brings_it_back_and_silence_makes_it_inactive() {
+    let mut paths = TwoPaths::new([lan(), lan()], |_| ());
+    paths.run(ms(1000), 100_000);
+    paths.changes(0);
+    paths.cut(0);
+    paths.run(ms(1000), 100_000);
+    paths.heal(0);
+    paths.run(ms(2000), 100_000);
+    assert_eq!(paths.changes(0), [PathChange::PotentiallyFailed, PathChange::Active]);
+    paths.pair.clear_captured();
+    paths.run(ms(100), 100_000);
+    assert!(paths.sent(0, kind::DATA) > 0 && paths.sent(1, kind::DATA) == 0);
+    paths.cut(0);
+    paths.run(ms(120_000), 1000);
+    assert_eq!(paths.changes(0), [PathChange::PotentiallyFailed, PathChange::Inactive]);
+    paths.finish();
+}
+
+/// A path that was silent for a moment is used again as soon as it answers, with the window that it had.
+#[test]
+fn a_moment_of_silence_costs_little() {
+    let mut paths = TwoPaths::new([wide(), wide()], |_| ());
+    paths.run(ms(5000), 300_000);
+    let before = paths.paths()[0].cwnd;
+    paths.cut(0);
+    paths.run(ms(650), 300_000);
+    paths.heal(0);
+    paths.changes(0);
+    paths.run(ms(3000), 300_000);
+    let after = paths.paths()[0].clone();
+    assert_eq!(after.state, Reachability::Active);
+    assert!(after.cwnd > before / 4, "{before} before, {after:?}");
+    paths.finish();
+}
+
+/// Section 5: with a limit for the primary path the other one becomes primary for good.
+#[test]
+fn section_5_the_primary_path_switches_over() {
+    let mut paths = TwoPaths::new([lan(), lan()], |config| config.primary_switchover_retrans_max = Some(0));
+    paths.run(ms(1000), 100_000);
+    paths.changes(1);
+    paths.cut(0);
+    paths.run(ms(1000), 100_000);
+    assert_eq!(paths.changes(1), [PathChange::Primary]);
+    paths.heal(0);
+    paths.run(ms(5000), 100_000);
+    let states = paths.paths();
+    assert!(states[1].primary && states[0].state == Reachability::Active, "{states:?}");
+    paths.pair.clear_captured();
+    paths.run(ms(100), 100_000);
+    assert!(paths.sent(0, kind::DATA) == 0 && paths.sent(1, kind::DATA) > 0);
+}
+
+/// From 1,500 bytes and 10 ms to 1,300 bytes and 100 ms, and back.
+#[test]
+fn paths_of_another_mtu_and_delay_take_over() {
+    let small = LinkConfig { size_max: 1300, ..link(ms(50), 20) };
+    let mut paths = TwoPaths::new([link(ms(5), 20), small], |config| config.path_mtu_initial = 1280);
+    paths.run(ms(5000), 300_000);
+    assert!(paths.paths()[0].mtu > 1400, "{:?}", paths.paths());
+    for _ in 0..3 {
+        paths.cut(0);
+        let standstill = paths.standstill(300_000);
+        assert!(standstill < ms(1500), "{standstill:?}");
+        paths.run(ms(2000), 300_000);
+        let states = paths.paths();
+        assert!(states[1].mtu <= 1300 && states[1].srtt.unwrap() > ms(90), "{states:?}");
+        paths.heal(0);
+        paths.run(ms(6000), 300_000);
+        assert_eq!(paths.paths()[0].state, Reachability::Active, "{:?}", paths.paths());
+    }
+    paths.finish();
+}
+
+/// A chunk that is lost a second time goes on the other path, without a time-out.
+#[test]
+fn what_is_lost_twice_takes_the_other_path() {
+    let mut paths = TwoPaths::new([wide(), wide()], |_| ());
+    paths.run(ms(3000), 100_000);
+    let mut victim = None;
+    let mut lost = 0;
+    paths.pair.filter(move |side, packet| {
+        let data = packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
+            Ok(Chunk::Data(data)) => Some(data.tsn),
+            _ => None,
+        });
+        let Some(tsn) = data.filter(|_| side == Side::A) else { return Fate::Pass };
+        if lost < 2 && *victim.get_or_insert(tsn) == tsn {
+            lost += 1;
+            return Fate::Drop;
+        }
+        Fate::Pass
+    });
+    paths.pair.clear_captured();
+    let before = paths.pair.a.endpoint.status(paths.a).unwrap().stats.timeouts;
+    paths.run(ms(1000), 100_000);
+    assert_eq!(paths.pair.a.endpoint.status(paths.a).unwrap().stats.timeouts, before);
+    assert_eq!(paths.sent(1, kind::DATA), 1, "the third time");
+    paths.finish();
+}
