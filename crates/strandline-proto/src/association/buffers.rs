@@ -5,7 +5,7 @@
 
 use super::context::Shared;
 use crate::config::AssociationConfig;
-use crate::path::PathSet;
+use crate::path::{Path, PathSet};
 use crate::stats::Buffers;
 
 /// A send buffer that tunes itself holds so many congestion windows: one is in flight, one is kept until the lowest loss
@@ -90,8 +90,15 @@ pub(super) fn send_buffer(config: &AssociationConfig, paths: &PathSet, pressure:
         Pressure::Full => start.min(SEND_BUFFER_MIN),
         Pressure::Half => start,
         Pressure::Low => {
-            let window = paths.iter().map(|(_, path)| path.window()).max().unwrap_or(0);
-            window.saturating_mul(WINDOWS).clamp(start, config.send_buffer_limit())
+            let wanted = paths.iter().map(|(_, path)| windows(path)).max().unwrap_or(0);
+            wanted.clamp(start, config.send_buffer_limit())
         }
     }
+}
+
+/// What the path's congestion window asks of the send buffer, in bytes. Where acknowledgements and repairs come within
+/// microseconds the next window is filled as the last one empties: what waits longer only leaves the processor's cache.
+fn windows(path: &Path) -> u32 {
+    let window = path.window();
+    if path.is_short() { window.saturating_add(window / 8) } else { window.saturating_mul(WINDOWS) }
 }

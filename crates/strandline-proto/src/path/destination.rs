@@ -262,6 +262,11 @@ impl Path {
         if self.prr.is_active() { self.prr.window() } else { self.congestion.window() }
     }
 
+    /// Its round-trip time is that of a local network, as far as it is known.
+    pub(crate) fn is_short(&self) -> bool {
+        self.rto.srtt().is_some_and(|srtt| srtt < PACED_RTT_MIN)
+    }
+
     /// The configuration changed. A new heartbeat interval holds from the next
     /// [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
