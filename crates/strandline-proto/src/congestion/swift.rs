@@ -15,8 +15,9 @@ use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
-/// The queue that is aimed at is a quarter of the smallest round-trip time, within these bounds.
-const TARGET_MIN_US: u32 = 500;
+/// The queue that is aimed at is a quarter of the smallest round-trip time, within these bounds. The peer's timers, by which
+/// it acknowledges, have a grain of a millisecond, and programs are not woken at once: less than this is no queue.
+const TARGET_MIN_US: u32 = 2_000;
 const TARGET_MAX_US: u32 = 10_000;
 /// Flow scaling: a window of a packet may have five times the queue, one of this many packets or more no more than it, so
 /// that the smaller of two flows grows while the larger shrinks.

@@ -12,7 +12,7 @@ fn measure(algorithm: Algorithm, link: LinkConfig, flows: usize) -> Measured {
 fn a_data_center_link_is_full_with_a_short_queue() {
     let measured = measure(Algorithm::Swift, link(100, ms(1), 300_000), 1);
     assert!(measured.rates[0] > 85e6, "{measured:?}");
-    assert!(measured.queue_bytes_mean < 20_000.0, "{measured:?}");
+    assert!(measured.queue_bytes_mean < 45_000.0, "{measured:?}");
 }
 
 /// 10 Mbit/s with a queue of a second: the delay is less than a quarter of CUBIC's.
