@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use strandline_proto::config::{AssociationConfig, EndpointConfig};
+use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{Datagram, SendInfo};
 use strandline_proto::time::Time;
