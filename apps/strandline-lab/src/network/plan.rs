@@ -33,7 +33,7 @@ pub struct NetworkPlan {
     /// Settings on top of them from right to left.
     #[serde(default)]
     pub to_left: String,
-    /// Congestion control of the kernel's TCP.
+    /// Congestion control of the kernel's TCP on the emulator and on a veth pair; elsewhere it is the system's.
     #[serde(default = "cubic")]
     pub tcp: String,
     /// MTU of the devices.
@@ -46,6 +46,12 @@ pub struct NetworkPlan {
     pub cores: Option<[String; 2]>,
     /// Lateness of the emulator above which a run is invalid.
     pub late_limit: Option<String>,
+}
+
+/// The congestion control that sockets begin with here.
+fn system_tcp() -> String {
+    let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
+    if text.trim().is_empty() { "unknown".to_owned() } else { text.trim().to_owned() }
 }
 
 fn cubic() -> String {
@@ -77,6 +83,18 @@ pub struct NetworkChange {
 }
 
 impl NetworkPlan {
+    /// As it was for a run: on no network of our own TCP takes the system's congestion control, whatever the plan says,
+    /// and a simulation has no TCP.
+    #[must_use]
+    pub fn as_made(&self) -> Self {
+        let tcp = match self.kind {
+            NetworkKind::Netem | NetworkKind::Veth => self.tcp.clone(),
+            NetworkKind::None => system_tcp(),
+            NetworkKind::Simulator => "none".to_owned(),
+        };
+        Self { tcp, ..self.clone() }
+    }
+
     /// The network of a series.
     #[must_use]
     pub fn with(&self, change: &NetworkChange) -> Self {

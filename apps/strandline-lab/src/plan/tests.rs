@@ -242,3 +242,15 @@ fn variables_are_filled_in() {
     assert!(fill("{from}", &variables).unwrap_err().contains("{to}"));
     assert!(fill("to}", &variables).is_err());
 }
+
+#[test]
+fn what_is_noted_of_a_run_is_the_congestion_control_that_it_had() {
+    let runs = read(WHOLE).unwrap().runs(Mode::Whole).unwrap();
+    let mut network = runs[0].network.clone();
+    assert_eq!((network.kind, network.as_made().tcp.as_str()), (NetworkKind::Netem, "reno"));
+    network.kind = NetworkKind::None;
+    let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
+    assert_eq!(network.as_made().tcp, system.trim());
+    network.kind = NetworkKind::Simulator;
+    assert_eq!(network.as_made().tcp, "none");
+}

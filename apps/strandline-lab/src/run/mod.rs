@@ -253,7 +253,7 @@ impl Job {
             points: Vec::new(),
             began,
             took_seconds: start.elapsed().as_secs_f64(),
-            network: run.network.clone(),
+            network: run.network.as_made(),
             client: run.client.clone(),
             server: run.server.clone(),
             plan: self.hash.clone(),
