@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::expression::Expression;
 use super::template::{Variables, fill};
 use super::*;
+use crate::network::NetworkKind;
 
 /// A plan with everything in it, to make mistakes in.
 pub(crate) const WHOLE: &str = r#"
