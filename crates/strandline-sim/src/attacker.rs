@@ -166,14 +166,13 @@ impl Attacker {
         let mut builder = PacketBuilder::new(&mut buffer, source_port, SCTP_PORT, VerificationTag(0));
         assert!(builder.push(&init), "at most 1,000 bytes of parameters");
         let len = builder.finish();
+        self.pretended(hosts, &buffer[..len])
+    }
+
+    /// A datagram to one of the hosts that somebody else seems to send.
+    fn pretended(&mut self, hosts: &[SocketAddr], bytes: &[u8]) -> Carried {
         let (source, destination) = (self.pretended_source(hosts), self.random.pick(hosts));
-        Carried {
-            source,
-            destination,
-            bytes: Bytes::copy_from_slice(&buffer[..len]),
-            fragment: false,
-            ecn: 0,
-        }
+        Carried { source, destination, bytes: Bytes::copy_from_slice(bytes), fragment: false, ecn: 0 }
     }
 
     /// A cookie of random bytes, or one that was seen with a bit of it altered.
@@ -203,14 +202,7 @@ impl Attacker {
         let mut builder = PacketBuilder::new(&mut buffer, 7000, SCTP_PORT, tag);
         assert!(builder.push(&CookieEcho { cookie: &cookie }), "a cookie of less than 400 bytes");
         let len = builder.finish();
-        let (source, destination) = (self.pretended_source(hosts), self.random.pick(hosts));
-        Carried {
-            source,
-            destination,
-            bytes: Bytes::copy_from_slice(&buffer[..len]),
-            fragment: false,
-            ecn: 0,
-        }
+        self.pretended(hosts, &buffer[..len])
     }
 
     /// Random chunks with the addresses and ports of `like`.

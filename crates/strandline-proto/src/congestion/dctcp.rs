@@ -5,6 +5,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::additive::Additive;
 use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
@@ -20,8 +21,7 @@ pub struct Dctcp {
     cwnd: u32,
     ssthresh: u32,
     pmdcs: u32,
-    /// Acknowledged since the window last grew by a packet.
-    credit: u32,
+    additive: Additive,
     /// DCTCP.Alpha in units of 1 / `ONE`.
     alpha: u32,
     /// Bytes to be acknowledged until the observation window is over, acknowledged in it, and marked of these.
@@ -41,7 +41,7 @@ impl Dctcp {
             cwnd: initial_window_of_ten(pmdcs),
             ssthresh: u32::MAX,
             pmdcs,
-            credit: 0,
+            additive: Additive::default(),
             alpha: ONE,
             round_left: 0,
             acked: 0,
@@ -62,11 +62,7 @@ impl Dctcp {
             self.cwnd = self.cwnd.saturating_add(ack.acked_bytes);
             return;
         }
-        self.credit = self.credit.saturating_add(ack.acked_bytes);
-        if self.credit >= self.cwnd {
-            self.credit -= self.cwnd;
-            self.cwnd = self.cwnd.saturating_add(self.pmdcs);
-        }
+        self.cwnd = self.additive.grown(self.cwnd, ack.acked_bytes, self.pmdcs);
     }
 
     /// Section 3.3, steps 5 to 9: once for each observation window, which is a round trip.
@@ -79,7 +75,7 @@ impl Dctcp {
             self.cwnd =
                 self.cwnd.saturating_sub(u32::try_from(off).unwrap_or(u32::MAX)).max(self.window_min());
             self.ssthresh = self.cwnd;
-            self.credit = 0;
+            self.additive = Additive::default();
         }
         self.acked = 0;
         self.marked = 0;
@@ -88,7 +84,7 @@ impl Dctcp {
     fn on_loss(&mut self) {
         self.before = Some((self.cwnd, self.ssthresh));
         self.ssthresh = (self.cwnd / 2).max(self.window_min());
-        self.credit = 0;
+        self.additive = Additive::default();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Congestion control (RFC 9260 section 7) as a choice: a trait, one file for each controller, and an enum that
 //! dispatches to the chosen one without a heap allocation, because every path of every association holds one.
 
+mod additive;
 mod bbr;
 mod controller;
 mod cubic;

@@ -11,6 +11,7 @@ mod tests;
 
 use core::time::Duration;
 
+use super::additive::Additive;
 use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
@@ -36,8 +37,7 @@ pub struct Swift {
     pmdcs: u32,
     /// Slow start goes on.
     starting: bool,
-    /// Bytes acknowledged since the window last grew by a packet.
-    credit: u32,
+    additive: Additive,
     /// The smallest of the present period and of the one before, in microseconds; 0: none.
     min_rtt_us: [u32; 2],
     period: Time,
@@ -57,7 +57,7 @@ impl Swift {
             cwnd: initial_window_of_ten(pmdcs),
             pmdcs,
             starting: true,
-            credit: 0,
+            additive: Additive::default(),
             min_rtt_us: [0; 2],
             period: Time::ZERO,
             shrunk: Time::ZERO,
@@ -104,7 +104,7 @@ impl Swift {
         self.cwnd = ((f64::from(self.cwnd) * kept) as u32).max(self.window_min());
         self.shrunk = now;
         self.starting = false;
-        self.credit = 0;
+        self.additive = Additive::default();
     }
 
     fn grow(&mut self, ack: &Ack) {
@@ -115,11 +115,7 @@ impl Swift {
             self.cwnd = self.cwnd.saturating_add(ack.acked_bytes);
             return;
         }
-        self.credit = self.credit.saturating_add(ack.acked_bytes);
-        if self.credit >= self.cwnd {
-            self.credit -= self.cwnd;
-            self.cwnd = self.cwnd.saturating_add(self.pmdcs);
-        }
+        self.cwnd = self.additive.grown(self.cwnd, ack.acked_bytes, self.pmdcs);
     }
 }
 
