@@ -3,8 +3,9 @@
 
 mod sip_server;
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use sip_server::Server;
 
@@ -19,19 +20,28 @@ fn sipp(server: &Server, protocol: &str, scenario: &str, port: u16, more: &[&str
         .args(["-timeout", "60", "-timeout_error"])
         .args(more)
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap_or_else(|error| panic!("sipp: {error}; tests/interop/setup installs it"))
 }
 
-fn succeed(mut child: Child, what: &str) {
-    let status = child.wait().unwrap();
-    assert!(status.success(), "{what}: {status}");
+fn succeed(child: Child, what: &str) {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {}; sipp said: {said}", output.status);
 }
 
-/// A port that is free for both protocols, as far as can be told.
+/// A port that nothing has for either protocol, each once in a process. It lies below the kernel's
+/// ephemeral ports (from 32,768), or a connection of the other test may take it before sipp binds.
 fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + (std::process::id() % 100) as u16 * 100;
+    (0..100)
+        .map(|_| start + NEXT.fetch_add(1, Ordering::Relaxed) % 100)
+        .find(|&port| {
+            UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok()
+        })
+        .unwrap_or_else(|| panic!("no port of {start} to {} is free", start + 99))
 }
 
 #[test]
