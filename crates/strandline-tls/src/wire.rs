@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use rustls::{ClientConnection, Connection, ServerConnection};
 use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 
 use crate::settings::{ClientTls, ServerTls};
@@ -106,7 +107,7 @@ impl Wire {
     /// # Errors
     /// [`WouldBlock`](ErrorKind::WouldBlock) if nothing has come; anything else is the end of the connection.
     pub fn try_read(&self, room: &mut [u8]) -> io::Result<usize> {
-        let Some(session) = &self.session else { return self.tcp.try_read(room) };
+        let Some(session) = &self.session else { return self.try_read_plain(room) };
         let session = &mut *session.borrow_mut();
         loop {
             match session.reader().read(room) {
@@ -118,6 +119,16 @@ impl Wire {
             }
             process(session, &self.tcp)?;
         }
+    }
+
+    fn try_read_plain(&self, room: &mut [u8]) -> io::Result<usize> {
+        let read = self.tcp.try_read(room)?;
+        if cfg!(target_os = "linux") && (1..room.len()).contains(&read) {
+            // With epoll, less than there was room for means that no more is there, and that more will be told: what the
+            // next attempt would find out with a system call can be said now.
+            let _ = self.tcp.try_io(Interest::READABLE, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+        }
+        Ok(read)
     }
 
     /// Writes as much as goes without waiting, and returns how much was taken. TLS takes all or nothing, and all until the

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use serde_json::Value;
@@ -26,8 +27,18 @@ impl Server {
             .args(["sip", "--json", "--domain", "example.com"])
             .args(["--listen", "udp:127.0.0.1:0", "--listen", "tcp:127.0.0.1:0"])
             .args(arguments);
-        let (child, listening) = announced(&mut server);
+        Self::announced(&mut server)
+    }
+
+    fn announced(server: &mut Command) -> Self {
+        let (child, listening) = announced(server);
         Self { child, listening }
+    }
+
+    /// As a configuration has it.
+    #[allow(dead_code, reason = "not every test has a configuration")]
+    pub fn configured(config: &Path) -> Self {
+        Self::announced(Command::new(PROGRAM).args(["sip", "--json", "--config"]).arg(config))
     }
 
     fn entry(&self, protocol: &str) -> &Value {
@@ -55,6 +66,11 @@ impl Server {
         let mut page = String::new();
         stream.read_to_string(&mut page).unwrap();
         page
+    }
+
+    #[allow(dead_code, reason = "not every test has a browser")]
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.listening["metrics"].as_str().unwrap())
     }
 
     #[allow(dead_code, reason = "not every test restarts it")]

@@ -4,10 +4,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::style::SctpStyle;
+use super::top;
+
+/// Other things than serving.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Command {
+    /// Show what a server does, in the terminal
+    Top(top::Args),
+}
 
 /// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
 #[derive(Debug, Clone, clap::Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
 Examples:
   strandline sip                              registrar and proxy for 127.0.0.1, on UDP, TCP and SCTP, in memory
   strandline sip --domain example.com --listen udp:0.0.0.0:5060 --listen tcp:0.0.0.0:5060 \\
@@ -17,8 +27,13 @@ Examples:
                                               tells what is wrong with a configuration, and ends
   strandline sip --config /etc/strandline/sip.toml
   strandline sip --front-end                  answers 200 to everything, for measurements
-Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds.")]
+  strandline sip top                          what the server does whose metrics are at 127.0.0.1:9090
+Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds."
+)]
 pub struct Args {
+    #[allow(missing_docs)]
+    #[command(subcommand)]
+    pub command: Option<Command>,
     /// Configuration file; the options below add to it
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -33,7 +48,7 @@ pub struct Args {
     /// each
     #[arg(long, value_enum, default_value = "one-to-many", value_name = "STYLE")]
     pub sctp_style: SctpStyle,
-    /// Metrics for Prometheus at http://ADDRESS:PORT/metrics
+    /// The live page at http://ADDRESS:PORT/, metrics for Prometheus at http://ADDRESS:PORT/metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
     /// A domain of the users

@@ -177,7 +177,8 @@ pub struct Overload {
 impl Overload {
     /// The inbox; `key` must be random.
     pub(super) fn inbox(&self, key: [u8; 16]) -> Inbox {
-        Inbox::new(self.settings, self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key)))
+        let sources = self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key));
+        Inbox::new(self.settings, sources, key)
     }
 }
 

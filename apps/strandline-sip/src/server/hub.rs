@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
@@ -13,19 +14,20 @@ use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
 use super::inbox::Inbox;
-use super::socket::{Connections, Sctp, Udp};
+use super::live::Watch;
+use super::socket::{Connections, Gate, Sctp, Udp};
 
 /// Takes in messages.
 pub(super) struct Taking<'a> {
     inbox: &'a mut Inbox,
     service: &'a Service,
-    now: Time,
+    now: Duration,
 }
 
 impl Taking<'_> {
-    /// A message has come.
-    pub(super) fn push(&mut self, flow: Flow, bytes: Bytes) {
-        self.inbox.push(self.now, flow, bytes, |flow| self.service.knows(flow));
+    /// A message has come, of which `keep` makes a copy that lasts.
+    pub(super) fn push(&mut self, flow: Flow, bytes: &[u8], keep: impl FnOnce() -> Bytes) {
+        self.inbox.push(self.now, flow, bytes, keep, |flow| self.service.knows(flow));
     }
 }
 
@@ -43,6 +45,9 @@ pub(super) struct Hub {
     inbox: RefCell<Inbox>,
     /// Somebody waits for messages.
     pub(super) came: Notify,
+    /// The share of datagrams that the kernel lets through, of those that begin something.
+    pub(super) let_through: Cell<f64>,
+    pub(super) watch: RefCell<Watch>,
 }
 
 impl Hub {
@@ -64,6 +69,8 @@ impl Hub {
             spare: RefCell::new(Outbox::new()),
             inbox: RefCell::new(inbox),
             came: Notify::new(),
+            let_through: Cell::new(1.0),
+            watch: RefCell::new(Watch::new()),
         })
     }
 
@@ -74,7 +81,7 @@ impl Hub {
     /// Takes messages that have come, to be handled by [`work`](super::input::work).
     pub(super) fn take_in(&self, take: impl FnOnce(&mut Taking<'_>)) {
         let (inbox, service) = (&mut *self.inbox.borrow_mut(), &*self.service.borrow());
-        take(&mut Taking { inbox, service, now: self.now() });
+        take(&mut Taking { inbox, service, now: self.clock.elapsed() });
         if !inbox.is_empty() {
             self.came.notify_one();
         }
@@ -83,6 +90,26 @@ impl Hub {
     /// Lets messages that wait be handled.
     pub(super) fn inbox<T>(&self, look: impl FnOnce(&mut Inbox) -> T) -> T {
         look(&mut self.inbox.borrow_mut())
+    }
+
+    /// How many associations there are.
+    pub(super) fn associations(&self) -> usize {
+        self.sctp.borrow().as_ref().map_or(0, |sctp| sctp.len())
+    }
+
+    /// There are more associations than connections.
+    pub(super) fn is_mostly_sctp(&self) -> bool {
+        self.associations() > self.connections.len()
+    }
+
+    /// Looks at how many datagrams come, and lets the kernel drop some if they are far too many.
+    pub(super) fn steer(&self, gate: &mut Gate, came_per_sec: f64, can_per_sec: Option<f64>) {
+        let udp = self.udp.borrow();
+        let (Some(share), Some(udp)) = (gate.look(came_per_sec, can_per_sec), udp.as_ref()) else { return };
+        self.let_through.set(share);
+        if let Err(error) = udp.let_through(share) {
+            tracing::warn!(%error, share, "a filter for datagrams");
+        }
     }
 
     /// Waits until all that has come so far is done.
@@ -121,6 +148,7 @@ impl Hub {
         writer.submit(journal, held);
         if waits {
             self.unsettled.set(self.unsettled.get() + 1);
+            self.watch.borrow_mut().on_handed_over(self.clock.elapsed());
             service.set_unsettled(true);
         }
     }
@@ -129,6 +157,7 @@ impl Hub {
     pub(super) fn settled(self: &Rc<Self>, done: Done) {
         let left = self.unsettled.get().saturating_sub(done.held.len());
         self.unsettled.set(left);
+        self.watch.borrow_mut().on_settled(self.clock.elapsed(), done.held.len());
         self.service.borrow_mut().set_unsettled(left > 0);
         for mut held in done.held {
             if done.durable {

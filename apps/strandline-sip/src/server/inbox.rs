@@ -13,6 +13,8 @@ use tokio::sync::oneshot;
 use crate::service::Load;
 use crate::transaction::{Flow, Time};
 
+use super::admission::Admission;
+use super::repeats::Repeats;
 use super::sources::Sources;
 use super::urgency::Urgency;
 
@@ -21,6 +23,8 @@ const CLOSER: Duration = Duration::from_millis(5);
 /// Of so many messages at least one is not of the most urgent kind: nobody can keep all others out with messages that look
 /// urgent.
 const TURNS: u32 = 16;
+/// Refusals that may wait to be told.
+const TO_TELL_MAX: usize = 1024;
 
 /// What the inbox does with those who come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,16 +47,9 @@ pub(super) struct Waiting {
     pub(super) flow: Flow,
     pub(super) bytes: Bytes,
     pub(super) urgency: Urgency,
-    came: Time,
+    /// When, since the start of the server.
+    pub(super) came: Duration,
     number: u64,
-}
-
-/// What is to be done with the next message.
-#[derive(Debug)]
-pub(super) enum Next {
-    Handle(Waiting),
-    /// It has waited for too long.
-    Refuse(Waiting),
 }
 
 /// What happened so far.
@@ -62,12 +59,16 @@ pub(super) struct InboxCounters {
     pub(super) came: [u64; Urgency::ALL.len()],
     /// Messages that were given to be handled, by urgency.
     pub(super) handled: [u64; Urgency::ALL.len()],
-    /// Messages that had waited for too long, by urgency.
+    /// Messages that had waited for too long, or would have, by urgency.
     pub(super) late: [u64; Urgency::ALL.len()],
+    /// Of those, the ones whose senders hear nothing.
+    pub(super) untold: u64,
     /// Messages that there was no room for.
     pub(super) no_room: u64,
     /// Messages of sources that sent too many.
     pub(super) too_many: u64,
+    /// Requests over UDP that a gate in the kernel could have stopped, without those that were refused before.
+    pub(super) datagrams: u64,
     /// Milliseconds that those who were handled had waited, in all.
     pub(super) waited_ms: u64,
 }
@@ -86,11 +87,19 @@ pub(super) struct Inbox {
     turn: u32,
     /// Who waits for the end of all that came before: in the order of the numbers.
     after: VecDeque<(u64, oneshot::Sender<()>)>,
+    pub(super) admission: Admission,
+    /// What was refused without a word.
+    repeats: Repeats,
+    /// Requests whose senders are to be told that they are refused.
+    to_tell: VecDeque<Waiting>,
+    /// How many of those there may be now.
+    tell_max: usize,
     pub(super) counters: InboxCounters,
 }
 
 impl Inbox {
-    pub(super) fn new(settings: InboxSettings, sources: Option<Sources>) -> Self {
+    /// `key` must be random.
+    pub(super) fn new(settings: InboxSettings, sources: Option<Sources>, key: [u8; 16]) -> Self {
         Self {
             settings,
             sources,
@@ -99,18 +108,30 @@ impl Inbox {
             came: 0,
             turn: 0,
             after: VecDeque::new(),
+            admission: Admission::default(),
+            repeats: Repeats::new(key),
+            to_tell: VecDeque::new(),
+            tell_max: TO_TELL_MAX,
             counters: InboxCounters::default(),
         }
     }
 
-    /// A message has come. `knows` tells whether a phone is registered over a flow.
-    pub(super) fn push(&mut self, now: Time, flow: Flow, bytes: Bytes, knows: impl FnOnce(&Flow) -> bool) {
-        let mut urgency = Urgency::of(&bytes);
-        let waits = self.front().is_some_and(|front| now > front.came + CLOSER);
+    /// A message has come. `keep` makes a copy of it that lasts, and `knows` tells whether a phone is registered over a flow.
+    pub(super) fn push(
+        &mut self,
+        now: Duration,
+        flow: Flow,
+        bytes: &[u8],
+        keep: impl FnOnce() -> Bytes,
+        knows: impl FnOnce(&Flow) -> bool,
+    ) {
+        let mut urgency = Urgency::of(bytes);
+        let waits =
+            self.admission.is_overloaded() || self.front().is_some_and(|front| now > front.came + CLOSER);
         if urgency == Urgency::Registration {
             urgency = if knows(&flow) { Urgency::Renewal } else { urgency };
         } else if waits {
-            urgency = urgency.looked_at(&bytes);
+            urgency = urgency.looked_at(bytes);
         }
         let max = match urgency {
             Urgency::Begun => self.settings.bytes_max,
@@ -120,17 +141,76 @@ impl Inbox {
             self.counters.no_room += 1;
             return;
         }
-        if self.sources.as_mut().is_some_and(|sources| !sources.allows(now, flow.peer.ip())) {
+        if self.sources.as_mut().is_some_and(|sources| !sources.allows(Time::ZERO + now, flow.peer.ip())) {
             self.counters.too_many += 1;
             return;
         }
         self.came += 1;
-        self.bytes += bytes.len();
         count(&mut self.counters.came, urgency);
-        let waiting = Waiting { flow, bytes, urgency, came: now, number: self.came };
+        let begins = urgency >= Urgency::Renewal;
+        let overloaded = begins && self.admission.is_overloaded();
+        let unreliable = !flow.protocol.is_reliable();
+        let again = overloaded && unreliable && self.repeats.contains(bytes);
+        self.counters.datagrams += u64::from(begins && unreliable && !again);
+        let refused = again
+            || (overloaded && self.waiting_like(urgency) >= self.admission.room(self.settings.patience));
+        if refused {
+            return self.refuse(now, flow, bytes, keep, urgency);
+        }
+        self.bytes += bytes.len();
+        let waiting = Waiting { flow, bytes: keep(), urgency, came: now, number: self.came };
         if let Some(queue) = self.queues.get_mut(urgency as usize) {
             queue.push_back(waiting);
         }
+    }
+
+    /// How many wait that are handled before such a one, or by turns with those that are.
+    fn waiting_like(&self, urgency: Urgency) -> usize {
+        let [_, _, renewal, registration, new] = &self.queues;
+        match urgency {
+            Urgency::New => new.len(),
+            Urgency::Renewal => renewal.len(),
+            _ => renewal.len() + registration.len(),
+        }
+    }
+
+    /// Its sender is told if there is time for that; `keep` is called only then.
+    fn refuse(
+        &mut self,
+        now: Duration,
+        flow: Flow,
+        bytes: &[u8],
+        keep: impl FnOnce() -> Bytes,
+        urgency: Urgency,
+    ) {
+        count(&mut self.counters.late, urgency);
+        self.admission.on_refused();
+        // Those over UDP ask again by themselves if they hear nothing: others come first.
+        let reliable = flow.protocol.is_reliable();
+        let max = if reliable { self.tell_max } else { self.tell_max / 8 * 7 };
+        if self.to_tell.len() < max {
+            self.to_tell.push_back(Waiting { flow, bytes: keep(), urgency, came: now, number: self.came });
+            return;
+        }
+        self.counters.untold += 1;
+        if !reliable {
+            self.repeats.insert(Time::ZERO + now, bytes);
+        }
+    }
+
+    /// Somebody is to be told that it is refused.
+    pub(super) fn has_to_tell(&self) -> bool {
+        !self.to_tell.is_empty()
+    }
+
+    /// One who is to be told that it is refused.
+    pub(super) fn next_to_tell(&mut self) -> Option<Waiting> {
+        self.to_tell.pop_front()
+    }
+
+    /// So many may be told from now on, until they have been.
+    pub(super) fn set_tell_max(&mut self, max: usize) {
+        self.tell_max = max.min(TO_TELL_MAX);
     }
 
     /// The one who has waited longest of those who may be refused.
@@ -140,9 +220,9 @@ impl Inbox {
     }
 
     /// How long the one has waited who has waited longest.
-    pub(super) fn longest_wait(&self, now: Time) -> Duration {
+    pub(super) fn longest_wait(&self, now: Duration) -> Duration {
         let fronts = self.queues.iter().filter_map(VecDeque::front);
-        fronts.map(|waiting| now - waiting.came).max().unwrap_or_default()
+        fronts.map(|waiting| now.saturating_sub(waiting.came)).max().unwrap_or_default()
     }
 
     /// How many wait.
@@ -151,7 +231,7 @@ impl Inbox {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty)
+        self.queues.iter().all(VecDeque::is_empty) && self.to_tell.is_empty()
     }
 
     /// Tells when all that has come so far is done; `None` if it is already.
@@ -178,23 +258,35 @@ impl Inbox {
         }
     }
 
-    /// The next message. Who has waited too long is refused first: they may not take up room. What has begun is never
-    /// refused: to drop it would waste what was done for it.
-    pub(super) fn next(&mut self, now: Time) -> Option<Next> {
-        let patience = self.settings.patience;
-        let late = |waiting: &Waiting| waiting.urgency != Urgency::Begun && now > waiting.came + patience;
-        let mut queues = self.queues.iter_mut();
-        let queue = queues.find(|queue| queue.front().is_some_and(late));
-        if let Some(waiting) = queue.and_then(VecDeque::pop_front) {
-            self.bytes -= waiting.bytes.len();
-            count(&mut self.counters.late, waiting.urgency);
-            return Some(Next::Refuse(waiting));
-        }
-        let waiting = self.next_in_turn()?;
+    /// The next message to be handled. Who has waited too long is refused first: they may not take up room. What has begun
+    /// is never refused: to drop it would waste what was done for it.
+    pub(super) fn next(&mut self, now: Duration) -> Option<Waiting> {
+        self.admission.look(Time::ZERO + now);
+        self.refuse_late(now);
+        let Some(waiting) = self.next_in_turn() else {
+            self.admission.on_dry();
+            return None;
+        };
         self.bytes -= waiting.bytes.len();
         count(&mut self.counters.handled, waiting.urgency);
-        self.counters.waited_ms += (now - waiting.came).as_millis() as u64;
-        Some(Next::Handle(waiting))
+        if waiting.urgency >= Urgency::Renewal {
+            self.admission.on_handled();
+        }
+        self.counters.waited_ms += now.saturating_sub(waiting.came).as_millis() as u64;
+        Some(waiting)
+    }
+
+    fn refuse_late(&mut self, now: Duration) {
+        let patience = self.settings.patience;
+        for queue in 1..self.queues.len() {
+            let late = |waiting: &Waiting| now > waiting.came + patience;
+            while let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.front().is_some_and(late))
+                && let Some(Waiting { flow, bytes, urgency, .. }) = queue.pop_front()
+            {
+                self.bytes -= bytes.len();
+                self.refuse(now, flow, &bytes, || bytes.clone(), urgency);
+            }
+        }
     }
 
     fn next_in_turn(&mut self) -> Option<Waiting> {

@@ -3,20 +3,27 @@
 //! A shard is one thread with everything on it: sockets, connections, transactions and timers; nothing is shared and no task
 //! is made for a message. Only the store, which waits for disks, has a thread of its own.
 
+mod admission;
 mod args;
 mod clock;
 mod config;
+mod http;
 mod hub;
 mod inbox;
 mod input;
+mod live;
 mod metrics;
+mod repeats;
 mod run;
 mod socket;
 mod sources;
+mod status;
 mod style;
+mod top;
 mod urgency;
 
-pub use args::Args;
+pub use args::{Args, Command};
 pub use config::{Config, ConfigError};
 pub use run::run;
 pub use style::SctpStyle;
+pub use top::Args as TopArgs;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use strandline::{Endpoint, Listener, Stack};
+use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -19,21 +19,26 @@ use crate::service::{Advertised, Seeds, Service};
 use crate::store::{Done, SqliteStore, Store, Writer};
 use crate::transaction::Protocol;
 
-use super::args::Args;
+use super::args::{Args, Command};
 use super::clock::Clock;
 use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
 use super::input::tcp::TlsSides;
-use super::metrics;
-use super::socket::{Connections, Many, One, Opened, Room, Sctp, Udp};
+use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
 use super::style::SctpStyle;
+use super::top;
+use super::{http, status};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
 /// Ticks between looks at the load, for neighbours.
 const LOOK: u64 = 50;
+/// Ticks of a second.
+const SECOND: u64 = 100;
+/// Ticks between looks at how many datagrams come.
+const GATE: u64 = 10;
 /// Users looked at for expired bindings each second, at least; all of them within five minutes.
 const SWEEP: u32 = 1000;
 /// How long a graceful end may take: longer than a transaction.
@@ -44,6 +49,9 @@ const DRAIN: Duration = Duration::from_secs(35);
 /// # Errors
 /// If the configuration is wrong, or something can't be opened.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    if let Some(Command::Top(args)) = &args.command {
+        return top::run(args);
+    }
     let config = Config::of(args)?;
     if args.check {
         println!("The configuration is right.");
@@ -156,6 +164,8 @@ async fn tick(hub: Rc<Hub>) {
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0u64;
     let mut looks = Looks::default();
+    let mut gate = Gate::new();
+    let (mut datagrams, mut looked) = (0, Duration::ZERO);
     loop {
         interval.tick().await;
         ticks += 1;
@@ -163,11 +173,24 @@ async fn tick(hub: Rc<Hub>) {
             let load = hub.inbox(|inbox| looks.look(hub.clock.elapsed(), &inbox.counters));
             hub.service.borrow_mut().look_at(&load);
         }
+        if ticks.is_multiple_of(SECOND) {
+            let totals = status::totals(&hub);
+            hub.watch.borrow_mut().look(hub.clock.elapsed(), totals);
+        }
+        if ticks.is_multiple_of(GATE) {
+            let (now, (came, can)) = (
+                hub.clock.elapsed(),
+                hub.inbox(|inbox| (inbox.counters.datagrams, inbox.admission.per_sec())),
+            );
+            let per_sec = (came - datagrams) as f64 / now.saturating_sub(looked).as_secs_f64();
+            (datagrams, looked) = (came, now);
+            hub.steer(&mut gate, per_sec, can);
+        }
         hub.with(|service, now| {
             if service.next_deadline().is_some_and(|deadline| deadline <= now) {
                 service.handle_timeout(now);
             }
-            if ticks.is_multiple_of(100) {
+            if ticks.is_multiple_of(SECOND) {
                 let users = (service.locations().len() / 300) as u32;
                 service.sweep(now, users.max(SWEEP));
             }
@@ -206,7 +229,7 @@ async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<Socket
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("metrics at {address}: is the port taken?"))?;
     let address = listener.local_addr()?;
-    tokio::task::spawn_local(metrics::serve(listener, Rc::clone(hub)));
+    tokio::task::spawn_local(http::serve(listener, Rc::clone(hub)));
     Ok(address)
 }
 
@@ -230,8 +253,14 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
     if let Some(address) = metrics {
-        println!("  metrics at http://{address}/metrics");
+        println!("  live page at http://{address}/, metrics at http://{address}/metrics");
     }
+}
+
+/// Phones send little at a time, and an acknowledgement goes along with the answer. Packets of their own for every second
+/// request would cost more than the requests that there is no time for.
+fn association() -> AssociationConfig {
+    AssociationConfig { sack_frequency: SackFrequency::Every(8), ..AssociationConfig::default() }
 }
 
 /// What it listens on.
@@ -282,7 +311,7 @@ impl Sockets {
                 Ok(port)
             }
             Protocol::Sctp => {
-                let stack = Stack::builder().udp(listen.address)?;
+                let stack = Stack::builder().association(association()).udp(listen.address)?;
                 self.carrier = stack.local_addr().map(|address| address.port());
                 let (sctp, port) = match listen.sctp_style {
                     SctpStyle::OneToMany => {

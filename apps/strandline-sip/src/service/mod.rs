@@ -45,7 +45,7 @@ pub struct Counters {
     pub forwarded: u64,
     /// Calls that were answered with a 2xx.
     pub calls: u64,
-    /// Requests that were refused because there were too many.
+    /// Requests whose senders were told that there are too many.
     pub refused: u64,
 }
 
@@ -207,6 +207,18 @@ impl Service {
         self.draining = true;
     }
 
+    /// It is about to end.
+    #[must_use]
+    pub const fn is_draining(&self) -> bool {
+        self.draining
+    }
+
+    /// The domains of its users, without its addresses.
+    #[must_use]
+    pub fn domains(&self) -> &[String] {
+        &self.settings.domains
+    }
+
     /// Every request that was forwarded has been answered.
     #[must_use]
     pub fn is_drained(&self) -> bool {
@@ -228,13 +240,10 @@ impl Service {
         self.on_events(now);
     }
 
-    /// There is no time for a message: a request is answered with 503 if its sender is to be `told`. One that belongs to
-    /// what has begun, such as a repetition, is handled all the same.
-    pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8], told: bool) {
+    /// There is no time for a message: a request is answered with 503. One that belongs to what has begun, such as a
+    /// repetition, is handled all the same.
+    pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
         self.counters.refused += 1;
-        if !told {
-            return;
-        }
         let mut index = self.index.take().unwrap_or_default();
         if let Ok(request) = Message::parse(bytes, &mut index)
             && let Ok(essentials) = request.essentials()

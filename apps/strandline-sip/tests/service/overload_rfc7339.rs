@@ -1,12 +1,11 @@
 use strandline_sip::service::Load;
-use strandline_sip::transaction::Time;
 
 use crate::harness::{Phone, Sent, World, response};
 
 const NEIGHBOUR: &str = ";oc;oc-algo=\"loss,rate\";rport";
 
 fn refused(world: &mut World, phone: &Phone, text: &str) -> Vec<Sent> {
-    world.service.refuse(world.now, phone.0, text.as_bytes(), true);
+    world.service.refuse(world.now, phone.0, text.as_bytes());
     world.sent()
 }
 
@@ -46,15 +45,6 @@ fn a_repetition_of_what_has_begun_is_not_refused() {
     assert_eq!((again.len(), again[0].first_line()), (1, "SIP/2.0 100 Trying"));
     let ringing = world.receive(&bob, &response(&sent[0].text, 180, "b"));
     assert_eq!(ringing[0].first_line(), "SIP/2.0 180 Ringing");
-}
-
-#[test]
-fn who_may_not_be_told_hears_nothing() {
-    let alice = Phone::udp("192.0.2.1:5060");
-    let mut world = World::new();
-    world.service.refuse(Time::ZERO, alice.0, alice.invite("bob", "1").as_bytes(), false);
-    assert!(world.sent().is_empty());
-    assert_eq!(world.service.counters().refused, 1);
 }
 
 #[test]

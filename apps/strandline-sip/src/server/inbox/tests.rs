@@ -5,16 +5,16 @@ fn flow(port: u16) -> Flow {
     Flow::to(Protocol::Udp, ([127, 0, 0, 1], port).into())
 }
 
-fn at(millis: u64) -> Time {
-    Time::from_millis(millis)
+fn at(millis: u64) -> Duration {
+    Duration::from_millis(millis)
 }
 
 fn inbox() -> Inbox {
-    Inbox::new(InboxSettings::default(), None)
+    Inbox::new(InboxSettings::default(), None, [3; 16])
 }
 
 /// Who sends REGISTER2 is known.
-fn push(inbox: &mut Inbox, now: Time, names: &[&str]) {
+fn push(inbox: &mut Inbox, now: Duration, names: &[&str]) {
     for name in names {
         let known = name.ends_with('2');
         let text = match *name {
@@ -22,8 +22,12 @@ fn push(inbox: &mut Inbox, now: Time, names: &[&str]) {
             "SOS" => "INVITE urn:service:sos SIP/2.0\r\n\r\n".to_owned(),
             name => format!("{} sip:a SIP/2.0\r\nX: {name}\r\n\r\n", name.trim_end_matches('2')),
         };
-        inbox.push(now, flow(5060), text.into(), |_| known);
+        add(inbox, now, flow(5060), text.into(), known);
     }
+}
+
+fn add(inbox: &mut Inbox, now: Duration, flow: Flow, bytes: Bytes, known: bool) {
+    inbox.push(now, flow, &bytes, || bytes.clone(), |_| known);
 }
 
 fn name(waiting: &Waiting) -> String {
@@ -36,13 +40,11 @@ fn name(waiting: &Waiting) -> String {
 }
 
 /// Takes all: `-` before what is refused.
-fn take(inbox: &mut Inbox, now: Time) -> Vec<String> {
-    std::iter::from_fn(|| inbox.next(now))
-        .map(|next| match next {
-            Next::Handle(waiting) => name(&waiting),
-            Next::Refuse(waiting) => format!("-{}", name(&waiting)),
-        })
-        .collect()
+fn take(inbox: &mut Inbox, now: Duration) -> Vec<String> {
+    let mut taken: Vec<String> =
+        std::iter::from_fn(|| inbox.next(now)).map(|waiting| name(&waiting)).collect();
+    taken.extend(std::iter::from_fn(|| inbox.next_to_tell()).map(|waiting| format!("-{}", name(&waiting))));
+    taken
 }
 
 #[test]
@@ -59,7 +61,7 @@ fn who_has_waited_too_long_is_refused_unless_it_has_begun() {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE", "REGISTER", "CANCEL"]);
     push(&mut inbox, at(90), &["INVITE", "REINVITE"]);
-    assert_eq!(take(&mut inbox, at(101)), ["-REGISTER", "-INVITE", "CANCEL", "REINVITE", "INVITE"]);
+    assert_eq!(take(&mut inbox, at(101)), ["CANCEL", "REINVITE", "INVITE", "-REGISTER", "-INVITE"]);
     assert_eq!(inbox.counters.late, [0, 0, 0, 1, 1]);
     assert_eq!(inbox.counters.handled, [2, 0, 0, 0, 1]);
 }
@@ -98,24 +100,24 @@ fn no_more_waits_than_there_is_room_for() {
     let mut inbox = inbox();
     let filled = |method: &str| Bytes::from(format!("{method} sip:a SIP/2.0\r\n\r\n{}", "x".repeat(1 << 20)));
     for _ in 0..100 {
-        inbox.push(at(0), flow(5060), filled("INVITE"), |_| false);
+        add(&mut inbox, at(0), flow(5060), filled("INVITE"), false);
     }
     assert_eq!(inbox.counters.no_room, 100 - 47);
     // What has begun has room left.
-    inbox.push(at(0), flow(5060), filled("BYE"), |_| false);
+    add(&mut inbox, at(0), flow(5060), filled("BYE"), false);
     assert_eq!((inbox.counters.no_room, inbox.len()), (53, 48));
     while inbox.next(at(0)).is_some() {}
-    inbox.push(at(0), flow(5060), filled("INVITE"), |_| false);
+    add(&mut inbox, at(0), flow(5060), filled("INVITE"), false);
     assert_eq!((inbox.counters.no_room, inbox.len()), (53, 1));
 }
 
 #[test]
 fn a_source_that_sends_too_much_is_not_let_in() {
-    let mut inbox = Inbox::new(InboxSettings::default(), Some(Sources::new(10, [7; 16])));
+    let mut inbox = Inbox::new(InboxSettings::default(), Some(Sources::new(10, [7; 16])), [3; 16]);
     push(&mut inbox, at(0), &["INVITE"; 100]);
     assert_eq!((inbox.len(), inbox.counters.too_many), (20, 80));
     let other = Flow::to(Protocol::Udp, ([127, 0, 0, 2], 5060).into());
-    inbox.push(at(0), other, Bytes::from_static(b"BYE sip:a SIP/2.0\r\n\r\n"), |_| false);
+    add(&mut inbox, at(0), other, Bytes::from_static(b"BYE sip:a SIP/2.0\r\n\r\n"), false);
     assert_eq!((inbox.len(), inbox.counters.too_many), (21, 80));
 }
 
@@ -132,4 +134,51 @@ fn a_look_tells_what_happened_since_the_last() {
     take(&mut inbox, at(200));
     let load = looks.look(Duration::from_secs(3), &inbox.counters);
     assert_eq!(load, Load { secs: 2.0, handled: 0, refused: 2 });
+}
+
+/// As many are handled and as many come as it takes to be overloaded, until `at(100)`: a hundred of each millisecond.
+fn overloaded() -> Inbox {
+    let mut inbox = inbox();
+    push(&mut inbox, at(0), &["INVITE"; 101]);
+    (0..100).for_each(|_| assert!(inbox.next(at(0)).is_some()));
+    assert!(inbox.next(at(101)).is_none() && inbox.next(at(102)).is_none());
+    assert_eq!(take(&mut inbox, at(202)), ["-INVITE"]);
+    assert!(inbox.admission.is_overloaded());
+    inbox
+}
+
+#[test]
+fn in_overload_who_can_not_be_served_in_time_is_refused_on_arrival() {
+    let mut inbox = overloaded();
+    let room = inbox.admission.room(InboxSettings::default().patience);
+    let many = vec!["INVITE"; room + 3];
+    push(&mut inbox, at(210), &many);
+    push(&mut inbox, at(210), &["BYE", "REINVITE", "SOS"]);
+    let taken = take(&mut inbox, at(210));
+    assert_eq!(taken.len(), room + 6);
+    assert_eq!(taken[room + 3..], ["-INVITE", "-INVITE", "-INVITE"]);
+    // Registrations have room of their own.
+    push(&mut inbox, at(211), &many);
+    push(&mut inbox, at(211), &["REGISTER2", "REGISTER"]);
+    assert_eq!(take(&mut inbox, at(211)).iter().filter(|name| name.starts_with("REGISTER")).count(), 2);
+}
+
+#[test]
+fn who_was_refused_without_a_word_is_refused_again_and_told_when_there_is_time() {
+    let mut inbox = overloaded();
+    let text = |number: u32| Bytes::from(format!("INVITE sip:a SIP/2.0\r\nX: {number}\r\n\r\n"));
+    let room = inbox.admission.room(InboxSettings::default().patience) as u32;
+    inbox.set_tell_max(0);
+    (0..=room).for_each(|number| add(&mut inbox, at(210), flow(5060), text(number), false));
+    assert_eq!(inbox.counters.untold, 1);
+    assert_eq!(take(&mut inbox, at(210)).len() as u32, room);
+    inbox.set_tell_max(10);
+    // There is room, and for the one that asks again there is none.
+    add(&mut inbox, at(300), flow(5060), text(room), false);
+    add(&mut inbox, at(300), flow(5060), text(room + 1), false);
+    assert_eq!(take(&mut inbox, at(300)), [(room + 1).to_string(), format!("-{room}")]);
+    // Over a connection nobody asks again by himself.
+    let connection = Flow { protocol: Protocol::Tcp, ..flow(5060) };
+    add(&mut inbox, at(300), connection, text(room), false);
+    assert_eq!(take(&mut inbox, at(300)), [room.to_string()]);
 }

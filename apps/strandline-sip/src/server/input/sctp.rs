@@ -27,7 +27,7 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
                 let Some((flow, new)) = many.flow(&hub.connections, id) else { continue };
                 opened.extend(Some(flow.connection).filter(|_| new));
                 if is_sip(&message) {
-                    taking.push(flow, message.data);
+                    taking.push(flow, &message.data, || message.data.clone());
                 }
             }
         });
@@ -101,7 +101,9 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
         match association.recv_many(&mut messages, BATCH_OF_ONE).await {
             Ok(0) | Err(_) => break,
             Ok(_) => hub.take_in(|taking| {
-                messages.into_iter().filter(is_sip).for_each(|message| taking.push(flow, message.data));
+                for Message { data, .. } in messages.into_iter().filter(is_sip) {
+                    taking.push(flow, &data, || data.clone());
+                }
             }),
         }
     }

@@ -247,7 +247,7 @@ impl Reader {
                     Ok(Cut::Incomplete) => break,
                     Ok(Cut::Message { len }) => {
                         let message = rest.get(..len).unwrap_or(&[]);
-                        taking.push(flow, Bytes::copy_from_slice(message));
+                        taking.push(flow, message, || Bytes::copy_from_slice(message));
                         used += len;
                     }
                     Ok(Cut::Ping { len }) => {

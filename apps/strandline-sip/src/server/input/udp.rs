@@ -24,7 +24,9 @@ pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
 pub(super) fn take(udp: &Udp, hub: &Hub) {
     for _ in 0..TURNS {
         let mut more = false;
-        hub.take_in(|taking| more = udp.take(|flow, bytes| taking.push(flow, bytes)));
+        hub.take_in(|taking| {
+            more = udp.take(|flow, bytes, kept| taking.push(flow, bytes, || kept.keep(bytes)))
+        });
         if !more {
             break;
         }

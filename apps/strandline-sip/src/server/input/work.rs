@@ -1,11 +1,10 @@
-//! Handles what has come, the most urgent first, and refuses what can't be done in time.
+//! Handles what has come, the most urgent first, and tells whom there is no time for.
 
 use std::rc::Rc;
 use std::time::Duration;
 
 use crate::server::hub::Hub;
-use crate::server::inbox::Next;
-use crate::transaction::Flow;
+use crate::server::urgency::Urgency;
 
 use super::udp;
 
@@ -15,44 +14,67 @@ const BATCH: usize = 32;
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
 /// How long at most: so long may a message lie in a connection before it is seen.
 const QUANTUM_MAX: Duration = Duration::from_millis(20);
+/// The same when there is more than can be done.
+const QUANTUM_MAX_OVERLOADED: Duration = Duration::from_millis(40);
 /// While there is work, so many times what others took: so that reading from connections, each of which costs a system
 /// call, doesn't take the time from what was read. The longer they lie, the more is read at a time.
 const SHARE: u32 = 6;
+/// The same when there is more than can be done.
+const SHARE_OVERLOADED: u32 = 12;
+/// The same when most phones use SCTP: nothing is saved by receiving less often, and what has begun waits behind the rest.
+const SHARE_SCTP: u32 = 4;
+const QUANTUM_MAX_SCTP: Duration = Duration::from_millis(8);
 /// How long datagrams may lie in the system, which keeps few of them.
 const UDP_EVERY: Duration = Duration::from_micros(500);
-/// Refusals that may be told at once.
-const REFUSALS_AT_ONCE: f64 = 1000.0;
+/// The share of the time that telling refusals may take. What comes of it isn't in that: acknowledgements, and an ACK for
+/// each.
+const TELLING: f64 = 0.02;
+/// Time that may be saved up for telling, seconds.
+const SAVED_MAX: f64 = 0.02;
+/// What one costs, until that is known, seconds.
+const COST: f64 = 5e-6;
+/// Refusals told at a time.
+const TOLD_AT_ONCE: usize = 16;
 
-/// How many may be told that they are refused. The others hear nothing, which RFC 3261 section 21.5.4 allows: to answer
-/// all would leave no time for those that can be served.
-struct Refusals {
+/// How many are told that they are refused. The others hear nothing, which RFC 3261 section 21.5.4 allows: to answer all
+/// would leave no time for those that can be served.
+struct Telling {
     per_sec: f64,
+    /// So many may be told, for `per_sec`.
     left: f64,
+    /// Seconds that may be spent.
+    saved: f64,
+    /// Seconds that one takes.
+    cost: f64,
     at: Duration,
 }
 
-impl Refusals {
+impl Telling {
     fn new(per_sec: u32) -> Self {
-        Self { per_sec: f64::from(per_sec), left: REFUSALS_AT_ONCE, at: Duration::ZERO }
+        Self { per_sec: f64::from(per_sec), left: 0.0, saved: SAVED_MAX, cost: COST, at: Duration::ZERO }
     }
 
-    fn refill(&mut self, now: Duration) {
-        let more = now.saturating_sub(self.at).as_secs_f64() * self.per_sec;
-        (self.left, self.at) = ((self.left + more).min(REFUSALS_AT_ONCE), now);
+    /// Returns how many may be told.
+    fn refill(&mut self, now: Duration) -> usize {
+        let elapsed = now.saturating_sub(self.at).as_secs_f64();
+        self.at = now;
+        self.saved = (self.saved + elapsed * TELLING).min(SAVED_MAX);
+        self.left = (self.left + elapsed * self.per_sec).min(1.0 + self.per_sec / 50.0);
+        (self.saved / self.cost).min(self.left).max(0.0) as usize
     }
 
-    /// Is this one told? Those over UDP ask again by themselves if they hear nothing: others come first.
-    fn take(&mut self, flow: &Flow) -> bool {
-        let reserve = if flow.protocol.is_reliable() { 0.0 } else { REFUSALS_AT_ONCE / 8.0 };
-        let told = self.left >= reserve + 1.0;
-        self.left -= if told { 1.0 } else { 0.0 };
-        told
+    /// So many were told, in so much time.
+    fn spent(&mut self, count: usize, time: Duration) {
+        let (count, time) = (count as f64, time.as_secs_f64());
+        self.left -= count;
+        self.saved -= time;
+        self.cost = self.cost * 0.9 + time / count.max(1.0) * 0.1;
     }
 }
 
 /// Works until the task is ended.
 pub(in crate::server) async fn work(hub: Rc<Hub>, refusals_per_sec: u32) {
-    let mut refusals = Refusals::new(refusals_per_sec);
+    let mut telling = Telling::new(refusals_per_sec);
     let mut ended = hub.clock.elapsed();
     loop {
         if hub.inbox(|inbox| inbox.is_empty()) {
@@ -60,21 +82,26 @@ pub(in crate::server) async fn work(hub: Rc<Hub>, refusals_per_sec: u32) {
             ended = hub.clock.elapsed();
         }
         let begin = hub.clock.elapsed();
-        let quantum = begin.saturating_sub(ended) * SHARE;
-        refusals.refill(begin);
-        work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, QUANTUM_MAX), &mut refusals);
+        let (share, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
+            _ if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MAX_SCTP),
+            true => (SHARE_OVERLOADED, QUANTUM_MAX_OVERLOADED),
+            false => (SHARE, QUANTUM_MAX),
+        };
+        let quantum = begin.saturating_sub(ended) * share;
+        work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut telling);
         ended = hub.clock.elapsed();
         tokio::task::yield_now().await;
     }
 }
 
-fn work_until(hub: &Rc<Hub>, end: Duration, refusals: &mut Refusals) {
+fn work_until(hub: &Rc<Hub>, end: Duration, telling: &mut Telling) {
     let mut udp_at = hub.clock.elapsed() + UDP_EVERY;
     loop {
-        let more = handle_batch(hub, refusals);
+        let more = handle_batch(hub);
         hub.inbox(|inbox| inbox.tell_done());
+        let told = tell_batch(hub, telling);
         let now = hub.clock.elapsed();
-        if !more || now >= end {
+        if !(more || told) || now >= end {
             return;
         }
         if now >= udp_at {
@@ -87,24 +114,54 @@ fn work_until(hub: &Rc<Hub>, end: Duration, refusals: &mut Refusals) {
 }
 
 /// Returns whether there may be more.
-fn handle_batch(hub: &Rc<Hub>, refusals: &mut Refusals) -> bool {
+fn handle_batch(hub: &Rc<Hub>) -> bool {
     let mut more = true;
+    let begin = hub.clock.elapsed();
+    let (mut came, mut count) = ([Duration::ZERO; BATCH], 0);
     hub.with(|service, now| {
         hub.inbox(|inbox| {
             for _ in 0..BATCH {
-                match inbox.next(now) {
-                    Some(Next::Handle(waiting)) => service.handle_message(now, waiting.flow, &waiting.bytes),
-                    Some(Next::Refuse(waiting)) => {
-                        let told = refusals.take(&waiting.flow);
-                        service.refuse(now, waiting.flow, &waiting.bytes, told);
-                    }
-                    None => {
-                        more = false;
-                        break;
-                    }
+                let Some(waiting) = inbox.next(begin) else {
+                    more = false;
+                    break;
+                };
+                if let Some(place) = came.get_mut(count).filter(|_| waiting.urgency != Urgency::Begun) {
+                    *place = waiting.came;
+                    count += 1;
                 }
+                service.handle_message(now, waiting.flow, &waiting.bytes);
             }
         });
     });
+    if count > 0 {
+        let (now, mut watch) = (hub.clock.elapsed(), hub.watch.borrow_mut());
+        came.iter().take(count).for_each(|came| watch.on_handled(now.saturating_sub(*came)));
+    }
     more
+}
+
+/// Tells some that they are refused. Returns whether there may be more.
+fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
+    let begin = hub.clock.elapsed();
+    let may = telling.refill(begin);
+    let any = hub.inbox(|inbox| {
+        inbox.set_tell_max(may);
+        inbox.has_to_tell()
+    });
+    if !any {
+        return false;
+    }
+    let mut told = 0;
+    hub.with(|service, now| {
+        hub.inbox(|inbox| {
+            while told < TOLD_AT_ONCE
+                && let Some(waiting) = inbox.next_to_tell()
+            {
+                service.refuse(now, waiting.flow, &waiting.bytes);
+                told += 1;
+            }
+        });
+    });
+    telling.spent(told, hub.clock.elapsed().saturating_sub(begin));
+    told == TOLD_AT_ONCE
 }

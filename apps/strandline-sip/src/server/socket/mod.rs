@@ -1,9 +1,11 @@
 //! The sockets, and what is to be sent on them. They know nothing of the service.
 
 mod connections;
+mod gate;
 mod sctp;
 mod udp;
 
 pub(super) use connections::{Connection, Connections, Room};
+pub(super) use gate::Gate;
 pub(super) use sctp::{Many, One, Opened, Sctp};
 pub(super) use udp::Udp;

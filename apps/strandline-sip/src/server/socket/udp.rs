@@ -14,6 +14,8 @@ use tokio::net::UdpSocket;
 use crate::codec::Datagram;
 use crate::transaction::{Flow, Outbox, Protocol};
 
+use super::gate::filter;
+
 /// Datagrams with one call.
 const BATCH: usize = 64;
 /// The largest datagram there is.
@@ -52,8 +54,9 @@ impl Udp {
         self.socket.readable().await
     }
 
-    /// Takes as many as go with one call, and returns whether there may be more.
-    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, Bytes)) -> bool {
+    /// Takes as many as go with one call, and returns whether there may be more. What comes is there until `take` returns,
+    /// unless it keeps it.
+    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, &[u8], &mut Kept)) -> bool {
         let mut turn = self.turn.borrow_mut();
         let turn = &mut *turn;
         turn.met.clear();
@@ -72,10 +75,16 @@ impl Udp {
             let Some(peer) = peer else { continue };
             let bytes = place.get(..*len).unwrap_or(&[]);
             if Datagram::of(bytes) == Datagram::Sip {
-                take(Flow::to(Protocol::Udp, *peer), turn.kept.keep(bytes));
+                take(Flow::to(Protocol::Udp, *peer), bytes, &mut turn.kept);
             }
         }
         more
+    }
+
+    /// Lets this share through of requests that begin something: all with 1. The others take no time any more.
+    pub(in crate::server) fn let_through(&self, share: f64) -> io::Result<()> {
+        let socket = socket2::SockRef::from(&self.socket);
+        if share < 1.0 { socket.attach_filter(&filter(share)) } else { socket.detach_filter() }
     }
 
     /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
@@ -136,10 +145,10 @@ impl Turn {
 
 /// Copies of messages, many to a block: a block goes when all of its messages are gone.
 #[derive(Debug, Default)]
-struct Kept(BytesMut);
+pub(in crate::server) struct Kept(BytesMut);
 
 impl Kept {
-    fn keep(&mut self, bytes: &[u8]) -> Bytes {
+    pub(in crate::server) fn keep(&mut self, bytes: &[u8]) -> Bytes {
         if self.0.capacity() < bytes.len() {
             self.0 = BytesMut::with_capacity(BLOCK.max(bytes.len()));
         }

@@ -1,0 +1,59 @@
+use super::*;
+
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// A tenth of a second in which so many were handled and refused.
+fn window(admission: &mut Admission, number: u64, handled: u32, refused: u32, dry: bool) {
+    (0..handled).for_each(|_| admission.on_handled());
+    (0..refused).for_each(|_| admission.on_refused());
+    if dry {
+        admission.on_dry();
+    }
+    admission.look(Time::from_millis(number * 100));
+}
+
+#[test]
+fn without_refusals_there_is_room_for_all() {
+    let mut admission = Admission::default();
+    window(&mut admission, 1, 100_000, 0, false);
+    assert!(!admission.is_overloaded());
+    assert_eq!(admission.room(PATIENCE), usize::MAX);
+    assert_eq!(admission.per_sec(), None);
+}
+
+#[test]
+fn in_overload_as_many_wait_as_can_be_served_in_half_of_the_time() {
+    let mut admission = Admission::default();
+    window(&mut admission, 1, 1000, 1, false);
+    assert_eq!(admission.room(PATIENCE), 500);
+    assert_eq!(admission.per_sec(), Some(10_000.0));
+    window(&mut admission, 2, 2000, 100, false);
+    assert_eq!(admission.room(PATIENCE), 750);
+    // However little is done, a few may wait.
+    (3..20).for_each(|number| window(&mut admission, number, 0, 1, false));
+    assert_eq!(admission.room(PATIENCE), 32);
+}
+
+#[test]
+fn time_that_was_left_lets_more_in() {
+    let mut admission = Admission::default();
+    window(&mut admission, 1, 1000, 1, false);
+    window(&mut admission, 2, 900, 1, true);
+    assert_eq!(admission.room(PATIENCE), 625);
+    // Not for ever: what could be done must show.
+    (3..30).for_each(|number| window(&mut admission, number, 900, 1, true));
+    assert_eq!(admission.room(PATIENCE), 675);
+    // Who does little because little comes isn't slower for that.
+    window(&mut admission, 30, 10, 1, true);
+    assert_eq!(admission.room(PATIENCE), 675);
+}
+
+#[test]
+fn overload_is_over_when_nobody_was_refused_for_a_second() {
+    let mut admission = Admission::default();
+    window(&mut admission, 1, 1000, 1, false);
+    (2..11).for_each(|number| window(&mut admission, number, 10, 0, true));
+    assert!(admission.is_overloaded());
+    window(&mut admission, 11, 10, 0, true);
+    assert!(!admission.is_overloaded());
+}

@@ -1,0 +1,26 @@
+use super::*;
+
+fn message(number: u32) -> Vec<u8> {
+    format!("INVITE sip:a@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK{number}\r\n\r\n")
+        .into_bytes()
+}
+
+#[test]
+fn what_was_refused_is_known_when_it_comes_again_and_nothing_else_is() {
+    let mut repeats = Repeats::new([1; 16]);
+    assert!(!repeats.contains(&message(0)));
+    (0..10_000).for_each(|number| repeats.insert(Time::from_millis(5), &message(number)));
+    assert!((0..10_000).all(|number| repeats.contains(&message(number))));
+    let wrong = (10_000..20_000).filter(|number| repeats.contains(&message(*number))).count();
+    assert!(wrong < 20, "{wrong} of 10,000 others");
+}
+
+#[test]
+fn it_is_forgotten_when_nobody_repeats_it_any_more() {
+    let mut repeats = Repeats::new([1; 16]);
+    repeats.insert(Time::from_millis(0), &message(1));
+    repeats.insert(Time::from_millis(TURN_MS + 1), &message(2));
+    assert!(repeats.contains(&message(1)) && repeats.contains(&message(2)));
+    repeats.insert(Time::from_millis(2 * TURN_MS + 2), &message(3));
+    assert!(!repeats.contains(&message(1)) && repeats.contains(&message(2)));
+}

@@ -1,0 +1,39 @@
+//! What goes on at a shard, read off it.
+
+use super::hub::Hub;
+use super::live::{Live, Totals};
+
+/// What was counted so far.
+pub(super) fn totals(hub: &Hub) -> Totals {
+    let counters = *hub.service.borrow().counters();
+    let refused = hub.inbox(|inbox| inbox.counters.late.iter().sum::<u64>() + inbox.counters.no_room);
+    Totals { registered: counters.registered, calls: counters.calls, requests: counters.requests, refused }
+}
+
+fn live(hub: &Hub) -> Live {
+    let (waiting, overloaded) = hub.inbox(|inbox| (inbox.len(), inbox.admission.is_overloaded()));
+    let totals = totals(hub);
+    let service = hub.service.borrow();
+    let (servers, clients) = service.transactions();
+    Live {
+        domains: service.domains().to_vec(),
+        uptime_secs: hub.clock.elapsed().as_secs(),
+        users: service.locations().len(),
+        connections: hub.connections.len(),
+        associations: hub.associations(),
+        transactions: servers + clients,
+        waiting,
+        overloaded,
+        draining: service.is_draining(),
+        allowed_share: service.allowed_share(),
+        let_through_share: hub.let_through.get(),
+        totals,
+        seconds: hub.watch.borrow().seconds(),
+    }
+}
+
+/// What goes on, as JSON.
+pub(super) fn json(hub: &Hub) -> String {
+    // Numbers and texts: that can't fail.
+    serde_json::to_string(&live(hub)).unwrap_or_default()
+}

@@ -1,0 +1,128 @@
+//! What is shown, as text and in a terminal.
+
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Style, Stylize};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
+
+use crate::server::live::{Live, Second};
+
+/// Names and values.
+fn rows(live: &Live) -> Vec<(&'static str, String)> {
+    let now = live.seconds.last().copied().unwrap_or_default();
+    let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2} ms"));
+    vec![
+        ("registered phones", live.users.to_string()),
+        ("TCP connections", live.connections.to_string()),
+        ("SCTP associations", live.associations.to_string()),
+        ("transactions", live.transactions.to_string()),
+        ("calls a second", format!("{:.1}", now.calls)),
+        ("registrations a second", format!("{:.1}", now.registered)),
+        ("requests a second", format!("{:.1}", now.requests)),
+        ("refused a second", format!("{:.1}", now.refused)),
+        ("response time, p50", millis(now.p50_ms)),
+        ("response time, p99", millis(now.p99_ms)),
+        ("wait for the store, p99", millis(now.commit_p99_ms)),
+        ("messages that wait", live.waiting.to_string()),
+        ("neighbours may send", format!("{:.0} %", live.allowed_share * 100.0)),
+        ("kernel lets through", format!("{:.0} %", live.let_through_share * 100.0)),
+        ("calls so far", live.totals.calls.to_string()),
+        ("registrations so far", live.totals.registered.to_string()),
+    ]
+}
+
+/// In a word, and how bad that is.
+fn state(live: &Live) -> (&'static str, Color) {
+    match (live.draining, live.overloaded) {
+        (true, _) => ("ending", Color::Yellow),
+        (_, true) => ("overloaded", Color::Red),
+        _ => ("in order", Color::Green),
+    }
+}
+
+fn uptime(live: &Live) -> String {
+    let (minutes, secs) = (live.uptime_secs / 60, live.uptime_secs % 60);
+    let (hours, minutes) = (minutes / 60, minutes % 60);
+    format!("up {hours}:{minutes:02}:{secs:02}")
+}
+
+/// For programs, and for output that is no terminal.
+pub(super) fn text(live: &Live) -> String {
+    let mut text = format!("{}, {}, {}\n", live.domains.join(", "), state(live).0, uptime(live));
+    for (name, value) in rows(live) {
+        let _ = writeln!(text, "{name:<24}{value:>14}");
+    }
+    text
+}
+
+/// On a terminal of any size.
+pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
+    let rows = rows(live);
+    let lines = rows.len().div_ceil(2) as u16 + 2;
+    let [head, numbers, upper, lower, foot] = Layout::vertical([
+        Constraint::Length(1),
+        Constraint::Length(lines),
+        Constraint::Min(3),
+        Constraint::Min(3),
+        Constraint::Length(1),
+    ])
+    .areas(frame.area());
+    let (word, color) = state(live);
+    let title = Line::from(vec![
+        Span::raw("Strandline SIP ").bold(),
+        Span::raw(live.domains.join(", ")),
+        Span::raw("  "),
+        Span::styled(word, Style::new().fg(color).bold()),
+    ]);
+    frame.render_widget(title, head);
+    frame.render_widget(table(&rows), numbers);
+    let half = |area: Rect| -> [Rect; 2] { Layout::horizontal([Constraint::Fill(1); 2]).areas(area) };
+    let ([calls, phones], [refused, times]) = (half(upper), half(lower));
+    let now = live.seconds.last().copied().unwrap_or_default();
+    let drawn = |name: &str, value: f64, of: fn(&Second) -> f64, color, area: Rect| {
+        spark(live, format!(" {name}: {value:.1} "), of, color, area)
+    };
+    frame.render_widget(drawn("calls a second", now.calls, |second| second.calls, Color::Blue, calls), calls);
+    frame.render_widget(
+        drawn("registrations a second", now.registered, |second| second.registered, Color::Green, phones),
+        phones,
+    );
+    frame.render_widget(
+        drawn("refused a second", now.refused, |second| second.refused, Color::Red, refused),
+        refused,
+    );
+    let p99 = |second: &Second| second.p99_ms.unwrap_or_default() * 1000.0;
+    frame.render_widget(drawn("response time p99, us", p99(&now), p99, Color::Yellow, times), times);
+    let foot_text = format!("{address}, {}, the last two minutes; q ends", uptime(live));
+    frame.render_widget(Line::from(foot_text).dim(), foot);
+}
+
+/// Two columns of names and values.
+fn table(rows: &[(&'static str, String)]) -> Table<'static> {
+    let (left, right) = rows.split_at(rows.len().div_ceil(2));
+    let lines = left.iter().enumerate().map(|(number, (name, value))| {
+        let (other, its) = right.get(number).map_or(("", ""), |(name, value)| (*name, value));
+        Row::new([(*name).to_owned(), value.clone(), other.to_owned(), its.to_owned()])
+    });
+    let widths = [Constraint::Length(24), Constraint::Fill(1), Constraint::Length(24), Constraint::Fill(1)];
+    Table::new(lines, widths).block(Block::bordered())
+}
+
+/// The seconds that there is room for, the last ones.
+fn spark(live: &Live, title: String, of: fn(&Second) -> f64, color: Color, area: Rect) -> Sparkline<'static> {
+    let room = area.width.saturating_sub(2) as usize;
+    let from = live.seconds.len().saturating_sub(room);
+    let seconds = live.seconds.get(from..).unwrap_or(&[]);
+    let data: Vec<u64> = seconds.iter().map(|second| of(second).ceil() as u64).collect();
+    Sparkline::default().data(data).style(Style::new().fg(color)).block(Block::bordered().title(title))
+}
+
+/// There was no answer.
+pub(super) fn nothing(frame: &mut Frame<'_>, error: &anyhow::Error) {
+    let text = format!("{error:#}\n\nq ends; it goes on trying.");
+    frame.render_widget(Paragraph::new(text).wrap(ratatui::widgets::Wrap { trim: true }), frame.area());
+}
