@@ -14,9 +14,10 @@ BENCH ?=
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
-run: ## build, then measure SCTP beside TCP and UDP and print the tables (about two minutes after the build)
+run: ## build, measure SCTP beside TCP and UDP (two minutes), then a SIP server with phones and its live page (Ctrl-C ends it)
 	cargo build --release --locked --package strandline-cli
 	target/release/strandline demo
+	target/release/strandline demo sip
 
 build: ## the program, optimised: target/release/strandline
 	cargo build --release --locked --package strandline-cli

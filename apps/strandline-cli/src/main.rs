@@ -15,6 +15,7 @@ use tracing_subscriber::EnvFilter;
     after_help = "\
 Examples:
   strandline demo                      measure SCTP beside TCP and UDP here, in about two minutes
+  strandline demo sip                  a SIP server, phones that call one another, and its live page
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
   strandline netem exec --help         run programs on an emulated network

@@ -1,6 +1,8 @@
 //! `strandline lab` as a user runs it: from plans to a report that a browser shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
+mod browser;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -226,20 +228,8 @@ fn virtual_time_repeats_itself() {
     assert!(one["end"]["link"]["dropped_loss"].as_u64().unwrap() > 0);
 }
 
-/// What headless Chromium says of a page: its DOM and what it logs.
 fn browse(page: &Path, arguments: &[&str]) -> (String, String) {
-    let profile = page.with_extension("profile");
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .args(arguments)
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .expect("chromium is one of the tests' packages: tests/interop/setup quick");
-    (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
+    browser::browse(&page.with_extension("profile"), &format!("file://{}", page.display()), arguments)
 }
 
 #[test]

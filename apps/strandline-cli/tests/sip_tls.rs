@@ -216,3 +216,35 @@ fn what_is_wrong_with_the_table_is_told() {
         Command::new(PROGRAM).args(["sip", "--check", "--listen", "tls:127.0.0.1:0"]).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("tls: needed to listen for tls"));
 }
+
+#[test]
+fn a_load_goes_over_tls_to_whom_it_trusts() {
+    let folder = Folder::new("load");
+    let config = folder.config("");
+    let start = || Server::start(&["--config", config.to_str().unwrap()]);
+    let ca = folder.0.join("ca.pem");
+    // A server for each: contacts of an earlier load would ring as well.
+    let load = |arguments: &str| {
+        let server = start();
+        let to = server.address("tls").to_string();
+        let common =
+            ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--users", "20", "--server", &to];
+        Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap()
+    };
+    let trusting = format!("--transport tls --sources 10 --ca {}", ca.display());
+    for what in ["register", "register --lifetime transaction", "call"] {
+        let output = load(&format!("{what} {trusting}"));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(output.status.success() && report["succeeded"] == report["begun"], "{what}: {report}");
+    }
+    for (arguments, hint) in [
+        (format!("register {trusting} --server-name elsewhere.example.net"), "connecting to 127.0.0.1"),
+        ("register --transport tls".to_owned(), "--transport tls needs --ca"),
+        (format!("register --ca {}", ca.display()), "goes with --transport tls"),
+        ("register --server-name a".to_owned(), "goes with --transport tls"),
+    ] {
+        let output = load(&arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && told.contains(hint), "{arguments}: {told}");
+    }
+}

@@ -98,16 +98,16 @@ struct FrontEnd {
 }
 
 #[derive(Debug, Deserialize)]
-struct Announced {
-    protocol: String,
-    host: IpAddr,
-    port: u16,
+pub(crate) struct Announced {
+    pub(crate) protocol: String,
+    pub(crate) host: IpAddr,
+    pub(crate) port: u16,
     /// The UDP port that carries SCTP.
-    carrier: Option<u16>,
+    pub(crate) carrier: Option<u16>,
 }
 
 /// Starts a server of this program's, and waits for the line in which it says where it listens.
-async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
+pub(crate) async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
     let program = std::env::current_exe().context("finding this program's own file")?;
     let mut child = Command::new(program)
         .args(command)

@@ -2,6 +2,7 @@
 
 mod measure;
 pub(crate) mod published;
+pub mod sip;
 mod tables;
 
 use std::process::ExitCode;
@@ -10,9 +11,20 @@ use anyhow::{Result, bail};
 
 use self::measure::Plan;
 
+/// Other parts than the tables.
+#[derive(Debug, Clone, clap::Subcommand)]
+pub enum Part {
+    /// A SIP server, and phones that call one another through it
+    Sip(sip::Args),
+}
+
 /// `strandline demo`
 #[derive(Debug, Clone, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[allow(missing_docs)]
+    #[command(subcommand)]
+    pub part: Option<Part>,
     /// Associations that the servers accumulate, as the paper's did
     #[arg(long, default_value_t = 50_000, value_name = "N")]
     pub associations: u64,
@@ -35,6 +47,10 @@ pub struct Args {
 /// # Errors
 /// If a server or a client process fails.
 pub fn run(args: &Args) -> Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    if let Some(Part::Sip(args)) = &args.part {
+        return runtime.block_on(sip::run(args));
+    }
     if !(args.rate > 0.0 && args.rate.is_finite()) || args.associations == 0 || args.size == 0 {
         bail!("--associations, --rate and --size must be more than 0");
     }
@@ -46,7 +62,6 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         raw: !args.no_raw,
         quiet: args.json,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = runtime.block_on(measure::run(&plan))?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?);

@@ -57,20 +57,23 @@ impl<'a> Came<'a> {
     }
 }
 
-/// What names an operation in messages: `KIND SLOT . GENERATION`, as in `i17.3`.
+/// What names an operation in messages: `KIND SLOT . GENERATION . ATTEMPT`, as in `i17.3.1`; in Call-IDs without the attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) kind: u8,
     pub(super) slot: usize,
     pub(super) generation: u32,
+    /// From 1; 0 if none is told.
+    pub(super) attempt: u32,
 }
 
 impl Mark {
     fn read(text: &[u8]) -> Option<Self> {
         let (kind, rest) = text.split_first()?;
         let (slot, rest) = number(rest)?;
-        let (generation, _) = number(rest.strip_prefix(b".")?)?;
-        Some(Self { kind: *kind, slot: slot as usize, generation })
+        let (generation, rest) = number(rest.strip_prefix(b".")?)?;
+        let attempt = rest.strip_prefix(b".").and_then(number).map_or(0, |(attempt, _)| attempt);
+        Some(Self { kind: *kind, slot: slot as usize, generation, attempt })
     }
 }
 

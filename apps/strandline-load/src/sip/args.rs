@@ -1,6 +1,7 @@
 //! The command line.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
@@ -15,6 +16,8 @@ pub enum Transport {
     Tcp,
     /// SCTP in UDP.
     Sctp,
+    /// TLS over TCP.
+    Tls,
 }
 
 impl Transport {
@@ -23,6 +26,7 @@ impl Transport {
             Self::Udp => "UDP",
             Self::Tcp => "TCP",
             Self::Sctp => "SCTP",
+            Self::Tls => "TLS",
         }
     }
 
@@ -32,6 +36,7 @@ impl Transport {
             Self::Udp => "",
             Self::Tcp => ";transport=tcp",
             Self::Sctp => ";transport=sctp",
+            Self::Tls => ";transport=tls",
         }
     }
 }
@@ -55,7 +60,10 @@ Examples:
                                                          over 15,000 connections that stay
   strandline load sip register --transport tcp --lifetime transaction
                                                          with a connection for each
+  strandline load sip register --transport tls --ca ca.pem --server 127.0.0.1:5061
+                                                         over 1,000 TLS connections
   strandline load sip call --transport sctp              calls over 1,000 associations
+  strandline load sip register --password secret         phones that prove who they are (Digest)
   strandline load sip call --rate 5000 --json            5,000 calls a second over UDP, for programs
 The server: strandline sip --domain example.com")]
 pub struct Args {
@@ -80,6 +88,9 @@ pub struct Args {
     /// Phones
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     pub users: u32,
+    /// Number of the first phone: other loads on the same server have others
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub first: u32,
     /// Sockets, connections or associations, which phones share [default: 16 for UDP, else 1,000]
     #[arg(long, value_name = "N")]
     pub sources: Option<usize>,
@@ -104,6 +115,15 @@ pub struct Args {
     /// Seconds that registrations last
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     pub expires: u32,
+    /// Certificates in PEM that the server's must lead to: needed with --transport tls
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// Name or address that the server's certificate must be for [default: the address of --server]
+    #[arg(long, value_name = "NAME")]
+    pub server_name: Option<String>,
+    /// Password of all phones, whose users are u0, u1, ...: with it they answer challenges
+    #[arg(long, value_name = "TEXT")]
+    pub password: Option<String>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -135,12 +155,24 @@ impl Args {
         if seconds.iter().any(|time| !(0.0..1e6).contains(time)) || self.time == 0.0 || self.timeout == 0.0 {
             bail!("--time and --timeout must be more than 0, and --warm-up not less");
         }
+        if self.first.checked_add(self.users).is_none() {
+            bail!("--first and --users together are more than {}", u32::MAX);
+        }
         if self.users < 2 || self.sources() == 0 || self.outstanding == 0 {
             bail!("it takes 2 --users, 1 of --sources and 1 --outstanding at least");
         }
+        match (self.transport, &self.ca) {
+            (Transport::Tls, None) => {
+                bail!("--transport tls needs --ca: the certificates that the server's leads to")
+            }
+            (Transport::Tls, Some(_)) => {}
+            (_, Some(_)) => bail!("--ca goes with --transport tls"),
+            (_, None) if self.server_name.is_some() => bail!("--server-name goes with --transport tls"),
+            (_, None) => {}
+        }
         if self.lifetime == Lifetime::Transaction {
-            if self.transport != Transport::Tcp {
-                bail!("--lifetime transaction goes with --transport tcp");
+            if !matches!(self.transport, Transport::Tcp | Transport::Tls) {
+                bail!("--lifetime transaction goes with --transport tcp and tls");
             }
             if self.scenario == Scenario::Call {
                 bail!("calls need connections that stay: whoever is called must be reachable");

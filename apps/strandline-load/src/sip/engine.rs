@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::answer::{Came, Mark};
+use super::digest::{Asking, Credentials};
 use super::outcome::Outcome;
 use super::text::{Style, Who};
 
@@ -69,6 +70,8 @@ struct Slot {
     callee_source: usize,
     due: Instant,
     counted: bool,
+    /// CSeq of INVITE: 2 once the proxy has asked who calls.
+    attempt: u8,
     /// To be sent again.
     request: Vec<u8>,
     /// To be sent again by the one who is called.
@@ -126,6 +129,8 @@ pub(super) struct Engine {
     timeouts: VecDeque<Alarm>,
     begun: u64,
     cseq: u32,
+    /// With which phones prove who they are.
+    credentials: Option<Credentials>,
     pub(super) outcome: Outcome,
     pub(super) out: Out,
 }
@@ -142,9 +147,15 @@ impl Engine {
             timeouts: VecDeque::new(),
             begun: 0,
             cseq: 0,
+            credentials: None,
             outcome: Outcome::default(),
             out: Out::default(),
         }
+    }
+
+    /// From now on phones prove who they are when they are asked.
+    pub(super) fn prove_by(&mut self, credentials: Credentials) {
+        self.credentials = Some(credentials);
     }
 
     /// Goes on with another plan, once all is over.
@@ -187,7 +198,7 @@ impl Engine {
         place.callee = Callee::Idle;
         (place.user, place.source) = (user, user as usize % sources);
         (place.callee_user, place.callee_source) = (callee_user, callee_user as usize % sources);
-        (place.due, place.counted) = (due, counted);
+        (place.due, place.counted, place.attempt) = (due, counted, 1);
         place.state = match self.plan.scenario {
             Scenario::Register => State::Registering,
             Scenario::Call => State::Inviting,
@@ -209,6 +220,7 @@ impl Engine {
             callee_source: 0,
             due: now,
             counted: false,
+            attempt: 1,
             request: Vec::new(),
             answer: Vec::new(),
             ack: Vec::new(),
@@ -217,9 +229,9 @@ impl Engine {
     }
 
     fn who(&self, slot: usize) -> Option<Who> {
-        let Slot { generation, user, source, .. } = self.slots.get(slot)?;
+        let Slot { generation, user, source, attempt, .. } = self.slots.get(slot)?;
         let address = *self.addresses.get(*source)?;
-        Some(Who { slot, generation: *generation, user: *user, address })
+        Some(Who { slot, generation: *generation, user: *user, attempt: *attempt, address })
     }
 
     fn alarm(&self, slot: usize, at: Instant, callee: bool) -> Option<Alarm> {
@@ -233,9 +245,22 @@ impl Engine {
         let (style, cseq) = (&self.style, self.cseq);
         let Some(place) = self.slots.get(slot) else { return };
         let callee = place.callee_user;
+        let (out, credentials) = (&mut self.out, &mut self.credentials);
+        let mut proof = |asking, method, uri: &str| match credentials {
+            Some(credentials) => {
+                credentials.line(who.user, &style.name(who.user), asking, method, uri).to_vec()
+            }
+            None => Vec::new(),
+        };
         match place.state {
-            State::Registering => self.out.add(place.source, |out| style.register(out, &who, cseq)),
-            _ => self.out.add(place.source, |out| style.invite(out, &who, callee)),
+            State::Registering => {
+                let proof = proof(Asking::Server, "REGISTER", &style.registrar());
+                out.add(place.source, |out| style.register(out, &who, cseq, &proof));
+            }
+            _ => {
+                let proof = proof(Asking::Proxy, "INVITE", &style.address(callee));
+                out.add(place.source, |out| style.invite(out, &who, callee, &proof));
+            }
         }
         self.keep(now, slot);
     }
@@ -275,6 +300,9 @@ impl Engine {
     fn on_response(&mut self, now: Instant, mark: Mark, code: u16, came: &Came<'_>) {
         let slot = mark.slot;
         let Some(place) = self.slots.get_mut(slot) else { return };
+        if u32::from(place.attempt) != mark.attempt {
+            return;
+        }
         match (mark.kind, place.state, code) {
             (b'i', State::Inviting, 100..=199) => place.state = State::Ringing,
             (b'i', State::Inviting | State::Ringing, 200..=299) => self.on_answered(now, slot, came),
@@ -288,13 +316,34 @@ impl Engine {
                 let Some(who) = self.who(slot) else { return };
                 let style = &self.style;
                 self.out.add(source, |out| style.ack_of_refusal(out, &who, callee, came));
-                self.over(now, slot, Some(code));
+                if !self.proves(now, slot, code, came) {
+                    self.over(now, slot, Some(code));
+                }
             }
+            (b'r', State::Registering, 401 | 407) if self.proves(now, slot, code, came) => {}
             (b'r', State::Registering, 200..) | (b'b', State::Ending, 200..) => {
                 self.over(now, slot, Some(code));
             }
             _ => {}
         }
+    }
+
+    /// Sends a request once more, with what the answer asks for. False if it asks for nothing, or can't be satisfied.
+    fn proves(&mut self, now: Instant, slot: usize, code: u16, came: &Came<'_>) -> bool {
+        let (Some(asking), Some(credentials)) = (Asking::of(code), &mut self.credentials) else {
+            return false;
+        };
+        let Some(place) = self.slots.get_mut(slot) else { return false };
+        if place.attempt > 1 || !credentials.asked(place.user, asking, came) {
+            return false;
+        }
+        place.attempt = 2;
+        if place.state == State::Ringing {
+            place.state = State::Inviting;
+        }
+        self.outcome.challenged += u64::from(place.counted);
+        self.send_first(now, slot);
+        true
     }
 
     /// ACK, and BYE at once: calls that last would only hold memory here.

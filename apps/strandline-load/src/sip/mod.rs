@@ -3,6 +3,7 @@
 mod answer;
 mod args;
 mod carrier;
+mod digest;
 mod engine;
 mod load;
 mod outcome;

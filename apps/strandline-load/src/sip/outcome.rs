@@ -18,6 +18,8 @@ pub(super) struct Outcome {
     pub(super) answered: u64,
     pub(super) timed_out: u64,
     pub(super) retransmitted: u64,
+    /// Requests sent once more with credentials.
+    pub(super) challenged: u64,
     /// Final codes that were neither 2xx nor 503.
     pub(super) codes: BTreeMap<u16, u64>,
     /// From the moment at which the operation was due to its final answer.
@@ -45,6 +47,7 @@ pub(super) struct SipReport {
     pub(super) answered: u64,
     pub(super) timed_out: u64,
     pub(super) retransmitted: u64,
+    pub(super) challenged: u64,
     pub(super) other_codes: BTreeMap<u16, u64>,
     /// From when an operation was due to the final answer of REGISTER or INVITE.
     pub(super) response: Option<Summary>,
@@ -66,6 +69,7 @@ impl SipReport {
         self.answered = outcome.answered;
         self.timed_out = outcome.timed_out;
         self.retransmitted = outcome.retransmitted;
+        self.challenged = outcome.challenged;
         self.other_codes.clone_from(&outcome.codes);
         self.response = outcome.response.summary();
         self.whole = outcome.whole.summary();
@@ -92,6 +96,9 @@ impl SipReport {
             "refused with 503: {}, timed out: {}, requests sent again: {}, connections lost: {}",
             self.refused, self.timed_out, self.retransmitted, self.connections_lost
         );
+        if self.challenged > 0 {
+            println!("asked for credentials: {}", self.challenged);
+        }
         for (code, count) in &self.other_codes {
             println!("answered with {code}: {count}");
         }

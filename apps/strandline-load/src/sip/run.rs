@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
+use strandline_tls::ClientTls;
 use tokio::task::LocalSet;
 
 use crate::pace::{Schedule, now};
@@ -12,6 +13,7 @@ use crate::perf::usage::CpuTime;
 
 use super::args::{Args, Lifetime, Transport};
 use super::carrier::{sctp, tcp, udp};
+use super::digest::Credentials;
 use super::engine::{Engine, Plan, Scenario};
 use super::load::Load;
 use super::outcome::SipReport;
@@ -49,10 +51,17 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         uri_parameter: args.transport.uri_parameter(),
         domain: args.domain.clone(),
         run: run_number(),
+        first: args.first,
         expires_secs: args.expires,
     };
     let plan = plan(args, args.scenario, now());
-    let load = |addresses| Load::new(Engine::new(style, addresses, plan));
+    let load = |addresses| {
+        let mut engine = Engine::new(style, addresses, plan);
+        if let Some(password) = &args.password {
+            engine.prove_by(Credentials::new(password.clone()));
+        }
+        Load::new(engine)
+    };
     Ok(match args.transport {
         Transport::Udp => {
             let (udp, addresses) = udp::open(server, &local, sources).await?;
@@ -61,9 +70,10 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load.send_by(Box::new(udp));
             load
         }
-        Transport::Tcp => {
+        Transport::Tcp | Transport::Tls => {
             let persistent = args.lifetime == Lifetime::Persistent;
-            let (tcp, addresses) = tcp::open(server, &local, sources, persistent).await?;
+            let to = tcp::To { server, tls: tls(args)? };
+            let (tcp, addresses) = tcp::open(to, &local, sources, persistent).await?;
             let load = load(addresses);
             tcp.serve(&load);
             load.send_by(Box::new(tcp));
@@ -77,6 +87,13 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load
         }
     })
+}
+
+/// What TLS needs, if there is TLS.
+fn tls(args: &Args) -> Result<Option<(ClientTls, String)>> {
+    let (Transport::Tls, Some(ca)) = (args.transport, &args.ca) else { return Ok(None) };
+    let name = args.server_name.clone().unwrap_or_else(|| args.server.ip().to_string());
+    Ok(Some((ClientTls::new(ca, None)?, name)))
 }
 
 /// Tells this run's Call-IDs from those of others.

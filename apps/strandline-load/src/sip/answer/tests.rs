@@ -1,14 +1,14 @@
 use super::*;
 
-const RINGING: &[u8] = b"SIP/2.0 180 Ringing\r\nVIA : no\r\nVia: SIP/2.0/UDP 127.0.0.1;rport=1;branch=z9hG4bKi17.3\r\n\
+const RINGING: &[u8] = b"SIP/2.0 180 Ringing\r\nVIA : no\r\nVia: SIP/2.0/UDP 127.0.0.1;rport=1;branch=z9hG4bKi17.3.2\r\n\
     Record-Route: <sip:a;lr>\r\nrecord-route: <sip:b;lr>\r\nCall-ID: c17.3-9@h\r\nContent-Length: 2\r\n\r\nhi";
 
 #[test]
 fn what_is_needed_is_found() {
     let came = Came { bytes: RINGING };
     assert_eq!(came.status(), Some(180));
-    assert_eq!(came.branch(), Some(Mark { kind: b'i', slot: 17, generation: 3 }));
-    assert_eq!(came.call(), Some(Mark { kind: b'c', slot: 17, generation: 3 }));
+    assert_eq!(came.branch(), Some(Mark { kind: b'i', slot: 17, generation: 3, attempt: 2 }));
+    assert_eq!(came.call(), Some(Mark { kind: b'c', slot: 17, generation: 3, attempt: 0 }));
     let routes: Vec<&[u8]> = came.values("Record-Route").map(Came::uri).collect();
     assert_eq!(routes, [b"sip:a;lr", b"sip:b;lr"]);
     let request = Came { bytes: b"BYE sip:a SIP/2.0\r\n\r\n" };

@@ -1,4 +1,4 @@
-//! TCP: a connection for each source, or for each of its transactions.
+//! TCP, with and without TLS: a connection for each source, or for each of its transactions.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpSocket, TcpStream};
+use strandline_tls::{ClientTls, Wire};
+use tokio::net::TcpSocket;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -34,7 +34,7 @@ thread_local! {
 /// One of the sources.
 #[derive(Default)]
 struct Source {
-    stream: RefCell<Option<Rc<TcpStream>>>,
+    stream: RefCell<Option<Rc<Wire>>>,
     /// What waits to be written.
     pending: RefCell<Vec<u8>>,
     /// A task writes.
@@ -44,11 +44,19 @@ struct Source {
 /// Requests that each want a connection of their own, with their source.
 type Requests = mpsc::UnboundedReceiver<(usize, Vec<u8>)>;
 
+/// Where connections go.
+#[derive(Clone)]
+pub(in crate::sip) struct To {
+    pub(in crate::sip) server: SocketAddr,
+    /// With TLS: whom to trust, and the name or address that the server's certificate must be for.
+    pub(in crate::sip) tls: Option<(ClientTls, String)>,
+}
+
 /// The connections.
 pub(in crate::sip) struct Tcp {
     sources: Vec<Rc<Source>>,
     local: Vec<IpAddr>,
-    server: SocketAddr,
+    to: To,
     persistent: bool,
     /// To the task that opens a connection for each. No more wait than operations are under way.
     wanted: mpsc::UnboundedSender<(usize, Vec<u8>)>,
@@ -57,7 +65,7 @@ pub(in crate::sip) struct Tcp {
 
 /// Opens a connection for each source, unless each transaction has one of its own, and returns their addresses.
 pub(in crate::sip) async fn open(
-    server: SocketAddr,
+    to: To,
     local: &[IpAddr],
     sources: usize,
     persistent: bool,
@@ -74,7 +82,7 @@ pub(in crate::sip) async fn open(
         requests: RefCell::new(Some(requests)),
         sources: (0..sources).map(|_| Rc::default()).collect(),
         local: local.to_vec(),
-        server,
+        to: to.clone(),
         persistent,
     };
     let mut addresses = Vec::new();
@@ -83,20 +91,23 @@ pub(in crate::sip) async fn open(
             addresses.push((*ip, 5060).into());
             continue;
         }
-        let stream = connect(*ip, server).await.with_context(|| format!("connecting to {server}"))?;
-        addresses.push(stream.local_addr()?);
+        let stream = connect(*ip, &to).await.with_context(|| format!("connecting to {}", to.server))?;
+        addresses.push(stream.tcp().local_addr()?);
         source.stream.replace(Some(Rc::new(stream)));
     }
     Ok((tcp, addresses))
 }
 
-async fn connect(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> {
     let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     socket.bind((local, 0).into())?;
-    let stream = socket.connect(server).await?;
+    let stream = socket.connect(to.server).await?;
     stream.set_nodelay(true)?;
-    Ok(stream)
+    let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
+    let wire = Wire::opened(stream, tls, name)?;
+    wire.handshake().await?;
+    Ok(wire)
 }
 
 impl Tcp {
@@ -107,7 +118,7 @@ impl Tcp {
                 tokio::task::spawn_local(dispatch(
                     requests,
                     self.local.clone(),
-                    self.server,
+                    self.to.clone(),
                     Rc::clone(load),
                 ));
             }
@@ -115,7 +126,7 @@ impl Tcp {
         }
         let sources = self.sources.iter().zip(self.local.iter().cycle());
         for (number, (source, local)) in sources.enumerate() {
-            let (source, load, to) = (Rc::clone(source), Rc::clone(load), (*local, self.server));
+            let (source, load, to) = (Rc::clone(source), Rc::clone(load), (*local, self.to.clone()));
             tokio::task::spawn_local(persist(source, number, load, to));
         }
     }
@@ -159,7 +170,7 @@ impl Source {
                 Err(_) => pending.clear(),
             }
         }
-        true
+        stream.try_flush().unwrap_or(true)
     }
 }
 
@@ -167,7 +178,7 @@ async fn write_rest(source: Rc<Source>) {
     loop {
         let stream = source.stream.borrow().clone();
         let Some(stream) = stream else { break };
-        if stream.writable().await.is_err() || source.write() {
+        if stream.tcp().writable().await.is_err() || source.write() {
             break;
         }
     }
@@ -175,7 +186,7 @@ async fn write_rest(source: Rc<Source>) {
 }
 
 /// Receives on a connection, and opens it again when it is lost.
-async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, server): (IpAddr, SocketAddr)) {
+async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, to): (IpAddr, To)) {
     loop {
         let stream = source.stream.borrow().clone();
         if let Some(stream) = stream {
@@ -184,10 +195,10 @@ async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, serv
         }
         source.stream.replace(None);
         source.pending.borrow_mut().clear();
-        match connect(local, server).await {
+        match connect(local, &to).await {
             Ok(stream) => {
                 if let (Ok(address), Some(place)) =
-                    (stream.local_addr(), load.engine.borrow_mut().addresses.get_mut(number))
+                    (stream.tcp().local_addr(), load.engine.borrow_mut().addresses.get_mut(number))
                 {
                     *place = address;
                 }
@@ -200,21 +211,25 @@ async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, serv
 }
 
 /// Opens a connection for each request that is to be sent.
-async fn dispatch(mut requests: Requests, local: Vec<IpAddr>, server: SocketAddr, load: Rc<Load>) {
+async fn dispatch(mut requests: Requests, local: Vec<IpAddr>, to: To, load: Rc<Load>) {
     // Those under way end with this task.
     let mut under_way = JoinSet::new();
     while let Some((source, request)) = requests.recv().await {
         while under_way.try_join_next().is_some() {}
         let Some(ip) = local.get(source % local.len().max(1)).copied() else { continue };
-        under_way.spawn_local(transact(request, source, Rc::clone(&load), (ip, server)));
+        under_way.spawn_local(transact(request, source, Rc::clone(&load), (ip, to.clone())));
     }
 }
 
 /// Sends a request on a connection of its own, and closes that when it is answered.
-async fn transact(request: Vec<u8>, source: usize, load: Rc<Load>, (local, server): (IpAddr, SocketAddr)) {
+async fn transact(request: Vec<u8>, source: usize, load: Rc<Load>, (local, to): (IpAddr, To)) {
     let whole = async {
-        let mut stream = connect(local, server).await?;
-        stream.write_all(&request).await?;
+        let stream = Rc::new(connect(local, &to).await?);
+        let source_of_one = Source { stream: RefCell::new(Some(Rc::clone(&stream))), ..Source::default() };
+        source_of_one.pending.replace(request);
+        if !source_of_one.write() {
+            write_rest(Rc::new(source_of_one)).await;
+        }
         Ok::<_, io::Error>(receive(&stream, source, &load, || true).await)
     };
     if !matches!(timeout(ANSWER_MAX, whole).await, Ok(Ok(true))) {
@@ -223,9 +238,9 @@ async fn transact(request: Vec<u8>, source: usize, load: Rc<Load>, (local, serve
 }
 
 /// Hands on what comes, until the connection ends or `over` says so after a message. True if that was why it ended.
-async fn receive(stream: &TcpStream, source: usize, load: &Rc<Load>, over: impl Fn() -> bool) -> bool {
+async fn receive(stream: &Wire, source: usize, load: &Rc<Load>, over: impl Fn() -> bool) -> bool {
     let mut begun: Vec<u8> = Vec::new();
-    while stream.readable().await.is_ok() {
+    while std::future::poll_fn(|context| stream.poll_read_ready(context)).await.is_ok() {
         let read = ROOM.with_borrow_mut(|room| {
             let len = stream.try_read(room)?;
             let read = room.get(..len).unwrap_or(&[]);

@@ -1,7 +1,14 @@
 use super::*;
 
 fn style() -> Style {
-    Style { transport: "UDP", uri_parameter: "", domain: "example.com".to_owned(), run: 7, expires_secs: 60 }
+    Style {
+        transport: "UDP",
+        uri_parameter: "",
+        domain: "example.com".to_owned(),
+        run: 7,
+        first: 0,
+        expires_secs: 60,
+    }
 }
 
 #[allow(clippy::disallowed_methods, reason = "any moment will do")]
@@ -132,4 +139,50 @@ fn a_refused_call_is_acknowledged_and_counted() {
         (engine.outcome.refused, engine.outcome.codes.get(&404), engine.under_way()),
         (1, Some(&1), 0)
     );
+}
+
+#[test]
+fn who_is_asked_proves_it_once() {
+    let begin = start();
+    let challenge = "401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth\"";
+    let mut engine = engine(Scenario::Register, false, begin);
+    engine.prove_by(Credentials::new("secret".to_owned()));
+    for accepted in [true, false] {
+        engine.begin(begin, begin);
+        let first = sent(&mut engine).remove(0).1;
+        assert!(!first.contains("Authorization"), "{first}");
+        engine.handle(begin, 0, &reply(&first, challenge));
+        let second = sent(&mut engine).remove(0).1;
+        assert!(second.contains("Authorization: Digest username=\"u"), "{second}");
+        assert!(second.contains("CSeq: 2 REGISTER") || !accepted, "{second}");
+        // What comes for the first once more is nobody's.
+        engine.handle(begin, 0, &reply(&first, challenge));
+        assert!(sent(&mut engine).is_empty());
+        engine.handle(begin, 0, &reply(&second, if accepted { "200 OK" } else { challenge }));
+        assert!(sent(&mut engine).is_empty());
+    }
+    let outcome = &engine.outcome;
+    assert_eq!((outcome.succeeded, outcome.challenged, outcome.codes.get(&401)), (1, 2, Some(&1)));
+    // It is known by now what the server asks for.
+    engine.begin(begin, begin);
+    assert!(sent(&mut engine).remove(0).1.contains("nc=00000002"));
+}
+
+#[test]
+fn who_calls_is_asked_by_the_proxy_and_calls_again() {
+    let begin = start();
+    let mut engine = engine(Scenario::Call, false, begin);
+    engine.prove_by(Credentials::new("secret".to_owned()));
+    engine.begin(begin, begin);
+    let first = sent(&mut engine).remove(0).1;
+    let challenge = "407 Proxy Authentication Required\r\nProxy-Authenticate: Digest realm=\"r\", nonce=\"n\", \
+                     algorithm=SHA-256, qop=\"auth\"";
+    engine.handle(begin, 0, &reply(&first, challenge));
+    let both = sent(&mut engine);
+    assert!(both[0].1.starts_with("ACK ") && both[0].1.contains("CSeq: 1 ACK"), "{}", both[0].1);
+    let invite = &both[1].1;
+    assert!(invite.contains("CSeq: 2 INVITE") && invite.contains("Proxy-Authorization: Digest"), "{invite}");
+    engine.handle(begin, 0, &reply(invite, "200 OK"));
+    let both = sent(&mut engine);
+    assert!(both[0].1.contains("CSeq: 2 ACK") && both[1].1.contains("CSeq: 3 BYE"));
 }

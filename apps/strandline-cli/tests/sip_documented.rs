@@ -1,0 +1,113 @@
+//! The server as its documentation configures it: phones with passwords, a store, and the file that systemd reads.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod sip_server;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use sip_server::{PROGRAM, Server};
+
+/// Goes with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(test: &str) -> Self {
+        let folder =
+            std::env::temp_dir().join(format!("strandline-sip-documented-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let users: String = (0..10).map(|user| format!("u{user}:password:secret\n")).collect();
+        std::fs::write(folder.join("users"), users).unwrap();
+        Self(folder)
+    }
+
+    /// The configuration of docs/sip.md, with files in this folder and ports that are free.
+    fn config(&self, change: impl FnOnce(String) -> String) -> PathBuf {
+        let page = include_str!("../../../docs/sip.md");
+        let (_, after) = page.split_once("## Configuration\n").unwrap();
+        let lines = after.lines().skip(1).take_while(|line| line.is_empty() || line.starts_with("    "));
+        let text: String = lines.map(|line| format!("{}\n", line.trim_start())).collect();
+        assert!(text.contains("[registrar]") && text.contains("[overload]"), "{text}");
+        let folder = self.0.to_str().unwrap();
+        let text = text
+            .replace("/etc/strandline", folder)
+            .replace("/var/lib/strandline", folder)
+            .replace("0.0.0.0:5060", "127.0.0.1:0")
+            .replace("sip.example.com", "127.0.0.1");
+        let path = self.0.join("sip.toml");
+        std::fs::write(&path, change(text)).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn load(server: &Server, arguments: &str) -> (Output, Value) {
+    let to = server.address("udp").to_string();
+    let common =
+        ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--users", "10", "--server", &to];
+    let output = Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap();
+    let report = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, report)
+}
+
+/// All that began succeeded, and some were asked who they are.
+fn succeeds(config: &Path, arguments: &str) -> Server {
+    let server = Server::configured(config);
+    // No phone does two things at once, so that its counts come in their order.
+    let (output, report) = load(&server, &format!("{arguments} --outstanding 8"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(report["succeeded"], report["begun"], "{report}");
+    assert!(report["challenged"].as_u64() > Some(0), "{report}");
+    // A nonce is good for many requests.
+    assert!(report["challenged"].as_u64() < report["succeeded"].as_u64(), "{report}");
+    server
+}
+
+#[test]
+fn phones_prove_who_they_are_and_are_there_after_a_crash() {
+    let folder = Folder::new("phones");
+    let config = folder.config(|text| text);
+    let mut server = succeeds(&config, "register --password secret");
+    let (wrong, report) = load(&server, "register --password other --outstanding 1");
+    assert!(!wrong.status.success() && report["other_codes"]["401"].as_u64() > Some(0), "{report}");
+    let (none, report) = load(&server, "register --outstanding 1");
+    assert!(!none.status.success() && report["challenged"] == 0, "{report}");
+    server.kill();
+    assert_eq!(Server::configured(&config).users(), 10);
+}
+
+#[test]
+fn each_algorithm_proves_and_callers_are_asked_by_the_proxy() {
+    let folder = Folder::new("algorithms");
+    for algorithm in ["MD5", "SHA-256", "SHA-512-256"] {
+        let offered = format!("algorithms = [\"{algorithm}\"]");
+        let config = folder.config(|text| {
+            assert!(text.contains(r#"algorithms = ["SHA-256", "MD5"]"#), "{text}");
+            text.replace(r#"algorithms = ["SHA-256", "MD5"]"#, &offered)
+        });
+        succeeds(&config, "call --password secret");
+    }
+}
+
+#[test]
+fn the_unit_for_systemd_starts_it_so() {
+    let unit = include_str!("../../../docs/strandline-sip.service");
+    let line = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();
+    assert_eq!(line("ExecStart"), "/usr/bin/strandline sip --config /etc/strandline/sip.toml");
+    // It has longer for its end than the server takes for it.
+    assert!(line("TimeoutStopSec").parse::<u64>().unwrap() > 35);
+    // What stands there is what the program takes.
+    let folder = Folder::new("unit");
+    let config = folder.config(|text| text);
+    let mut words = line("ExecStartPre").split(' ').skip(1);
+    let arguments =
+        words.by_ref().map(|word| word.replace("/etc/strandline/sip.toml", config.to_str().unwrap()));
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,166 @@
+//! The live page of `strandline sip`, in a browser; and what it is made of.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod browser;
+mod sip_server;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use browser::browse;
+use serde_json::Value;
+use sip_server::{PROGRAM, Server};
+
+fn folder(name: &str) -> PathBuf {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-live-{name}"));
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+fn body(answer: &str) -> &str {
+    answer.split_once("\r\n\r\n").unwrap().1
+}
+
+fn live(server: &Server) -> Value {
+    serde_json::from_str(body(&server.metrics("/live.json"))).unwrap()
+}
+
+/// A server with 50 phones over TCP that have called one another, once it has told of a second in which they did.
+fn busy_server(folder: &std::path::Path) -> Server {
+    let store = folder.join("sip.db");
+    let server = Server::start(&["--metrics", "127.0.0.1:0", "--store", store.to_str().unwrap()]);
+    let to = server.address("tcp").to_string();
+    let calls =
+        ["load", "sip", "call", "--transport", "tcp", "--users", "50", "--sources", "50", "--time", "0.5"];
+    let load = Command::new(PROGRAM).args(calls).args(["--warm-up", "0", "--server", &to]).output().unwrap();
+    assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !live(&server)["seconds"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|second| second["calls"].as_f64() > Some(0.0))
+    {
+        assert!(Instant::now() < until, "no second with calls");
+    }
+    server
+}
+
+#[test]
+fn it_tells_what_goes_on() {
+    let server = busy_server(&folder("json"));
+    let live = live(&server);
+    assert_eq!((&live["users"], &live["overloaded"]), (&50.into(), &false.into()), "{live}");
+    assert!(live["totals"]["calls"].as_u64() > Some(0) && live["totals"]["registered"] == 50, "{live}");
+    let seconds = live["seconds"].as_array().unwrap();
+    for field in ["p50_ms", "p99_ms", "commit_p99_ms"] {
+        assert!(seconds.iter().any(|second| second[field].as_f64() > Some(0.0)), "{field}: {live}");
+    }
+    // What the page needs is in the page.
+    let page = server.metrics("/");
+    assert!(
+        page.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/html") && page.contains("default-src 'none'")
+    );
+    // The name of SVG is no address.
+    let addresses = body(&page).replace("http://www.w3.org/2000/svg", "");
+    assert!(!addresses.contains("http://") && !addresses.contains("https://"));
+    assert!(server.metrics("/live.html").starts_with("HTTP/1.1 404"));
+}
+
+#[test]
+fn top_tells_it_as_text_where_there_is_no_terminal() {
+    let server = busy_server(&folder("top"));
+    let top = |address: &str| Command::new(PROGRAM).args(["sip", "top", address]).output().unwrap();
+    let address = server.url("").replace("http://", "");
+    let output = top(&address);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && text.starts_with("example.com, in order, up 0:0"), "{text}");
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["registered", "phones", "50"])), "{text}");
+    let told = |output: std::process::Output| {
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    // Something else is there, and nothing is there any more.
+    let phones = server.address("tcp").to_string();
+    assert!(told(top(&phones)).contains(&phones));
+    drop(server);
+    assert!(told(top(&address)).contains("was started with --metrics"));
+}
+
+#[test]
+fn the_demonstration_has_phones_over_all_transports() {
+    let arguments = ["demo", "sip", "--json", "--phones", "20", "--rate", "50", "--time", "0.5"];
+    let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["registered"], 60, "{report}");
+    for transport in report["transports"].as_array().unwrap() {
+        assert!(transport["succeeded"].as_u64() > Some(0), "{report}");
+        assert_eq!(transport["succeeded"], transport["begun"], "{report}");
+    }
+    let output = Command::new(PROGRAM).args(["demo", "sip", "--phones", "1"]).output().unwrap();
+    assert!(
+        !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--phones must be 2")
+    );
+}
+
+#[test]
+fn a_browser_shows_it_at_every_width() {
+    let folder = folder("browser");
+    let server = busy_server(&folder);
+    let (dom, log) =
+        browse(&folder.join("profile"), &server.url("/"), &["--virtual-time-budget=3000", "--dump-dom"]);
+    for shown in ["example.com", "in order", "Registered phones", ">50 <", "<polyline"] {
+        assert!(dom.contains(shown), "{shown}: {dom}");
+    }
+    assert!(!log.contains("CONSOLE"), "{log}");
+    let page = body(&server.metrics("/")).to_owned();
+    let live = body(&server.metrics("/live.json")).to_owned();
+    let overloaded = live.replace("\"overloaded\":false", "\"overloaded\":true");
+    // What a reader prefers, as the browser's settings have it: 0 is dark, 1 is light.
+    for (mode, ground) in [(0, "rgb(16, 23, 31)"), (1, "rgb(244, 246, 248)")] {
+        let mode = format!("--blink-settings=preferredColorScheme={mode}");
+        for (live, state) in [(&live, "in order"), (&overloaded, "overloaded: 0 refused a second")] {
+            let file = folder.join("frames.html");
+            fs::write(&file, frames(&page, live)).unwrap();
+            let url = format!("file://{}", file.display());
+            let (dom, log) =
+                browse(&folder.join("profile"), &url, &[&mode, "--virtual-time-budget=3000", "--dump-dom"]);
+            for width in [320, 375, 768, 1200] {
+                let expected =
+                    format!("frame {width}: 0 pixels too wide, 3 charts, ground {ground}, {state}");
+                assert!(dom.contains(&expected), "{expected}: {dom}");
+            }
+            assert!(!log.contains("CONSOLE"), "{log}");
+        }
+    }
+}
+
+/// The page in frames of several widths, with an answer of the server's in place of asking it; below each stands what it
+/// looks like after that.
+fn frames(page: &str, live: &str) -> String {
+    let quoted = |text: &str| serde_json::to_string(text).unwrap().replace("</", "<\\/");
+    let told = format!("<script>window.fetch = async () => ({{ json: async () => ({live}) }});</script>");
+    let page = quoted(&page.replacen("<head>", &format!("<head>{told}"), 1));
+    format!(
+        "<!doctype html><body><script>const page = {page};
+        for (const width of [320, 375, 768, 1200]) {{
+            const frame = document.createElement('iframe');
+            frame.style.width = width + 'px'; frame.style.border = 0; frame.height = 900;
+            frame.onload = () => setTimeout(() => {{
+                const inside = frame.contentDocument;
+                const line = document.createElement('p');
+                const over = inside.documentElement.scrollWidth - inside.documentElement.clientWidth;
+                const ground = frame.contentWindow.getComputedStyle(inside.body).backgroundColor;
+                const charts = inside.querySelectorAll('svg').length;
+                const state = inside.getElementById('state').textContent;
+                line.textContent = `frame ${{width}}: ${{over}} pixels too wide, ${{charts}} charts, ground ${{ground}}, ${{state}}`;
+                document.body.append(line);
+            }}, 100);
+            frame.srcdoc = page; document.body.append(frame);
+        }}</script>"
+    )
+}

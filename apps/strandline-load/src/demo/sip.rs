@@ -1,0 +1,229 @@
+//! `strandline demo sip`: the SIP server with its store, and phones that call one another over UDP, TCP and SCTP.
+
+use std::io::{IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::process::Command;
+
+use crate::echo_process::{Announced, spawn};
+
+/// Starts a SIP server that keeps its bindings in SQLite, registers phones over UDP, TCP and SCTP and lets them call one
+/// another; in a terminal they go on until it is interrupted, so that the live page shows something.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline demo sip                           3,000 phones, 300 calls a second; then look at the live page
+  strandline demo sip --phones 10000 --rate 500  more of both over each transport
+  strandline demo sip --once --json             for programs")]
+pub struct Args {
+    /// Phones over each transport
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub phones: u32,
+    /// Calls a second over each transport
+    #[arg(long, default_value_t = 100.0, value_name = "N")]
+    pub rate: f64,
+    /// Seconds that are measured
+    #[arg(long, default_value_t = 5.0, value_name = "SECONDS")]
+    pub time: f64,
+    /// End after that, also in a terminal
+    #[arg(long)]
+    pub once: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Phones that the server knows of at the end.
+    registered: u64,
+    /// Bytes of its store.
+    store_bytes: u64,
+    transports: Vec<Calls>,
+}
+
+/// Calls over one transport, as `strandline load sip` tells of them.
+#[derive(Debug, Serialize)]
+struct Calls {
+    transport: String,
+    succeeded: u64,
+    begun: u64,
+    succeeded_each_second: f64,
+    p50_ms: Option<f64>,
+    p99_ms: Option<f64>,
+}
+
+/// What `strandline sip --json` says of itself.
+#[derive(Debug, Deserialize)]
+struct Announcement {
+    listening: Vec<Announced>,
+    metrics: SocketAddr,
+}
+
+/// Runs it.
+///
+/// # Errors
+/// If the server or a load can't be started.
+pub(super) async fn run(args: &Args) -> Result<ExitCode> {
+    if args.phones < 2 || !(args.rate > 0.0 && args.rate.is_finite()) || !(args.time > 0.0) {
+        bail!("--phones must be 2 at least, --rate and --time more than 0");
+    }
+    let folder = Folder::new()?;
+    let store = folder.0.join("sip.db");
+    let (mut server, announcement) = start(&store).await?;
+    let page = format!("http://{}/", announcement.metrics);
+    if !args.json {
+        println!("SIP server for example.com, bindings in {}", store.display());
+        println!("Live page: {page}   (in a terminal: strandline sip top {})", announcement.metrics);
+        println!("{} phones over each of UDP, TCP and SCTP register and call one another ...", args.phones);
+    }
+    let load = |time: f64| Loads { args, announcement: &announcement, time };
+    let transports = load(args.time).run().await?;
+    let registered = users(announcement.metrics).await?;
+    let store_bytes = size(&store) + size(&store.with_extension("db-wal"));
+    let report = Report { registered, store_bytes, transports };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print(&report);
+    }
+    let all = report.transports.iter().all(|calls| calls.succeeded > 0);
+    if all && !args.once && !args.json && std::io::stdout().is_terminal() {
+        println!("Phones go on calling: look at {page} (Ctrl-C ends it)");
+        let longer = load(86_400.0);
+        tokio::select! {
+            went_on = longer.run() => { went_on?; }
+            interrupted = tokio::signal::ctrl_c() => interrupted?,
+        }
+    }
+    server.kill().await.context("ending the SIP server")?;
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn start(store: &Path) -> Result<(tokio::process::Child, Announcement)> {
+    let store = store.to_str().context("the folder for temporary files has a name that is no text")?;
+    let mut arguments = vec!["--domain", "example.com", "--store", store, "--metrics", "127.0.0.1:0"];
+    for listen in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
+        arguments.extend(["--listen", listen]);
+    }
+    let (child, line) = spawn(&["sip", "--json"], &arguments).await?;
+    Ok((child, serde_json::from_str(&line)?))
+}
+
+/// A load for each transport, all at once.
+struct Loads<'a> {
+    args: &'a Args,
+    announcement: &'a Announcement,
+    time: f64,
+}
+
+impl Loads<'_> {
+    async fn run(&self) -> Result<Vec<Calls>> {
+        let one = |number| self.one(number);
+        let (udp, tcp, sctp) = tokio::try_join!(one(0), one(1), one(2))?;
+        Ok(vec![udp, tcp, sctp])
+    }
+
+    /// The load of the transport with this number. Its phones are nobody else's.
+    async fn one(&self, number: u32) -> Result<Calls> {
+        let protocol = ["udp", "tcp", "sctp"].get(number as usize).copied().unwrap_or("udp");
+        let entry = self.announcement.listening.iter().find(|entry| entry.protocol == protocol);
+        let entry = entry.with_context(|| format!("the SIP server has no {protocol} port"))?;
+        let sources = if protocol == "udp" { 16 } else { self.args.phones.min(1000) };
+        let arguments = [
+            ("--transport", protocol.to_owned()),
+            ("--server", SocketAddr::from((entry.host, entry.port)).to_string()),
+            ("--encapsulation", entry.carrier.unwrap_or(9899).to_string()),
+            ("--users", self.args.phones.to_string()),
+            ("--first", (number * self.args.phones).to_string()),
+            ("--sources", sources.to_string()),
+            ("--rate", self.args.rate.to_string()),
+            ("--time", self.time.to_string()),
+        ];
+        let output = Command::new(std::env::current_exe().context("finding this program's own file")?)
+            .args(["load", "sip", "call", "--json"])
+            .args(arguments.iter().flat_map(|(name, value)| [*name, value.as_str()]))
+            .stderr(Stdio::inherit())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| format!("phones over {protocol}"))?;
+        let report: Value = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("phones over {protocol} failed: see the message above"))?;
+        let number = |name: &str| report[name].as_u64().unwrap_or_default();
+        Ok(Calls {
+            transport: protocol.to_ascii_uppercase(),
+            succeeded: number("succeeded"),
+            begun: number("begun"),
+            succeeded_each_second: report["succeeded_each_second"].as_f64().unwrap_or_default(),
+            p50_ms: report["response"]["p50_ms"].as_f64(),
+            p99_ms: report["response"]["p99_ms"].as_f64(),
+        })
+    }
+}
+
+/// How many phones the server knows of.
+async fn users(metrics: SocketAddr) -> Result<u64> {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let mut stream = tokio::net::TcpStream::connect(metrics).await.context("the live page")?;
+    stream.write_all(b"GET /live.json HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    let live: Value = serde_json::from_str(answer.split_once("\r\n\r\n").map_or("", |(_, body)| body))?;
+    live["users"].as_u64().context("the live page doesn't tell how many phones there are")
+}
+
+fn size(file: &Path) -> u64 {
+    file.metadata().map_or(0, |metadata| metadata.len())
+}
+
+fn print(report: &Report) {
+    let mut out = std::io::stdout().lock();
+    // Who closed the output doesn't want it.
+    let _ =
+        writeln!(out, "\n{:<10}{:>12}{:>12}{:>12}{:>12}", "", "calls/s", "succeeded", "p50, ms", "p99, ms");
+    for calls in &report.transports {
+        let share = calls.succeeded as f64 / calls.begun.max(1) as f64 * 100.0;
+        let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
+        let _ = writeln!(
+            out,
+            "{:<10}{:>12.1}{:>10.2} %{:>12}{:>12}",
+            calls.transport,
+            calls.succeeded_each_second,
+            share,
+            millis(calls.p50_ms),
+            millis(calls.p99_ms),
+        );
+    }
+    let _ = writeln!(
+        out,
+        "{} phones are registered, on disk in {:.1} MB. Times are from INVITE to 200, through the proxy.\n",
+        report.registered,
+        report.store_bytes as f64 / 1e6
+    );
+}
+
+/// A folder that goes with this value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let folder = std::env::temp_dir().join(format!("strandline-demo-sip-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            tracing::warn!(%error, folder = %self.0.display(), "removing a folder");
+        }
+    }
+}

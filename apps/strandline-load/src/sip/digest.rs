@@ -1,0 +1,199 @@
+//! Credentials of phones (RFC 7616, RFC 8760): a challenge is answered with the first algorithm that it offers and that is
+//! known here, and its nonce is used again until the server has another.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use md5::Md5;
+use sha2::{Digest as _, Sha256, Sha512_256};
+
+use super::answer::Came;
+
+/// A hash of RFC 8760.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Algorithm {
+    Md5,
+    Sha256,
+    Sha512_256,
+}
+
+impl Algorithm {
+    /// Without a name it is MD5.
+    fn of(name: Option<&str>) -> Option<Self> {
+        match name {
+            None => Some(Self::Md5),
+            Some(name) if name.eq_ignore_ascii_case("MD5") => Some(Self::Md5),
+            Some(name) if name.eq_ignore_ascii_case("SHA-256") => Some(Self::Sha256),
+            Some(name) if name.eq_ignore_ascii_case("SHA-512-256") => Some(Self::Sha512_256),
+            Some(_) => None,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Md5 => "MD5",
+            Self::Sha256 => "SHA-256",
+            Self::Sha512_256 => "SHA-512-256",
+        }
+    }
+
+    fn hash(self, text: &str) -> String {
+        match self {
+            Self::Md5 => hex(&Md5::digest(text)),
+            Self::Sha256 => hex(&Sha256::digest(text)),
+            Self::Sha512_256 => hex(&Sha512_256::digest(text)),
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// What a server asked for, and how often that was used.
+#[derive(Debug, Clone)]
+struct Challenge {
+    realm: String,
+    nonce: String,
+    algorithm: Algorithm,
+    /// `qop="auth"` is offered: without, the hash is that of RFC 2069.
+    qop: bool,
+    count: u32,
+}
+
+/// Who asks: a server for itself (401), or a proxy (407).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Asking {
+    Server,
+    Proxy,
+}
+
+impl Asking {
+    /// Of the code of an answer.
+    pub(super) const fn of(code: u16) -> Option<Self> {
+        match code {
+            401 => Some(Self::Server),
+            407 => Some(Self::Proxy),
+            _ => None,
+        }
+    }
+
+    const fn challenge(self) -> &'static str {
+        match self {
+            Self::Server => "WWW-Authenticate",
+            Self::Proxy => "Proxy-Authenticate",
+        }
+    }
+
+    const fn credentials(self) -> &'static str {
+        match self {
+            Self::Server => "Authorization",
+            Self::Proxy => "Proxy-Authorization",
+        }
+    }
+}
+
+/// The password of all phones, and what each was asked.
+#[derive(Debug)]
+pub(super) struct Credentials {
+    password: String,
+    challenges: HashMap<(u32, Asking), Challenge>,
+    line: Vec<u8>,
+}
+
+impl Credentials {
+    pub(super) fn new(password: String) -> Self {
+        Self { password, challenges: HashMap::new(), line: Vec::new() }
+    }
+
+    /// A phone was asked. False if it can't answer.
+    pub(super) fn asked(&mut self, user: u32, asking: Asking, answer: &Came<'_>) -> bool {
+        let read = |value: &[u8]| std::str::from_utf8(value).ok().and_then(challenge);
+        match answer.values(asking.challenge()).find_map(read) {
+            Some(challenge) => {
+                self.challenges.insert((user, asking), challenge);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The header line with which a phone proves who it is; empty as long as it wasn't asked.
+    pub(super) fn line(&mut self, user: u32, name: &str, asking: Asking, method: &str, uri: &str) -> &[u8] {
+        self.line.clear();
+        if let Some(challenge) = self.challenges.get_mut(&(user, asking)) {
+            challenge.count += 1;
+            let header = asking.credentials();
+            let response = challenge.response(name, &self.password, method, uri);
+            let Challenge { realm, nonce, algorithm, .. } = challenge;
+            let algorithm = algorithm.name();
+            // Writing to a vector doesn't fail.
+            let _ = write!(
+                self.line,
+                "{header}: Digest username=\"{name}\", realm=\"{realm}\", nonce=\"{nonce}\", uri=\"{uri}\", \
+                 algorithm={algorithm}, response=\"{response}\""
+            );
+            if challenge.qop {
+                let _ = write!(self.line, ", qop=auth, nc={:08x}, cnonce=\"{CNONCE}\"", challenge.count);
+            }
+            self.line.extend_from_slice(b"\r\n");
+        }
+        &self.line
+    }
+}
+
+/// A load has nobody to hide from.
+const CNONCE: &str = "5f1d6b2c";
+
+impl Challenge {
+    /// Section 3.4.1 of RFC 7616.
+    fn response(&self, name: &str, password: &str, method: &str, uri: &str) -> String {
+        let Self { realm, nonce, algorithm, qop, count } = self;
+        let secret = algorithm.hash(&format!("{name}:{realm}:{password}"));
+        let what = algorithm.hash(&format!("{method}:{uri}"));
+        match qop {
+            true => algorithm.hash(&format!("{secret}:{nonce}:{count:08x}:{CNONCE}:auth:{what}")),
+            false => algorithm.hash(&format!("{secret}:{nonce}:{what}")),
+        }
+    }
+}
+
+/// A challenge whose algorithm is known.
+fn challenge(value: &str) -> Option<Challenge> {
+    let (scheme, rest) = value.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("Digest") {
+        return None;
+    }
+    let find = |wanted: &str| {
+        params(rest).find_map(|(name, value)| name.eq_ignore_ascii_case(wanted).then_some(value))
+    };
+    let offers = |qop: &str| qop.split(',').any(|one| one.trim().eq_ignore_ascii_case("auth"));
+    Some(Challenge {
+        realm: find("realm")?.to_owned(),
+        nonce: find("nonce")?.to_owned(),
+        algorithm: Algorithm::of(find("algorithm"))?,
+        qop: find("qop").is_some_and(offers),
+        count: 0,
+    })
+}
+
+/// Names and values, without the quotes. A backslash within quotes stands for itself: nobody has one in a nonce.
+fn params(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (name, after) = rest.trim_start_matches([',', ' ', '\t']).split_once('=')?;
+        let (value, next) = match after.strip_prefix('"') {
+            Some(quoted) => quoted.split_once('"')?,
+            None => after.split_once(',').unwrap_or((after, "")),
+        };
+        rest = next;
+        Some((name.trim(), value.trim()))
+    })
+}
+
+#[cfg(test)]
+mod tests;
