@@ -78,7 +78,9 @@ impl Admission {
             None => None,
             Some(_) if self.quiet >= QUIET => None,
             // Less was done than could be: how much that is shows when more is let in, step by step.
-            Some(per_ms) if self.dry => Some((per_ms * GROWTH).min(measured * AHEAD).max(per_ms)),
+            Some(per_ms) if self.dry => {
+                Some((per_ms.max(measured) * GROWTH).min(measured * AHEAD).max(per_ms))
+            }
             Some(per_ms) => Some((per_ms + measured) / 2.0),
         };
         (self.began, self.handled, self.refused, self.dry) = (now, 0, 0, false);

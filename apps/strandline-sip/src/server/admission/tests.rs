@@ -43,6 +43,12 @@ fn time_that_was_left_lets_more_in() {
     // Not for ever: what could be done must show.
     (3..30).for_each(|number| window(&mut admission, number, 900, 1, true));
     assert_eq!(admission.room(PATIENCE), 675);
+    // Whoever began with nothing gets on as well.
+    let mut slow = Admission::default();
+    window(&mut slow, 1, 0, 1, true);
+    assert_eq!(slow.room(PATIENCE), 32);
+    window(&mut slow, 2, 1000, 1, true);
+    assert_eq!(slow.room(PATIENCE), 625);
     // Who does little because little comes isn't slower for that.
     window(&mut admission, 30, 10, 1, true);
     assert_eq!(admission.room(PATIENCE), 675);

@@ -136,7 +136,7 @@ fn a_look_tells_what_happened_since_the_last() {
     assert_eq!(load, Load { secs: 2.0, handled: 0, refused: 2 });
 }
 
-/// As many are handled and as many come as it takes to be overloaded, until `at(100)`: a hundred of each millisecond.
+/// Somebody was refused, and little was done since: a few may wait.
 fn overloaded() -> Inbox {
     let mut inbox = inbox();
     push(&mut inbox, at(0), &["INVITE"; 101]);
