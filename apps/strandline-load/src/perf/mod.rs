@@ -19,6 +19,7 @@ mod tally;
 mod tcp;
 mod tcp_info;
 mod text;
+mod trace;
 mod track;
 mod tuning;
 pub(crate) mod usage;
