@@ -162,6 +162,9 @@ pub struct ClientArgs {
     /// Hand messages over as they are instead of copying each: where an application has them in shared memory (SCTP)
     #[arg(long)]
     pub no_copy: bool,
+    /// Tell the longest time in which nothing came (SCTP), and when paths failed and came back: what a path that fails costs
+    #[arg(long)]
+    pub pauses: bool,
     /// Small messages wait for acknowledgements and travel together (Nagle's algorithm)
     #[arg(long)]
     pub nagle: bool,
@@ -187,6 +190,7 @@ impl ClientArgs {
         ensure!(!tcp || !self.common.raw, "--raw is for SCTP: leave it out with --transport tcp");
         ensure!(!tcp || self.streams == 1, "TCP has no streams: leave out --streams, or use -P");
         ensure!(!tcp || !self.no_copy, "TCP copies what is written: leave out --no-copy");
+        ensure!(!tcp || !self.pauses, "--pauses is for SCTP: leave it out with --transport tcp");
         ensure!(!tcp || self.trace.is_none(), "--trace is for SCTP: leave it out with --transport tcp");
         ensure!(!tcp || self.common.address.is_empty(), "TCP has one path: leave out --address");
         ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
@@ -204,6 +208,7 @@ impl ClientArgs {
             unordered: self.unordered,
             nagle: self.nagle,
             no_copy: self.no_copy,
+            pauses: self.pauses,
             bits_per_second: self.rate,
         };
         parameters.validate().map_err(|wrong| anyhow!(wrong))?;

@@ -18,10 +18,12 @@ use super::args::{ClientArgs, Transport};
 use super::channel::{Carrier, Channel, ControlError};
 use super::flow::Link;
 use super::open::{self, Opening};
+use super::path_events::Watch;
 use super::protocol::{ATTEMPTS_MAX, Message, Parameters, Role};
 use super::report::{Connected, Test};
 use super::session::{Outcome, Session, interrupted, run as run_session};
 use super::shards::Shards;
+use super::tally::now;
 use super::tcp::Connection;
 use super::text::{Live, summary};
 use super::trace::Trace;
@@ -58,6 +60,7 @@ async fn test(
     runtimes: Vec<Handle>,
     mut interrupt: watch::Receiver<bool>,
 ) -> Result<ExitCode> {
+    let began = now();
     let parameters = args.parameters()?;
     let server = resolve(args).await?;
     let trace = args.trace.as_deref().map(Trace::create).transpose()?;
@@ -89,7 +92,9 @@ async fn test(
         observe: observer(args, &test, tell),
         interrupt,
     };
+    let watch = Watch::start(&links, began);
     let outcome = run_session(session, &mut channel).await?;
+    let outcome = Outcome { path_changes: watch.finish(), ..outcome };
     let mut intervals = Vec::new();
     while let Ok(interval) = told.try_recv() {
         intervals.push(interval);

@@ -9,6 +9,7 @@ mod channel;
 mod client;
 mod flow;
 mod open;
+mod path_events;
 mod protocol;
 mod report;
 mod sctp;
