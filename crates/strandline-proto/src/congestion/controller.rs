@@ -82,14 +82,4 @@ pub trait Controller: Debug + Send {
 
     /// The path MTU changed: `pmdcs` bytes are the largest DATA chunk that now fits a packet.
     fn on_mtu(&mut self, pmdcs: u32);
-
-    /// cwnd as section 6.1 rule D limits it for one opportunity to send: at most `burst_max` packets of `pmdcs` bytes
-    /// beyond what is in flight. 0 means no limit. The window itself does not change.
-    fn burst_limited_window(&self, flight: u32, burst_max: u16, pmdcs: u32) -> u32 {
-        if burst_max == 0 {
-            return self.window();
-        }
-        let burst = u32::from(burst_max).saturating_mul(pmdcs);
-        self.window().min(flight.saturating_add(burst))
-    }
 }
