@@ -151,6 +151,8 @@ pub struct AssociationStats {
     pub undone: u32,
     /// Packets with data that the network had marked (ECN), where that was agreed on.
     pub marks_received: u32,
+    /// Paths on which ECN was given up: they drop packets that may be marked, or mark them all.
+    pub ecn_failures: u32,
 }
 
 /// STATUS of an association.
