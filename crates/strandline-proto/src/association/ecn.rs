@@ -148,10 +148,9 @@ impl Association {
         if path.is_recovering() {
             return;
         }
-        let before = path.congestion.window();
+        let (window, pmdcs) = (path.congestion.window(), path.data_chunk_len_max());
         path.congestion.on_ecn(now);
-        let (after, pmdcs) = (path.congestion.window(), path.data_chunk_len_max());
-        let failed = ecn.trial(index).is_some_and(|trial| trial.on_mark(before, after, pmdcs));
+        let failed = ecn.trial(index).is_some_and(|trial| trial.on_mark(window, pmdcs));
         self.stats.ecn_failures += u32::from(failed);
     }
 }

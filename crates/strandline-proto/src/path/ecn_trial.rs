@@ -14,7 +14,7 @@ const STRIKES_MAX: u8 = 3;
 const PATIENCE: u32 = 2;
 /// So many marks in a row, each of another window, came though the window is as small as it gets.
 const MARKS_AT_FLOOR_MAX: u8 = 10;
-/// A window of so many packets, or less, is as small as it gets.
+/// A window of so many packets, or less, is about as small as it gets.
 const FLOOR_PACKETS: u32 = 4;
 
 /// What is known of one path.
@@ -73,13 +73,13 @@ impl EcnTrial {
         self.failed
     }
 
-    /// A mark came and was answered: the window was `before` and is `after` bytes, at `pmdcs` for a packet. True if that ends the
-    /// trial: the marks are not about how much is sent.
-    pub(crate) fn on_mark(&mut self, before: u32, after: u32, pmdcs: u32) -> bool {
+    /// A mark came while the window was so many bytes, at `pmdcs` for a packet. True if that ends the trial: the marks are not
+    /// about how much is sent.
+    pub(crate) fn on_mark(&mut self, window: u32, pmdcs: u32) -> bool {
         if self.failed {
             return false;
         }
-        if after < before || after > pmdcs.saturating_mul(FLOOR_PACKETS) {
+        if window > pmdcs.saturating_mul(FLOOR_PACKETS) {
             self.marks_at_floor = 0;
             return false;
         }
