@@ -13,6 +13,10 @@ const HEADING: f64 = 22.0;
 const NAME_LINE: f64 = 18.0;
 const NARROW: f64 = 520.0;
 const TOP: f64 = 8.0;
+/// Half of a cross, and a little.
+const CROSS: f64 = 5.0;
+/// Stands where a bar would be, if no run counts.
+const NOT_VALID: &str = "no valid run";
 
 pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
@@ -25,6 +29,8 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
         all().flat_map(|mark| [mark.y, mark.range.map_or(mark.y, |(_, max)| max)]).collect();
     // The numbers behind the bars need room as well.
     let value_room = all().map(|mark| text_width(&show(mark.y), TEXT)).fold(0.0, f64::max) + 14.0;
+    let no_bars = groups.iter().flat_map(|(_, bars)| bars).any(|(_, mark)| mark.is_none());
+    let value_room = if no_bars { value_room.max(text_width(NOT_VALID, TEXT) + 14.0) } else { value_room };
     let x = Stretch::above(&numbers, chart.y.scale, left, width - value_room);
     let row = if narrow { BAR + GAP + NAME_LINE } else { BAR + GAP };
     let headed = groups.iter().any(|(heading, _)| !heading.is_empty());
@@ -55,7 +61,10 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
             } else {
                 svg.text([left - 8.0, y + BAR * 0.5 + 4.5], &name(line), Anchor::End, Paint::Ink);
             }
-            bar(&x, y, left, line, mark, &chart.unit, &mut svg);
+            match mark {
+                Some(mark) => bar(&x, y, left, line, mark, &chart.unit, &mut svg),
+                None => no_bar(&x, y, left, (line, text), &chart.unit, &mut svg),
+            }
             y += BAR + GAP;
         }
         y += GROUP_GAP;
@@ -73,22 +82,37 @@ fn bar(x: &Stretch, y: f64, left: f64, line: &Line, mark: &Mark, unit: &str, svg
     let paint = Paint::Series(line.transport, line.shade);
     let end = x.place(mark.y);
     svg.bar([left, y], [end - left, BAR], paint, line.published, &line.tip(mark, unit));
-    let mut behind = end;
+    let mut behind = end.max(crosses(x, y, (line, &mark.at), unit, svg));
     if let Some((min, max)) = mark.range.filter(|(min, max)| max > min) {
         let (middle, low, high) = (y + BAR / 2.0, x.place(min), x.place(max));
         svg.line([low, middle], [high, middle], Paint::Ink, 1.4);
         for at in [low, high] {
             svg.line([at, middle - 4.0], [at, middle + 4.0], Paint::Ink, 1.4);
         }
-        behind = high;
-    }
-    for invalid in line.invalid.iter().filter(|invalid| invalid.at == mark.at) {
-        svg.cross([x.place(invalid.y), y + BAR / 2.0], &format!("not valid: {}", line.tip(invalid, unit)));
+        behind = behind.max(high);
     }
     svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], &show(mark.y), Anchor::Start, Paint::Ink);
 }
 
-type Group<'a> = (String, Vec<(&'a Line, &'a Mark)>);
+/// In place of a bar, where no run counts.
+fn no_bar(x: &Stretch, y: f64, left: f64, (line, at): (&Line, &str), unit: &str, svg: &mut Svg) {
+    let behind = left.max(crosses(x, y, (line, at), unit, svg));
+    svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], NOT_VALID, Anchor::Start, Paint::Faint);
+}
+
+/// The runs that don't count; gives where the last one is.
+fn crosses(x: &Stretch, y: f64, (line, at): (&Line, &str), unit: &str, svg: &mut Svg) -> f64 {
+    let mut last = f64::NEG_INFINITY;
+    for invalid in line.invalid.iter().filter(|invalid| invalid.at == at) {
+        let place = x.place(invalid.y);
+        svg.cross([place, y + BAR / 2.0], &format!("not valid: {}", line.tip(invalid, unit)));
+        last = last.max(place + CROSS);
+    }
+    last
+}
+
+/// A heading, and for each series with something there its median, if there is one.
+type Group<'a> = (String, Vec<(&'a Line, Option<&'a Mark>)>);
 
 /// The bars by value of the sweep, in its order.
 fn groups(chart: &Chart) -> Vec<Group<'_>> {
@@ -100,7 +124,12 @@ fn groups(chart: &Chart) -> Vec<Group<'_>> {
     for heading in headings {
         let mut bars = Vec::new();
         for line in &chart.lines {
-            bars.extend(line.marks.iter().filter(|mark| mark.at == heading).map(|mark| (line, mark)));
+            let mark = line.marks.iter().find(|mark| mark.at == heading);
+            let tried = line.invalid.iter().any(|invalid| invalid.at == heading)
+                || line.failed.iter().any(|(_, at)| *at == heading);
+            if mark.is_some() || tried {
+                bars.push((line, mark));
+            }
         }
         if !bars.is_empty() {
             groups.push((heading, bars));

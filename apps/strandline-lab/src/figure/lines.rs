@@ -28,7 +28,7 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
     let field = Field::of(chart, width);
     field.draw_axes(chart, &mut svg);
-    let seen = |line: &&Line| !(line.marks.is_empty() && line.invalid.is_empty());
+    let seen = |line: &&Line| !line.is_empty();
     let (mut aside, step) = (chart.lines.iter().filter(seen).count() as f64 * -ASIDE / 2.0, ASIDE / 2.0);
     for (shape, line) in chart.lines.iter().enumerate().filter(|(_, line)| seen(line)) {
         aside += step;
@@ -88,6 +88,10 @@ impl Field {
         for mark in &line.invalid {
             svg.cross(place(mark.x, mark.y), &format!("not valid: {}", line.tip(mark, unit)));
         }
+        for (x, at) in &line.failed {
+            let told = format!("no valid run: {} at {at}", line.title);
+            svg.cross([self.x.place(*x) + aside, self.bottom], &told);
+        }
         let points: Vec<[f64; 2]> = line.marks.iter().map(|mark| place(mark.x, mark.y)).collect();
         svg.path(&points, paint, line.published);
         for mark in &line.marks {
@@ -111,9 +115,11 @@ fn legend(chart: &Chart, width: f64, top: f64, svg: &mut Svg) -> f64 {
         if !line.marks.is_empty() {
             let published = if line.published { ", published" } else { "" };
             entries.push((format!("{}{published}", line.title), Some((shape, line))));
+        } else if !line.is_sound() {
+            entries.push((format!("{}: no valid run", line.title), None));
         }
     }
-    if chart.lines.iter().any(|line| !line.invalid.is_empty()) {
+    if chart.lines.iter().any(|line| !line.is_sound()) {
         entries.push(("run that doesn't count".to_owned(), None));
     }
     for (text, what) in entries {
