@@ -2,7 +2,7 @@
 
 use super::axis::{Stretch, show};
 use super::paint::Paint;
-use super::svg::{Anchor, Svg, TEXT, text_width};
+use super::svg::{Anchor, Svg, TEXT, text_width, wrap};
 use super::{Chart, Line, Mark, Theme};
 
 const BAR: f64 = 18.0;
@@ -12,6 +12,8 @@ const HEADING: f64 = 22.0;
 /// On narrow pictures names stand above their bars.
 const NAME_LINE: f64 = 18.0;
 const NARROW: f64 = 520.0;
+/// Share of the width that names may take beside their bars.
+const NAMES_MAX: f64 = 0.45;
 const TOP: f64 = 8.0;
 /// Half of a cross, and a little.
 const CROSS: f64 = 5.0;
@@ -21,9 +23,10 @@ const NOT_VALID: &str = "no valid run";
 pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
     let groups = groups(chart);
-    let narrow = width < NARROW;
-    let names = chart.lines.iter().map(|line| text_width(&name(line), TEXT)).fold(0.0, f64::max);
-    let left = if narrow { 8.0 } else { (names + 18.0).min(width * 0.45) };
+    let names = chart.lines.iter().map(|line| text_width(&name(line), TEXT)).fold(0.0, f64::max) + 18.0;
+    // Names that leave their bars no room stand above them as well.
+    let narrow = width < NARROW || names > width * NAMES_MAX;
+    let left = if narrow { 8.0 } else { names };
     let all = || chart.lines.iter().flat_map(|line| line.marks.iter().chain(&line.invalid));
     let numbers: Vec<f64> =
         all().flat_map(|mark| [mark.y, mark.range.map_or(mark.y, |(_, max)| max)]).collect();
@@ -32,11 +35,11 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let no_bars = groups.iter().flat_map(|(_, bars)| bars).any(|(_, mark)| mark.is_none());
     let value_room = if no_bars { value_room.max(text_width(NOT_VALID, TEXT) + 14.0) } else { value_room };
     let x = Stretch::above(&numbers, chart.y.scale, left, width - value_room);
-    let row = if narrow { BAR + GAP + NAME_LINE } else { BAR + GAP };
     let headed = groups.iter().any(|(heading, _)| !heading.is_empty());
-    let rows: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
+    let all_names = groups.iter().flat_map(|(_, bars)| bars).map(|(line, _)| lines_of(line, narrow, width));
+    let rows: f64 = all_names.map(|lines| BAR + GAP + lines.len() as f64 * NAME_LINE).sum();
     let heading = if headed { HEADING } else { 0.0 };
-    let bottom = TOP + rows as f64 * row + groups.len() as f64 * (GROUP_GAP + heading);
+    let bottom = TOP + rows + groups.len() as f64 * (GROUP_GAP + heading);
     let mut free_from = f64::NEG_INFINITY;
     for tick in x.ticks() {
         let (at, text) = (x.place(tick), show(tick));
@@ -55,10 +58,11 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
             y += heading;
         }
         for (line, mark) in bars {
-            if narrow {
-                svg.text([left + 2.0, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
+            for part in lines_of(line, narrow, width) {
+                svg.text([left + 2.0, y + 13.0], &part, Anchor::Start, Paint::Ink);
                 y += NAME_LINE;
-            } else {
+            }
+            if !narrow {
                 svg.text([left - 8.0, y + BAR * 0.5 + 4.5], &name(line), Anchor::End, Paint::Ink);
             }
             match mark {
@@ -76,6 +80,11 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
 
 fn name(line: &Line) -> String {
     if line.published { format!("{} (published)", line.title) } else { line.title.clone() }
+}
+
+/// The lines of text above a bar; none where its name stands beside it.
+fn lines_of(line: &Line, above: bool, width: f64) -> Vec<String> {
+    if above { wrap(&name(line), width - 16.0) } else { Vec::new() }
 }
 
 fn bar(x: &Stretch, y: f64, left: f64, line: &Line, mark: &Mark, unit: &str, svg: &mut Svg) {

@@ -100,6 +100,26 @@ fn numbers_at_bars_do_not_run_into_each_other() {
 }
 
 #[test]
+fn long_names_are_broken_into_lines() {
+    let long =
+        "Another transport whose name goes on and on, with what was switched off and what was on (published)";
+    assert!(svg::wrap(long, 200.0).len() >= 3 && svg::wrap(long, 200.0).join(" ") == long);
+    for bars in [false, true] {
+        let mut chart = chart(bars);
+        chart.lines[0].title = long.to_owned();
+        for width in [360.0, 820.0] {
+            let drawn = chart.svg(width, Theme::Page);
+            let texts = drawn.split("<text x=\"").skip(1).filter(|text| text.contains("anchor=\"start\""));
+            for text in texts {
+                let x: f64 = text.split('"').next().unwrap().parse().unwrap();
+                let shown = text.split('>').nth(1).unwrap().split('<').next().unwrap();
+                assert!(x + svg::text_width(shown, svg::TEXT) <= width, "{shown}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_does_not_count_is_in_no_line() {
     let mut with = chart(false);
     let paths = |chart: &Chart| {

@@ -160,6 +160,9 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
 
 /// How many statements of the paper hold here, and how many of ours, in words.
 fn score(section: &Section<'_>) -> String {
+    if section.plan.claims.is_empty() {
+        return "nothing to judge".to_owned();
+    }
     let [paper, own] = [false, true].map(|own| claims::count(section.verdicts(own)));
     let own_text = format!("{} of {} of our own", own[1] + own[2], own[0]);
     match (paper, own) {

@@ -74,6 +74,9 @@ fn head(sections: &[Section<'_>], made: &str) -> String {
 }
 
 fn score(section: &Section<'_>) -> String {
+    if section.plan.claims.is_empty() {
+        return String::new();
+    }
     let [judged, held, better] = claims::count(&section.verdicts);
     let text = super::score(section);
     let class = match () {
