@@ -2,7 +2,7 @@
 
 use super::axis::{Stretch, show};
 use super::paint::Paint;
-use super::svg::{Anchor, Svg, TEXT, text_width};
+use super::svg::{Anchor, Svg, TEXT, text_width, wrap};
 use super::{Chart, Line, Theme};
 
 /// Height of the field with the lines, for its width.
@@ -28,7 +28,7 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
     let field = Field::of(chart, width);
     field.draw_axes(chart, &mut svg);
-    let seen = |line: &&Line| !(line.marks.is_empty() && line.invalid.is_empty());
+    let seen = |line: &&Line| !line.is_empty();
     let (mut aside, step) = (chart.lines.iter().filter(seen).count() as f64 * -ASIDE / 2.0, ASIDE / 2.0);
     for (shape, line) in chart.lines.iter().enumerate().filter(|(_, line)| seen(line)) {
         aside += step;
@@ -88,6 +88,10 @@ impl Field {
         for mark in &line.invalid {
             svg.cross(place(mark.x, mark.y), &format!("not valid: {}", line.tip(mark, unit)));
         }
+        for (x, at) in &line.failed {
+            let told = format!("no valid run: {} at {at}", line.title);
+            svg.cross([self.x.place(*x) + aside, self.bottom], &told);
+        }
         let points: Vec<[f64; 2]> = line.marks.iter().map(|mark| place(mark.x, mark.y)).collect();
         svg.path(&points, paint, line.published);
         for mark in &line.marks {
@@ -111,13 +115,17 @@ fn legend(chart: &Chart, width: f64, top: f64, svg: &mut Svg) -> f64 {
         if !line.marks.is_empty() {
             let published = if line.published { ", published" } else { "" };
             entries.push((format!("{}{published}", line.title), Some((shape, line))));
+        } else if !line.is_sound() {
+            entries.push((format!("{}: no valid run", line.title), None));
         }
     }
-    if chart.lines.iter().any(|line| !line.invalid.is_empty()) {
+    if chart.lines.iter().any(|line| !line.is_sound()) {
         entries.push(("run that doesn't count".to_owned(), None));
     }
     for (text, what) in entries {
-        let wide = 34.0 + text_width(&text, TEXT) + 16.0;
+        let parts = wrap(&text, width - 62.0);
+        let widest = parts.iter().map(|part| text_width(part, TEXT)).fold(0.0, f64::max);
+        let wide = 34.0 + widest + 16.0;
         if x > 12.0 && x + wide > width {
             (x, y) = (12.0, y + LEGEND_LINE);
         }
@@ -129,7 +137,10 @@ fn legend(chart: &Chart, width: f64, top: f64, svg: &mut Svg) -> f64 {
             }
             None => svg.cross([x + 13.0, y], &text),
         }
-        svg.text([x + 33.0, y + 4.5], &text, Anchor::Start, Paint::Ink);
+        for (number, part) in parts.iter().enumerate() {
+            y += if number > 0 { LEGEND_LINE * 0.75 } else { 0.0 };
+            svg.text([x + 33.0, y + 4.5], part, Anchor::Start, Paint::Ink);
+        }
         x += wide;
     }
     y + LEGEND_LINE * 0.75
