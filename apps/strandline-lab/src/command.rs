@@ -11,6 +11,7 @@ use crate::report::{self, ReportArgs};
 use crate::results::{Machine, Results, statistics};
 use crate::run::{self, Places, RunArgs};
 use crate::simulate::{self, SimulateArgs};
+use crate::trace::{self, TraceArgs};
 
 /// `strandline lab ...`
 #[derive(Debug, Clone, Subcommand)]
@@ -22,6 +23,8 @@ pub enum Lab {
     Run(RunArgs),
     /// Draw what was measured beside what the papers published, as HTML and PNG
     Report(ReportArgs),
+    /// Draw a trace of `strandline perf --trace`: which TSN when, and the windows
+    Trace(TraceArgs),
     /// A transfer over SCTP in virtual time, as plans use it
     Simulate(SimulateArgs),
     /// Count the instructions of a program in user space, as plans use it
@@ -49,6 +52,7 @@ impl Lab {
             Self::List(args) => list(&args, commit),
             Self::Run(args) => run::run(&args, commit),
             Self::Report(args) => report::run(&args),
+            Self::Trace(args) => trace::run(&args),
             Self::Simulate(args) => simulate::run(&args),
             Self::Instructions(args) => instructions::run(&args),
         }

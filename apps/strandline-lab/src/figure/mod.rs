@@ -2,12 +2,14 @@
 
 mod axis;
 mod bars;
+mod field;
 mod lines;
 pub mod paint;
 mod png;
 mod svg;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use crate::plan::{Scale, Transport};
 
@@ -15,6 +17,7 @@ pub use axis::show;
 pub use paint::Theme;
 pub use png::png;
 pub use svg::escape;
+pub use timeline::{Layer, Look, Timeline};
 
 /// What an axis shows.
 #[derive(Debug, Clone)]

@@ -125,6 +125,18 @@ impl Svg {
         ));
     }
 
+    /// Points, all in one element.
+    pub fn dots(&mut self, places: &[[f64; 2]], paint: Paint) {
+        let mut all = String::new();
+        for [x, y] in places {
+            // Writing to a string doesn't fail.
+            let _ = write!(all, "M{x:.1} {y:.1}h0");
+        }
+        let css = paint.css(self.theme);
+        let style = format!("fill:none;stroke:{css};stroke-width:2;stroke-linecap:round");
+        self.write(&format!("<path d=\"{all}\" style=\"{style}\"/>"));
+    }
+
     /// A rectangle; hollow ones have their line dashed.
     pub fn bar(
         &mut self,

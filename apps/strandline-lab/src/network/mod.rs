@@ -27,8 +27,17 @@ struct Options {
 
 impl Options {
     fn of(network: &NetworkPlan, seed: u64) -> Result<(Topology, EmulatorArgs), String> {
-        let mut words = vec!["--path".to_owned(), network.link.clone()];
-        for (option, value) in [("--to-right", &network.to_right), ("--to-left", &network.to_left)] {
+        if network.paths == 0 {
+            return Err("paths: at least 1".to_owned());
+        }
+        let path = || ["--path".to_owned(), network.link.clone()];
+        let mut words: Vec<String> = (0..network.paths).flat_map(|_| path()).collect();
+        let options = [
+            ("--to-right", &network.to_right),
+            ("--to-left", &network.to_left),
+            ("--schedule", &network.schedule),
+        ];
+        for (option, value) in options {
             if !value.is_empty() {
                 words.extend([option.to_owned(), value.clone()]);
             }
@@ -54,12 +63,15 @@ impl Options {
 /// # Errors
 /// What is wrong with it and what would be right.
 pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
-    let settings = [&network.link, &network.to_right, &network.to_left];
+    let settings = [&network.link, &network.to_right, &network.to_left, &network.schedule];
     if network.kind == NetworkKind::Netem {
         Options::of(network, seed)?;
+    } else if network.paths != 1 {
+        return Err("several paths are the emulator's: they need kind = \"netem\"".to_owned());
     } else if network.kind != NetworkKind::Simulator && settings.iter().any(|text| !text.is_empty()) {
         return Err(
-            "link, to-right and to-left are settings of the emulator: they need kind = \"netem\"".to_owned()
+            "link, to-right, to-left and schedule are settings of the emulator: they need kind = \"netem\""
+                .to_owned(),
         );
     }
     Ok(())

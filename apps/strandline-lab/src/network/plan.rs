@@ -35,6 +35,12 @@ pub struct NetworkPlan {
     /// Settings on top of them from right to left.
     #[serde(default)]
     pub to_left: String,
+    /// How many paths there are, all with these settings: netem.
+    #[serde(default = "one_path", skip_serializing_if = "is_one_path")]
+    pub paths: u8,
+    /// Changes while it runs, as `--schedule` of the emulator has them; their clock begins with the client.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schedule: String,
     /// Congestion control of the kernel's TCP, on every network that is made here; without one it is the system's.
     #[serde(default = "cubic")]
     pub tcp: String,
@@ -60,6 +66,15 @@ fn cubic() -> String {
     "cubic".to_owned()
 }
 
+fn one_path() -> u8 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one_path(paths: &u8) -> bool {
+    *paths == 1
+}
+
 fn mtu() -> u16 {
     1500
 }
@@ -76,6 +91,8 @@ pub struct NetworkChange {
     pub to_right: Option<String>,
     /// See [`NetworkPlan::to_left`].
     pub to_left: Option<String>,
+    /// See [`NetworkPlan::schedule`].
+    pub schedule: Option<String>,
     /// See [`NetworkPlan::tcp`].
     pub tcp: Option<String>,
     /// See [`NetworkPlan::mtu`].
@@ -121,11 +138,12 @@ impl NetworkPlan {
     #[must_use]
     pub fn with(&self, change: &NetworkChange) -> Self {
         let mut network = self.clone();
-        let NetworkChange { kind, link, to_right, to_left, tcp, mtu, offloads } = change.clone();
+        let NetworkChange { kind, link, to_right, to_left, schedule, tcp, mtu, offloads } = change.clone();
         network.kind = kind.unwrap_or(network.kind);
         network.link = link.unwrap_or(network.link);
         network.to_right = to_right.unwrap_or(network.to_right);
         network.to_left = to_left.unwrap_or(network.to_left);
+        network.schedule = schedule.unwrap_or(network.schedule);
         network.tcp = tcp.unwrap_or(network.tcp);
         network.mtu = mtu.unwrap_or(network.mtu);
         network.offloads = offloads.unwrap_or(network.offloads);
