@@ -16,6 +16,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// SCTP in user space, and what is built on it.
 #[derive(Debug, Parser)]
 #[command(
+    name = "strandline",
     version = env!("STRANDLINE_VERSION"),
     arg_required_else_help = true,
     after_help = "\

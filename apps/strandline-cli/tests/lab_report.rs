@@ -45,6 +45,11 @@ name = "rare"
 title = "Strandline, a SACK for each sixth packet"
 transport = "sctp"
 client = "strandline lab simulate --link {link} --to-right loss={loss}% --time {seconds} --seed {seed} --sack-frequency 6"
+[[series]]
+name = "broken"
+title = "A simulation that can't begin"
+transport = "sctp"
+client = "strandline lab simulate --link nonsense --time {seconds}"
 [draw]
 kind = "lines"
 baseline = "rare"
@@ -174,13 +179,18 @@ fn a_browser_shows_the_report_at_every_width() {
     laboratory.plan("figure3", EACH);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert_eq!(code, Some(3), "some runs are to fail, and no others: {told}");
-    assert!(told.contains("8 of 29 runs are not valid"), "{told}");
+    assert!(told.contains("14 of 35 runs are not valid"), "{told}");
     let (code, scores, _) = laboratory.run(&["report"]);
     assert_eq!(code, Some(0));
     assert!(scores.contains("1 of 1 the same"), "{scores}");
     let folder = laboratory.folder.join("lab-report");
     let report = fs::read_to_string(folder.join("index.html")).unwrap();
-    for expected in ["no valid run", "run that doesn't count", "TCP, Linux 2.6.23, published"] {
+    for expected in [
+        "no valid run",
+        "not valid: TCP, on a single connection",
+        "run that doesn't count",
+        "TCP, Linux 2.6.23, published",
+    ] {
         assert!(report.contains(expected), "{expected}");
     }
     let (dom, log) = browse(&folder.join("index.html"), &["--dump-dom"]);

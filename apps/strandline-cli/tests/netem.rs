@@ -119,7 +119,7 @@ fn marks_and_the_largest_queue_are_reported() {
         assert_eq!((&link["marked"], &link["congested"]), (&Value::from(marked), &Value::from(4)));
         assert_eq!(link["settings"]["mark_bytes"], 3000);
         let shown = text(&strandline(&["netem", "status", "--name", network.name()]).stdout);
-        assert!(shown.contains("largest queue at 8 kbit/s: 8 kB (8 packets)"), "{shown}");
+        assert!(shown.contains("largest queue at 8 kbit/s: 8000 B (8 packets)"), "{shown}");
         let expected = if marked > 0 { "4 marked (ECN)" } else { "4 without ECN and so not marked" };
         assert!(shown.contains(expected), "{shown}");
     }
