@@ -11,6 +11,7 @@ use crate::report::{self, ReportArgs};
 use crate::results::{Results, statistics};
 use crate::run::{self, Places, RunArgs};
 use crate::simulate::{self, SimulateArgs};
+use crate::together::{self, TogetherArgs};
 
 /// `strandline lab ...`
 #[derive(Debug, Clone, Subcommand)]
@@ -26,6 +27,8 @@ pub enum Lab {
     Simulate(SimulateArgs),
     /// Count the instructions of a program in user space, as plans use it
     Instructions(InstructionsArgs),
+    /// Run programs at the same time, as plans use it
+    Together(TogetherArgs),
 }
 
 /// `strandline lab list`
@@ -51,6 +54,7 @@ impl Lab {
             Self::Report(args) => report::run(&args),
             Self::Simulate(args) => simulate::run(&args),
             Self::Instructions(args) => instructions::run(&args),
+            Self::Together(args) => together::run(&args),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! - [`netem`]: a network emulator between two network namespaces, for kernels without one.
 //! - [`plan`]: experiments as data, [`network`]: what is between the two sides of one.
 //! - [`run`], [`results`], [`report`], [`figure`]: measuring what plans say, keeping it, drawing it.
-//! - [`simulate`], [`instructions`]: workloads of plans that are no programs of their own.
+//! - [`simulate`], [`instructions`], [`together`]: workloads of plans that are no programs of their own.
 //!
 //! Each part has its arguments for the command line and a `run`.
 #![forbid(unsafe_code)]
@@ -19,5 +19,6 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod simulate;
+pub mod together;
 
 pub use command::Lab;

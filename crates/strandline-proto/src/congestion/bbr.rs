@@ -136,6 +136,9 @@ impl PathModel {
             }
         }
         if self.full_rounds >= 3 || sample.lossy {
+            if sample.lossy {
+                self.model.on_start_overflowed(sample);
+            }
             self.filled = true;
             self.enter(now, State::Drain);
         }
@@ -155,6 +158,7 @@ impl PathModel {
                     self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
                 let full = u64::from(flight) >= self.model.in_flight(125);
                 if sample.lossy {
+                    self.model.on_congestion();
                     Some(Phase::Down)
                 } else {
                     self.model.raise_in_flight_high(flight);
@@ -163,8 +167,10 @@ impl PathModel {
                 }
             }
         };
-        if sample.lossy {
-            self.model.on_congestion(flight);
+        // What is found lost at first had been sent in another state, before this one began to make up for it.
+        let settled = self.model.rounds().wrapping_sub(self.since_round) >= 2;
+        if sample.lossy && settled && phase == Phase::Cruise {
+            self.model.on_congestion();
         }
         if let Some(phase) = next {
             self.enter(now, State::ProbeBw(phase));
@@ -283,7 +289,7 @@ impl Controller for Bbr {
     fn on_ecn(&mut self, _now: Time) {
         // What is in flight is more than the path takes without a queue.
         if let Some(path) = &mut self.path {
-            path.model.on_congestion(self.cwnd);
+            path.model.on_congestion();
         }
     }
 
