@@ -269,6 +269,12 @@ impl Controller for Bbr {
         self.set_window(ack.acked_bytes);
     }
 
+    fn on_starved(&mut self, flight: u32) {
+        if let Some(path) = &mut self.path {
+            path.model.on_starved(flight);
+        }
+    }
+
     fn on_lost(&mut self, bytes: u32) {
         if let Some(path) = &mut self.path {
             path.model.on_lost(bytes);

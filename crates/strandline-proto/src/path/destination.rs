@@ -67,9 +67,6 @@ pub(crate) struct Path {
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
     burst_allowance: u32,
     arrivals: Arrivals,
-    /// Bytes to be acknowledged until what was sent last for want of more data, or of room at the peer, is: rates measured
-    /// up to then are those of the sender.
-    starved: u32,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
@@ -151,7 +148,6 @@ impl Path {
             rtt_from: Time::ZERO,
             burst_allowance: 0,
             arrivals: Arrivals::default(),
-            starved: 0,
             error_count: 0,
             timed_out: false,
             recovery: config.recovery,
@@ -342,7 +338,7 @@ impl Path {
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
         if self.flight < self.window() && self.pacer.may_send() {
-            self.starved = self.flight.max(1);
+            self.congestion.on_starved(self.flight);
         }
     }
 
@@ -499,12 +495,8 @@ impl Path {
         let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
         let full = flight_before >= self.window() || self.pacer.holds();
         self.arrivals.on_sack(now, packets, full);
-        let starved = self.starved > 0;
-        self.starved = self.starved.saturating_sub(acked_bytes);
         match self.congestion.algorithm() {
             Algorithm::Rfc9260 => self.arrivals.window_full(),
-            // It measures rates, which a pause of the sender spoils for the whole round trip.
-            Algorithm::Bbr if starved => false,
             _ => self.arrivals.window_full_within(now, self.rto.srtt().unwrap_or_default()),
         }
     }

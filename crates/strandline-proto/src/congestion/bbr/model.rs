@@ -68,6 +68,9 @@ pub(super) struct Model {
     in_flight_high: u64,
     /// It was lowered in this round.
     lowered: bool,
+    /// Bytes to be acknowledged until all is that was in flight when the sender could send no more: rates measured up to then
+    /// are those of the sender, not of the path.
+    starved: u32,
 }
 
 impl Model {
@@ -87,13 +90,15 @@ impl Model {
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
             lowered: false,
+            starved: 0,
         }
     }
 
     /// Bytes acknowledged, of the rate at which they were, of the delay. `pmdcs`: a packet.
     pub(super) fn on_ack(&mut self, ack: &Ack, pmdcs: u32) -> Sample {
         self.delivered += u64::from(ack.acked_bytes);
-        let app_limited = !ack.window_full;
+        let app_limited = !ack.window_full || self.starved > 0;
+        self.starved = self.starved.saturating_sub(ack.acked_bytes);
         let [flight, _] = &mut self.round_flight;
         *flight = ack.flight_before.max(*flight);
         let mut sample = Sample { round_began: false, app_limited, lossy: false, round_bytes: 0 };
@@ -168,6 +173,10 @@ impl Model {
             self.moments.pop_front();
         }
         self.moments.push_back(Moment { at: now, delivered: self.delivered, app_limited });
+    }
+
+    pub(super) fn on_starved(&mut self, flight: u32) {
+        self.starved = flight.max(1);
     }
 
     pub(super) fn on_lost(&mut self, bytes: u32) {
