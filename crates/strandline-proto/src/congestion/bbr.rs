@@ -93,7 +93,8 @@ impl PathModel {
     /// Hundredths of the bandwidth to send at, and of the product of bandwidth and delay to have in flight.
     fn gains(&self) -> (u64, u64) {
         match self.state {
-            State::Startup => (277, 200),
+            // The draft has 200, which doubles the flight only if no rate is measured a little too low.
+            State::Startup => (277, 225),
             State::Drain => (50, 200),
             State::ProbeBw(Phase::Down) => (90, 200),
             State::ProbeBw(Phase::Cruise | Phase::Refill) => (100, 200),

@@ -48,6 +48,8 @@ pub(super) struct HyStart {
     /// When the round began, and the latest acknowledgement that came without a pause since.
     round_began: Time,
     train_end: Time,
+    /// What is in flight is spread over the round trip: a train says nothing.
+    spread: bool,
 }
 
 /// What an acknowledgement means for slow start.
@@ -60,6 +62,11 @@ pub(super) enum Step {
 }
 
 impl HyStart {
+    /// Slow start goes on after a recovery that was none: meanwhile what was acknowledged was replaced one by one.
+    pub(super) fn after_recovery() -> Self {
+        Self { spread: true, ..Self::default() }
+    }
+
     /// `acked` bytes were acknowledged, of `flight` that were outstanding; slow start would let the window grow by
     /// `growth`.
     pub(super) fn on_ack(
@@ -98,7 +105,7 @@ impl HyStart {
         }
         self.train_end = now;
         let long = micros(now.since(self.round_began)) >= self.min_us / 8 * TRAIN_EIGHTHS;
-        long && self.min_us >= TRAIN_RTT_MIN_US
+        long && !self.spread && self.min_us >= TRAIN_RTT_MIN_US
     }
 
     /// True if that ends slow start.

@@ -110,6 +110,10 @@ impl Model {
                 self.min_rtt_at = ack.now;
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
+            if self.delivered == u64::from(ack.acked_bytes) {
+                // Nothing was acknowledged before: the first round trip is measured from its begin.
+                self.moments.push_back(Moment { at: sent_at, delivered: 0, app_limited });
+            }
             let long_ago = ack.now.as_nanos().saturating_sub(MEASURED_MIN.as_nanos() as u64);
             if let Some(then) = self.moment_before(sent_at.min(Time::from_nanos(long_ago))) {
                 self.measure(ack.now, then, &mut sample);

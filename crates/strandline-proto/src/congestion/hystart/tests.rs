@@ -6,7 +6,10 @@ const MS: fn(u64) -> Duration = Duration::from_millis;
 /// Rounds of slow start over a path of `rtt` that takes a packet each `takes` and never shows a queue; each window is
 /// paced over half a round trip. Gives the window, in packets, with which slow start ended; `None`: it went on.
 fn start(rtt: Duration, takes: Duration, rounds: u32) -> Option<u32> {
-    let mut hystart = HyStart::default();
+    start_of(HyStart::default(), rtt, takes, rounds)
+}
+
+fn start_of(mut hystart: HyStart, rtt: Duration, takes: Duration, rounds: u32) -> Option<u32> {
     let mut window = 10;
     let mut now = Time::ZERO + rtt;
     for _ in 0..rounds {
@@ -43,4 +46,9 @@ fn a_full_path_ends_slow_start_before_the_window_is_twice_what_fits() {
 #[test]
 fn short_paths_are_not_judged_by_trains() {
     assert_eq!(start(MS(20), MS(1), 8), None);
+}
+
+#[test]
+fn after_a_recovery_trains_say_nothing() {
+    assert_eq!(start_of(HyStart::after_recovery(), MS(60), MS(1), 8), None);
 }
