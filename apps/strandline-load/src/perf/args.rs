@@ -177,6 +177,10 @@ impl ClientArgs {
         ensure!(!tcp || self.streams == 1, "TCP has no streams: leave out --streams, or use -P");
         ensure!(!tcp || !self.no_copy, "TCP copies what is written: leave out --no-copy");
         ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
+        ensure!(!tcp || self.common.shards == 1, "TCP has a thread for each connection: leave out --shards");
+        if tcp {
+            self.common.tuning.check_tcp()?;
+        }
         let parameters = Parameters {
             direction: match (self.reverse, self.bidir) {
                 (true, _) => Direction::Down,
