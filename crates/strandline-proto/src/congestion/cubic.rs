@@ -211,7 +211,6 @@ impl Controller for Cubic {
             self.w_est = before.w_est;
             self.k = before.k;
             self.epoch = before.epoch;
-            self.hystart = Some(Box::new(HyStart::after_recovery()));
         }
     }
 

@@ -48,8 +48,6 @@ pub(super) struct HyStart {
     /// When the round began, and the latest acknowledgement that came without a pause since.
     round_began: Time,
     train_end: Time,
-    /// What is in flight is spread over the round trip: a train says nothing.
-    spread: bool,
 }
 
 /// What an acknowledgement means for slow start.
@@ -62,11 +60,6 @@ pub(super) enum Step {
 }
 
 impl HyStart {
-    /// Slow start goes on after a recovery that was none: meanwhile what was acknowledged was replaced one by one.
-    pub(super) fn after_recovery() -> Self {
-        Self { spread: true, ..Self::default() }
-    }
-
     /// `acked` bytes were acknowledged, of `flight` that were outstanding; slow start would let the window grow by
     /// `growth`.
     pub(super) fn on_ack(
@@ -83,7 +76,7 @@ impl HyStart {
                 return Step::Done;
             }
         } else {
-            if self.is_long_train(now) {
+            if self.is_long_train(now, rtt) {
                 return Step::Done;
             }
             self.round_left = self.round_left.saturating_sub(acked);
@@ -98,14 +91,17 @@ impl HyStart {
         Step::Grow(if self.conservative > 0 { growth / CONSERVATIVE_DIVISOR } else { growth })
     }
 
-    fn is_long_train(&mut self, now: Time) -> bool {
+    /// A train that the path stretched comes with a queue at its end. Without one it was sent like that: after a recovery, for
+    /// example, what is in flight is spread over the round trip.
+    fn is_long_train(&mut self, now: Time, rtt: Option<Duration>) -> bool {
         let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
         if micros(now.since(self.train_end)) > TRAIN_GAP_MIN_US.max(self.min_us / TRAIN_GAP_DIVISOR) {
             return false;
         }
         self.train_end = now;
         let long = micros(now.since(self.round_began)) >= self.min_us / 8 * TRAIN_EIGHTHS;
-        long && !self.spread && self.min_us >= TRAIN_RTT_MIN_US
+        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(self.min_us / 16));
+        long && queued && self.min_us >= TRAIN_RTT_MIN_US
     }
 
     /// True if that ends slow start.
