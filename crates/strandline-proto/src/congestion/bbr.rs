@@ -253,7 +253,12 @@ impl Controller for Bbr {
         let path = self.path.as_ref()?;
         let (gain, _) = path.gains();
         // A hundredth less, so that no queue builds up.
-        let rate = path.model.bandwidth() / 100 * gain / 100 * 99;
+        let least = match path.state {
+            // What came first may have been a message of a byte.
+            State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs)),
+            _ => 0,
+        };
+        let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
         (rate > 0).then_some(rate)
     }
 

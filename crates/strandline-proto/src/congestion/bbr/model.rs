@@ -110,12 +110,14 @@ impl Model {
                 self.min_rtt_at = ack.now;
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
-            if self.delivered == u64::from(ack.acked_bytes) {
-                // Nothing was acknowledged before: the first round trip is measured from its begin.
-                self.moments.push_back(Moment { at: sent_at, delivered: 0, app_limited });
+            if self.moments.is_empty() {
+                // Nothing had been in flight: the rate is measured from when this was sent.
+                let delivered = self.delivered - u64::from(ack.acked_bytes);
+                self.moments.push_back(Moment { at: sent_at, delivered, app_limited });
             }
             let long_ago = ack.now.as_nanos().saturating_sub(MEASURED_MIN.as_nanos() as u64);
-            if let Some(then) = self.moment_before(sent_at.min(Time::from_nanos(long_ago))) {
+            let long_ago = self.moment_before(sent_at.min(Time::from_nanos(long_ago)));
+            if let Some(then) = long_ago.or_else(|| self.moment_before(sent_at)) {
                 self.measure(ack.now, then, &mut sample);
             }
             self.end_round(pmdcs, &mut sample);
@@ -130,7 +132,7 @@ impl Model {
 
     /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back.
     fn measure(&mut self, now: Time, then: Moment, sample: &mut Sample) {
-        let elapsed = now.since(then.at).max(self.min_rtt).as_nanos().max(1);
+        let elapsed = now.since(then.at).max(self.min_rtt).max(MEASURED_MIN).as_nanos();
         let bytes = u128::from(self.delivered - then.delivered);
         let rate = u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
         sample.app_limited = then.app_limited;
@@ -142,9 +144,6 @@ impl Model {
     }
 
     fn end_round(&mut self, pmdcs: u32, sample: &mut Sample) {
-        if self.moments.is_empty() {
-            self.round_end = self.delivered;
-        }
         if !sample.round_began {
             return;
         }
@@ -245,6 +244,12 @@ impl Model {
         }
         let product = u128::from(self.bandwidth()) * self.min_rtt.as_nanos() / 1_000_000_000;
         u64::try_from(product * u128::from(gain) / 100).unwrap_or(u64::MAX / 1_000)
+    }
+
+    /// Bytes a second of so many bytes in each smallest round-trip time.
+    pub(super) fn rate_of(&self, bytes: u32) -> u64 {
+        let rate = u128::from(bytes) * 1_000_000_000 / self.min_rtt.as_nanos().max(1);
+        u64::try_from(rate).unwrap_or(u64::MAX / 1_000)
     }
 
     pub(super) fn bandwidth(&self) -> u64 {
