@@ -16,7 +16,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// SCTP in user space, and what is built on it.
 #[derive(Debug, Parser)]
 #[command(
-    version,
+    version = env!("STRANDLINE_VERSION"),
     arg_required_else_help = true,
     after_help = "\
 Examples:
@@ -97,7 +97,7 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Perf(args) => strandline_load::perf::run(&args),
         Command::Load(load) => load.run(),
         Command::Netem(netem) => netem.run(),
-        Command::Lab(lab) => lab.run(),
+        Command::Lab(lab) => lab.run(env!("STRANDLINE_COMMIT")),
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {

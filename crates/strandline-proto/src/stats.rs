@@ -222,6 +222,18 @@ pub enum Reachability {
     Inactive,
 }
 
+/// Why a chunk was sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SentAgain {
+    /// It was found lost: by the time that passed (RFC 8985 section 6.2), or by three miss indications (RFC 9260 section
+    /// 7.2.4).
+    Lost,
+    /// As a tail-loss probe (RFC 8985 section 7.3).
+    Probe,
+    /// T3-rtx expired, or the path was left because it was silent.
+    TimedOut,
+}
+
 /// One path of an association (section 11.1.8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -240,6 +252,8 @@ pub struct PathStatus {
     pub ssthresh: u32,
     /// Bytes of DATA chunks in flight, headers and padding included.
     pub flight: u32,
+    /// Bytes of DATA chunks a second at which data goes; none where it isn't paced.
+    pub pacing_rate: Option<u64>,
     /// Smoothed round trip time; none before the first measurement.
     pub srtt: Option<Duration>,
     /// Variation of the round trip time; none before the first measurement.

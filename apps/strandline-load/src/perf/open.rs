@@ -1,41 +1,54 @@
 //! Opens stacks and sockets as the arguments of either side say.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use rustix::net::sockopt::set_tcp_congestion;
-use strandline::{Association, OutgoingPorts, RawOptions, Stack, StackBuilder};
+use strandline::{Association, OutgoingPorts, PacketObserver, RawOptions, Stack, StackBuilder};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 
 use super::args::Common;
+use super::trace::Trace;
 use super::tuning::Congestion;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-fn builder(common: &Common, runtimes: &[Handle], nodelay: bool) -> StackBuilder {
-    let builder = Stack::builder().association(common.association(nodelay));
-    builder.shards(runtimes.len()).runtimes(runtimes.iter().cloned())
+/// How a side's stacks are to be, whatever carries their packets.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening<'a> {
+    pub(crate) common: &'a Common,
+    /// Of each shard.
+    pub(crate) runtimes: &'a [Handle],
+    pub(crate) nodelay: bool,
+    /// Sees every packet.
+    pub(crate) trace: Option<Arc<Trace>>,
+}
+
+fn builder(opening: &Opening<'_>) -> StackBuilder {
+    let Opening { common, runtimes, nodelay, trace } = opening;
+    let builder = Stack::builder()
+        .association(common.association(*nodelay))
+        .local_addresses(common.address.iter().copied())
+        .shards(runtimes.len())
+        .runtimes(runtimes.iter().cloned());
+    match trace {
+        Some(trace) => builder.observer(Arc::clone(trace) as Arc<dyn PacketObserver>),
+        None => builder,
+    }
 }
 
 /// A stack on raw IP at an address, with a shard for each runtime.
-pub(crate) fn raw(common: &Common, runtimes: &[Handle], address: IpAddr, nodelay: bool) -> Result<Stack> {
-    let options = RawOptions { packet_socket: common.packet_socket, ..RawOptions::default() };
-    builder(common, runtimes, nodelay)
-        .raw_with(address, options, OutgoingPorts::default())
-        .context("opening raw IP")
+pub(crate) fn raw(opening: &Opening<'_>, address: IpAddr) -> Result<Stack> {
+    let options = RawOptions { packet_socket: opening.common.packet_socket, ..RawOptions::default() };
+    builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening raw IP")
 }
 
 /// A stack on a UDP port, with a shard for each runtime.
-pub(crate) fn udp(
-    common: &Common,
-    runtimes: &[Handle],
-    address: SocketAddr,
-    remote_port: u16,
-    nodelay: bool,
-) -> Result<Stack> {
-    builder(common, runtimes, nodelay)
+pub(crate) fn udp(opening: &Opening<'_>, address: SocketAddr, remote_port: u16) -> Result<Stack> {
+    builder(opening)
         .remote_encapsulation_port(remote_port)
         .udp(address)
         .with_context(|| format!("opening UDP {address}"))

@@ -300,7 +300,7 @@ impl Path {
 
     /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
     /// sent in one piece.
-    fn pacing_rate(&self) -> Option<u64> {
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
         if self.congestion.pacing_rate().is_some() {
             return self.congestion.pacing_rate();
         }
