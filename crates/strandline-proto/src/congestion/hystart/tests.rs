@@ -14,7 +14,8 @@ fn start(rtt: Duration, takes: Duration, paced: u32, rounds: u32) -> Option<u32>
         let apart = sent_apart.max(takes);
         let began = now;
         let flight = window * PACKET;
-        for packet in 0..window {
+        let sent = window;
+        for packet in 0..sent {
             let queued = (apart - sent_apart) * packet;
             now = began + apart * packet;
             match hystart.on_ack(now, PACKET, flight, PACKET, Some(rtt + queued)) {
