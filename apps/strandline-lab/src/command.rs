@@ -11,6 +11,7 @@ use crate::report::{self, ReportArgs};
 use crate::results::{Machine, Results, statistics};
 use crate::run::{self, Places, RunArgs};
 use crate::simulate::{self, SimulateArgs};
+use crate::together::{self, TogetherArgs};
 use crate::trace::{self, TraceArgs};
 
 /// `strandline lab ...`
@@ -29,6 +30,8 @@ pub enum Lab {
     Simulate(SimulateArgs),
     /// Count the instructions of a program in user space, as plans use it
     Instructions(InstructionsArgs),
+    /// Run programs at the same time, as plans use it
+    Together(TogetherArgs),
 }
 
 /// `strandline lab list`
@@ -55,6 +58,7 @@ impl Lab {
             Self::Trace(args) => trace::run(&args),
             Self::Simulate(args) => simulate::run(&args),
             Self::Instructions(args) => instructions::run(&args),
+            Self::Together(args) => together::run(&args),
         }
     }
 }
