@@ -324,6 +324,17 @@ fn names_are_those_of_iperf3() {
     }
 }
 
+/// Reno is in every kernel.
+#[test]
+fn tcp_takes_the_congestion_control_asked_for() {
+    let server = Server::start(&["--congestion", "rfc9260"]);
+    for direction in [&[][..], &["-R"]] {
+        let report = server
+            .test(&[&["--transport", "tcp", "--congestion", "rfc9260", "-n", "1M"], direction].concat());
+        assert_eq!(report["end"]["sender_tcp_congestion"], "reno", "{report}");
+    }
+}
+
 /// Paths that are in one value and not, or not of the same kind, in the other.
 fn missing(path: &str, one: &Value, other: &Value) -> Vec<String> {
     match (one, other) {

@@ -29,6 +29,8 @@ pub struct EndpointStats {
     pub unknown_address: u64,
     /// INIT chunks answered.
     pub inits: u64,
+    /// Packets with verification tag 0 dropped unread because `init_rate_max` was reached.
+    pub inits_shed: u64,
     /// COOKIE ECHO chunks with a forged or unknown cookie.
     pub cookies_forged: u64,
     /// COOKIE ECHO chunks with a cookie past its lifetime.
@@ -64,6 +66,7 @@ impl core::ops::AddAssign for EndpointStats {
             wrong_tag,
             unknown_address,
             inits,
+            inits_shed,
             cookies_forged,
             cookies_stale,
             cookies_spent,
@@ -86,6 +89,7 @@ impl core::ops::AddAssign for EndpointStats {
         self.wrong_tag += wrong_tag;
         self.unknown_address += unknown_address;
         self.inits += inits;
+        self.inits_shed += inits_shed;
         self.cookies_forged += cookies_forged;
         self.cookies_stale += cookies_stale;
         self.cookies_spent += cookies_spent;

@@ -2,7 +2,7 @@
 
 use super::axis::{Stretch, show};
 use super::paint::Paint;
-use super::svg::{Anchor, Svg, TEXT, text_width};
+use super::svg::{Anchor, Svg, TEXT, text_width, wrap};
 use crate::plan::Scale;
 
 /// Height of the field with the lines, for its width.
@@ -82,12 +82,17 @@ impl Entry {
 pub(super) fn legend(entries: &[Entry], width: f64, top: f64, svg: &mut Svg) -> f64 {
     let (mut x, mut y) = (12.0, top);
     for Entry { text, draw } in entries {
-        let wide = 34.0 + text_width(text, TEXT) + 16.0;
+        let parts = wrap(text, width - 62.0);
+        let widest = parts.iter().map(|part| text_width(part, TEXT)).fold(0.0, f64::max);
+        let wide = 34.0 + widest + 16.0;
         if x > 12.0 && x + wide > width {
             (x, y) = (12.0, y + LEGEND_LINE);
         }
         draw(svg, [x, y], text);
-        svg.text([x + 33.0, y + 4.5], text, Anchor::Start, Paint::Ink);
+        for (number, part) in parts.iter().enumerate() {
+            y += if number > 0 { LEGEND_LINE * 0.75 } else { 0.0 };
+            svg.text([x + 33.0, y + 4.5], part, Anchor::Start, Paint::Ink);
+        }
         x += wide;
     }
     y + LEGEND_LINE * 0.75

@@ -15,7 +15,7 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let ys: Vec<f64> = all().flat_map(|mark| [mark.y, mark.range.map_or(mark.y, |(_, max)| max)]).collect();
     let field = Field::new(width, (&xs, chart.x.scale), (&ys, chart.y.scale));
     field.draw_axes((&chart.x.label, &chart.y.label), &chart.ticks, &mut svg);
-    let seen = |line: &&Line| !(line.marks.is_empty() && line.invalid.is_empty());
+    let seen = |line: &&Line| !line.is_empty();
     let (mut aside, step) = (chart.lines.iter().filter(seen).count() as f64 * -ASIDE / 2.0, ASIDE / 2.0);
     for (shape, line) in chart.lines.iter().enumerate().filter(|(_, line)| seen(line)) {
         aside += step;
@@ -31,6 +31,10 @@ fn draw_line(field: &Field, line: &Line, (shape, aside): (usize, f64), unit: &st
     let place = |x: f64, y: f64| [field.x.place(x) + aside, field.y.place(y)];
     for mark in &line.invalid {
         svg.cross(place(mark.x, mark.y), &format!("not valid: {}", line.tip(mark, unit)));
+    }
+    for (x, at) in &line.failed {
+        let told = format!("no valid run: {} at {at}", line.title);
+        svg.cross([field.x.place(*x) + aside, field.bottom], &told);
     }
     let points: Vec<[f64; 2]> = line.marks.iter().map(|mark| place(mark.x, mark.y)).collect();
     svg.path(&points, paint, line.published);
@@ -49,18 +53,22 @@ fn draw_line(field: &Field, line: &Line, (shape, aside): (usize, f64), unit: &st
 /// What the lines are.
 fn entries(chart: &Chart) -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    for (shape, line) in chart.lines.iter().enumerate().filter(|(_, line)| !line.marks.is_empty()) {
-        let published = if line.published { ", published" } else { "" };
-        let text = format!("{}{published}", line.title);
-        let (paint, dashed) = (Paint::Series(line.transport, line.shade), line.published);
-        entries.push(Entry::new(text, move |svg, [x, y], text| {
-            svg.path(&[[x, y], [x + 26.0, y]], paint, dashed);
-            svg.sign([x + 13.0, y], shape, paint, dashed, text);
-        }));
+    let cross = |svg: &mut Svg, [x, y]: [f64; 2], text: &str| svg.cross([x + 13.0, y], text);
+    for (shape, line) in chart.lines.iter().enumerate() {
+        if !line.marks.is_empty() {
+            let published = if line.published { ", published" } else { "" };
+            let text = format!("{}{published}", line.title);
+            let (paint, dashed) = (Paint::Series(line.transport, line.shade), line.published);
+            entries.push(Entry::new(text, move |svg, [x, y], text| {
+                svg.path(&[[x, y], [x + 26.0, y]], paint, dashed);
+                svg.sign([x + 13.0, y], shape, paint, dashed, text);
+            }));
+        } else if !line.is_sound() {
+            entries.push(Entry::new(format!("{}: no valid run", line.title), cross));
+        }
     }
-    if chart.lines.iter().any(|line| !line.invalid.is_empty()) {
-        let text = "run that doesn't count".to_owned();
-        entries.push(Entry::new(text, |svg, [x, y], text| svg.cross([x + 13.0, y], text)));
+    if chart.lines.iter().any(|line| !line.is_sound()) {
+        entries.push(Entry::new("run that doesn't count".to_owned(), cross));
     }
     entries
 }

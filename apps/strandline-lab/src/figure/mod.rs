@@ -58,6 +58,8 @@ pub struct Line {
     pub marks: Vec<Mark>,
     /// Numbers of runs that don't count.
     pub invalid: Vec<Mark>,
+    /// Where runs were tried and none gave a number: their place on the x axis and what stands there.
+    pub failed: Vec<(f64, String)>,
 }
 
 /// A figure.
@@ -89,11 +91,21 @@ impl Chart {
     /// Whether there is nothing to be seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lines.iter().all(|line| line.marks.is_empty() && line.invalid.is_empty())
+        self.lines.iter().all(Line::is_empty)
     }
 }
 
 impl Line {
+    /// Whether nothing is known of it, not even that it failed.
+    fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.is_sound()
+    }
+
+    /// Whether every run counts.
+    fn is_sound(&self) -> bool {
+        self.invalid.is_empty() && self.failed.is_empty()
+    }
+
     /// What a point says when it is pointed at.
     fn tip(&self, mark: &Mark, unit: &str) -> String {
         let Self { title, published, .. } = self;

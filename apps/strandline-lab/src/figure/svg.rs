@@ -40,6 +40,22 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     widths.sum::<f64>() * size
 }
 
+/// A text in lines of some width, broken between words.
+#[must_use]
+pub fn wrap(text: &str, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), TEXT) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 impl Svg {
     pub fn new(theme: Theme) -> Self {
         Self { theme, body: String::new() }

@@ -1,5 +1,6 @@
-//! The network of a run: the emulator's, a veth pair, or none. It is made for each run and goes with it.
+//! The network of a run: the emulator's, a veth pair, a loopback interface, or none. It is made for each run and goes with it.
 
+mod loopback;
 mod plan;
 mod veth;
 
@@ -10,7 +11,7 @@ use crate::netem::namespace::Namespaces;
 use crate::netem::network::{EmulatorArgs, Network};
 use crate::netem::options::NetworkArgs;
 use crate::netem::report::Report;
-use crate::netem::topology::Topology;
+use crate::netem::topology::{Side, Topology};
 
 pub use plan::{NetworkChange, NetworkKind, NetworkPlan};
 
@@ -83,6 +84,8 @@ pub enum Joined {
     Netem(Box<Network>),
     /// A veth pair between two namespaces.
     Veth(Namespaces),
+    /// The loopback interface of a namespace.
+    Loopback(Namespaces),
     /// None.
     Alone,
 }
@@ -99,6 +102,7 @@ impl Joined {
                 Ok(Self::Netem(Box::new(Network::start(name, topology, &emulator)?)))
             }
             NetworkKind::Veth => Ok(Self::Veth(veth::create(name, network)?)),
+            NetworkKind::Loopback => Ok(Self::Loopback(loopback::create(name, network)?)),
             NetworkKind::None | NetworkKind::Simulator => Ok(Self::Alone),
         }
     }
@@ -108,9 +112,15 @@ impl Joined {
     pub fn namespaces(&self) -> Option<&Namespaces> {
         match self {
             Self::Netem(network) => Some(network.namespaces()),
-            Self::Veth(namespaces) => Some(namespaces),
+            Self::Veth(namespaces) | Self::Loopback(namespaces) => Some(namespaces),
             Self::Alone => None,
         }
+    }
+
+    /// In which of them the programs of a side are.
+    #[must_use]
+    pub fn place(&self, side: Side) -> Side {
+        if matches!(self, Self::Loopback(_)) { loopback::SIDE } else { side }
     }
 
     /// The clock of a schedule begins.
@@ -127,7 +137,7 @@ impl Joined {
     pub fn finish(self) -> Result<Option<Report>> {
         match self {
             Self::Netem(network) => network.finish().map(Some),
-            Self::Veth(_) | Self::Alone => Ok(None),
+            Self::Veth(_) | Self::Loopback(_) | Self::Alone => Ok(None),
         }
     }
 }

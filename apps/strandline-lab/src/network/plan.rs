@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::netem::topology::Side;
+use crate::netem::topology::{Side, Topology};
 
 /// What carries the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,8 @@ pub enum NetworkKind {
     Netem,
     /// A pair of virtual Ethernet devices between two namespaces.
     Veth,
+    /// The loopback interface of a namespace of its own.
+    Loopback,
     /// None: the programs make what they need themselves.
     None,
     /// None: the program simulates in virtual time.
@@ -39,7 +41,7 @@ pub struct NetworkPlan {
     /// Changes while it runs, as `--schedule` of the emulator has them; their clock begins with the client.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
-    /// Congestion control of the kernel's TCP on the emulator and on a veth pair; elsewhere it is the system's.
+    /// Congestion control of the kernel's TCP, on every network that is made here; without one it is the system's.
     #[serde(default = "cubic")]
     pub tcp: String,
     /// MTU of the devices.
@@ -99,17 +101,37 @@ pub struct NetworkChange {
     pub offloads: Option<bool>,
 }
 
+impl NetworkKind {
+    /// Whether nothing is made for a run: no root is needed, and there are no two sides.
+    #[must_use]
+    pub fn is_alone(self) -> bool {
+        matches!(self, Self::None | Self::Simulator)
+    }
+}
+
 impl NetworkPlan {
     /// As it was for a run: on no network of our own TCP takes the system's congestion control, whatever the plan says,
     /// and a simulation has no TCP.
     #[must_use]
     pub fn as_made(&self) -> Self {
         let tcp = match self.kind {
-            NetworkKind::Netem | NetworkKind::Veth => self.tcp.clone(),
+            NetworkKind::Netem | NetworkKind::Veth | NetworkKind::Loopback => self.tcp.clone(),
             NetworkKind::None => system_tcp(),
             NetworkKind::Simulator => "none".to_owned(),
         };
         Self { tcp, ..self.clone() }
+    }
+
+    /// What the kernel is told of it, without paths.
+    pub(super) fn topology(&self) -> Topology {
+        Topology {
+            paths: Vec::new(),
+            mtu: self.mtu,
+            ipv6: false,
+            tcp: self.tcp.clone(),
+            schedule: Vec::new(),
+            seed: 0,
+        }
     }
 
     /// The network of a series.

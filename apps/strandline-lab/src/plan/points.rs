@@ -171,6 +171,11 @@ impl Plan {
 /// The first 16 digits of a text's SHA-256.
 #[must_use]
 pub fn short_hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
+    first_digits(&Sha256::digest(text.as_bytes()))
+}
+
+/// The first 16 digits of a hash.
+#[must_use]
+pub fn first_digits(digest: &[u8]) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

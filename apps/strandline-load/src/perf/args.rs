@@ -194,6 +194,10 @@ impl ClientArgs {
         ensure!(!tcp || self.trace.is_none(), "--trace is for SCTP: leave it out with --transport tcp");
         ensure!(!tcp || self.common.address.is_empty(), "TCP has one path: leave out --address");
         ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
+        ensure!(!tcp || self.common.shards == 1, "TCP has a thread for each connection: leave out --shards");
+        if tcp {
+            self.common.tuning.check_tcp()?;
+        }
         let parameters = Parameters {
             direction: match (self.reverse, self.bidir) {
                 (true, _) => Direction::Down,

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A test on which nothing passes for so long has failed.
 const STALL_MAX: Duration = Duration::from_secs(60);
 /// What the other side may take longer than the test: to deliver what is queued, and to tell its figures.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(60);
 /// The same after Ctrl-C: somebody is waiting.
 const HURRY: Duration = Duration::from_secs(3);
 

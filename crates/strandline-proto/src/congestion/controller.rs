@@ -59,6 +59,10 @@ pub trait Controller: Debug + Send {
     /// out to be none. Once for each window.
     fn on_ecn(&mut self, now: Time);
 
+    /// With so many bytes in flight nothing more could be sent though window and pacing allow it: there is no more data, or no
+    /// room at the peer.
+    fn on_starved(&mut self, _flight: u32) {}
+
     /// Chunks of so many bytes were found lost.
     fn on_lost(&mut self, _bytes: u32) {}
 

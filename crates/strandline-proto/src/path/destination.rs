@@ -337,6 +337,9 @@ impl Path {
     /// The opportunity to send is over: nothing more can be sent at present.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
+        if self.flight < self.window() && self.pacer.may_send() {
+            self.congestion.on_starved(self.flight);
+        }
     }
 
     /// Another packet with new data may be sent: rules B (with its excess of less than one packet over cwnd) and D of
