@@ -1,101 +1,13 @@
 //! `strandline lab` as a user runs it: from plans to a report that a browser shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
-mod browser;
+mod laboratory;
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
+use laboratory::{Laboratory, PLAN, PROGRAM};
 use serde_json::Value;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
-
-/// A plan whose programs only print what stands in a file.
-const PLAN: &str = r#"
-figure = "Figure 1"
-title = "Two files"
-source = "section 1"
-shows = "One is larger."
-differs = "Nothing."
-[network]
-kind = "none"
-[runs]
-seconds = 0.1
-repetitions = 2
-takes = 0.1
-timeout = 20
-[sweep]
-variable = "size"
-values = [1, 10]
-label = "Size"
-unit = "KB"
-[[measure]]
-name = "speed"
-label = "Speed"
-unit = "Mbit/s"
-value = "{/speed} * {size}"
-better = "more"
-[[series]]
-name = "a"
-title = "The first, with a name that takes its room"
-transport = "sctp"
-client = "cat FOLDER/a.json"
-[[series]]
-name = "b"
-title = "The second"
-transport = "tcp"
-client = "cat FOLDER/b.json"
-[draw]
-kind = "lines"
-baseline = "b"
-[[claim]]
-says = "The first is faster."
-value = "100 * ({a.speed@10} + {a.speed@10}) / ({b.speed@10} + {b.speed@10}) / 100"
-min = 1
-"#;
-
-/// A folder with experiments; goes with this value.
-struct Laboratory {
-    folder: PathBuf,
-}
-
-impl Laboratory {
-    fn new(name: &str, plan: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("lab-cli-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&folder);
-        let paper = folder.join("experiments/someone-2000");
-        fs::create_dir_all(&paper).unwrap();
-        let about = "title = \"T\"\nauthors = \"A\"\nyear = 2000\nvenue = \"V\"\nsetup = \"S\"\n";
-        fs::write(paper.join("paper.toml"), about).unwrap();
-        fs::write(paper.join("figure1.toml"), plan.replace("FOLDER", folder.to_str().unwrap())).unwrap();
-        fs::write(folder.join("a.json"), "{\"speed\": 3}").unwrap();
-        fs::write(folder.join("b.json"), "hello\n{\"speed\": 2}\n").unwrap();
-        Self { folder }
-    }
-
-    fn lab(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(PROGRAM);
-        command.arg("lab").args(arguments).current_dir(&self.folder);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        let Output { status, stdout, stderr } = self.lab(arguments).output().unwrap();
-        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
-    }
-
-    fn results(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.folder.join("lab-results/someone-2000/figure1.jsonl")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
-
-impl Drop for Laboratory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
 
 #[test]
 fn what_was_measured_is_not_measured_again() {
@@ -134,6 +46,25 @@ fn what_was_measured_is_not_measured_again() {
 }
 
 #[test]
+fn what_another_build_measured_is_measured_again() {
+    let laboratory = Laboratory::new("builds", PLAN);
+    assert_eq!(laboratory.run(&["run", "--all"]).0, Some(0));
+    let file = laboratory.folder.join("lab-results/someone-2000/figure1.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    let build = laboratory.results()[0]["machine"]["build"].as_str().unwrap().to_owned();
+    fs::write(&file, text.replace(&build, "0000000000000000")).unwrap();
+    let (code, listed, _) = laboratory.run(&["list"]);
+    assert!(code == Some(0) && listed.contains("done: 8 of 8, 8 of them with another build"), "{listed}");
+    let (code, _, told) = laboratory.run(&["run", "--all", "--any-build"]);
+    assert!(code == Some(0) && told.contains("all 8 runs are done"), "{told}");
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert!(code == Some(0) && told.contains("8 runs were done with another build"), "{told}");
+    assert_eq!(laboratory.results().len(), 16);
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert!(code == Some(0) && told.contains("all 8 runs are done"), "{told}");
+}
+
+#[test]
 fn a_program_that_fails_spoils_only_its_own_runs() {
     let plan = PLAN.replace("cat FOLDER/b.json", "cat FOLDER/missing.json");
     let laboratory = Laboratory::new("fails", &plan);
@@ -149,6 +80,92 @@ fn a_program_that_fails_spoils_only_its_own_runs() {
     fs::write(laboratory.folder.join("missing.json"), "{\"speed\": 2}").unwrap();
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert!(code == Some(0) && told.contains("4 runs (4 done before)"), "{told}");
+}
+
+#[test]
+fn operations_that_failed_make_a_run_invalid() {
+    let laboratory = Laboratory::new("failed", PLAN);
+    fs::write(laboratory.folder.join("a.json"), "{\"speed\": 3, \"completed\": 9, \"failed\": 1}").unwrap();
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert!(code == Some(3) && told.contains("4 of 8 runs are not valid"), "{told}");
+    assert!(told.contains("1 of 10 operations failed (failed-max = 0)"), "{told}");
+    let results = laboratory.results();
+    let invalid = results.iter().find(|line| line["valid"] == false).unwrap();
+    assert_eq!(invalid["points"][0]["measured"]["speed"], 3.0, "the number is kept");
+    // A plan may put up with some.
+    let plan = PLAN.replace("repetitions = 2", "repetitions = 2\nfailed-max = 0.1");
+    laboratory.plan("figure1", &plan);
+    assert_eq!(laboratory.run(&["run", "--all"]).0, Some(0));
+}
+
+/// TCP over the loopback interface, from programs that know nothing of the plan.
+const LOOPBACK: &str = r#"
+figure = "Figure 1"
+title = "TCP on one machine"
+source = "section 1"
+shows = "It works."
+differs = "Nothing."
+[network]
+kind = "loopback"
+tcp = "CONGESTION"
+[runs]
+seconds = 1
+repetitions = 1
+takes = 2
+timeout = 60
+[[measure]]
+name = "speed"
+label = "Speed"
+unit = "1/s"
+value = "{/rate_reached}"
+[[series]]
+name = "load"
+title = "strandline load"
+transport = "tcp"
+client = "strandline load echo --serve --transport tcp --count 20 --rate 100 --json"
+[[series]]
+name = "ladder"
+title = "strandline load associations"
+transport = "tcp"
+client = "strandline load associations --transport tcp --steps 20 --probes 5 --json"
+measures = { speed = "{/0/steps/0/sweep_rate}" }
+[[series]]
+name = "perf"
+title = "strandline perf"
+transport = "tcp"
+server = "strandline perf server --once --quiet"
+client = "strandline perf client {to} --transport tcp --bytes 1M --quiet --json"
+measures = { speed = "{/end/sum_received/bits_per_second}" }
+[[series]]
+name = "iperf3"
+title = "iperf3"
+transport = "tcp"
+server = "iperf3 -s -1"
+client = "iperf3 -c {to} -n 1M --json"
+measures = { speed = "{/end/sum_received/bits_per_second}" }
+server-stays = true
+[draw]
+kind = "bars"
+"#;
+
+#[test]
+fn the_plan_chooses_the_congestion_control_on_a_loopback_interface_too() {
+    for congestion in ["reno", "cubic"] {
+        let name = format!("loopback-{congestion}");
+        let laboratory = Laboratory::new(&name, &LOOPBACK.replace("CONGESTION", congestion));
+        let (code, _, told) = laboratory.run(&["run", "--all"]);
+        assert_eq!(code, Some(0), "{told}");
+        let results = laboratory.results();
+        assert_eq!(results.len(), 4);
+        for line in results {
+            let report = &line["client_report"];
+            let used = [&report["sender_tcp_congestion"], &report["end"]["sender_tcp_congestion"]];
+            let used =
+                used.into_iter().chain([&report[0]["sender_tcp_congestion"]]).find(|it| it.is_string());
+            assert_eq!(used.unwrap(), congestion, "{}", line["series"]);
+            assert_eq!(line["network"]["tcp"], congestion);
+        }
+    }
 }
 
 #[test]
@@ -171,6 +188,10 @@ fn errors_say_what_to_do() {
     assert!(code == Some(1) && told.contains("no program 'iperf3000'"), "{told}");
     assert!(told.contains("someone-2000/figure1"), "{told}");
     assert!(!laboratory.folder.join("lab-results").exists());
+    let package = Laboratory::new("package", &PLAN.replace("cat FOLDER/a.json", "iperf3 -c {to}"));
+    let output = package.lab(&["run", "--all"]).env("PATH", &package.folder).output().unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert!(told.contains("iperf3 is not installed: apt-get install iperf3"), "{told}");
     let (code, _, told) = laboratory.run(&["run", "nobody-1900"]);
     assert!(code == Some(1) && told.contains("strandline lab list"), "{told}");
     let (code, _, told) = laboratory.run(&["report"]);
@@ -226,62 +247,4 @@ fn virtual_time_repeats_itself() {
     let bits = one["end"]["sum_received"]["bits_per_second"].as_f64().unwrap();
     assert!((1e5..10e6).contains(&bits), "{bits}");
     assert!(one["end"]["link"]["dropped_loss"].as_u64().unwrap() > 0);
-}
-
-fn browse(page: &Path, arguments: &[&str]) -> (String, String) {
-    browser::browse(&page.with_extension("profile"), &format!("file://{}", page.display()), arguments)
-}
-
-#[test]
-fn a_browser_shows_the_report_at_every_width() {
-    let laboratory = Laboratory::new("browser", PLAN);
-    assert_eq!(laboratory.run(&["run", "--all"]).0, Some(0));
-    assert_eq!(laboratory.run(&["report"]).0, Some(0));
-    let folder = laboratory.folder.join("lab-report");
-    let report = fs::read_to_string(folder.join("index.html")).unwrap();
-    let (dom, log) = browse(&folder.join("index.html"), &["--dump-dom"]);
-    assert!(dom.contains("Figure 1: Two files") && dom.contains("<svg"), "{dom}");
-    assert!(!log.contains("CONSOLE"), "{log}");
-    // What a reader prefers, as the browser's settings have it: 0 is dark, 1 is light.
-    for (mode, ground) in [(0, "rgb(20, 28, 38)"), (1, "rgb(255, 255, 255)")] {
-        let mode = format!("--blink-settings=preferredColorScheme={mode}");
-        let (dom, log) =
-            browse(&frames(&folder, &report), &[&mode, "--virtual-time-budget=5000", "--dump-dom"]);
-        for width in [320, 375, 768, 1200] {
-            let expected = format!("frame {width}: 0 pixels too wide, text true, ground {ground}");
-            assert!(dom.contains(&expected), "{expected}: {}", tail(&dom));
-        }
-        assert!(!log.contains("CONSOLE"), "{log}");
-    }
-}
-
-/// A page with a report in frames of several widths, with all that folds opened; below each stands how wide it is, how
-/// high its letters, and its ground.
-fn frames(folder: &Path, report: &str) -> PathBuf {
-    let quoted = serde_json::to_string(report).unwrap().replace("</", "<\\/");
-    let script = "for (const width of [320, 375, 768, 1200]) {
-        const frame = document.createElement('iframe');
-        frame.style.width = width + 'px'; frame.style.border = 0; frame.height = 900;
-        frame.onload = () => {
-            const page = frame.contentDocument;
-            page.querySelectorAll('details').forEach(d => d.open = true);
-            const narrow = page.querySelector('.narrow svg').getBoundingClientRect().width > 0;
-            const text = page.querySelector((narrow ? '.narrow' : '.wide') + ' svg text').getBoundingClientRect().height;
-            const line = document.createElement('p');
-            const over = page.documentElement.scrollWidth - page.documentElement.clientWidth;
-            const ground = frame.contentWindow.getComputedStyle(page.body).backgroundColor;
-            line.textContent = `frame ${width}: ${over} pixels too wide, text ${text > 9}, ground ${ground}`;
-            document.body.append(line);
-        };
-        frame.srcdoc = report; document.body.append(frame);
-    }";
-    let page = folder.join("frames.html");
-    fs::write(&page, format!("<!doctype html><body><script>const report = {quoted};{script}</script>"))
-        .unwrap();
-    page
-}
-
-fn tail(text: &str) -> &str {
-    let start = text.char_indices().rev().nth(400).map_or(0, |(at, _)| at);
-    text.get(start..).unwrap_or_default()
 }

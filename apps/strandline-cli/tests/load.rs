@@ -50,6 +50,41 @@ fn associations_are_counted_timed_and_weighed_beside_tcp() {
 }
 
 #[test]
+fn what_only_root_may_read_is_unknown_to_others_and_not_zero() {
+    let arguments =
+        ["load", "associations", "--transport", "tcp", "--steps", "50", "--probes", "5", "--json"];
+    // A copy, as others may not look into every folder.
+    let program = std::env::temp_dir().join(format!("strandline-nobody-{}", std::process::id()));
+    std::fs::copy(PROGRAM, &program).unwrap();
+    let mut command = Command::new("setpriv");
+    if rustix::process::geteuid().is_root() {
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+    }
+    let output = command.arg(&program).args(arguments).output().unwrap();
+    std::fs::remove_file(&program).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let memory = &report[0]["steps"][0]["memory"];
+    assert!(memory["kernel_items"].is_null() && memory["kernel"].is_f64(), "{memory}");
+    let why = memory["kernel_items_missing"].as_str().unwrap();
+    assert!(why.contains("/proc/slabinfo") && why.contains("sudo"), "{why}");
+}
+
+#[test]
+fn an_echo_load_whose_operations_failed_says_so() {
+    let arguments = ["load", "echo", "--serve", "--transport", "tcp", "--persistent", "1", "--json"];
+    let output = Command::new(PROGRAM)
+        .args(arguments)
+        // A million a second on one connection: it is busy with the first when the second is due.
+        .args(["--rate", "1000000", "--count", "500"])
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["completed"].as_u64() > Some(0) && report["failed"].as_u64() > Some(0), "{report}");
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
 fn one_to_one_servers_and_shards_hold_associations_too() {
     for shards in ["1", "2"] {
         let arguments = ["associations", "--steps", "200", "--probes", "5", "--transport", "sctp,sctp-one"];

@@ -9,6 +9,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use netem_network::{Network, PROGRAM, Side, receive_all, require_root};
+use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 
 fn strandline(arguments: &[&str]) -> Output {
@@ -103,6 +104,45 @@ fn the_queue_holds_what_it_may_and_drops_the_rest() {
     let link = &report["links"][0];
     assert_eq!((&link["dropped_queue"], &link["queue_bytes_max"]), (&Value::from(40), &Value::from(10_000)));
     assert_eq!(link["queue_packets_max"], 10);
+}
+
+#[test]
+fn marks_and_the_largest_queue_are_reported() {
+    // A second for each packet: no time passes while they come. The fifth finds more than 3,000 bytes.
+    for (ecn, marked) in [(0, 0), (2, 4)] {
+        let network = Network::up(&["--rate", "8kbit", "--queue", "10k", "--mark", "3k"]);
+        let (left, _right) = network.sockets(1);
+        setsockopt(&left, sockopt::Ipv4Tos, &ecn).unwrap();
+        network.send(&left, numbers(1, 8), 972);
+        let report = network.wait_for(|report| report["links"][0]["offered"] == 8);
+        let link = &report["links"][0];
+        assert_eq!((&link["marked"], &link["congested"]), (&Value::from(marked), &Value::from(4)));
+        assert_eq!(link["settings"]["mark_bytes"], 3000);
+        let shown = text(&strandline(&["netem", "status", "--name", network.name()]).stdout);
+        assert!(shown.contains("largest queue at 8 kbit/s: 8000 B (8 packets)"), "{shown}");
+        let expected = if marked > 0 { "4 marked (ECN)" } else { "4 without ECN and so not marked" };
+        assert!(shown.contains(expected), "{shown}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["exec", "up", "enter", "status", "set", "cut", "heal", "down"] {
+        let help = text(&strandline(&["netem", command, "--help"]).stdout);
+        assert!(help.contains(&format!("\n  strandline netem {command}")), "{help}");
+    }
+}
+
+#[test]
+fn a_missing_program_is_named_with_its_package() {
+    let empty = std::env::temp_dir().join(format!("strandline-empty-{}", std::process::id()));
+    std::fs::create_dir_all(&empty).unwrap();
+    let arguments = ["netem", "exec", "--right", "iperf3 -s -1", "--left", "iperf3 -c {right}"];
+    let output = Command::new(PROGRAM).args(arguments).env("PATH", &empty).output().unwrap();
+    std::fs::remove_dir(&empty).unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    let told = text(&output.stderr);
+    assert!(told.contains("iperf3 is not installed: apt-get install iperf3"), "{told}");
 }
 
 #[test]

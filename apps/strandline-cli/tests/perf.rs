@@ -94,6 +94,48 @@ fn interrupt(child: &Child) {
 const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
 
 #[test]
+fn a_trace_has_all_that_was_sent_and_the_laboratory_draws_it() {
+    let server = Server::start(&[]);
+    let folder = std::env::temp_dir().join(format!("strandline-trace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("run.jsonl");
+    let report = server.test(&["-n", "1M", "--trace", file.to_str().unwrap()]);
+    let trace = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> = trace.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let port = &report["start"]["connected"][0]["local_port"];
+    let new = lines.iter().filter(|line| {
+        (&line["event"], &line["port"], &line["sent"]) == (&"data".into(), port, &true.into())
+            && line["again"].is_null()
+    });
+    let bytes: u64 = new.map(|line| line["bytes"].as_u64().unwrap()).sum();
+    // What joins the test and what says how much it was goes the same way.
+    assert!((1 << 20..(1 << 20) + 500).contains(&bytes), "{bytes}");
+
+    let draw = |more: &[&str]| {
+        let output = Command::new(PROGRAM).args(["lab", "trace"]).arg(&file).args(more).output().unwrap();
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    assert_eq!(draw(&[]).0, Some(0));
+    assert!(std::fs::read_to_string(folder.join("run.html")).unwrap().contains("acknowledged cumulatively"));
+    assert_eq!(draw(&["--format", "png"]).0, Some(0));
+    assert!(std::fs::read(folder.join("run-window.png")).unwrap().starts_with(b"\x89PNG"));
+    let (code, told) = draw(&["--from", "999"]);
+    assert!(code == Some(1) && told.contains("nothing of port"), "{told}");
+    let (code, told) = draw(&["--output", "/nowhere"]);
+    assert!(code == Some(1) && told.contains("does the folder exist"), "{told}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_trace_that_can_t_be_written_is_told_before_anything_is_sent() {
+    let server = Server::start(&[]);
+    let output = server.client(&["-n", "1M", "--trace", "/nowhere/run.jsonl"]).output().unwrap();
+    assert!(output.status.code() == Some(1) && text(&output.stderr).contains("is the folder there"));
+    let output = server.client(&["-n", "1M", "--transport", "tcp", "--trace", "run.jsonl"]).output().unwrap();
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--trace is for SCTP"));
+}
+
+#[test]
 fn every_byte_arrives_in_every_direction_over_both_transports() {
     let server = Server::start(&[]);
     for transport in TRANSPORTS {
@@ -279,6 +321,17 @@ fn names_are_those_of_iperf3() {
     let several = server.test(&["-n", "1M", "-P", "2"]);
     for name in ["max_snd_cwnd", "max_rtt"] {
         assert!(several["end"]["sum_sent"][name].is_u64(), "{name}: {several}");
+    }
+}
+
+/// Reno is in every kernel.
+#[test]
+fn tcp_takes_the_congestion_control_asked_for() {
+    let server = Server::start(&["--congestion", "rfc9260"]);
+    for direction in [&[][..], &["-R"]] {
+        let report = server
+            .test(&[&["--transport", "tcp", "--congestion", "rfc9260", "-n", "1M"], direction].concat());
+        assert_eq!(report["end"]["sender_tcp_congestion"], "reno", "{report}");
     }
 }
 

@@ -8,9 +8,11 @@ use clap::Subcommand;
 use crate::instructions::{self, InstructionsArgs};
 use crate::plan::{self, Mode, Plan};
 use crate::report::{self, ReportArgs};
-use crate::results::{Results, statistics};
+use crate::results::{Machine, Results, statistics};
 use crate::run::{self, Places, RunArgs};
 use crate::simulate::{self, SimulateArgs};
+use crate::together::{self, TogetherArgs};
+use crate::trace::{self, TraceArgs};
 
 /// `strandline lab ...`
 #[derive(Debug, Clone, Subcommand)]
@@ -22,10 +24,14 @@ pub enum Lab {
     Run(RunArgs),
     /// Draw what was measured beside what the papers published, as HTML and PNG
     Report(ReportArgs),
+    /// Draw a trace of `strandline perf --trace`: which TSN when, and the windows
+    Trace(TraceArgs),
     /// A transfer over SCTP in virtual time, as plans use it
     Simulate(SimulateArgs),
     /// Count the instructions of a program in user space, as plans use it
     Instructions(InstructionsArgs),
+    /// Run programs at the same time, as plans use it
+    Together(TogetherArgs),
 }
 
 /// `strandline lab list`
@@ -40,22 +46,25 @@ pub struct ListArgs {
 }
 
 impl Lab {
-    /// Runs it.
+    /// Runs it. `commit` is what this program was built from; empty if nobody knows.
     ///
     /// # Errors
     /// What went wrong, with what to do about it.
-    pub fn run(self) -> Result<ExitCode> {
+    pub fn run(self, commit: &str) -> Result<ExitCode> {
         match self {
-            Self::List(args) => list(&args),
-            Self::Run(args) => run::run(&args),
+            Self::List(args) => list(&args, commit),
+            Self::Run(args) => run::run(&args, commit),
             Self::Report(args) => report::run(&args),
+            Self::Trace(args) => trace::run(&args),
             Self::Simulate(args) => simulate::run(&args),
             Self::Instructions(args) => instructions::run(&args),
+            Self::Together(args) => together::run(&args),
         }
     }
 }
 
-fn list(args: &ListArgs) -> Result<ExitCode> {
+fn list(args: &ListArgs, commit: &str) -> Result<ExitCode> {
+    let build = Machine::this(commit)?.build;
     let mut paper = String::new();
     for found in plan::find(&args.places.experiments, &args.chosen)? {
         let plan = plan::load(&found)?;
@@ -76,9 +85,14 @@ fn list(args: &ListArgs) -> Result<ExitCode> {
             Ok(run::show_time(runs.iter().map(|run| run.takes).sum()))
         };
         let short = if plan.short.skip { "not in it".to_owned() } else { seconds(Mode::Short)? };
+        let others = judged.records.iter().filter(|record| record.valid && record.machine.build != build);
+        let others = match others.count() {
+            0 => String::new(),
+            count => format!(", {count} of them with another build"),
+        };
         println!("{}", heading(&plan));
         println!(
-            "{:<41} all: {}; --short: {short}; done: {} of {}{}",
+            "{:<41} all: {}; --short: {short}; done: {} of {}{}{others}",
             "",
             seconds(Mode::Whole)?,
             judged.done,

@@ -3,7 +3,8 @@
 //! - [`netem`]: a network emulator between two network namespaces, for kernels without one.
 //! - [`plan`]: experiments as data, [`network`]: what is between the two sides of one.
 //! - [`run`], [`results`], [`report`], [`figure`]: measuring what plans say, keeping it, drawing it.
-//! - [`simulate`], [`instructions`]: workloads of plans that are no programs of their own.
+//! - [`trace`]: a trace of `strandline perf`, drawn.
+//! - [`simulate`], [`instructions`], [`together`]: workloads of plans that are no programs of their own.
 //!
 //! Each part has its arguments for the command line and a `run`.
 #![forbid(unsafe_code)]
@@ -19,5 +20,7 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod simulate;
+pub mod together;
+pub mod trace;
 
 pub use command::Lab;

@@ -90,8 +90,8 @@ pub fn simulate(args: &SimulateArgs) -> Result<Value> {
     let (mut received, mut refused) = (0_u64, None);
     pair.run_until(Duration::from_secs_f64(args.time), |pair| {
         while pair.a.endpoint.status(sender).is_some_and(|status| {
-            status.send_buffered < AHEAD_BYTES.max(args.size)
-                && pair.a.endpoint.send_space(sender) >= args.size
+            let waiting = status.send_buffered.saturating_sub(status.unacknowledged_bytes as usize);
+            waiting < AHEAD_BYTES.max(args.size) && pair.a.endpoint.send_space(sender) >= args.size
         }) {
             let sent = pair.a.endpoint.send(pair.now, sender, SendInfo::default(), message.clone());
             if let Err(error) = sent {

@@ -24,7 +24,9 @@ Examples:
   strandline load echo --serve --hold --transport tcp --clients 3 --count 50000
                                                        memory of 50,000 connections: three servers, three clients
   strandline load echo --serve --sip --transport tcp   INVITEs, each answered with 200 by a SIP front end
-The server, without --serve: strandline echo; with --sip: strandline sip --front-end")]
+The server, without --serve: strandline echo; with --sip: strandline sip --front-end
+
+Exit code: 0; 3 if some operations failed; 1 if all did, or it could not begin.")]
 pub struct Args {
     /// What to measure
     #[arg(long, value_enum, default_value = "sctp")]
@@ -134,7 +136,10 @@ impl Args {
     }
 }
 
-/// Runs a load. Fails if nothing at all succeeded.
+/// Exit code if some operations failed, and others didn't.
+const SOME_FAILED: u8 = 3;
+
+/// Runs a load.
 ///
 /// # Errors
 /// If the arguments make no sense or a client process fails.
@@ -174,7 +179,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         if let Some(servers) = servers {
             servers.end().await?;
         }
-        Ok(if outcome.progress.completed > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(match (outcome.progress.completed, outcome.progress.failed) {
+            (0, _) => ExitCode::FAILURE,
+            (_, 0) => ExitCode::SUCCESS,
+            _ => ExitCode::from(SOME_FAILED),
+        })
     })
 }
 

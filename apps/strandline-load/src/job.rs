@@ -157,6 +157,8 @@ pub(crate) struct Outcome {
     /// From the first operation's moment to the last one's end.
     pub(crate) elapsed_s: f64,
     pub(crate) steps: Steps,
+    /// Congestion control of the TCP connections.
+    pub(crate) tcp_congestion: Option<String>,
 }
 
 impl Outcome {
@@ -174,6 +176,9 @@ impl Outcome {
         self.scheduled_total.merge(&other.scheduled_total);
         self.elapsed_s = self.elapsed_s.max(other.elapsed_s);
         self.steps.merge(&other.steps);
+        if self.tcp_congestion.is_none() {
+            self.tcp_congestion.clone_from(&other.tcp_congestion);
+        }
     }
 }
 

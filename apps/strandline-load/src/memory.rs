@@ -19,10 +19,18 @@ pub(crate) fn of_kernel() -> Result<u64> {
     Ok(slab + buffer_pages(&sockets) * 4096)
 }
 
-/// The kernel's slab caches by name, in bytes; none where they may not be read.
-pub(crate) fn slab_caches() -> Vec<(String, u64)> {
-    let text = fs::read_to_string("/proc/slabinfo").unwrap_or_default();
-    text.lines().skip(2).filter_map(slab_cache).collect()
+/// Slab caches by name, in bytes.
+pub(crate) type SlabCaches = Vec<(String, u64)>;
+
+/// The kernel's slab caches.
+///
+/// # Errors
+/// They may not be read, with what to do about it.
+pub(crate) fn slab_caches() -> Result<SlabCaches, String> {
+    let path = "/proc/slabinfo";
+    let text = fs::read_to_string(path)
+        .map_err(|error| format!("{path} can't be read ({error}): only root may, so run it with sudo"))?;
+    Ok(text.lines().skip(2).filter_map(slab_cache).collect())
 }
 
 /// One line of slabinfo: the name, and what its slabs take.

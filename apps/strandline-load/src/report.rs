@@ -26,6 +26,8 @@ pub(crate) struct LoadReport {
     pub(crate) transaction: Option<Summary>,
     pub(crate) total: Option<Summary>,
     pub(crate) total_from_schedule: Option<Summary>,
+    /// Congestion control of the TCP connections, as the kernel tells.
+    pub(crate) sender_tcp_congestion: Option<String>,
     /// With servers of its own: what they took.
     pub(crate) server: Option<Served>,
     /// With a trace: median milliseconds from the packet before to each packet of a set-up and its transaction.
@@ -57,6 +59,7 @@ impl LoadReport {
             transaction: outcome.transaction.summary(),
             total: outcome.total.summary(),
             total_from_schedule: outcome.scheduled_total.summary(),
+            sender_tcp_congestion: outcome.tcp_congestion.clone(),
             server: None,
             steps_ms: None,
         }

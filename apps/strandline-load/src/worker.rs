@@ -96,6 +96,7 @@ async fn follow(
         }
     }
     let mut outcome = std::mem::take(&mut run.state.borrow_mut().outcome);
+    outcome.tcp_congestion = run.client.tcp_congestion();
     outcome.steps = run.client.take_steps()?;
     outcome.held = run.state.borrow().held.len() as u64;
     Ok(outcome)

@@ -11,7 +11,7 @@ mod programs;
 mod reports;
 mod statistics;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -24,11 +24,14 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::judge::{Rounds, Verdict, judge};
 use crate::measure::{Options, measure};
 use crate::network::Network;
-use crate::plan::{Plan, Row};
+use crate::plan::{Link, Plan, Row};
 use crate::programs::{Program, prepare, root};
 
 /// Apart from what is measured, each measurement starts and ends programs.
 const OVERHEAD_SECONDS: f64 = 0.8;
+
+/// A median of fewer rounds says little on a machine that is as noisy as most.
+const ROUNDS_ENOUGH: u16 = 5;
 
 /// Runs the benchmarks of bench/rows.toml (root: it makes network namespaces).
 #[derive(Debug, Parser)]
@@ -47,7 +50,7 @@ struct Args {
     /// Leave out what isn't among these subjects
     #[arg(long, value_delimiter = ',')]
     subjects: Vec<String>,
-    /// Fail if something that must hold doesn't, or could not be measured
+    /// Fail if something that must hold doesn't, or could not be measured (needs 5 rounds at least)
     #[arg(long)]
     strict: bool,
     /// Build nothing: use what is there
@@ -83,6 +86,7 @@ fn run(args: &Args) -> Result<ExitCode> {
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     let plan = Plan::parse(&text)?;
     let rows = chosen(&plan, args)?;
+    check_strictness(args, &rows)?;
     let options = Options { seconds: args.seconds, realtime: args.realtime };
     if args.list {
         for row in &rows {
@@ -147,6 +151,7 @@ fn chosen(plan: &Plan, args: &Args) -> Result<Vec<Row>> {
             let (measured, before) = (|name: &String| row.subjects.contains(name), row.checks.len());
             row.checks.retain(|check| check.of.iter().chain(&check.against).all(measured));
             if row.checks.len() < before {
+                ensure!(!args.strict, "{}: --strict can't hold without all of the row's subjects", row.name);
                 eprintln!(
                     "{}: {} of {before} checks are left out with their subjects",
                     row.name,
@@ -157,6 +162,23 @@ fn chosen(plan: &Plan, args: &Args) -> Result<Vec<Row>> {
     }
     rows.retain(|row| !row.subjects.is_empty());
     Ok(rows)
+}
+
+/// What must hold is to be shown, by enough rounds.
+fn check_strictness(args: &Args, rows: &[Row]) -> Result<()> {
+    if args.rounds < ROUNDS_ENOUGH {
+        ensure!(
+            !args.strict,
+            "--strict needs --rounds {ROUNDS_ENOUGH} at least, for medians that say something"
+        );
+        eprintln!(
+            "medians of {} rounds: fewer than {ROUNDS_ENOUGH}, so take the verdicts as a hint",
+            args.rounds
+        );
+    }
+    let musts = rows.iter().flat_map(|row| &row.checks).filter(|check| check.must.is_some()).count();
+    ensure!(!args.strict || musts > 0, "--strict: nothing in these rows must hold");
+    Ok(())
 }
 
 fn programs(plan: &Plan, rows: &[Row]) -> Result<BTreeSet<Program>> {
@@ -176,7 +198,8 @@ struct RowResult {
     row: Row,
     rounds: Rounds,
     samples: Vec<Value>,
-    offloads: Vec<String>,
+    /// In each state that the link was in.
+    offloads: BTreeMap<Link, Vec<String>>,
 }
 
 async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> Result<Vec<RowResult>> {
@@ -188,7 +211,7 @@ async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> R
     let mut done = 0.0;
     let mut results = Vec::new();
     for row in rows {
-        let (mut rounds, mut samples) = (Rounds::new(), Vec::new());
+        let (mut rounds, mut samples, mut offloads) = (Rounds::new(), Vec::new(), BTreeMap::new());
         for round in 0..usize::from(rounds_of(row, args)) {
             for name in &row.subjects {
                 // By what it has taken so far, once that is known.
@@ -206,6 +229,8 @@ async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> R
                         sample["sender"] = outcome.sender;
                         sample["receiver"] = json!(outcome.receiver);
                         sample["beside"] = json!(outcome.beside);
+                        sample["link"] = json!(outcome.link);
+                        offloads.insert(outcome.link, network.offloads()?);
                         rounds.entry(name.clone()).or_default().insert(round, outcome.metrics);
                     }
                     Err(error) => {
@@ -219,7 +244,7 @@ async fn run_rows(plan: &Plan, rows: &[Row], args: &Args, options: Options) -> R
         }
         eprint!("\r{:<80}\r", "");
         output::print_row(plan, row, &rounds);
-        results.push(RowResult { row: row.clone(), rounds, samples, offloads: network.offloads()? });
+        results.push(RowResult { row: row.clone(), rounds, samples, offloads });
     }
     Ok(results)
 }
@@ -266,7 +291,7 @@ fn finish(plan: &Plan, args: &Args, results: &[RowResult]) -> Result<ExitCode> {
     let musts: Vec<&Verdict> =
         verdicts.iter().flat_map(|(_, all)| all).filter(|verdict| verdict.must.is_some()).collect();
     let missed = musts.iter().filter(|verdict| verdict.must_is_met != Some(true)).count();
-    println!("{} of {} musts met", musts.len() - missed, musts.len());
+    println!("{} of {} musts met, by medians of {} rounds", musts.len() - missed, musts.len(), args.rounds);
     Ok(if args.strict && missed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -288,7 +313,7 @@ fn write(args: &Args, results: &[RowResult], verdicts: &[(String, Vec<Verdict>)]
                 "name": result.row.name,
                 "what": result.row.what,
                 "link": result.row.link,
-                "offloads_of_the_last": result.offloads,
+                "offloads": result.offloads,
                 "cores": result.row.cores,
                 "checks": verdicts,
                 "samples": result.samples,

@@ -9,7 +9,7 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::network::{Network, RECEIVER, Side};
-use crate::plan::{Metric, Row, Subject, fill};
+use crate::plan::{Link, Metric, Row, Subject, fill};
 use crate::programs::Program;
 use crate::reports::{self, Metrics};
 
@@ -37,6 +37,7 @@ pub(crate) struct Outcome {
     pub(crate) sender: Value,
     pub(crate) receiver: Option<Value>,
     pub(crate) beside: Option<Value>,
+    pub(crate) link: Link,
 }
 
 /// One measurement. Nothing that took part is left when it has ended, however it did.
@@ -55,7 +56,8 @@ pub(crate) async fn measure(
 }
 
 async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options: Options) -> Result<Outcome> {
-    network.set_link(subject.link.unwrap_or(row.link))?;
+    let link = subject.link.unwrap_or(row.link);
+    network.set_link(link)?;
     let test = Test { network, row, subject, options };
     let [sender_core, receiver_core] = subject.cores.as_ref().unwrap_or(&row.cores);
     let mut receiver = None;
@@ -86,7 +88,7 @@ async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options:
     if let Some(report) = &beside {
         metrics.insert(Metric::Beside, reports::number(report, "/rate").context("what runs beside")?);
     }
-    Ok(Outcome { metrics, sender, receiver, beside })
+    Ok(Outcome { metrics, sender, receiver, beside, link })
 }
 
 struct Test<'a> {

@@ -22,14 +22,43 @@ pub(crate) enum Side {
 pub(crate) struct Network {
     sender: String,
     receiver: String,
-    link: Link,
+    state: State,
+}
+
+/// The state that the link is in.
+#[derive(Debug)]
+struct State {
+    /// `None` while it is switched, and after that failed: it may be anything then.
+    link: Option<Link>,
+}
+
+impl State {
+    /// Brings the link into a state, by calls that switch one feature.
+    fn switch(&mut self, link: Link, mut feature: impl FnMut(&str, &str) -> Result<()>) -> Result<()> {
+        if self.link.replace(link) == Some(link) {
+            return Ok(());
+        }
+        self.link = None;
+        // A veth has GRO off unless asked for: the default is as the kernel makes it.
+        let (segmentation, udp_segmentation) = match link {
+            Link::Default => ("on", "on"),
+            Link::OffloadsOff => ("off", "on"),
+            Link::GsoInSoftware => ("on", "off"),
+        };
+        feature("tso", segmentation)?;
+        feature("gso", segmentation)?;
+        feature("gro", "off")?;
+        feature("tx-udp-segmentation", udp_segmentation)?;
+        self.link = Some(link);
+        Ok(())
+    }
 }
 
 impl Network {
     pub(crate) fn new() -> Result<Self> {
         let pid = std::process::id();
         let (sender, receiver) = (format!("bench-a{pid}"), format!("bench-b{pid}"));
-        let network = Self { sender, receiver, link: Link::Default };
+        let network = Self { sender, receiver, state: State { link: Some(Link::Default) } };
         network.set_up()?;
         Ok(network)
     }
@@ -57,27 +86,13 @@ impl Network {
 
     /// Brings both ends into a state.
     pub(crate) fn set_link(&mut self, link: Link) -> Result<()> {
-        if link == self.link {
-            return Ok(());
-        }
-        // A veth has GRO off unless asked for: the default is as the kernel makes it.
-        let (segmentation, udp_segmentation) = match link {
-            Link::Default => ("on", "on"),
-            Link::OffloadsOff => ("off", "on"),
-            Link::GsoInSoftware => ("on", "off"),
-        };
-        for namespace in [&self.sender, &self.receiver] {
-            let switch = |feature: &str, value: &str| {
-                run(&["ip", "netns", "exec", namespace, "ethtool", "-K", DEVICE, feature, value])
-            };
-            for feature in ["tso", "gso"] {
-                switch(feature, segmentation)?;
+        let namespaces = [self.sender.as_str(), self.receiver.as_str()];
+        self.state.switch(link, |feature, value| {
+            for namespace in namespaces {
+                run(&["ip", "netns", "exec", namespace, "ethtool", "-K", DEVICE, feature, value])?;
             }
-            switch("gro", "off")?;
-            switch("tx-udp-segmentation", udp_segmentation)?;
-        }
-        self.link = link;
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Ends whatever still runs in the namespaces, which are the runner's own.
@@ -148,3 +163,6 @@ pub(crate) fn run(words: &[&str]) -> Result<String> {
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use crate::plan::{Metric, ReportKind, Subject};
@@ -18,7 +18,23 @@ struct Side {
 }
 
 /// The metrics of one measurement. `message_bytes` is the row's `size`.
+///
+/// # Errors
+/// A number is missing, or is none that can be true: a program that moved nothing may still have ended well.
 pub(crate) fn read(
+    subject: &Subject,
+    sender: &Value,
+    receiver: Option<&Value>,
+    message_bytes: Option<f64>,
+) -> Result<Metrics> {
+    let metrics = told(subject, sender, receiver, message_bytes)?;
+    for (metric, value) in &metrics {
+        ensure!(value.is_finite() && *value > 0.0, "{value} {} can't be true", metric.unit());
+    }
+    Ok(metrics)
+}
+
+fn told(
     subject: &Subject,
     sender: &Value,
     receiver: Option<&Value>,
@@ -27,15 +43,15 @@ pub(crate) fn read(
     match subject.report {
         ReportKind::Plain => {
             let receiver = receiver.context("the receiver reported nothing")?;
-            Ok(transfer(plain(sender)?, plain(receiver)?, message_bytes))
+            transfer(plain(sender)?, plain(receiver)?, message_bytes)
         }
         ReportKind::Perf => {
             let (sent, received) = perf(sender)?;
-            Ok(transfer(sent, received, message_bytes))
+            transfer(sent, received, message_bytes)
         }
         ReportKind::Iperf3 => {
             let (sent, received) = iperf3(sender)?;
-            Ok(transfer(sent, received, None))
+            transfer(sent, received, None)
         }
         ReportKind::Transactions => {
             let number = |name| number(sender, name);
@@ -94,9 +110,17 @@ fn iperf3(report: &Value) -> Result<(Side, Side)> {
     Ok((side("sum_sent", "host_total")?, side("sum_received", "remote_total")?))
 }
 
-fn transfer(sender: Side, receiver: Side, message_bytes: Option<f64>) -> Metrics {
-    let per_second = receiver.bytes / receiver.seconds.max(1e-9);
-    let per_gb = |side: Side| side.cpu_seconds / (side.bytes.max(1.0) / 1e9);
+fn transfer(sender: Side, receiver: Side, message_bytes: Option<f64>) -> Result<Metrics> {
+    for (side, name) in [(sender, "sender"), (receiver, "receiver")] {
+        ensure!(
+            side.bytes > 0.0 && side.seconds > 0.0,
+            "the {name} moved {} bytes in {} s",
+            side.bytes,
+            side.seconds
+        );
+    }
+    let per_second = receiver.bytes / receiver.seconds;
+    let per_gb = |side: Side| side.cpu_seconds / (side.bytes / 1e9);
     let mut metrics = BTreeMap::from([
         (Metric::Goodput, per_second * 8.0 / 1e6),
         (Metric::Cpu, per_gb(sender) + per_gb(receiver)),
@@ -104,7 +128,7 @@ fn transfer(sender: Side, receiver: Side, message_bytes: Option<f64>) -> Metrics
         (Metric::ReceiverCpu, per_gb(receiver)),
     ]);
     metrics.extend(message_bytes.map(|size| (Metric::Messages, per_second / size)));
-    metrics
+    Ok(metrics)
 }
 
 #[cfg(test)]

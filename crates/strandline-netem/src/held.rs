@@ -61,13 +61,14 @@ pub struct HeldLink<P> {
     /// The others.
     out_of_order: BinaryHeap<Reverse<OnItsWay<P>>>,
     number: u64,
+    marked_ce: u64,
 }
 
 impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
     /// A link with nothing in it.
     #[must_use]
     pub fn new(link: Link) -> Self {
-        Self { link, in_order: VecDeque::new(), out_of_order: BinaryHeap::new(), number: 0 }
+        Self { link, in_order: VecDeque::new(), out_of_order: BinaryHeap::new(), number: 0, marked_ce: 0 }
     }
 
     /// Hands a packet to the link.
@@ -80,7 +81,7 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
             Verdict::Dropped(reason) => return Err(reason),
         };
         if copies.marked {
-            mark(packet.as_mut());
+            self.marked_ce += u64::from(mark(packet.as_mut()));
         }
         let second = copies.duplicate.map(|arrival| (arrival, packet.clone()));
         self.hold(copies.first, packet);
@@ -134,6 +135,13 @@ impl<P: AsMut<[u8]> + Clone> HeldLink<P> {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         }
+    }
+
+    /// Packets that met congestion and whose IP header says so now (CE). Those whose sender doesn't know of marks are only
+    /// in [`LinkStats::marked`](crate::LinkStats::marked).
+    #[must_use]
+    pub fn marked_ce(&self) -> u64 {
+        self.marked_ce
     }
 
     /// Packets on their way, copies included.

@@ -328,6 +328,10 @@ pub struct EndpointConfig {
     pub associations_max: u32,
     /// Stateless answers (INIT ACK, ABORT, ...) waiting to be sent, at most. Default 1,024; more are dropped.
     pub replies_max: usize,
+    /// INITs answered in a second, at most; the others are dropped before they are read, so that a flood of them leaves
+    /// the associations that there are their time (peers repeat an INIT that gets lost: RFC 9260 section 4). After a
+    /// quiet time a quarter of that may come at once. Default 200,000, of which one core can answer several times as many.
+    pub init_rate_max: u32,
     /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
     /// an association may take more only while it holds less than its share of half of the limit.
     /// From half of it on, receive buffers that tune themselves go back to their start.
@@ -362,6 +366,7 @@ impl Default for EndpointConfig {
             owns_all_ports: true,
             associations_max: 1 << 22,
             replies_max: 1024,
+            init_rate_max: 200_000,
             receive_bytes_max: 1 << 30,
             send_bytes_max: 1 << 30,
             cookie_key_lifetime: Duration::from_secs(120),
@@ -390,6 +395,7 @@ impl EndpointConfig {
         check(self.shard.bits <= 10, "shard.bits", "at most 10")?;
         check(self.shard.index < 1 << self.shard.bits, "shard.index", "below 1 << shard.bits")?;
         check(self.associations_max < 1 << 28, "associations_max", "below 2^28")?;
+        check(self.init_rate_max >= 1, "init_rate_max", "at least 1")?;
         check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
         check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")
     }

@@ -29,6 +29,8 @@ pub struct EndpointStats {
     pub unknown_address: u64,
     /// INIT chunks answered.
     pub inits: u64,
+    /// Packets with verification tag 0 dropped unread because `init_rate_max` was reached.
+    pub inits_shed: u64,
     /// COOKIE ECHO chunks with a forged or unknown cookie.
     pub cookies_forged: u64,
     /// COOKIE ECHO chunks with a cookie past its lifetime.
@@ -64,6 +66,7 @@ impl core::ops::AddAssign for EndpointStats {
             wrong_tag,
             unknown_address,
             inits,
+            inits_shed,
             cookies_forged,
             cookies_stale,
             cookies_spent,
@@ -86,6 +89,7 @@ impl core::ops::AddAssign for EndpointStats {
         self.wrong_tag += wrong_tag;
         self.unknown_address += unknown_address;
         self.inits += inits;
+        self.inits_shed += inits_shed;
         self.cookies_forged += cookies_forged;
         self.cookies_stale += cookies_stale;
         self.cookies_spent += cookies_spent;
@@ -151,6 +155,8 @@ pub struct AssociationStats {
     pub undone: u32,
     /// Packets with data that the network had marked (ECN), where that was agreed on.
     pub marks_received: u32,
+    /// Paths on which ECN was given up: they drop packets that may be marked, or mark them all.
+    pub ecn_failures: u32,
 }
 
 /// STATUS of an association.
@@ -218,6 +224,18 @@ pub enum Reachability {
     Inactive,
 }
 
+/// Why a chunk was sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SentAgain {
+    /// It was found lost: by the time that passed (RFC 8985 section 6.2), or by three miss indications (RFC 9260 section
+    /// 7.2.4).
+    Lost,
+    /// As a tail-loss probe (RFC 8985 section 7.3).
+    Probe,
+    /// T3-rtx expired, or the path was left because it was silent.
+    TimedOut,
+}
+
 /// One path of an association (section 11.1.8).
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -236,6 +254,8 @@ pub struct PathStatus {
     pub ssthresh: u32,
     /// Bytes of DATA chunks in flight, headers and padding included.
     pub flight: u32,
+    /// Bytes of DATA chunks a second at which data goes; none where it isn't paced.
+    pub pacing_rate: Option<u64>,
     /// Smoothed round trip time; none before the first measurement.
     pub srtt: Option<Duration>,
     /// Variation of the round trip time; none before the first measurement.

@@ -8,7 +8,8 @@
 //!
 //! One side sends messages of 8 KB as fast as it may, over a link with a queue of one bandwidth-delay product (at least
 //! 100 KB), losses and reordering on the way of the data only. Buffers are large, so that nothing but recovery and
-//! congestion control sets the pace. Goodput is what the receiving application read, in Mbit/s.
+//! congestion control sets the pace, unless `--tuned` leaves them to tune themselves. Goodput is what the receiving
+//! application read, in Mbit/s.
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use core::time::Duration;
@@ -49,7 +50,10 @@ struct Args {
     /// Seeds for each cell; the table has their mean.
     #[arg(long, default_value_t = 1)]
     seeds: u64,
-    /// Also counters of the sender: retransmissions, recoveries, time-outs, probes, undone.
+    /// Buffers that tune themselves, instead of 64 MiB.
+    #[arg(long)]
+    tuned: bool,
+    /// Also the buffers, and counters of the sender: retransmissions, recoveries, time-outs, probes, undone.
     #[arg(long)]
     counters: bool,
 }
@@ -104,15 +108,18 @@ fn endpoint(args: &Args) -> EndpointConfig {
         "bbr" => Algorithm::Bbr,
         other => panic!("--congestion cubic, bbr or rfc9260, not {other}"),
     };
+    let buffer = (!args.tuned).then_some(64 << 20);
     let association = AssociationConfig {
         recovery,
         congestion,
-        send_buffer: Some(64 << 20),
-        receive_buffer: Some(64 << 20),
+        send_buffer: buffer,
+        receive_buffer: buffer,
         path_mtu_initial: 1500,
-        heartbeat_interval: None,
         ..AssociationConfig::default()
     };
+    // A receiver whose buffer tunes itself learns the round-trip time from a heartbeat.
+    let heartbeat_interval = association.heartbeat_interval.filter(|_| args.tuned);
+    let association = AssociationConfig { heartbeat_interval, ..association };
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
 }
 
@@ -156,9 +163,13 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
         }
         false
     });
-    let stats = pair.a.endpoint.status(a).map(|status| status.stats).unwrap_or_default();
+    let sender = pair.a.endpoint.status(a).expect("the association lasts");
+    let receiver = pair.b.endpoint.status(b).expect("the association lasts");
+    let stats = sender.stats;
     let counters = format!(
-        "sent {} again {} recoveries {} timeouts {} probes {} undone {}",
+        "buffers {} to {} KB, sent {} again {} recoveries {} timeouts {} probes {} undone {}",
+        sender.send_buffer >> 10,
+        receiver.receive_buffer >> 10,
         stats.data_sent,
         stats.retransmissions,
         stats.fast_recoveries,

@@ -12,7 +12,7 @@ use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo,
 use strandline_proto::time::Time;
 use strandline_wire::{Packet, StreamId};
 
-use crate::network::{Carried, ECN_CAPABLE, Network};
+use crate::network::{CONGESTION_EXPERIENCED, Carried, ECN_CAPABLE, Network};
 use crate::random::Random;
 use crate::trace::print_packet;
 
@@ -123,6 +123,20 @@ impl Peer {
 
 type Filter = Box<dyn FnMut(Side, &Packet<'_>) -> Fate>;
 
+/// What the network does to the ECN bits of the IP header.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum EcnPath {
+    /// Carries them.
+    #[default]
+    Carries,
+    /// Drops packets that have any.
+    Drops,
+    /// Clears them.
+    Clears,
+    /// Marks all packets that may be marked.
+    MarksAll,
+}
+
 /// Two endpoints in virtual time.
 ///
 /// - in: commands to `a.endpoint` and `b.endpoint` or through the short forms here; [`inject`](Self::inject)
@@ -163,6 +177,7 @@ pub struct Pair {
     /// Most packets in one transmission: more than 1 lets an endpoint fill bursts.
     pub segments_max: usize,
     filters: Vec<Filter>,
+    ecn_path: EcnPath,
     captured: Vec<Captured>,
     random: Random,
     buffer: Vec<u8>,
@@ -206,6 +221,7 @@ impl Pair {
             network: Network::new(link, random.bits()),
             segments_max: 1,
             filters: Vec::new(),
+            ecn_path: EcnPath::Carries,
             captured: Vec::new(),
             random,
             buffer: vec![0; 65_536],
@@ -297,6 +313,11 @@ impl Pair {
     /// Adds a filter that sees every packet when it is transmitted; the newest is asked first.
     pub fn filter(&mut self, filter: impl FnMut(Side, &Packet<'_>) -> Fate + 'static) {
         self.filters.push(Box::new(filter));
+    }
+
+    /// From now on the network treats ECN bits so.
+    pub fn set_ecn_path(&mut self, path: EcnPath) {
+        self.ecn_path = path;
     }
 
     /// Takes all filters away.
@@ -488,21 +509,28 @@ impl Pair {
     }
 
     fn transmit(&mut self, from: Side, datagram: Carried) {
+        let mut carried = datagram.clone();
+        carried.ecn = match self.ecn_path {
+            EcnPath::MarksAll if datagram.ecn != 0 => CONGESTION_EXPERIENCED,
+            EcnPath::Clears => 0,
+            _ => datagram.ecn,
+        };
         let fate = match Packet::parse(&datagram.bytes) {
+            Ok(_) if self.ecn_path == EcnPath::Drops && datagram.ecn != 0 => Fate::Drop,
             Ok(packet) => self.fate(from, &packet),
             Err(_) => Fate::Pass,
         };
         let now = self.now;
         let delivered = match fate {
-            Fate::Pass => matches!(self.network.send(now, datagram.clone()), Verdict::Delivered(_)),
+            Fate::Pass => matches!(self.network.send(now, carried.clone()), Verdict::Delivered(_)),
             Fate::Drop => false,
             Fate::Duplicate => {
-                let first = self.network.send(now, datagram.clone());
-                let second = self.network.send(now, datagram.clone());
+                let first = self.network.send(now, carried.clone());
+                let second = self.network.send(now, carried.clone());
                 [first, second].iter().any(|verdict| matches!(verdict, Verdict::Delivered(_)))
             }
             Fate::Delay(delay) => {
-                self.network.put(now + delay, datagram.clone());
+                self.network.put(now + delay, carried.clone());
                 true
             }
         };

@@ -84,7 +84,9 @@ pub use self::events::Events;
 pub use self::id::AssociationId;
 pub use self::listener::Listener;
 pub use self::notification::Notification;
-pub use self::observe::{Direction, ObservedPacket, PacketObserver};
+pub use self::observe::{
+    Direction, ObservedAssociation, ObservedData, ObservedPacket, ObservedSack, PacketObserver,
+};
 pub use self::peer::Peer;
 pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
@@ -96,5 +98,5 @@ pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{
-    AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability, Status,
+    AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability, SentAgain, Status,
 };

@@ -21,6 +21,7 @@ pub struct Server {
 
 impl Server {
     /// On UDP and TCP, for example.com.
+    #[allow(dead_code, reason = "not every test starts it so")]
     pub fn start(arguments: &[&str]) -> Self {
         let mut server = Command::new(PROGRAM);
         server

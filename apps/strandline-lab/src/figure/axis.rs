@@ -17,7 +17,7 @@ pub struct Stretch {
 }
 
 /// Marks on an axis from zero.
-const TICKS: f64 = 5.0;
+pub(super) const TICKS: f64 = 5.0;
 
 impl Stretch {
     /// One that begins at zero, or at a power of ten, and ends at or above the largest of the numbers.
@@ -84,7 +84,7 @@ impl Stretch {
 }
 
 /// 1, 2 or 5 times a power of ten, so that about `TICKS` of them reach a number.
-fn step(most: f64) -> f64 {
+pub(super) fn step(most: f64) -> f64 {
     if most <= 0.0 {
         return 1.0;
     }

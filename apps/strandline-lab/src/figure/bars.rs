@@ -2,7 +2,7 @@
 
 use super::axis::{Stretch, show};
 use super::paint::Paint;
-use super::svg::{Anchor, Svg, TEXT, text_width};
+use super::svg::{Anchor, Svg, TEXT, text_width, wrap};
 use super::{Chart, Line, Mark, Theme};
 
 const BAR: f64 = 18.0;
@@ -12,25 +12,34 @@ const HEADING: f64 = 22.0;
 /// On narrow pictures names stand above their bars.
 const NAME_LINE: f64 = 18.0;
 const NARROW: f64 = 520.0;
+/// Share of the width that names may take beside their bars.
+const NAMES_MAX: f64 = 0.45;
 const TOP: f64 = 8.0;
+/// Half of a cross, and a little.
+const CROSS: f64 = 5.0;
+/// Stands where a bar would be, if no run counts.
+const NOT_VALID: &str = "no valid run";
 
 pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
     let mut svg = Svg::new(theme);
     let groups = groups(chart);
-    let narrow = width < NARROW;
-    let names = chart.lines.iter().map(|line| text_width(&name(line), TEXT)).fold(0.0, f64::max);
-    let left = if narrow { 8.0 } else { (names + 18.0).min(width * 0.45) };
+    let names = chart.lines.iter().map(|line| text_width(&name(line), TEXT)).fold(0.0, f64::max) + 18.0;
+    // Names that leave their bars no room stand above them as well.
+    let narrow = width < NARROW || names > width * NAMES_MAX;
+    let left = if narrow { 8.0 } else { names };
     let all = || chart.lines.iter().flat_map(|line| line.marks.iter().chain(&line.invalid));
     let numbers: Vec<f64> =
         all().flat_map(|mark| [mark.y, mark.range.map_or(mark.y, |(_, max)| max)]).collect();
     // The numbers behind the bars need room as well.
     let value_room = all().map(|mark| text_width(&show(mark.y), TEXT)).fold(0.0, f64::max) + 14.0;
+    let no_bars = groups.iter().flat_map(|(_, bars)| bars).any(|(_, mark)| mark.is_none());
+    let value_room = if no_bars { value_room.max(text_width(NOT_VALID, TEXT) + 14.0) } else { value_room };
     let x = Stretch::above(&numbers, chart.y.scale, left, width - value_room);
-    let row = if narrow { BAR + GAP + NAME_LINE } else { BAR + GAP };
     let headed = groups.iter().any(|(heading, _)| !heading.is_empty());
-    let rows: usize = groups.iter().map(|(_, bars)| bars.len()).sum();
+    let all_names = groups.iter().flat_map(|(_, bars)| bars).map(|(line, _)| lines_of(line, narrow, width));
+    let rows: f64 = all_names.map(|lines| BAR + GAP + lines.len() as f64 * NAME_LINE).sum();
     let heading = if headed { HEADING } else { 0.0 };
-    let bottom = TOP + rows as f64 * row + groups.len() as f64 * (GROUP_GAP + heading);
+    let bottom = TOP + rows + groups.len() as f64 * (GROUP_GAP + heading);
     let mut free_from = f64::NEG_INFINITY;
     for tick in x.ticks() {
         let (at, text) = (x.place(tick), show(tick));
@@ -49,13 +58,17 @@ pub(super) fn draw(chart: &Chart, width: f64, theme: Theme) -> String {
             y += heading;
         }
         for (line, mark) in bars {
-            if narrow {
-                svg.text([left + 2.0, y + 13.0], &name(line), Anchor::Start, Paint::Ink);
+            for part in lines_of(line, narrow, width) {
+                svg.text([left + 2.0, y + 13.0], &part, Anchor::Start, Paint::Ink);
                 y += NAME_LINE;
-            } else {
+            }
+            if !narrow {
                 svg.text([left - 8.0, y + BAR * 0.5 + 4.5], &name(line), Anchor::End, Paint::Ink);
             }
-            bar(&x, y, left, line, mark, &chart.unit, &mut svg);
+            match mark {
+                Some(mark) => bar(&x, y, left, line, mark, &chart.unit, &mut svg),
+                None => no_bar(&x, y, left, (line, text), &chart.unit, &mut svg),
+            }
             y += BAR + GAP;
         }
         y += GROUP_GAP;
@@ -69,26 +82,46 @@ fn name(line: &Line) -> String {
     if line.published { format!("{} (published)", line.title) } else { line.title.clone() }
 }
 
+/// The lines of text above a bar; none where its name stands beside it.
+fn lines_of(line: &Line, above: bool, width: f64) -> Vec<String> {
+    if above { wrap(&name(line), width - 16.0) } else { Vec::new() }
+}
+
 fn bar(x: &Stretch, y: f64, left: f64, line: &Line, mark: &Mark, unit: &str, svg: &mut Svg) {
     let paint = Paint::Series(line.transport, line.shade);
     let end = x.place(mark.y);
     svg.bar([left, y], [end - left, BAR], paint, line.published, &line.tip(mark, unit));
-    let mut behind = end;
+    let mut behind = end.max(crosses(x, y, (line, &mark.at), unit, svg));
     if let Some((min, max)) = mark.range.filter(|(min, max)| max > min) {
         let (middle, low, high) = (y + BAR / 2.0, x.place(min), x.place(max));
         svg.line([low, middle], [high, middle], Paint::Ink, 1.4);
         for at in [low, high] {
             svg.line([at, middle - 4.0], [at, middle + 4.0], Paint::Ink, 1.4);
         }
-        behind = high;
-    }
-    for invalid in line.invalid.iter().filter(|invalid| invalid.at == mark.at) {
-        svg.cross([x.place(invalid.y), y + BAR / 2.0], &format!("not valid: {}", line.tip(invalid, unit)));
+        behind = behind.max(high);
     }
     svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], &show(mark.y), Anchor::Start, Paint::Ink);
 }
 
-type Group<'a> = (String, Vec<(&'a Line, &'a Mark)>);
+/// In place of a bar, where no run counts.
+fn no_bar(x: &Stretch, y: f64, left: f64, (line, at): (&Line, &str), unit: &str, svg: &mut Svg) {
+    let behind = left.max(crosses(x, y, (line, at), unit, svg));
+    svg.text([behind + 6.0, y + BAR * 0.5 + 4.5], NOT_VALID, Anchor::Start, Paint::Faint);
+}
+
+/// The runs that don't count; gives where the last one is.
+fn crosses(x: &Stretch, y: f64, (line, at): (&Line, &str), unit: &str, svg: &mut Svg) -> f64 {
+    let mut last = f64::NEG_INFINITY;
+    for invalid in line.invalid.iter().filter(|invalid| invalid.at == at) {
+        let place = x.place(invalid.y);
+        svg.cross([place, y + BAR / 2.0], &format!("not valid: {}", line.tip(invalid, unit)));
+        last = last.max(place + CROSS);
+    }
+    last
+}
+
+/// A heading, and for each series with something there its median, if there is one.
+type Group<'a> = (String, Vec<(&'a Line, Option<&'a Mark>)>);
 
 /// The bars by value of the sweep, in its order.
 fn groups(chart: &Chart) -> Vec<Group<'_>> {
@@ -100,7 +133,12 @@ fn groups(chart: &Chart) -> Vec<Group<'_>> {
     for heading in headings {
         let mut bars = Vec::new();
         for line in &chart.lines {
-            bars.extend(line.marks.iter().filter(|mark| mark.at == heading).map(|mark| (line, mark)));
+            let mark = line.marks.iter().find(|mark| mark.at == heading);
+            let tried = line.invalid.iter().any(|invalid| invalid.at == heading)
+                || line.failed.iter().any(|(_, at)| *at == heading);
+            if mark.is_some() || tried {
+                bars.push((line, mark));
+            }
         }
         if !bars.is_empty() {
             groups.push((heading, bars));

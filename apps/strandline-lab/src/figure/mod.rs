@@ -2,12 +2,14 @@
 
 mod axis;
 mod bars;
+mod field;
 mod lines;
 pub mod paint;
 mod png;
 mod svg;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use crate::plan::{Scale, Transport};
 
@@ -15,6 +17,7 @@ pub use axis::show;
 pub use paint::Theme;
 pub use png::png;
 pub use svg::escape;
+pub use timeline::{Layer, Look, Timeline};
 
 /// What an axis shows.
 #[derive(Debug, Clone)]
@@ -55,6 +58,8 @@ pub struct Line {
     pub marks: Vec<Mark>,
     /// Numbers of runs that don't count.
     pub invalid: Vec<Mark>,
+    /// Where runs were tried and none gave a number: their place on the x axis and what stands there.
+    pub failed: Vec<(f64, String)>,
 }
 
 /// A figure.
@@ -86,11 +91,21 @@ impl Chart {
     /// Whether there is nothing to be seen.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.lines.iter().all(|line| line.marks.is_empty() && line.invalid.is_empty())
+        self.lines.iter().all(Line::is_empty)
     }
 }
 
 impl Line {
+    /// Whether nothing is known of it, not even that it failed.
+    fn is_empty(&self) -> bool {
+        self.marks.is_empty() && self.is_sound()
+    }
+
+    /// Whether every run counts.
+    fn is_sound(&self) -> bool {
+        self.invalid.is_empty() && self.failed.is_empty()
+    }
+
     /// What a point says when it is pointed at.
     fn tip(&self, mark: &Mark, unit: &str) -> String {
         let Self { title, published, .. } = self;

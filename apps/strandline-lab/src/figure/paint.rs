@@ -51,7 +51,7 @@ const UDP: Shades = [
     ("#5b6573", "#a5b1c2"),
     ("#86909c", "#c9d2de"),
     ("#3f4854", "#7d8896"),
-    ("#a9b2bd", "#e4eaf1"),
+    ("#557a7a", "#e4eaf1"),
     ("#6d7f8f", "#b8cbdc"),
     ("#2c3138", "#909caa"),
 ];
@@ -78,7 +78,7 @@ const PLAIN: [(&str, &str, &str); 5] = [
     ("faint", "#5d6b7a", "#9fb0c3"),
     ("grid", "#dfe5ec", "#2c3846"),
     ("ground", "#ffffff", "#141c26"),
-    ("invalid", "#9aa5b1", "#6c7a8a"),
+    ("invalid", "#75818e", "#8796a8"),
 ];
 
 impl Paint {

@@ -40,6 +40,22 @@ pub fn text_width(text: &str, size: f64) -> f64 {
     widths.sum::<f64>() * size
 }
 
+/// A text in lines of some width, broken between words.
+#[must_use]
+pub fn wrap(text: &str, width: f64) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if text_width(&format!("{line} {word}"), TEXT) <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 impl Svg {
     pub fn new(theme: Theme) -> Self {
         Self { theme, body: String::new() }
@@ -107,6 +123,18 @@ impl Svg {
         self.write(&format!(
             "<path d=\"{through}\" style=\"fill:none;stroke:{css};stroke-width:2;stroke-linejoin:round{dash}\"/>"
         ));
+    }
+
+    /// Points, all in one element.
+    pub fn dots(&mut self, places: &[[f64; 2]], paint: Paint) {
+        let mut all = String::new();
+        for [x, y] in places {
+            // Writing to a string doesn't fail.
+            let _ = write!(all, "M{x:.1} {y:.1}h0");
+        }
+        let css = paint.css(self.theme);
+        let style = format!("fill:none;stroke:{css};stroke-width:2;stroke-linecap:round");
+        self.write(&format!("<path d=\"{all}\" style=\"{style}\"/>"));
     }
 
     /// A rectangle; hollow ones have their line dashed.

@@ -12,7 +12,15 @@ fn mark(x: f64, y: f64) -> Mark {
 }
 
 fn line(title: &str, transport: Transport, marks: Vec<Mark>) -> Line {
-    Line { title: title.to_owned(), transport, shade: 0, published: false, marks, invalid: Vec::new() }
+    Line {
+        title: title.to_owned(),
+        transport,
+        shade: 0,
+        published: false,
+        marks,
+        invalid: Vec::new(),
+        failed: Vec::new(),
+    }
 }
 
 pub(crate) fn chart(bars: bool) -> Chart {
@@ -92,6 +100,26 @@ fn numbers_at_bars_do_not_run_into_each_other() {
 }
 
 #[test]
+fn long_names_are_broken_into_lines() {
+    let long =
+        "Another transport whose name goes on and on, with what was switched off and what was on (published)";
+    assert!(svg::wrap(long, 200.0).len() >= 3 && svg::wrap(long, 200.0).join(" ") == long);
+    for bars in [false, true] {
+        let mut chart = chart(bars);
+        chart.lines[0].title = long.to_owned();
+        for width in [360.0, 820.0] {
+            let drawn = chart.svg(width, Theme::Page);
+            let texts = drawn.split("<text x=\"").skip(1).filter(|text| text.contains("anchor=\"start\""));
+            for text in texts {
+                let x: f64 = text.split('"').next().unwrap().parse().unwrap();
+                let shown = text.split('>').nth(1).unwrap().split('<').next().unwrap();
+                assert!(x + svg::text_width(shown, svg::TEXT) <= width, "{shown}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_does_not_count_is_in_no_line() {
     let mut with = chart(false);
     let paths = |chart: &Chart| {
@@ -102,6 +130,56 @@ fn what_does_not_count_is_in_no_line() {
     with.lines[1].invalid.push(mark(3.0, 50.0));
     assert_eq!(paths(&with), before);
     assert!(with.svg(820.0, Theme::Page).contains("run that doesn't count"));
+}
+
+/// How a colour stands out from another one, from 1 to 21 (WCAG 2.2, contrast ratio).
+fn contrast(a: &str, b: &str) -> f64 {
+    let luminance = |colour: &str| {
+        let part = |at: usize| f64::from(u8::from_str_radix(&colour[at..at + 2], 16).unwrap()) / 255.0;
+        let linear =
+            |part: f64| if part <= 0.03928 { part / 12.92 } else { ((part + 0.055) / 1.055).powf(2.4) };
+        0.2126 * linear(part(1)) + 0.7152 * linear(part(3)) + 0.0722 * linear(part(5))
+    };
+    let (a, b) = (luminance(a), luminance(b));
+    (a.max(b) + 0.05) / (a.min(b) + 0.05)
+}
+
+#[test]
+fn everything_stands_out_from_its_ground() {
+    assert_eq!(contrast("#ffffff", "#000000").round(), 21.0);
+    for theme in paint::variables() {
+        let colours: Vec<(&str, &str)> =
+            theme.trim_end_matches(';').split(';').map(|pair| pair.split_once(':').unwrap()).collect();
+        let ground = colours.iter().find(|(name, _)| *name == "--ground").unwrap().1;
+        for (name, colour) in &colours {
+            let least = match *name {
+                "--ground" | "--grid" => continue,
+                "--ink" | "--faint" => 4.5,
+                _ => 3.0,
+            };
+            let found = contrast(colour, ground);
+            assert!(found >= least, "{name} {colour} on {ground}: {found:.2}");
+        }
+    }
+}
+
+#[test]
+fn a_series_without_any_run_that_counts_is_shown_as_that() {
+    for bars in [false, true] {
+        let mut with = chart(bars);
+        let mut broken = line("Broken", Transport::Udp, Vec::new());
+        broken.invalid = vec![mark(1.0, 70.0)];
+        let mut failed = line("Failed", Transport::Udp, Vec::new());
+        failed.failed = vec![(10.0, "10".to_owned())];
+        with.lines.extend([broken, failed]);
+        let svg = with.svg(820.0, Theme::Page);
+        assert!(svg.contains("Broken") && svg.contains("not valid: Broken at 1: 70 Mbit/s"), "{svg}");
+        assert!(svg.contains("Failed") && svg.matches("no valid run").count() >= 2, "{svg}");
+    }
+    // Where nothing else is, too.
+    let mut alone = chart(true);
+    alone.lines.iter_mut().for_each(|line| line.marks.clear());
+    assert!(!alone.is_empty() && alone.svg(360.0, Theme::Page).contains("no valid run"));
 }
 
 #[test]

@@ -37,14 +37,31 @@ pub enum Netem {
     /// Run a program, or a shell, on a side of a network
     Enter(standing::EnterArgs),
     /// Show the networks that are up and what they did
+    #[command(after_help = "\
+Examples:
+  strandline netem status                     packets, drops, marks, largest queues, lateness
+  strandline netem status --name net --json")]
     Status(standing::NameArgs),
     /// Change links of a network while it runs
     Set(standing::SetArgs),
     /// Cut links: nothing passes any more
+    #[command(after_help = "\
+Examples:
+  strandline netem cut                        all links, both directions
+  strandline netem cut path=1 to-right        one direction of one path
+  strandline netem cut && sleep 5; strandline netem heal")]
     Cut(standing::CutArgs),
     /// Heal links that were cut
+    #[command(after_help = "\
+Examples:
+  strandline netem heal                       all links that were cut
+  strandline netem heal path=1")]
     Heal(standing::CutArgs),
     /// End a network
+    #[command(after_help = "\
+Examples:
+  strandline netem down                       the network that is up, if it is the only one
+  strandline netem down --name net --json     and its report as JSON")]
     Down(standing::NameArgs),
 }
 

@@ -35,6 +35,9 @@ pub struct NetworkArgs {
     /// full size if not given
     #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
     queue: Option<Queue>,
+    /// Packets that find more than this in the queue are marked, if they may be (ECN): bytes (30k) or a time (2ms)
+    #[arg(long, value_name = "SIZE|TIME", value_parser = settings::queue)]
+    mark: Option<Queue>,
     /// Loss at random, each packet on its own, such as 1%
     #[arg(long, value_name = "SHARE", value_parser = settings::random_loss, group = "losses")]
     loss: Option<Loss>,
@@ -103,7 +106,7 @@ impl NetworkArgs {
             reordering: self.reorder,
             duplication: self.duplicate,
             corruption: self.corrupt,
-            mark: None,
+            mark: self.mark,
             size_max: None,
             cut: None,
         };

@@ -85,8 +85,10 @@ pub struct LinkReport {
     pub reordered: u64,
     /// Packets with flipped bits.
     pub corrupted: u64,
-    /// Packets that met congestion: marked, if they may be.
+    /// Packets marked: congestion experienced (ECN).
     pub marked: u64,
+    /// Packets that found more in the queue than may be without a mark, whether they may be marked or not.
+    pub congested: u64,
     /// Most bytes in the queue.
     pub queue_bytes_max: u64,
     /// Most packets in the queue.
@@ -123,6 +125,10 @@ pub struct LinkSettings {
     pub rate_bps: Option<u64>,
     /// Bytes that may wait, if limited.
     pub queue_bytes: Option<usize>,
+    /// Bytes in the queue beyond which packets are marked, if they are.
+    pub mark_bytes: Option<usize>,
+    /// Longest packet that passes, if there is a limit.
+    pub size_bytes_max: Option<usize>,
     /// The loss model: `none`, `every 10`, `random 0.01`, ...
     pub loss: String,
     /// Share held back.
@@ -235,7 +241,8 @@ impl LinkReport {
             duplicated: link.duplicated,
             reordered: link.reordered,
             corrupted: link.corrupted,
-            marked: link.marked,
+            marked: counters.marked_ce,
+            congested: link.marked,
             queue_bytes_max: link.queue_bytes_max,
             queue_packets_max: link.queue_packets_max,
             on_their_way: counters.on_their_way,
@@ -281,6 +288,8 @@ impl LinkSettings {
             jitter_ms: ms(config.jitter),
             rate_bps: limited.then_some(config.rate_bps),
             queue_bytes: (limited && config.queue_bytes_max < usize::MAX).then_some(config.queue_bytes_max),
+            mark_bytes: (limited && config.mark_bytes < usize::MAX).then_some(config.mark_bytes),
+            size_bytes_max: (config.size_max < usize::MAX).then_some(config.size_max),
             loss,
             reorder: config.reordering.probability,
             reorder_ms: ms(config.reordering.extra_delay_max),
@@ -328,15 +337,16 @@ impl Display for LinkReport {
             (self.duplicated, "duplicated"),
             (self.reordered, "overtaken"),
             (self.corrupted, "damaged"),
-            (self.marked, "that met congestion"),
+            (self.marked, "marked (ECN)"),
+            (self.congested.saturating_sub(self.marked), "without ECN and so not marked"),
             (self.on_their_way, "still on their way"),
         ];
         for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
             write!(f, ", {count} {what}")?;
         }
         if let Some(rate_bps) = self.settings.rate_bps {
-            let most = show_bytes(self.queue_bytes_max);
-            write!(f, "; queue at {} up to {most}", show_rate(rate_bps as f64))?;
+            let (bytes, packets) = (show_bytes(self.queue_bytes_max), self.queue_packets_max);
+            write!(f, "; largest queue at {}: {bytes} ({packets} packets)", show_rate(rate_bps as f64))?;
         }
         Ok(())
     }

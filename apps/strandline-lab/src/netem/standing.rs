@@ -65,6 +65,12 @@ pub struct CutArgs {
 
 /// Options of `strandline netem set`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  strandline netem set delay=50ms                        both directions of all paths
+  strandline netem set to-right loss=1%,rate=10mbit      one direction
+  strandline netem set path=2 to-left delay=80ms         one direction of one path
+Settings are those of strandline netem exec --help.")]
 pub struct SetArgs {
     #[command(flatten)]
     name: NameArgs,
@@ -82,6 +88,11 @@ enum SideArg {
 
 /// Options of `strandline netem enter`.
 #[derive(Debug, Clone, Args)]
+#[command(after_help = "\
+Examples:
+  strandline netem enter right -- iperf3 -s &
+  strandline netem enter left -- iperf3 -c {right}
+  strandline netem enter left                            a shell")]
 pub struct EnterArgs {
     /// The side to enter
     side: SideArg,

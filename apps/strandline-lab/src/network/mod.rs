@@ -1,5 +1,6 @@
-//! The network of a run: the emulator's, a veth pair, or none. It is made for each run and goes with it.
+//! The network of a run: the emulator's, a veth pair, a loopback interface, or none. It is made for each run and goes with it.
 
+mod loopback;
 mod plan;
 mod veth;
 
@@ -10,7 +11,7 @@ use crate::netem::namespace::Namespaces;
 use crate::netem::network::{EmulatorArgs, Network};
 use crate::netem::options::NetworkArgs;
 use crate::netem::report::Report;
-use crate::netem::topology::Topology;
+use crate::netem::topology::{Side, Topology};
 
 pub use plan::{NetworkChange, NetworkKind, NetworkPlan};
 
@@ -26,8 +27,17 @@ struct Options {
 
 impl Options {
     fn of(network: &NetworkPlan, seed: u64) -> Result<(Topology, EmulatorArgs), String> {
-        let mut words = vec!["--path".to_owned(), network.link.clone()];
-        for (option, value) in [("--to-right", &network.to_right), ("--to-left", &network.to_left)] {
+        if network.paths == 0 {
+            return Err("paths: at least 1".to_owned());
+        }
+        let path = || ["--path".to_owned(), network.link.clone()];
+        let mut words: Vec<String> = (0..network.paths).flat_map(|_| path()).collect();
+        let options = [
+            ("--to-right", &network.to_right),
+            ("--to-left", &network.to_left),
+            ("--schedule", &network.schedule),
+        ];
+        for (option, value) in options {
             if !value.is_empty() {
                 words.extend([option.to_owned(), value.clone()]);
             }
@@ -53,12 +63,15 @@ impl Options {
 /// # Errors
 /// What is wrong with it and what would be right.
 pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
-    let settings = [&network.link, &network.to_right, &network.to_left];
+    let settings = [&network.link, &network.to_right, &network.to_left, &network.schedule];
     if network.kind == NetworkKind::Netem {
         Options::of(network, seed)?;
+    } else if network.paths != 1 {
+        return Err("several paths are the emulator's: they need kind = \"netem\"".to_owned());
     } else if network.kind != NetworkKind::Simulator && settings.iter().any(|text| !text.is_empty()) {
         return Err(
-            "link, to-right and to-left are settings of the emulator: they need kind = \"netem\"".to_owned()
+            "link, to-right, to-left and schedule are settings of the emulator: they need kind = \"netem\""
+                .to_owned(),
         );
     }
     Ok(())
@@ -71,6 +84,8 @@ pub enum Joined {
     Netem(Box<Network>),
     /// A veth pair between two namespaces.
     Veth(Namespaces),
+    /// The loopback interface of a namespace.
+    Loopback(Namespaces),
     /// None.
     Alone,
 }
@@ -87,6 +102,7 @@ impl Joined {
                 Ok(Self::Netem(Box::new(Network::start(name, topology, &emulator)?)))
             }
             NetworkKind::Veth => Ok(Self::Veth(veth::create(name, network)?)),
+            NetworkKind::Loopback => Ok(Self::Loopback(loopback::create(name, network)?)),
             NetworkKind::None | NetworkKind::Simulator => Ok(Self::Alone),
         }
     }
@@ -96,9 +112,15 @@ impl Joined {
     pub fn namespaces(&self) -> Option<&Namespaces> {
         match self {
             Self::Netem(network) => Some(network.namespaces()),
-            Self::Veth(namespaces) => Some(namespaces),
+            Self::Veth(namespaces) | Self::Loopback(namespaces) => Some(namespaces),
             Self::Alone => None,
         }
+    }
+
+    /// In which of them the programs of a side are.
+    #[must_use]
+    pub fn place(&self, side: Side) -> Side {
+        if matches!(self, Self::Loopback(_)) { loopback::SIDE } else { side }
     }
 
     /// The clock of a schedule begins.
@@ -115,7 +137,7 @@ impl Joined {
     pub fn finish(self) -> Result<Option<Report>> {
         match self {
             Self::Netem(network) => network.finish().map(Some),
-            Self::Veth(_) | Self::Alone => Ok(None),
+            Self::Veth(_) | Self::Loopback(_) | Self::Alone => Ok(None),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::netem::topology::Side;
+use crate::netem::topology::{Side, Topology};
 
 /// What carries the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,6 +12,8 @@ pub enum NetworkKind {
     Netem,
     /// A pair of virtual Ethernet devices between two namespaces.
     Veth,
+    /// The loopback interface of a namespace of its own.
+    Loopback,
     /// None: the programs make what they need themselves.
     None,
     /// None: the program simulates in virtual time.
@@ -33,7 +35,13 @@ pub struct NetworkPlan {
     /// Settings on top of them from right to left.
     #[serde(default)]
     pub to_left: String,
-    /// Congestion control of the kernel's TCP on the emulator and on a veth pair; elsewhere it is the system's.
+    /// How many paths there are, all with these settings: netem.
+    #[serde(default = "one_path", skip_serializing_if = "is_one_path")]
+    pub paths: u8,
+    /// Changes while it runs, as `--schedule` of the emulator has them; their clock begins with the client.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub schedule: String,
+    /// Congestion control of the kernel's TCP, on every network that is made here; without one it is the system's.
     #[serde(default = "cubic")]
     pub tcp: String,
     /// MTU of the devices.
@@ -58,6 +66,15 @@ fn cubic() -> String {
     "cubic".to_owned()
 }
 
+fn one_path() -> u8 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_one_path(paths: &u8) -> bool {
+    *paths == 1
+}
+
 fn mtu() -> u16 {
     1500
 }
@@ -74,6 +91,8 @@ pub struct NetworkChange {
     pub to_right: Option<String>,
     /// See [`NetworkPlan::to_left`].
     pub to_left: Option<String>,
+    /// See [`NetworkPlan::schedule`].
+    pub schedule: Option<String>,
     /// See [`NetworkPlan::tcp`].
     pub tcp: Option<String>,
     /// See [`NetworkPlan::mtu`].
@@ -82,28 +101,49 @@ pub struct NetworkChange {
     pub offloads: Option<bool>,
 }
 
+impl NetworkKind {
+    /// Whether nothing is made for a run: no root is needed, and there are no two sides.
+    #[must_use]
+    pub fn is_alone(self) -> bool {
+        matches!(self, Self::None | Self::Simulator)
+    }
+}
+
 impl NetworkPlan {
     /// As it was for a run: on no network of our own TCP takes the system's congestion control, whatever the plan says,
     /// and a simulation has no TCP.
     #[must_use]
     pub fn as_made(&self) -> Self {
         let tcp = match self.kind {
-            NetworkKind::Netem | NetworkKind::Veth => self.tcp.clone(),
+            NetworkKind::Netem | NetworkKind::Veth | NetworkKind::Loopback => self.tcp.clone(),
             NetworkKind::None => system_tcp(),
             NetworkKind::Simulator => "none".to_owned(),
         };
         Self { tcp, ..self.clone() }
     }
 
+    /// What the kernel is told of it, without paths.
+    pub(super) fn topology(&self) -> Topology {
+        Topology {
+            paths: Vec::new(),
+            mtu: self.mtu,
+            ipv6: false,
+            tcp: self.tcp.clone(),
+            schedule: Vec::new(),
+            seed: 0,
+        }
+    }
+
     /// The network of a series.
     #[must_use]
     pub fn with(&self, change: &NetworkChange) -> Self {
         let mut network = self.clone();
-        let NetworkChange { kind, link, to_right, to_left, tcp, mtu, offloads } = change.clone();
+        let NetworkChange { kind, link, to_right, to_left, schedule, tcp, mtu, offloads } = change.clone();
         network.kind = kind.unwrap_or(network.kind);
         network.link = link.unwrap_or(network.link);
         network.to_right = to_right.unwrap_or(network.to_right);
         network.to_left = to_left.unwrap_or(network.to_left);
+        network.schedule = schedule.unwrap_or(network.schedule);
         network.tcp = tcp.unwrap_or(network.tcp);
         network.mtu = mtu.unwrap_or(network.mtu);
         network.offloads = offloads.unwrap_or(network.offloads);

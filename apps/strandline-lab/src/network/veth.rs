@@ -5,7 +5,7 @@ use anyhow::Result;
 use crate::netem::command::run;
 use crate::netem::device::set_parameters;
 use crate::netem::namespace::Namespaces;
-use crate::netem::topology::{Side, Topology};
+use crate::netem::topology::Side;
 
 use super::plan::NetworkPlan;
 
@@ -23,14 +23,7 @@ pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
         &["-n", &left, "link", "add", DEVICE, "type", "veth", "peer", "name", DEVICE, "netns", &right],
         "",
     )?;
-    let topology = Topology {
-        paths: Vec::new(),
-        mtu: plan.mtu,
-        ipv6: false,
-        tcp: plan.tcp.clone(),
-        schedule: Vec::new(),
-        seed: 0,
-    };
+    let topology = plan.topology();
     for side in Side::BOTH {
         let by_route = namespaces.enter(side, || set_parameters(&topology))?.is_by_route();
         let (mtu, address, tcp) = (plan.mtu, side.ipv4(1), &plan.tcp);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::expression::Expression;
 use super::{Drawing, DrawingKind, Mode, Plan, Published, PublishedValue, Series};
-use crate::network::{self, NetworkKind};
+use crate::network;
 
 type Checked = Result<(), String>;
 
@@ -29,6 +29,9 @@ impl Plan {
             ensure((1..=1000).contains(&repetitions), || {
                 format!("repetitions = {repetitions}: write 1 to 1000")
             })?;
+        }
+        for (key, share) in [("failed-max", self.runs.failed_max), ("rate-min", self.runs.rate_min)] {
+            ensure((0.0..=1.0).contains(&share), || format!("{key} = {share}: write 0 to 1, a share"))?;
         }
         self.check_names()?;
         self.check_sweep()?;
@@ -118,9 +121,8 @@ impl Plan {
                     .map_err(|wrong| format!("measure '{}': {wrong}", measure.name))?;
             }
         }
-        let kind = self.network.with(&series.network).kind;
-        let alone = matches!(kind, NetworkKind::None | NetworkKind::Simulator);
-        ensure(!alone || series.server.is_none(), || {
+        let network = self.network.with(&series.network);
+        ensure(!network.kind.is_alone() || series.server.is_none(), || {
             "server: with kind = \"none\" or \"simulator\" the client does everything".to_owned()
         })
     }

@@ -25,6 +25,9 @@ pub struct Paper {
     pub venue: String,
     /// On what they measured.
     pub setup: String,
+    /// No paper: all claims are our own.
+    #[serde(default)]
+    pub own: bool,
 }
 
 /// A plan's place.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::network::{NetworkChange, NetworkPlan};
 
 pub use files::{Found, Paper, find, hash, load, paper};
-pub use points::{Mode, Run};
+pub use points::{Mode, Run, first_digits};
 
 /// An experiment: one figure or table of a paper.
 #[derive(Debug, Clone, Deserialize)]
@@ -76,9 +76,20 @@ pub struct Runs {
     pub takes: Option<f64>,
     /// Seconds after which a run is given up: `takes` and 60 if not given.
     pub timeout: Option<f64>,
+    /// Share of operations that may fail, as far as a program tells (`failed` and `completed`); more, and a run doesn't
+    /// count.
+    #[serde(default)]
+    pub failed_max: f64,
+    /// Share of the asked-for rate that an open loop has to reach (`rate_asked` and `rate_reached`).
+    #[serde(default = "rate_min")]
+    pub rate_min: f64,
     /// `{seed}` of the first repetition; each further one has the next.
     #[serde(default = "one")]
     pub seed: u64,
+}
+
+fn rate_min() -> f64 {
+    0.95
 }
 
 fn one() -> u64 {
@@ -316,6 +327,9 @@ pub struct Claim {
     /// Unit of the value, for the reader.
     #[serde(default)]
     pub unit: String,
+    /// Not the paper's: what we say ourselves of what is measured. It is counted apart.
+    #[serde(default)]
+    pub own: bool,
 }
 
 impl Plan {

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::template::{Variables, fill};
 use super::{Plan, Series, Value};
+use crate::netem::topology::Side;
 use crate::network::NetworkPlan;
 
 /// Addresses of the left and of the right side, in every kind of network.
@@ -108,7 +109,9 @@ impl Plan {
             variables.insert(name.clone(), own.to_string());
         }
         let mut network = self.network.with(&series.network);
-        for settings in [&mut network.link, &mut network.to_right, &mut network.to_left] {
+        for settings in
+            [&mut network.link, &mut network.to_right, &mut network.to_left, &mut network.schedule]
+        {
             *settings = fill(settings, &variables)?;
         }
         variables.insert("link".to_owned(), network.link.clone());
@@ -138,6 +141,10 @@ impl Plan {
         let mut set = |name: &str, value: String| variables.insert(name.to_owned(), value);
         set("from", ADDRESSES[0].to_owned());
         set("to", ADDRESSES[1].to_owned());
+        for path in 2..=usize::from(self.network.paths) {
+            set(&format!("from.{path}"), Side::Left.ipv4(path).to_string());
+            set(&format!("to.{path}"), Side::Right.ipv4(path).to_string());
+        }
         set("seconds", format!("{seconds}"));
         set("whole-seconds", format!("{:.0}", seconds.ceil().max(1.0)));
         set("seed", seed.to_string());
@@ -164,6 +171,11 @@ impl Plan {
 /// The first 16 digits of a text's SHA-256.
 #[must_use]
 pub fn short_hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
+    first_digits(&Sha256::digest(text.as_bytes()))
+}
+
+/// The first 16 digits of a hash.
+#[must_use]
+pub fn first_digits(digest: &[u8]) -> String {
     digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }

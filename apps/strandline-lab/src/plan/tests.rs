@@ -170,10 +170,14 @@ fn mistakes_say_where_they_are_and_what_is_right() {
         ("[draw]\nkind = \"lines\"", "", vec!["missing field `draw`"]),
         ("seconds = 8", "seconds = \"8\"", vec!["invalid type: string", "line 14"]),
         ("seconds = 8", "seconds = 0", vec!["seconds = 0", "0.01 to 3600"]),
+        ("repetitions = 3", "repetitions = 3\nfailed-max = 5", vec!["failed-max = 5", "0 to 1"]),
         ("repetitions = 3", "repetitions = 0", vec!["repetitions = 0", "1 to 1000"]),
         ("--seed {seed}", "--seed {sead}", vec!["{sead}", "{seed}"]),
         ("--seed {seed}", "--seed {seed", vec!["without its }"]),
         ("rtt=10ms", "rtt=10", vec!["network of series 'tcp'", "30ms"]),
+        ("[network]\n", "[network]\npaths = 0\n", vec!["paths: at least 1"]),
+        ("[network]\n", "[network]\npaths = 99\n", vec!["at most 16 paths"]),
+        ("[network]\n", "[network]\npaths = 2\nschedule = \"1s path=3 cut\"\n", vec!["no path 3"]),
         ("loss-every={every}", "lose={every}", vec!["'lose'", "loss=1%"]),
         ("\"{/end/bits} / 1e6\"", "\"{/end/bits} / \"", vec!["measure 'throughput'", "at the end"]),
         ("\"{/end/bits} / 1e6\"", "\"({/end/bits}\"", vec!["without its )"]),
@@ -249,6 +253,8 @@ fn what_is_noted_of_a_run_is_the_congestion_control_that_it_had() {
     let runs = read(WHOLE).unwrap().runs(Mode::Whole).unwrap();
     let mut network = runs[0].network.clone();
     assert_eq!((network.kind, network.as_made().tcp.as_str()), (NetworkKind::Netem, "reno"));
+    network.kind = NetworkKind::Loopback;
+    assert_eq!(network.as_made().tcp, "reno");
     network.kind = NetworkKind::None;
     let system = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap();
     assert_eq!(network.as_made().tcp, system.trim());

@@ -13,6 +13,7 @@ pub fn chart(plan: &Plan, evaluation: &Evaluation<'_>, measure: &Measure) -> Cha
         if unit.is_empty() { label.to_owned() } else { format!("{label} ({unit})") }
     };
     let scale_of_x = sweep.map(|sweep| sweep.scale).unwrap_or_default();
+    let values = values(plan, evaluation);
     let mut lines = Vec::new();
     let mut shades = Shades::default();
     for series in &plan.series {
@@ -21,7 +22,7 @@ pub fn chart(plan: &Plan, evaluation: &Evaluation<'_>, measure: &Measure) -> Cha
     }
     for published in &plan.published {
         let shade = shades.next(published.transport, true);
-        lines.push(published_line(plan, published, measure, shade));
+        lines.push(published_line(plan, &values, published, measure, shade));
     }
     let mut chart = Chart {
         title: format!("{}, {}: {}", plan.figure, plan.title, measure.label),
@@ -59,45 +60,82 @@ fn measured_line(
     shade: usize,
 ) -> Line {
     let points: &[Measured] = evaluation.series.get(&series.name).map(Vec::as_slice).unwrap_or_default();
-    let (mut marks, mut invalid) = (Vec::new(), Vec::new());
+    let (mut marks, mut invalid, mut failed) = (Vec::new(), Vec::new(), Vec::new());
+    let has = plan.expression(series, measure).is_some();
     for (place, point) in points.iter().enumerate() {
         let (x, at) = position(plan, point.value.as_deref(), place);
         if let Some(summary) = point.summaries.get(&measure.name) {
             let range = Some((summary.min, summary.max));
             marks.push(Mark { x, at: at.clone(), y: summary.median, range, count: summary.count });
         }
-        for y in point.invalid.get(&measure.name).into_iter().flatten() {
+        let numbers = point.invalid.get(&measure.name).map(Vec::as_slice).unwrap_or_default();
+        for y in numbers {
             invalid.push(Mark { x, at: at.clone(), y: *y, range: None, count: 1 });
+        }
+        if has && numbers.is_empty() && point.invalid_runs > 0 && !point.summaries.contains_key(&measure.name)
+        {
+            failed.push((x, at));
         }
     }
     let Series { title, transport, .. } = series;
-    Line { title: title.clone(), transport: *transport, shade, published: false, marks, invalid }
+    Line { title: title.clone(), transport: *transport, shade, published: false, marks, invalid, failed }
 }
 
-fn published_line(plan: &Plan, published: &Published, measure: &Measure, shade: usize) -> Line {
+fn published_line(
+    plan: &Plan,
+    values: &[String],
+    published: &Published,
+    measure: &Measure,
+    shade: usize,
+) -> Line {
     let mut marks = Vec::new();
     let mut add = |value: Option<&str>, y: f64| {
         let (x, at) = position(plan, value, 0);
         marks.push(Mark { x, at, y, range: None, count: 1 });
     };
-    let sweep = plan.sweep.as_ref();
-    match (published.values.get(&measure.name), sweep) {
-        (Some(PublishedValue::One(number)), Some(sweep)) => {
-            for value in &sweep.values {
-                add(Some(&value.to_string()), *number);
-            }
-        }
-        (Some(PublishedValue::One(number)), None) => add(None, *number),
-        (Some(PublishedValue::Each(numbers)), _) => {
+    match published.values.get(&measure.name) {
+        Some(PublishedValue::One(number)) if plan.sweep.is_none() => add(None, *number),
+        Some(PublishedValue::One(number)) => values.iter().for_each(|value| add(Some(value), *number)),
+        Some(PublishedValue::Each(numbers)) => {
             for (value, number) in numbers {
                 add(Some(value), *number);
             }
         }
-        (None, _) => {}
+        None => {}
     }
     marks.sort_by(|a, b| a.x.total_cmp(&b.x));
     let Published { title, transport, .. } = published;
-    Line { title: title.clone(), transport: *transport, shade, published: true, marks, invalid: Vec::new() }
+    Line {
+        title: title.clone(),
+        transport: *transport,
+        shade,
+        published: true,
+        marks,
+        invalid: Vec::new(),
+        failed: Vec::new(),
+    }
+}
+
+/// The values of the sweep, in order: those of the plan, and those that only the runs or the paper know.
+#[must_use]
+pub fn values(plan: &Plan, evaluation: &Evaluation<'_>) -> Vec<String> {
+    let planned = plan.sweep.iter().flat_map(|sweep| &sweep.values).map(ToString::to_string);
+    let measured = evaluation.series.values().flatten().filter_map(|point| point.value.clone());
+    let published = plan.published.iter().flat_map(|published| published.values.values());
+    let published = published.flat_map(|value| match value {
+        PublishedValue::One(_) => Vec::new(),
+        PublishedValue::Each(numbers) => numbers.keys().cloned().collect(),
+    });
+    let mut all: Vec<String> = Vec::new();
+    for value in planned.chain(measured).chain(published) {
+        if !all.contains(&value) {
+            all.push(value);
+        }
+    }
+    if plan.sweep.as_ref().is_some_and(|sweep| sweep.values.is_empty()) {
+        all.sort_by(|a, b| position(plan, Some(a), 0).0.total_cmp(&position(plan, Some(b), 0).0));
+    }
+    all
 }
 
 /// Where a value of the sweep is on the axis, and what it is called there.
@@ -123,10 +161,13 @@ fn ticks(plan: &Plan, chart: &Chart, bars: bool) -> Vec<(f64, String)> {
     if plan.sweep.is_none() {
         return ticks;
     }
-    let marks = chart.lines.iter().flat_map(|line| line.marks.iter().chain(&line.invalid));
-    for mark in marks {
-        if !ticks.iter().any(|(_, at)| *at == mark.at) {
-            ticks.push((mark.x, mark.at.clone()));
+    let places = chart.lines.iter().flat_map(|line| {
+        let marks = line.marks.iter().chain(&line.invalid).map(|mark| (mark.x, &mark.at));
+        marks.chain(line.failed.iter().map(|(x, at)| (*x, at)))
+    });
+    for (x, at) in places {
+        if !ticks.iter().any(|(_, known)| known == at) {
+            ticks.push((x, at.clone()));
         }
     }
     if bars {

@@ -71,6 +71,12 @@ struct Section<'a> {
 }
 
 impl Section<'_> {
+    /// The verdicts on what the paper says, or on what we say ourselves.
+    fn verdicts(&self, own: bool) -> impl Iterator<Item = &Verdict> {
+        let both = self.plan.claims.iter().zip(&self.verdicts);
+        both.filter(move |(claim, _)| (claim.own || self.paper.own) == own).map(|(_, verdict)| verdict)
+    }
+
     fn anchor(&self) -> String {
         format!("{}-{}", self.plan.paper, self.plan.name)
     }
@@ -112,7 +118,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
             format!("{}/{}", section.plan.paper, section.plan.name),
             evaluation.done,
             evaluation.planned,
-            claims::counted(claims::count(&section.verdicts))
+            score(section)
         );
     }
     println!("{}", index.display());
@@ -150,6 +156,20 @@ fn section<'a>(plan: &'a Plan, paper: &'a Paper, results: &'a Results, output: &
         data_name = Some(name);
     }
     Ok(Section { plan, paper, evaluation, verdicts, drawn, data_name })
+}
+
+/// How many statements of the paper hold here, and how many of ours, in words.
+fn score(section: &Section<'_>) -> String {
+    if section.plan.claims.is_empty() {
+        return "nothing to judge".to_owned();
+    }
+    let [paper, own] = [false, true].map(|own| claims::count(section.verdicts(own)));
+    let own_text = format!("{} of {} of our own", own[1] + own[2], own[0]);
+    match (paper, own) {
+        (_, [0, ..]) => claims::counted(paper),
+        ([0, ..], _) => own_text,
+        _ => format!("{}, {own_text}", claims::counted(paper)),
+    }
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

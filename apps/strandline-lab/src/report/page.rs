@@ -38,15 +38,24 @@ pub(super) fn page(sections: &[Section<'_>], made: &str) -> String {
 }
 
 fn head(sections: &[Section<'_>], made: &str) -> String {
-    let all = sections.iter().flat_map(|section| &section.verdicts);
-    let [judged, held, better] = claims::count(all);
+    let count = |own: bool| claims::count(sections.iter().flat_map(|section| section.verdicts(own)));
+    let ([judged, held, better], own) = (count(false), count(true));
+    let own = match own {
+        [0, ..] => String::new(),
+        [all, held, better] => {
+            format!(
+                " Of <strong>{all}</strong> statements of our own <strong>{}</strong> hold.",
+                held + better
+            )
+        }
+    };
     let runs: usize = sections.iter().map(|section| section.evaluation.records.len()).sum();
     let invalid = sections.iter().flat_map(|section| &section.evaluation.records);
     let invalid = invalid.filter(|record| !record.valid).count();
     let mut html = format!(
         "<header>\n<h1>Experiments of papers, run again</h1>\n<p>SCTP in user space beside the kernel's TCP, on networks \
          and with loads as the papers had them. Of <strong>{judged}</strong> statements of the papers that were checked, <strong>{held}</strong> \
-         show the same here, in <strong>{better}</strong> it is better here than there. {runs} runs, {invalid} of them not valid. Made on {}.</p>\n{}</header>\n<nav aria-label=\"Figures\">\n<ul>\n",
+         show the same here, in <strong>{better}</strong> it is better here than there.{own} {runs} runs, {invalid} of them not valid. Made on {}.</p>\n{}</header>\n<nav aria-label=\"Figures\">\n<ul>\n",
         escape(made),
         machines(sections)
     );
@@ -65,13 +74,16 @@ fn head(sections: &[Section<'_>], made: &str) -> String {
 }
 
 fn score(section: &Section<'_>) -> String {
+    if section.plan.claims.is_empty() {
+        return String::new();
+    }
     let [judged, held, better] = claims::count(&section.verdicts);
+    let text = super::score(section);
     let class = match () {
         () if judged == 0 => "open",
         () if held + better == judged => "holds",
         () => "fails",
     };
-    let text = claims::counted([judged, held, better]);
     format!("<span class=\"badge {class}\">{text}</span>")
 }
 
@@ -87,12 +99,12 @@ fn machines(sections: &[Section<'_>]) -> String {
         let gib = machine.memory_bytes as f64 / (1_u64 << 30) as f64;
         let _ = writeln!(
             html,
-            "<p class=\"faint\">{}, {} cores, {} GiB, Linux {}, strandline {}</p>",
+            "<p class=\"faint\">{}, {} cores, {} GiB, Linux {}, {}</p>",
             escape(&machine.processor),
             machine.cores,
             show(gib),
             escape(&machine.kernel),
-            escape(&machine.version)
+            escape(&machine.program())
         );
     }
     html
@@ -124,6 +136,7 @@ fn section_text(section: &Section<'_>) -> String {
         how_much(section),
         numbers(&plan.shows)
     );
+    html += &mixed_builds(section);
     for drawn in &section.drawn {
         html += &figure(drawn);
     }
@@ -134,6 +147,26 @@ fn section_text(section: &Section<'_>) -> String {
     html += &tables::medians(section);
     html += &tables::runs(section);
     html + "</section>\n"
+}
+
+/// A warning, where what stands side by side was not measured with one program.
+fn mixed_builds(section: &Section<'_>) -> String {
+    let mut builds: Vec<String> = Vec::new();
+    for record in section.evaluation.records.iter().filter(|record| record.valid) {
+        let program = record.machine.program();
+        if !builds.contains(&program) {
+            builds.push(program);
+        }
+    }
+    match builds.as_slice() {
+        [] | [_] => String::new(),
+        several => format!(
+            "<p class=\"differs\"><strong>Measured with {} different programs:</strong> {}. What differs between the \
+             figures may come from them; <code>strandline lab run</code> measures all with one.</p>\n",
+            several.len(),
+            escape(&several.join("; "))
+        ),
+    }
 }
 
 /// Which set it is, and how complete.
@@ -167,7 +200,10 @@ fn claim_list(section: &Section<'_>) -> String {
     }
     let mut html = "<ul class=\"claims\">\n".to_owned();
     for (claim, verdict) in section.plan.claims.iter().zip(&section.verdicts) {
+        let own = claim.own || section.paper.own;
         let (class, word, value) = match verdict {
+            Verdict::Holds(value) | Verdict::Better(value) if own => ("holds", "holds", show(*value)),
+            Verdict::Fails(value) if own => ("fails", "does not hold", show(*value)),
             Verdict::Holds(value) => ("holds", "shows the same", show(*value)),
             Verdict::Better(value) => ("holds", "better here", show(*value)),
             Verdict::Fails(value) => ("fails", "not the same", show(*value)),
@@ -175,9 +211,10 @@ fn claim_list(section: &Section<'_>) -> String {
         };
         let _ = writeln!(
             html,
-            "<li><div><span class=\"badge {class}\">{word}</span></div><div>{} <span class=\"faint\">Here {}{}; expected {}: \
+            "<li><div><span class=\"badge {class}\">{word}</span></div><div>{}{} <span class=\"faint\">Here {}{}; expected {}: \
              <code>{}</code></span></div></li>",
             escape(&claim.says),
+            if own && !section.paper.own { " (Not in the paper.)" } else { "" },
             escape(&value),
             if claim.unit.is_empty() || matches!(verdict, Verdict::Open(_)) {
                 String::new()

@@ -56,19 +56,11 @@ pub(super) fn medians(section: &Section<'_>) -> String {
 
 /// The values of the sweep that a paper has numbers for.
 fn values(section: &Section<'_>, published: &crate::plan::Published) -> Vec<Option<String>> {
-    let Some(sweep) = &section.plan.sweep else { return vec![None] };
-    let known = sweep.values.iter().map(ToString::to_string);
-    let mut all: Vec<String> = known.collect();
-    for value in published.values.values() {
-        if let crate::plan::PublishedValue::Each(numbers) = value {
-            for at in numbers.keys() {
-                if !all.contains(at) {
-                    all.push(at.clone());
-                }
-            }
-        }
+    if section.plan.sweep.is_none() {
+        return vec![None];
     }
     let has = |at: &String| published.values.values().any(|value| number(value, Some(at)).is_some());
+    let all = super::chart::values(section.plan, &section.evaluation);
     all.into_iter().filter(|at| has(at)).map(Some).collect()
 }
 

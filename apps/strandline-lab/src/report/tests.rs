@@ -5,6 +5,7 @@ use super::claims::{Verdict, count, counted, judge, with_numbers};
 use super::*;
 use crate::plan::Mode;
 use crate::plan::tests::{WHOLE, read};
+use crate::results::Point;
 use crate::results::tests::{Folder, record};
 
 const PAPER: &str = "title = \"A paper\"\nauthors = \"A. Author\"\nyear = 2005\nvenue = \"Here\"\nsetup = \"Two <machines>\"\n";
@@ -92,6 +93,66 @@ fn what_is_worse_than_the_baseline_is_said() {
     assert!(more.contains("in 0 of 2 cells") && more.contains("<td class=\"number\">2 x</td>"));
     let unknown = text.replace("baseline = \"tcp\"", "baseline = \"cubic\"");
     assert!(read(&unknown).unwrap_err().contains("there is no series 'cubic'"));
+}
+
+#[test]
+fn figures_of_several_builds_say_so() {
+    let folder = Folder::new("builds");
+    let args = laboratory(&folder, WHOLE, 1.0);
+    run(&args).unwrap();
+    let page = || fs::read_to_string(args.output.join("index.html")).unwrap();
+    assert!(page().contains("strandline 0.1.0, commit 0123456789ab, build a"));
+    assert!(!page().contains("different programs"));
+    let file = args.places.results.join("paper/plan.jsonl");
+    let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen("\"build\":\"a\"", "\"build\":\"b\"", 1)).unwrap();
+    run(&args).unwrap();
+    assert!(page().contains("Measured with 2 different programs"));
+}
+
+#[test]
+fn what_is_not_in_the_paper_is_counted_apart() {
+    let folder = Folder::new("own");
+    let own =
+        "\n[[claim]]\nown = true\nsays = \"And TCP is there.\"\nvalue = \"{tcp.throughput@10}\"\nmin = 1\n";
+    let args = laboratory(&folder, &format!("{WHOLE}{own}"), 1.2);
+    run(&args).unwrap();
+    let page = || fs::read_to_string(args.output.join("index.html")).unwrap();
+    assert!(
+        page()
+            .contains("Of <strong>1</strong> statements of the papers that were checked, <strong>1</strong>")
+    );
+    assert!(page().contains("Of <strong>1</strong> statements of our own <strong>1</strong> hold."));
+    assert!(page().contains("1 of 1 the same, 1 of 1 of our own"));
+    assert!(page().contains("And TCP is there. (Not in the paper.)"));
+    // No paper: nothing is a paper's.
+    fs::write(args.places.experiments.join("paper/paper.toml"), format!("{PAPER}own = true\n")).unwrap();
+    run(&args).unwrap();
+    assert!(page().contains("Of <strong>0</strong> statements of the papers"));
+    assert!(page().contains("Of <strong>2</strong> statements of our own <strong>2</strong> hold."));
+}
+
+#[test]
+fn a_single_published_number_is_drawn_where_one_run_gives_all_points() {
+    let text = WHOLE
+        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
+        .replace("\nvalues = [10]\n", "\n")
+        .replace("loss-every={every}", "")
+        .replace("{server:/bits} / {every}", "{/bits}")
+        .replace("{ \"10\" = 50, \"100\" = 90 }", "50")
+        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let plan = read(&text).unwrap();
+    let folder = Folder::new("each");
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    let mut one = record(&plan, &plan.runs(Mode::Whole).unwrap()[0], Mode::Whole, 7.0);
+    let point = |value: &str| Point { value: Some(value.to_owned()), ..one.points[0].clone() };
+    one.points = vec![point("2048"), point("0"), point("256")];
+    results.add(one).unwrap();
+    let evaluation = evaluate(&plan, &results).unwrap();
+    let chart = chart::chart(&plan, &evaluation, &plan.measures[0]);
+    let published = chart.lines.iter().find(|line| line.published).unwrap();
+    let drawn: Vec<_> = published.marks.iter().map(|mark| (mark.x, mark.y)).collect();
+    assert_eq!(drawn, [(0.0, 50.0), (256.0, 50.0), (2048.0, 50.0)]);
 }
 
 #[test]

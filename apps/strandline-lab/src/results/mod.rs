@@ -6,15 +6,16 @@ pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::network::NetworkPlan;
-use crate::plan::{Mode, Plan};
+use crate::plan::{Mode, Plan, first_digits};
 
 /// Where and with what it was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +30,13 @@ pub struct Machine {
     pub kernel: String,
     /// Version of this program.
     pub version: String,
+    /// The commit that it was built from; empty if that is not known.
+    #[serde(default)]
+    pub commit: String,
+    /// The first digits of the SHA-256 of its file: equal for what was measured with the same program. Empty in results
+    /// of versions that did not note it.
+    #[serde(default)]
+    pub build: String,
 }
 
 /// A point of a run: most have one.
@@ -128,10 +136,13 @@ impl Results {
         &self.path
     }
 
-    /// Whether a run with this key was done, and counts.
+    /// Whether a run with this key was done, and counts; if a build is given, whether that was with this one.
     #[must_use]
-    pub fn has(&self, key: &str) -> bool {
-        self.records.iter().any(|record| record.key == key && record.valid)
+    pub fn has(&self, key: &str, build: Option<&str>) -> bool {
+        let counts = |record: &Record| {
+            record.key == key && record.valid && build.is_none_or(|build| record.machine.build == build)
+        };
+        self.records.iter().any(counts)
     }
 
     /// Adds one, in memory and at the end of the file.
@@ -159,7 +170,7 @@ impl Results {
 
 /// Whether a file is empty or ends with the end of a line.
 fn ends_with_line(path: &Path) -> std::io::Result<bool> {
-    use std::io::{Read, Seek, SeekFrom};
+    use std::io::{Seek, SeekFrom};
     let mut file = File::open(path)?;
     if file.metadata()?.len() == 0 {
         return Ok(true);
@@ -171,18 +182,48 @@ fn ends_with_line(path: &Path) -> std::io::Result<bool> {
 }
 
 impl Machine {
-    /// This one.
-    #[must_use]
-    pub fn this() -> Self {
+    /// This one, and this program, which was built from a commit.
+    ///
+    /// # Errors
+    /// The program's own file can't be read.
+    pub fn this(commit: &str) -> Result<Self> {
+        let build =
+            build().context("reading this program's own file, to tell results of different builds apart")?;
         let uname = rustix::system::uname();
-        Self {
+        Ok(Self {
             processor: field("/proc/cpuinfo", "model name").unwrap_or_else(|| "unknown".to_owned()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: memory_bytes().unwrap_or_default(),
             kernel: uname.release().to_string_lossy().into_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            commit: commit.to_owned(),
+            build,
+        })
+    }
+
+    /// Version, commit and build, for people.
+    #[must_use]
+    pub fn program(&self) -> String {
+        let Self { version, commit, build, .. } = self;
+        let commit = if commit.is_empty() { String::new() } else { format!(", commit {commit}") };
+        let build = if build.is_empty() { String::new() } else { format!(", build {build}") };
+        format!("strandline {version}{commit}{build}")
+    }
+}
+
+/// Which program this is: the first digits of its file's hash.
+fn build() -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    // The file that runs, even if another one has its name by now.
+    let mut file = File::open("/proc/self/exe")?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer)? {
+            0 => break,
+            count => hash.update(buffer.get(..count).unwrap_or_default()),
         }
     }
+    Ok(first_digits(&hash.finalize()))
 }
 
 /// A field of one of the kernel's tables with colons.

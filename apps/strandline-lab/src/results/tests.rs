@@ -52,6 +52,8 @@ pub(crate) fn record(plan: &Plan, run: &Run, mode: Mode, number: f64) -> Record 
             memory_bytes: 24 << 30,
             kernel: "6.1".to_owned(),
             version: "0.1.0".to_owned(),
+            commit: "0123456789ab".to_owned(),
+            build: "a".to_owned(),
         },
         client_report: Value::Null,
         server_report: None,
@@ -65,16 +67,18 @@ fn what_was_done_is_found_again() {
     let plan = read(WHOLE).unwrap();
     let runs = plan.runs(Mode::Whole).unwrap();
     let mut results = Results::load(&folder.0, &plan).unwrap();
-    assert!(results.records().is_empty() && !results.has(&runs[0].key));
+    assert!(results.records().is_empty() && !results.has(&runs[0].key, None));
     results.add(record(&plan, &runs[0], Mode::Whole, 10.0)).unwrap();
     let mut invalid = record(&plan, &runs[1], Mode::Whole, 11.0);
     invalid.valid = false;
     results.add(invalid).unwrap();
     let again = Results::load(&folder.0, &plan).unwrap();
     assert_eq!(again.records(), results.records());
-    assert!(again.has(&runs[0].key));
+    assert!(again.has(&runs[0].key, None) && again.has(&runs[0].key, Some("a")));
+    // Another program may have measured something else.
+    assert!(!again.has(&runs[0].key, Some("b")));
     // One that doesn't count has to be done again.
-    assert!(!again.has(&runs[1].key) && !again.has(&runs[2].key));
+    assert!(!again.has(&runs[1].key, None) && !again.has(&runs[2].key, None));
 }
 
 #[test]
@@ -93,7 +97,7 @@ fn a_process_that_is_killed_leaves_results_that_can_be_used() {
     results.add(record(&plan, &runs[1], Mode::Whole, 20.0)).unwrap();
     let results = Results::load(&folder.0, &plan).unwrap();
     assert_eq!((results.records().len(), results.unreadable()), (2, 1));
-    assert!(results.has(&runs[0].key) && results.has(&runs[1].key));
+    assert!(results.has(&runs[0].key, None) && results.has(&runs[1].key, None));
 }
 
 #[test]
@@ -174,6 +178,8 @@ fn tries_that_do_not_count_are_still_known() {
 
 #[test]
 fn this_machine_says_what_it_is() {
-    let machine = Machine::this();
+    let machine = Machine::this("0123456789ab").unwrap();
+    assert_eq!((machine.commit.as_str(), machine.build.len()), ("0123456789ab", 16));
+    assert_eq!(machine, Machine::this("0123456789ab").unwrap(), "the same file");
     assert!(machine.cores > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
 }

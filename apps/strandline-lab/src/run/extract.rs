@@ -87,10 +87,19 @@ impl Source<'_> {
             }
         };
         let whole = whole.ok_or_else(|| format!("{{{name}}}: nothing was printed there"))?;
-        let value =
-            whole.pointer(pointer).ok_or_else(|| format!("there is no {{{name}}} in what was printed"))?;
+        let value = whole.pointer(pointer).ok_or_else(|| {
+            let why = missing(whole, pointer).map(|why| format!(": {why}")).unwrap_or_default();
+            format!("there is no {{{name}}} in what was printed{why}")
+        })?;
         value.as_f64().ok_or_else(|| format!("{{{name}}} is {value} and no number"))
     }
+}
+
+/// Why a program says that something isn't there: beside `KEY`, or what would have it, stands `KEY_missing`.
+fn missing<'a>(whole: &'a Value, pointer: &str) -> Option<&'a str> {
+    let ends = pointer.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at).skip(1);
+    let mut paths = ends.chain([pointer.len()]).filter_map(|end| pointer.get(..end));
+    paths.find_map(|path| whole.pointer(&format!("{path}_missing"))?.as_str())
 }
 
 /// One document, or the last line if there are several.

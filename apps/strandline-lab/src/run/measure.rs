@@ -63,10 +63,9 @@ pub fn programs(run: &Run) -> Vec<Invocation> {
     let commands = || [Some(&run.client), run.server.as_ref()].into_iter().flatten();
     let mut all: Vec<Vec<String>> = commands().map(|command| words(command)).collect();
     let network = &run.network;
-    let alone = matches!(network.kind, NetworkKind::None | NetworkKind::Simulator);
     let own = [
         ("setpriv", true),
-        ("ip", !alone),
+        ("ip", !network.kind.is_alone()),
         ("taskset", network.cores.is_some()),
         ("ethtool", network.kind == NetworkKind::Veth),
         ("valgrind", commands().any(|command| command.starts_with("strandline lab instructions "))),
@@ -143,7 +142,7 @@ impl Program {
         let mut all: Vec<String> = ["setpriv", "--pdeathsig", "KILL"].map(str::to_owned).to_vec();
         if let Some(namespaces) = network.namespaces() {
             all.extend(["ip", "netns", "exec"].map(str::to_owned));
-            all.push(namespaces.namespace(side));
+            all.push(namespaces.namespace(network.place(side)));
         }
         if let Some(cores) = run.network.cores(side) {
             all.extend(["taskset", "-c", cores].map(str::to_owned));
@@ -167,7 +166,7 @@ impl Program {
     async fn wait_until_it_listens(&mut self, network: &Joined) -> Result<()> {
         let Some((namespaces, child)) = network.namespaces().zip(self.child.as_mut()) else { return Ok(()) };
         let listens = async {
-            while !is_listening(namespaces, Side::Right) {
+            while !is_listening(namespaces, network.place(Side::Right)) {
                 sleep(LISTENING_STEP).await;
             }
         };
@@ -227,12 +226,17 @@ async fn read(from: &mut Option<impl tokio::io::AsyncRead + Unpin>) -> Vec<u8> {
 /// The JSON that a program printed, if it went well.
 fn report_of(output: &Output) -> Result<serde_json::Value> {
     let parsed = extract::parse(&String::from_utf8_lossy(&output.stdout));
-    if !output.status.success() {
+    if !output.status.success() && !parsed.as_ref().is_ok_and(did_some) {
         // Programs that print JSON say there why they failed.
         let error = parsed.ok().and_then(|report| Some(report.get("error")?.as_str()?.to_owned()));
         bail!("{}: {}", output.status, error.unwrap_or_else(|| complaint(&output.stderr)));
     }
     parsed.map_err(|wrong| anyhow!(wrong))
+}
+
+/// Whether a program did a part of what it was to do: its numbers are known, if they don't count.
+fn did_some(report: &serde_json::Value) -> bool {
+    ["completed", "failed"].iter().all(|key| report.get(key).and_then(serde_json::Value::as_u64) > Some(0))
 }
 
 /// What a program said about its failure: what it calls an error, or its last words.

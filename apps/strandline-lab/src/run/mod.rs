@@ -1,5 +1,6 @@
 //! `strandline lab run`: measures what plans say, and notes each run as soon as it is done.
 
+mod doubts;
 pub mod extract;
 mod measure;
 mod progress;
@@ -18,7 +19,6 @@ use self::progress::Progress;
 pub use self::progress::show_time;
 use crate::clock;
 use crate::netem::namespace::require_root;
-use crate::network::NetworkKind;
 use crate::plan::{self, Found, Mode, Plan, Run};
 use crate::results::{Machine, Record, Results};
 
@@ -50,7 +50,8 @@ Examples:
   strandline lab run --all --dry-run             what would be run, and how long that takes
 
 It needs root for network namespaces. Ctrl-C ends it; the next time it goes on where it
-was. Results are lines of JSON in lab-results/PAPER/NAME.jsonl.
+was, unless strandline has been built anew: then it begins again (--any-build goes on).
+Results are lines of JSON in lab-results/PAPER/NAME.jsonl.
 
 Exit code: 0; 3 if some runs failed or were not valid (they are tried again the next
 time); 130 after Ctrl-C; 1 if it could not begin.")]
@@ -67,6 +68,9 @@ pub struct RunArgs {
     /// Measure again what was measured already
     #[arg(long)]
     pub again: bool,
+    /// Let count what another build of strandline measured: otherwise that is measured again
+    #[arg(long, conflicts_with = "again")]
+    pub any_build: bool,
     /// Only say what would be run
     #[arg(short = 'n', long)]
     pub dry_run: bool,
@@ -92,19 +96,27 @@ struct Job {
 ///
 /// # Errors
 /// A plan that makes no sense, not root, a program that is missing, a network that can't be made.
-pub fn run(args: &RunArgs) -> Result<ExitCode> {
+pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
+    let machine = Machine::this(commit)?;
+    let build = if args.any_build { None } else { Some(machine.build.as_str()) };
     let mode = if args.short { Mode::Short } else { Mode::Whole };
     let found = plan::find(&args.places.experiments, &args.chosen)?;
     let mut jobs = found.iter().map(|found| Job::open(found, args)).collect::<Result<Vec<_>>>()?;
-    let (mut tasks, mut done) = (Vec::new(), 0);
+    let (mut tasks, mut done, mut others) = (Vec::new(), 0, 0);
     for (place, job) in jobs.iter().enumerate() {
         for run in job.plan.runs(mode).map_err(anyhow::Error::msg)? {
-            if !args.again && job.results.has(&run.key) {
+            if !args.again && job.results.has(&run.key, build) {
                 done += 1;
             } else {
+                others += usize::from(!args.again && job.results.has(&run.key, None));
                 tasks.push(Task { plan: place, run });
             }
         }
+    }
+    if others > 0 {
+        eprintln!(
+            "lab: {others} runs were done with another build of strandline and are done again (--any-build lets them count)"
+        );
     }
     if args.dry_run {
         return Ok(show(&jobs, &tasks, done));
@@ -118,7 +130,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     check_programs(&jobs, &tasks)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(run_all(&mut jobs, &tasks, done, mode)).map(ExitCode::from)
+    runtime.block_on(run_all(&mut jobs, &tasks, (done, mode), &machine)).map(ExitCode::from)
 }
 
 fn show(jobs: &[Job], tasks: &[Task], done: usize) -> ExitCode {
@@ -144,8 +156,7 @@ fn describe(jobs: &[Job], task: &Task) -> String {
 
 /// What is missing is said before anything is measured.
 fn check_programs(jobs: &[Job], tasks: &[Task]) -> Result<()> {
-    let alone = |task: &Task| matches!(task.run.network.kind, NetworkKind::None | NetworkKind::Simulator);
-    if !tasks.iter().all(alone) {
+    if !tasks.iter().all(|task| task.run.network.kind.is_alone()) {
         require_root()?;
     }
     let mut seen = Vec::new();
@@ -161,9 +172,13 @@ fn check_programs(jobs: &[Job], tasks: &[Task]) -> Result<()> {
     Ok(())
 }
 
-async fn run_all(jobs: &mut [Job], tasks: &[Task], done: usize, mode: Mode) -> Result<u8> {
+async fn run_all(
+    jobs: &mut [Job],
+    tasks: &[Task],
+    (done, mode): (usize, Mode),
+    machine: &Machine,
+) -> Result<u8> {
     let mut interrupt = interrupts()?;
-    let machine = Machine::this();
     let mut progress = Progress::new(tasks.iter().map(|task| task.run.takes).collect(), done);
     let mut bad = 0;
     for (number, task) in tasks.iter().enumerate() {
@@ -171,7 +186,7 @@ async fn run_all(jobs: &mut [Job], tasks: &[Task], done: usize, mode: Mode) -> R
         let mut good = false;
         for tried in 1..=TRIES {
             let Some(job) = jobs.get_mut(task.plan) else { break };
-            let record = job.measure(task, mode, &machine, &mut interrupt).await?;
+            let record = job.measure(task, mode, machine, &mut interrupt).await?;
             if *interrupt.borrow() {
                 progress.end("interrupted: the next 'strandline lab run' goes on here");
                 return Ok(INTERRUPTED);
@@ -264,6 +279,7 @@ impl Job {
         };
         match printed {
             Ok(printed) => {
+                invalid_because.extend(doubts::doubts(&self.plan, series, run, &printed.client));
                 match extract::points(&self.plan, series, value.as_deref(), &printed, &run.variables) {
                     Ok(points) => record.points = points,
                     Err(wrong) => invalid_because.push(wrong),

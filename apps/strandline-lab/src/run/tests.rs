@@ -3,6 +3,7 @@
 
 use serde_json::json;
 
+use super::doubts::doubts;
 use super::extract::{Printed, parse, points, without_intervals};
 use super::measure;
 use super::progress::{left, show_time};
@@ -43,6 +44,10 @@ fn numbers_are_taken_out_of_reports() {
     assert_eq!(ours[0].measured["throughput"], 5.0);
     for (printed, hint) in [
         (printed(json!({"end": {}}), None), "no {/end/bits} in what was printed"),
+        (
+            printed(json!({"end": null, "end_missing": "not root: use sudo"}), None),
+            "in what was printed: not root: use sudo",
+        ),
         (printed(json!({"end": {"bits": "many"}}), None), "\"many\" and no number"),
     ] {
         let error = points(&plan, &plan.series[0], None, &printed, &variables).unwrap_err();
@@ -91,6 +96,31 @@ fn the_time_left_learns_from_the_time_taken() {
     // It took twice as long as thought.
     assert_eq!(left(10.0, 60.0, 20.0), 120.0);
     assert_eq!([show_time(45.2), show_time(720.0), show_time(3900.0)], ["45 s", "12 min", "1 h 05 min"]);
+}
+
+#[test]
+fn what_programs_say_against_a_run_is_heard() {
+    let mut plan = read(WHOLE).unwrap();
+    let run = plan.runs(Mode::Whole).unwrap().remove(0);
+    let said = |plan: &crate::plan::Plan, series: usize, client: serde_json::Value| {
+        doubts(plan, &plan.series[series], &run, &client)
+    };
+    let failed = json!({"steps": [{"completed": 98, "failed": 2, "errors": {"refused": 2}}]});
+    assert_eq!(said(&plan, 0, failed.clone()), ["2 of 100 operations failed: refused (failed-max = 0)"]);
+    assert!(said(&plan, 0, json!({"completed": 100, "failed": 0})).is_empty());
+    plan.runs.failed_max = 0.02;
+    assert!(said(&plan, 0, failed).is_empty());
+    let rate = |reached: f64| json!([{"rate_asked": 14_800.0, "rate_reached": reached}]);
+    assert_eq!(
+        said(&plan, 0, rate(14_000.0)),
+        ["14,000 of 14,800 operations a second were reached (rate-min = 0.95)"]
+    );
+    assert!(said(&plan, 0, rate(14_500.0)).is_empty());
+    // A ladder without a rate.
+    assert!(said(&plan, 0, json!({"rate_asked": null, "rate_reached": null})).is_empty());
+    let tcp = json!({"end": {"sender_tcp_congestion": "bbr"}});
+    assert_eq!(said(&plan, 0, tcp.clone()), ["TCP used bbr and not reno"]);
+    assert!(said(&plan, 1, tcp).is_empty(), "the second series is none of TCP's");
 }
 
 #[test]

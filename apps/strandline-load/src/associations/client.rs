@@ -174,7 +174,11 @@ impl Shared {
         let host = self.hosts.get((which % self.hosts.len() as u64) as usize).context("no such host")?;
         let begin = now();
         let session = host.connect().await?;
-        self.done.borrow_mut().setup.record(begin.elapsed());
+        let mut done = self.done.borrow_mut();
+        done.setup.record(begin.elapsed());
+        if done.tcp_congestion.is_none() {
+            done.tcp_congestion = session.tcp_congestion()?;
+        }
         Ok(session)
     }
 

@@ -10,7 +10,7 @@ use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
 use super::process::{Process, progress_bar, together};
 use super::report::{Cost, Hold, KernelItems, Ladder, Memory, Step};
 use super::{Args, Transport};
-use crate::memory;
+use crate::memory::{self, SlabCaches};
 use crate::pace::now;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -36,15 +36,25 @@ struct Stage<'a> {
     clients: Vec<Process>,
     /// Memory before anything was set up.
     base: Levels,
+    /// Of its TCP connections.
+    tcp_congestion: Option<String>,
 }
 
 /// What processes and kernel hold at a moment.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Levels {
     server: Measured,
     client: Measured,
     kernel: u64,
-    caches: Vec<(String, u64)>,
+    /// Or why they are not known.
+    caches: Result<SlabCaches, String>,
+}
+
+impl Default for Levels {
+    fn default() -> Self {
+        let (server, client) = (Measured::default(), Measured::default());
+        Self { server, client, kernel: 0, caches: Ok(Vec::new()) }
+    }
 }
 
 impl Levels {
@@ -61,6 +71,7 @@ pub(super) async fn run(args: &Args, transport: Transport) -> Result<Ladder> {
     let most = steps.last().copied().context("no steps")?;
     let mut stage = Stage::start(args, transport, most).await?;
     let mut ladder = Ladder::new(transport, args);
+    ladder.sender_tcp_congestion.clone_from(&stage.tcp_congestion);
     for held in steps {
         ladder.steps.push(stage.step(held).await?);
     }
@@ -100,9 +111,11 @@ impl<'a> Stage<'a> {
             clients.push(Process::start(&Part::Client(part)).await?);
             servers.push(server);
         }
-        let mut stage = Self { args, transport, servers, clients, base: Levels::default() };
+        let base = Levels::default();
+        let mut stage = Self { args, transport, servers, clients, base, tcp_congestion: None };
         // One set-up and its end first, so that what every process has once is not counted for the first association.
-        stage.one_by_one(Order::SetUp { count: 100 }, "warming up", 100).await?;
+        let (warm, _) = stage.one_by_one(Order::SetUp { count: 100 }, "warming up", 100).await?;
+        stage.tcp_congestion = warm.tcp_congestion;
         tokio::time::sleep(SETTLE).await;
         stage.base = stage.levels().await?;
         Ok(stage)
@@ -127,6 +140,8 @@ impl<'a> Stage<'a> {
         Ok(Step {
             held: grown.held,
             grown: (grown.completed > 0).then(|| grown.rate()),
+            rate_asked: self.args.rate,
+            rate_reached: self.args.rate.filter(|_| grown.completed > 0).map(|_| grown.rate()),
             grown_times: grown.setup.summary(),
             grown_transactions: grown.transaction.summary(),
             grown_totals: grown.total.summary(),
@@ -200,25 +215,25 @@ impl<'a> Stage<'a> {
             Transport::Sctp | Transport::SctpOne => 0.0,
             Transport::Tcp => each(now, base) / 2.0,
         };
-        let (mut caches, mut items) = (BTreeMap::new(), KernelItems::default());
-        for (name, bytes) in &now.caches {
-            let before = base.caches.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
-            let grown = of_kernel(*bytes, before);
-            items.add(name, grown);
-            if grown >= 8.0 {
-                caches.insert(name.clone(), grown);
-            }
-        }
         let server_process = each(now.server.rss_anon, base.server.rss_anon);
         let kernel = of_kernel(now.kernel, base.kernel);
-        items.other = kernel - items.sock - items.file - items.epoll;
+        let (kernel_items, kernel_caches, why) = match (self.transport.is_sctp(), &now.caches, &base.caches) {
+            // SCTP has nothing there for an association.
+            (true, ..) => (Some(KernelItems::default()), BTreeMap::new(), None),
+            (false, Ok(now), Ok(base)) => {
+                let (items, caches) = itemised(now, base, kernel, of_kernel);
+                (Some(items), caches, None)
+            }
+            (false, Err(why), _) | (false, _, Err(why)) => (None, BTreeMap::new(), Some(why.clone())),
+        };
         Ok(Memory {
             server: server_process + kernel,
             server_process,
             client_process: each(now.client.rss_anon, base.client.rss_anon),
             kernel,
-            kernel_items: items,
-            kernel_caches: caches,
+            kernel_items,
+            kernel_items_missing: why,
+            kernel_caches,
             stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
             stack_items: now.server.items.into_iter().collect(),
         })
@@ -262,6 +277,26 @@ impl<'a> Stage<'a> {
         }
         Ok(())
     }
+}
+
+/// By what it is for, and the caches that grew: bytes for each of those held.
+fn itemised(
+    now: &SlabCaches,
+    base: &SlabCaches,
+    kernel: f64,
+    of_kernel: impl Fn(u64, u64) -> f64,
+) -> (KernelItems, BTreeMap<String, f64>) {
+    let (mut caches, mut items) = (BTreeMap::new(), KernelItems::default());
+    for (name, bytes) in now {
+        let before = base.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
+        let grown = of_kernel(*bytes, before);
+        items.add(name, grown);
+        if grown >= 8.0 {
+            caches.insert(name.clone(), grown);
+        }
+    }
+    items.other = kernel - items.sock - items.file - items.epoll;
+    (items, caches)
 }
 
 fn succeeded(done: Done, doing: &str) -> Result<Done> {

@@ -93,6 +93,8 @@ pub(super) struct Done {
     pub(super) total: Times,
     /// Held afterwards.
     pub(super) held: u64,
+    /// Congestion control of the TCP connections.
+    pub(super) tcp_congestion: Option<String>,
 }
 
 impl Done {
@@ -108,6 +110,9 @@ impl Done {
         self.transaction.merge(&other.transaction);
         self.total.merge(&other.total);
         self.held += other.held;
+        if self.tcp_congestion.is_none() {
+            self.tcp_congestion.clone_from(&other.tcp_congestion);
+        }
     }
 
     /// Operations a second.

@@ -20,6 +20,8 @@ pub(super) struct Ladder {
     pub(super) shards: u16,
     pub(super) message_bytes: usize,
     pub(super) heartbeat_s: Option<f64>,
+    /// Congestion control of the TCP connections, as the kernel tells.
+    pub(super) sender_tcp_congestion: Option<String>,
     pub(super) steps: Vec<Step>,
     pub(super) hold: Option<Hold>,
 }
@@ -31,6 +33,9 @@ pub(super) struct Step {
     pub(super) held: u64,
     /// Set up to get here, many at a time: how many a second. Nothing if that many were held before.
     pub(super) grown: Option<f64>,
+    /// With a rate: what was asked for, and what came of it.
+    pub(super) rate_asked: Option<f64>,
+    pub(super) rate_reached: Option<f64>,
     pub(super) grown_times: Option<Summary>,
     /// With a rate: the message that each sent at once, and set-up and message together.
     pub(super) grown_transactions: Option<Summary>,
@@ -68,8 +73,11 @@ pub(super) struct Memory {
     pub(super) client_process: f64,
     /// Growth of the kernel's slab caches and socket buffers, for one side.
     pub(super) kernel: f64,
-    /// The same by what it is for.
-    pub(super) kernel_items: KernelItems,
+    /// The same by what it is for; unknown without the right to read /proc/slabinfo.
+    pub(super) kernel_items: Option<KernelItems>,
+    /// Why they are unknown, and what to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) kernel_items_missing: Option<String>,
     /// The caches that grew, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
     /// What the server's stack says itself, in all and item by item.
@@ -77,7 +85,7 @@ pub(super) struct Memory {
     pub(super) stack_items: BTreeMap<String, f64>,
 }
 
-/// What a connection takes of the kernel. Without the right to read /proc/slabinfo all of it is `other`.
+/// What a connection takes of the kernel.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct KernelItems {
     /// TCP's own record.
@@ -132,6 +140,7 @@ impl Ladder {
             message_bytes: args.size,
             shards: args.shards,
             heartbeat_s: (transport.is_sctp() && args.heartbeat > 0.0).then_some(args.heartbeat),
+            sender_tcp_congestion: None,
             steps: Vec::new(),
             hold: None,
         }
@@ -236,6 +245,10 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
     let last = |wanted: Transport| {
         ladders.iter().find(|ladder| ladder.transport == wanted).and_then(|ladder| ladder.steps.last())
     };
+    let steps = || ladders.iter().flat_map(|ladder| &ladder.steps);
+    if let Some(why) = steps().find_map(|step| step.memory.kernel_items_missing.as_ref()) {
+        writeln!(out, "what the kernel's memory is for is unknown: {why}")?;
+    }
     if let (Some(sctp), Some(tcp)) = (last(Transport::Sctp), last(Transport::Tcp)) {
         writeln!(
             out,

@@ -95,6 +95,14 @@ pub(super) enum Session {
 }
 
 impl Session {
+    /// The congestion control of a TCP connection, as the kernel tells.
+    pub(super) fn tcp_congestion(&self) -> std::io::Result<Option<String>> {
+        match self {
+            Self::Sctp(_) => Ok(None),
+            Self::Tcp(stream) => Ok(Some(rustix::net::sockopt::tcp_congestion(&**stream)?)),
+        }
+    }
+
     /// Sends a message and waits until as much came back.
     pub(super) async fn transact(&self, message: &Bytes) -> Result<()> {
         let mut received = 0;

@@ -93,6 +93,14 @@ impl Client {
         }
     }
 
+    /// The congestion control of its TCP connections, if there were any.
+    pub(crate) fn tcp_congestion(&self) -> Option<String> {
+        match self {
+            Self::Socket(client) => client.congestion(),
+            Self::Sctp(_) => None,
+        }
+    }
+
     pub(crate) fn take_steps(&self) -> Result<Steps> {
         match self {
             Self::Socket(client) => Ok(client.take_steps()),

@@ -1,10 +1,11 @@
 //! TCP and UDP, from the kernel.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use rustix::net::sockopt::tcp_congestion;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
@@ -19,6 +20,8 @@ pub(crate) struct SocketClient {
     server: SocketAddr,
     /// Filled if the job asks for the time between packets.
     steps: Option<Mutex<Steps>>,
+    /// Of its TCP connections, as the kernel tells.
+    congestion: OnceLock<String>,
 }
 
 #[derive(Debug)]
@@ -30,7 +33,7 @@ pub(crate) enum Session {
 impl SocketClient {
     pub(crate) fn new(job: &Job) -> Self {
         let steps = job.trace.then(Mutex::default);
-        Self { transport: job.transport, server: job.server, steps }
+        Self { transport: job.transport, server: job.server, steps, congestion: OnceLock::new() }
     }
 
     /// A session, and how long it took to set up, if there was anything to set up.
@@ -40,6 +43,10 @@ impl SocketClient {
             let stream = TcpStream::connect(self.server).await?;
             let setup = begin.elapsed();
             stream.set_nodelay(true)?;
+            if self.congestion.get().is_none() {
+                // Somebody else may have been faster; it is the same.
+                let _ = self.congestion.set(tcp_congestion(&stream)?);
+            }
             return Ok((Session::Tcp(stream), Some(setup)));
         }
         let any: SocketAddr =
@@ -56,6 +63,11 @@ impl SocketClient {
         steps.record("r:SYN, ACK", setup);
         steps.record("s:DATA", written);
         steps.record("r:DATA", transaction.saturating_sub(written));
+    }
+
+    /// The congestion control of its connections, if there were any.
+    pub(crate) fn congestion(&self) -> Option<String> {
+        self.congestion.get().cloned()
     }
 
     pub(crate) fn take_steps(&self) -> Steps {

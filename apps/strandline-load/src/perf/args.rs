@@ -1,6 +1,7 @@
 //! The command line of `strandline perf`.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -23,7 +24,9 @@ Examples:
   strandline perf client 192.0.2.7 --bidir -P 4 --json         both directions, 4 associations
   strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to here
   strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more
-  strandline perf client 192.0.2.7 --congestion bbr            another congestion control than CUBIC"
+  strandline perf client 192.0.2.7 --congestion bbr            another congestion control than CUBIC
+  strandline perf client 192.0.2.7 --trace run.jsonl           every packet; then strandline lab trace run.jsonl
+  strandline perf server --address 192.0.2.7 --address 198.51.100.7     two paths; the client learns both addresses"
 )]
 pub struct Args {
     /// Which side this process is
@@ -74,6 +77,10 @@ pub struct Common {
     /// Send raw IP by a packet socket, round most of the kernel's IP: faster, but its firewall doesn't see these packets
     #[arg(long, requires = "raw")]
     pub packet_socket: bool,
+    /// An address of this host that the other side is told of, for several paths: once for each, the preferred one first
+    /// (default: the one that packets come from)
+    #[arg(long, value_name = "ADDR")]
+    pub address: Vec<IpAddr>,
     /// Bytes of each receive buffer, which is the window that the peer sees (default: it tunes itself; with TCP
     /// the kernel does)
     #[arg(long, value_name = "BYTES", value_parser = buffer)]
@@ -155,6 +162,9 @@ pub struct ClientArgs {
     /// Hand messages over as they are instead of copying each: where an application has them in shared memory (SCTP)
     #[arg(long)]
     pub no_copy: bool,
+    /// Tell the longest time in which nothing came (SCTP), and when paths failed and came back: what a path that fails costs
+    #[arg(long)]
+    pub pauses: bool,
     /// Small messages wait for acknowledgements and travel together (Nagle's algorithm)
     #[arg(long)]
     pub nagle: bool,
@@ -164,6 +174,10 @@ pub struct ClientArgs {
     /// Send at this rate, by an open loop: bits a second of all associations together; K, M and G are powers of 1000
     #[arg(short = 'b', long, value_name = "BITS", value_parser = rate)]
     pub rate: Option<u64>,
+    /// Write what each packet carries and how each path does to a file, as lines of JSON (SCTP); `strandline lab trace FILE`
+    /// draws it
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// One line of JSON for the start, each interval and the end, as they come
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
@@ -176,7 +190,14 @@ impl ClientArgs {
         ensure!(!tcp || !self.common.raw, "--raw is for SCTP: leave it out with --transport tcp");
         ensure!(!tcp || self.streams == 1, "TCP has no streams: leave out --streams, or use -P");
         ensure!(!tcp || !self.no_copy, "TCP copies what is written: leave out --no-copy");
+        ensure!(!tcp || !self.pauses, "--pauses is for SCTP: leave it out with --transport tcp");
+        ensure!(!tcp || self.trace.is_none(), "--trace is for SCTP: leave it out with --transport tcp");
+        ensure!(!tcp || self.common.address.is_empty(), "TCP has one path: leave out --address");
         ensure!(!tcp || !self.unordered, "TCP is always ordered: leave out --unordered");
+        ensure!(!tcp || self.common.shards == 1, "TCP has a thread for each connection: leave out --shards");
+        if tcp {
+            self.common.tuning.check_tcp()?;
+        }
         let parameters = Parameters {
             direction: match (self.reverse, self.bidir) {
                 (true, _) => Direction::Down,
@@ -191,6 +212,7 @@ impl ClientArgs {
             unordered: self.unordered,
             nagle: self.nagle,
             no_copy: self.no_copy,
+            pauses: self.pauses,
             bits_per_second: self.rate,
         };
         parameters.validate().map_err(|wrong| anyhow!(wrong))?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -16,13 +17,16 @@ use tokio::time::timeout;
 use super::args::{ClientArgs, Transport};
 use super::channel::{Carrier, Channel, ControlError};
 use super::flow::Link;
-use super::open;
+use super::open::{self, Opening};
+use super::path_events::Watch;
 use super::protocol::{ATTEMPTS_MAX, Message, Parameters, Role};
 use super::report::{Connected, Test};
 use super::session::{Outcome, Session, interrupted, run as run_session};
 use super::shards::Shards;
+use super::tally::now;
 use super::tcp::Connection;
 use super::text::{Live, summary};
+use super::trace::Trace;
 use super::track::Interval;
 
 /// An association or connection is set up, and a control message answered, within this time.
@@ -56,9 +60,11 @@ async fn test(
     runtimes: Vec<Handle>,
     mut interrupt: watch::Receiver<bool>,
 ) -> Result<ExitCode> {
+    let began = now();
     let parameters = args.parameters()?;
     let server = resolve(args).await?;
-    let dialler = Dialler::new(args, runtimes, server)?;
+    let trace = args.trace.as_deref().map(Trace::create).transpose()?;
+    let dialler = Dialler::new(args, runtimes, server, trace.clone())?;
     let prepared = tokio::select! {
         prepared = prepare(&parameters, &dialler) => prepared,
         () = interrupted(&mut interrupt) => return Ok(ExitCode::from(INTERRUPTED)),
@@ -86,13 +92,19 @@ async fn test(
         observe: observer(args, &test, tell),
         interrupt,
     };
+    let watch = Watch::start(&links, began);
     let outcome = run_session(session, &mut channel).await?;
+    let outcome = Outcome { path_changes: watch.finish(), ..outcome };
     let mut intervals = Vec::new();
     while let Ok(interval) = told.try_recv() {
         intervals.push(interval);
     }
     print(args, &test, intervals, &outcome)?;
     end(channel, links).await;
+    if let Some(Err(failure)) = trace.map(|trace| trace.finish()) {
+        eprintln!("strandline: {failure:#}");
+        return Ok(ExitCode::FAILURE);
+    }
     Ok(match &outcome.failure {
         None if outcome.interrupted => ExitCode::from(INTERRUPTED),
         None => ExitCode::SUCCESS,
@@ -170,15 +182,21 @@ struct Dialler {
 }
 
 impl Dialler {
-    fn new(args: &ClientArgs, runtimes: Vec<Handle>, server: SocketAddr) -> Result<Self> {
+    fn new(
+        args: &ClientArgs,
+        runtimes: Vec<Handle>,
+        server: SocketAddr,
+        trace: Option<Arc<Trace>>,
+    ) -> Result<Self> {
         let any = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let common = &args.common;
+        let opening = Opening { common, runtimes: &runtimes, nodelay: !args.nagle, trace };
         let stack = match args.transport {
             Transport::Tcp => None,
-            Transport::Sctp if common.raw => Some(open::raw(common, &runtimes, any, !args.nagle)?),
+            Transport::Sctp if common.raw => Some(open::raw(&opening, any)?),
             Transport::Sctp => {
                 let address = SocketAddr::new(any, 0);
-                Some(open::udp(common, &runtimes, address, common.encapsulation_port, !args.nagle)?)
+                Some(open::udp(&opening, address, common.encapsulation_port)?)
             }
         };
         Ok(Self { args: args.clone(), server, stack, runtimes })

@@ -134,13 +134,13 @@ impl Flow {
     }
 
     /// Starts to receive.
-    pub(crate) fn start_receiver(&self, number: u16, workers: &mut JoinSet<Ended>) {
+    pub(crate) fn start_receiver(&self, number: u16, pauses: bool, workers: &mut JoinSet<Ended>) {
         let tally = Arc::clone(&self.received);
         let flow = usize::from(number);
         match self.link.clone() {
             Link::Sctp(association, shard) => {
                 let run = async move {
-                    let result = sctp::receive(association, tally).await;
+                    let result = sctp::receive(association, tally, pauses).await;
                     Ended { flow, sender: false, at: now(), result }
                 };
                 workers.spawn_on(run, &shard);

@@ -1,39 +1,54 @@
 //! Opens stacks and sockets as the arguments of either side say.
 
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use strandline::{Association, OutgoingPorts, RawOptions, Stack, StackBuilder};
+use anyhow::{Context, Result, ensure};
+use rustix::net::sockopt::set_tcp_congestion;
+use strandline::{Association, OutgoingPorts, PacketObserver, RawOptions, Stack, StackBuilder};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime::Handle;
 
 use super::args::Common;
+use super::trace::Trace;
+use super::tuning::Congestion;
 
 /// Connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-fn builder(common: &Common, runtimes: &[Handle], nodelay: bool) -> StackBuilder {
-    let builder = Stack::builder().association(common.association(nodelay));
-    builder.shards(runtimes.len()).runtimes(runtimes.iter().cloned())
+/// How a side's stacks are to be, whatever carries their packets.
+#[derive(Debug, Clone)]
+pub(crate) struct Opening<'a> {
+    pub(crate) common: &'a Common,
+    /// Of each shard.
+    pub(crate) runtimes: &'a [Handle],
+    pub(crate) nodelay: bool,
+    /// Sees every packet.
+    pub(crate) trace: Option<Arc<Trace>>,
+}
+
+fn builder(opening: &Opening<'_>) -> StackBuilder {
+    let Opening { common, runtimes, nodelay, trace } = opening;
+    let builder = Stack::builder()
+        .association(common.association(*nodelay))
+        .local_addresses(common.address.iter().copied())
+        .shards(runtimes.len())
+        .runtimes(runtimes.iter().cloned());
+    match trace {
+        Some(trace) => builder.observer(Arc::clone(trace) as Arc<dyn PacketObserver>),
+        None => builder,
+    }
 }
 
 /// A stack on raw IP at an address, with a shard for each runtime.
-pub(crate) fn raw(common: &Common, runtimes: &[Handle], address: IpAddr, nodelay: bool) -> Result<Stack> {
-    let options = RawOptions { packet_socket: common.packet_socket, ..RawOptions::default() };
-    builder(common, runtimes, nodelay)
-        .raw_with(address, options, OutgoingPorts::default())
-        .context("opening raw IP")
+pub(crate) fn raw(opening: &Opening<'_>, address: IpAddr) -> Result<Stack> {
+    let options = RawOptions { packet_socket: opening.common.packet_socket, ..RawOptions::default() };
+    builder(opening).raw_with(address, options, OutgoingPorts::default()).context("opening raw IP")
 }
 
 /// A stack on a UDP port, with a shard for each runtime.
-pub(crate) fn udp(
-    common: &Common,
-    runtimes: &[Handle],
-    address: SocketAddr,
-    remote_port: u16,
-    nodelay: bool,
-) -> Result<Stack> {
-    builder(common, runtimes, nodelay)
+pub(crate) fn udp(opening: &Opening<'_>, address: SocketAddr, remote_port: u16) -> Result<Stack> {
+    builder(opening)
         .remote_encapsulation_port(remote_port)
         .udp(address)
         .with_context(|| format!("opening UDP {address}"))
@@ -44,7 +59,14 @@ pub(crate) fn runtime_of(runtimes: &[Handle], association: &Association) -> Hand
     runtimes.get(association.id().shard()).cloned().unwrap_or_else(Handle::current)
 }
 
-fn tcp_socket(common: &Common, address: SocketAddr) -> Result<TcpSocket> {
+/// The kernel's, for people.
+fn controllers() -> String {
+    let path = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+    std::fs::read_to_string(path).map_or_else(|_| "unknown".to_owned(), |names| names.trim().to_owned())
+}
+
+/// `may_lack`: a congestion control that the kernel lacks is no error.
+fn tcp_socket(common: &Common, address: SocketAddr, may_lack: bool) -> Result<TcpSocket> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // Before it connects or listens: the window scale depends on it.
     if let Some(bytes) = common.receive_buffer {
@@ -53,17 +75,25 @@ fn tcp_socket(common: &Common, address: SocketAddr) -> Result<TcpSocket> {
     if let Some(bytes) = common.send_buffer {
         socket.set_send_buffer_size(bytes)?;
     }
+    if let Some(name) = common.tuning.congestion.and_then(Congestion::of_tcp)
+        && let Err(error) = set_tcp_congestion(&socket, name)
+    {
+        // A server may be for SCTP alone, which has it.
+        ensure!(may_lack, "TCP's congestion control {name:?}: {error}; the kernel has: {}", controllers());
+        tracing::warn!(name, %error, "TCP keeps the system's congestion control");
+    }
     Ok(socket)
 }
 
 pub(crate) async fn tcp_connect(common: &Common, address: SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = tcp_socket(common, address).map_err(std::io::Error::other)?;
+    let socket = tcp_socket(common, address, false).map_err(std::io::Error::other)?;
     socket.connect(address).await
 }
 
 pub(crate) fn tcp_listen(common: &Common, address: SocketAddr) -> Result<TcpListener> {
     let listen = || {
-        let socket = tcp_socket(common, address)?;
+        // Connections that are accepted have what the listening socket has.
+        let socket = tcp_socket(common, address, true)?;
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         anyhow::Ok(socket.listen(BACKLOG)?)

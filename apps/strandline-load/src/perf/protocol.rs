@@ -82,6 +82,9 @@ pub(crate) struct Parameters {
     /// The sender hands messages over without a copy.
     #[serde(default)]
     pub(crate) no_copy: bool,
+    /// The receiver takes the time between what comes.
+    #[serde(default)]
+    pub(crate) pauses: bool,
     /// In each direction, by all flows together; none: as fast as it goes.
     pub(crate) bits_per_second: Option<u64>,
 }
@@ -249,6 +252,8 @@ pub(crate) struct FlowReport {
     /// Of the round trip times seen at each look.
     pub(crate) rtt_us: Option<Spread>,
     pub(crate) cwnd_bytes_max: Option<u64>,
+    /// The longest time in which nothing came, seconds.
+    pub(crate) longest_pause: Option<f64>,
 }
 
 /// Least, mean and most.

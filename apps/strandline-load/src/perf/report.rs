@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::args::Transport;
+use super::path_events;
 use super::protocol::{CpuReport, Direction, FlowReport, Length, Parameters, Passed, Role, SideReport};
 use super::session::Outcome;
 use super::track::{FlowInterval, Interval};
@@ -163,6 +164,12 @@ impl Test {
             end.extend(name.map(|name| (key, json!(name))));
         }
         end.insert("interrupted".into(), json!(outcome.interrupted));
+        if self.parameters.pauses {
+            let (failed, back) = path_events::failure(&outcome.path_changes);
+            end.insert("path_changes".into(), json!(outcome.path_changes));
+            end.extend(failed.map(|t| ("path_failed".to_owned(), json!(t))));
+            end.extend(back.map(|t| ("path_back".to_owned(), json!(t))));
+        }
         Value::Object(end)
     }
 
@@ -299,6 +306,8 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
                 ("in_flight_bytes", figures.in_flight_bytes.map(Value::from)),
             ],
         );
+    } else {
+        add(&mut object, &[("longest_pause", flow.longest_pause.map(Value::from))]);
     }
     object
 }
@@ -311,7 +320,7 @@ fn whole_us(us: f64) -> Value {
 /// Adds up the flows of one direction.
 fn sum(flows: &[Object]) -> Value {
     let mut total = flows.first().cloned().unwrap_or_default();
-    let most = ["start", "end", "seconds", "max_snd_cwnd", "max_rtt"];
+    let most = ["start", "end", "seconds", "max_snd_cwnd", "max_rtt", "longest_pause"];
     for flow in flows.iter().skip(1) {
         for (name, value) in flow {
             let Some(have) = total.get_mut(name) else { continue };

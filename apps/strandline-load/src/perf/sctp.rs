@@ -64,13 +64,20 @@ pub(crate) async fn send(
 }
 
 /// Receives until everything is there that the other side says it sent.
-pub(crate) async fn receive(association: Association, tally: Arc<Tally>) -> anyhow::Result<()> {
+pub(crate) async fn receive(association: Association, tally: Arc<Tally>, pauses: bool) -> anyhow::Result<()> {
     let mut count = Count::default();
+    let (mut latest, mut longest) = (None, Duration::ZERO);
     let mut expected = None;
     let mut messages = Vec::with_capacity(BATCH);
     while expected.is_none_or(|expected: Count| count.bytes < expected.bytes) {
         if association.recv_many(&mut messages, BATCH).await? == 0 {
             bail!("the other side ended the association before its messages were all there");
+        }
+        if pauses {
+            let now = now();
+            let pause = latest.replace(now).map_or(Duration::ZERO, |latest| now.duration_since(latest));
+            longest = longest.max(pause);
+            tally.set_longest_pause(longest);
         }
         for message in messages.drain(..) {
             if message.ppid == END {

@@ -18,7 +18,7 @@ use tokio::time::timeout;
 use super::args::{ServerArgs, Transport};
 use super::channel::{Carrier, Channel, ControlError};
 use super::flow::Link;
-use super::open;
+use super::open::{self, Opening};
 use super::protocol::{ATTEMPTS_MAX, FLOWS_MAX, Message, Parameters, Role, TURN_MIB_MAX};
 use super::report::Test;
 use super::session::{Outcome, Session, interrupted, run as run_session};
@@ -84,10 +84,11 @@ pub(crate) async fn run(
     let tcp_address = tcp.local_addr()?;
     let port = tcp_address.port();
     let udp_address = SocketAddr::new(args.bind, args.common.encapsulation_port);
-    let mut stacks = vec![open::udp(&args.common, &runtimes, udp_address, 0, true)?];
+    let opening = Opening { common: &args.common, runtimes: &runtimes, nodelay: true, trace: None };
+    let mut stacks = vec![open::udp(&opening, udp_address, 0)?];
     let udp_address = stacks.first().and_then(Stack::local_addr).unwrap_or(udp_address);
     if args.common.raw {
-        stacks.push(open::raw(&args.common, &runtimes, args.bind, true)?);
+        stacks.push(open::raw(&opening, args.bind)?);
     }
     let bind = |stack| Listener::bind(stack, port).with_context(|| format!("listening on SCTP port {port}"));
     let listeners = stacks.iter().map(bind).collect::<Result<Vec<_>>>()?;

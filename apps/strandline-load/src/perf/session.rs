@@ -10,6 +10,7 @@ use tokio::time::{Interval as Ticks, MissedTickBehavior, interval, sleep_until, 
 
 use super::channel::Channel;
 use super::flow::{Ended, Flow, Link, Load};
+use super::path_events::PathEvent;
 use super::protocol::{Length, Message, Parameters, Role, SECONDS_MAX, SideReport};
 use super::shards::Shards;
 use super::tally::now;
@@ -20,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A test on which nothing passes for so long has failed.
 const STALL_MAX: Duration = Duration::from_secs(60);
 /// What the other side may take longer than the test: to deliver what is queued, and to tell its figures.
-const GRACE: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(60);
 /// The same after Ctrl-C: somebody is waiting.
 const HURRY: Duration = Duration::from_secs(3);
 
@@ -48,6 +49,8 @@ pub(crate) struct Outcome {
     pub(crate) peer: Option<SideReport>,
     pub(crate) failure: Option<String>,
     pub(crate) interrupted: bool,
+    /// What happened to paths, where that was asked for.
+    pub(crate) path_changes: Vec<PathEvent>,
 }
 
 /// A test under way.
@@ -95,7 +98,13 @@ pub(crate) async fn run(session: Session, channel: &mut Channel) -> Result<Outco
         }
     }
     running.emit();
-    Ok(Outcome { own: running.report()?, peer: running.peer, failure, interrupted: running.interrupted })
+    Ok(Outcome {
+        own: running.report()?,
+        peer: running.peer,
+        failure,
+        interrupted: running.interrupted,
+        path_changes: Vec::new(),
+    })
 }
 
 impl Running {
@@ -108,7 +117,7 @@ impl Running {
         let tracker = Tracker::start(&flows, parameters.omit_seconds > 0.0)?;
         for (number, flow) in (0_u16..).zip(&flows) {
             if parameters.receives(role) {
-                flow.start_receiver(number, &mut workers);
+                flow.start_receiver(number, parameters.pauses, &mut workers);
             }
             if parameters.sends(role) {
                 flow.start_sender(number, &load, &mut workers);

@@ -1,7 +1,7 @@
 //! What has passed on one direction of a flow, counted by the task or thread that moves it and read by another.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Has a cache line (and its neighbour, which is fetched with it) of its own: another flow that counts elsewhere
 /// doesn't slow this one down.
@@ -10,6 +10,7 @@ use std::time::Instant;
 pub(crate) struct Tally {
     bytes: AtomicU64,
     messages: AtomicU64,
+    longest_pause_ns: AtomicU64,
 }
 
 impl Tally {
@@ -18,6 +19,15 @@ impl Tally {
     pub(crate) fn set(&self, bytes: u64, messages: u64) {
         self.bytes.store(bytes, Ordering::Relaxed);
         self.messages.store(messages, Ordering::Relaxed);
+    }
+
+    /// Sets the longest time in which nothing came.
+    pub(crate) fn set_longest_pause(&self, pause: Duration) {
+        self.longest_pause_ns.store(u64::try_from(pause.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn longest_pause(&self) -> Duration {
+        Duration::from_nanos(self.longest_pause_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn count(&self) -> Count {

@@ -1,6 +1,6 @@
 //! What one side of a test sees of it: figures of each interval, and of the whole.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::flow::Flow;
 use super::protocol::{CpuReport, Figures, FlowReport, Passed, SideReport, Spread};
@@ -49,6 +49,7 @@ struct Tracked {
     ended_receiving: Option<Instant>,
     rtt: Option<RunningSpread>,
     cwnd_bytes_max: Option<u64>,
+    longest_pause: Duration,
 }
 
 /// A flow at one moment.
@@ -117,6 +118,7 @@ impl Tracker {
             let before = tracked.latest;
             tracked.latest.sent = flow.sent.count();
             tracked.latest.received = flow.received.count();
+            tracked.longest_pause = flow.received.longest_pause();
             passed |= (before.sent, before.received) != (tracked.latest.sent, tracked.latest.received);
             // What has ended keeps the figures that it had.
             if let Some(figures) = flow.link.figures() {
@@ -159,6 +161,7 @@ impl Tracker {
                 figures: tracked.latest.figures.since(&tracked.base.figures),
                 rtt_us: tracked.rtt.map(RunningSpread::spread),
                 cwnd_bytes_max: tracked.cwnd_bytes_max,
+                longest_pause: Some(tracked.longest_pause.as_secs_f64()).filter(|pause| *pause > 0.0),
             }
         });
         Ok(SideReport {

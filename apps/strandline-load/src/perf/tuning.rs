@@ -1,5 +1,6 @@
 //! Parameters of the engine that experiments vary: each side sets its own.
 
+use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use strandline::{Algorithm, AssociationConfig, ErrorDetectionMethod, Recovery, SackFrequency};
 
@@ -7,7 +8,8 @@ use strandline::{Algorithm, AssociationConfig, ErrorDetectionMethod, Recovery, S
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "SCTP's parameters")]
 pub struct Tuning {
-    /// Congestion control of what this side sends (default: cubic)
+    /// Congestion control of what this side sends (default: cubic). The only one of these that TCP has as well: reno
+    /// for rfc9260, cubic, bbr, dctcp, as far as the kernel has them (default: the system's)
     #[arg(long, value_enum, value_name = "NAME")]
     pub congestion: Option<Congestion>,
     /// How losses are found and repaired (default: rack)
@@ -64,6 +66,19 @@ impl Congestion {
     }
 }
 
+impl Congestion {
+    /// What the kernel's TCP calls the same.
+    pub(crate) fn of_tcp(self) -> Option<&'static str> {
+        match self {
+            Self::Rfc9260 => Some("reno"),
+            Self::Cubic => Some("cubic"),
+            Self::Bbr => Some("bbr"),
+            Self::Dctcp => Some("dctcp"),
+            Self::Swift => None,
+        }
+    }
+}
+
 impl Losses {
     fn recovery(self) -> Recovery {
         match self {
@@ -74,6 +89,23 @@ impl Losses {
 }
 
 impl Tuning {
+    /// Refuses what TCP doesn't have: a comparison with a switch that does nothing would be none.
+    pub(crate) fn check_tcp(&self) -> Result<()> {
+        let given = [
+            (self.recovery.is_some(), "--recovery"),
+            (self.sack_frequency.is_some(), "--sack-frequency"),
+            (self.burst.is_some(), "--burst"),
+            (self.no_bundling, "--no-bundling"),
+            (self.zero_checksum, "--zero-checksum"),
+        ];
+        for (is_given, name) in given {
+            ensure!(!is_given, "{name} is for SCTP: leave it out with --transport tcp");
+        }
+        let has = self.congestion.is_none_or(|congestion| congestion.of_tcp().is_some());
+        ensure!(has, "TCP has no such --congestion: rfc9260 (reno), cubic, bbr or dctcp");
+        Ok(())
+    }
+
     /// Sets them.
     pub(crate) fn apply(&self, config: AssociationConfig) -> AssociationConfig {
         AssociationConfig {

@@ -52,3 +52,23 @@ fn pointers_name_metrics() {
     assert_eq!(metrics, Metrics::from([(Metric::Memory, 750.0), (Metric::Setup, 250.0)]));
     assert!(read(&subject, &json!({ "server": {} }), None, None).is_err());
 }
+
+#[test]
+fn what_moved_nothing_is_no_measurement() {
+    let side = |bytes: u64, seconds: f64| json!({ "seconds": seconds, "bytes": bytes, "messages": 1, "cpu_user_seconds": 1.0, "cpu_system_seconds": 1.0 });
+    let told = |sender: Value, receiver: Value| read(&subject("plain"), &sender, Some(&receiver), None);
+    let error = told(side(1_000, 1.0), side(0, 1.0)).unwrap_err();
+    assert_eq!(error.to_string(), "the receiver moved 0 bytes in 1 s");
+    assert!(told(side(0, 1.0), side(1_000, 1.0)).is_err());
+    assert!(told(side(1_000, 1.0), side(1_000, 0.0)).is_err());
+    assert!(told(side(1_000, 1.0), side(1_000, 1.0)).is_ok());
+}
+
+#[test]
+fn nothing_costs_nothing() {
+    let mut subject = subject("pointers");
+    subject.metrics.insert(Metric::Memory, Pointer { at: vec!["/bytes".to_owned()], times: 1.0 });
+    let error = read(&subject, &json!({ "bytes": 0 }), None, None).unwrap_err();
+    assert_eq!(error.to_string(), "0 bytes can't be true");
+    assert!(read(&subject, &json!({ "bytes": 700 }), None, None).is_ok());
+}

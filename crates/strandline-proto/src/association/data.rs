@@ -256,6 +256,9 @@ impl Association {
                 continue;
             }
             self.stats.undone += u32::from(ack.undo);
+            if self.ecn.is_some() {
+                self.judge_ecn(now, index, ack.rtt_sample_sent_at, ack.lost_bytes > 0);
+            }
             let path = self.paths.get_mut(index);
             let mut change = None;
             if ack.reneged {

@@ -5,6 +5,7 @@
 //!
 //! Who uses DCTCP tells marks exactly (RFC 8257 section 3.2): ECNE goes with a SACK for packets that were marked, and with
 //! no other; where marked and other packets follow one another a SACK goes at once. One that covers both counts as marked.
+//! Whether a path carries packets that may be marked finds [`EcnTrial`].
 //! Everybody else repeats ECNE with each SACK until CWR comes.
 
 use strandline_wire::PacketBuilder;
@@ -14,7 +15,7 @@ use strandline_wire::parameter::Parameter;
 
 use super::Association;
 use crate::congestion::{Algorithm, Controller};
-use crate::path::PathIndex;
+use crate::path::{EcnTrial, PathIndex};
 use crate::time::Time;
 
 /// Of an association that asked for ECN.
@@ -30,9 +31,19 @@ pub(crate) struct Ecn {
     shrunk_until: Option<Tsn>,
     /// Goes in CWR with the next data.
     cwr: Option<Tsn>,
+    /// By number of the path: whether it carries what may be marked.
+    trials: Vec<EcnTrial>,
 }
 
 impl Ecn {
+    fn trial(&mut self, path: PathIndex) -> Option<&mut EcnTrial> {
+        let at = usize::from(path.0);
+        if at >= self.trials.len() {
+            self.trials.resize(at + 1, EcnTrial::default());
+        }
+        self.trials.get_mut(at)
+    }
+
     /// What an association that begins has of it.
     pub(crate) fn declaring(wanted: bool) -> Option<Box<Self>> {
         wanted.then(Box::default)
@@ -50,9 +61,29 @@ impl Ecn {
 }
 
 impl Association {
-    /// Both sides take part.
-    pub(crate) fn ecn_agreed(&self) -> bool {
-        self.ecn.as_ref().is_some_and(|ecn| ecn.agreed)
+    /// The trial of a path, if both sides take part.
+    fn ecn_trial(&mut self, path: PathIndex) -> Option<&mut EcnTrial> {
+        self.ecn.as_mut().filter(|ecn| ecn.agreed)?.trial(path)
+    }
+
+    /// New data went to a path: whether its packets say that they may be marked. With what is sent again they may not.
+    pub(super) fn mark_new_data(&mut self, now: Time, path: PathIndex, with_resent: bool) -> bool {
+        let Some(trial) = self.ecn_trial(path) else { return false };
+        let capable = !with_resent && !trial.has_failed();
+        trial.on_new_data(now, capable);
+        capable
+    }
+
+    /// What an acknowledgement says of a path: data that was sent once at `sent_at` has arrived, or something was lost.
+    pub(super) fn judge_ecn(&mut self, now: Time, path: PathIndex, sent_at: Option<Time>, lost: bool) {
+        let rto = &self.paths.get(path).rto;
+        let round_trip = rto.srtt().unwrap_or_else(|| rto.rto());
+        let Some(trial) = self.ecn_trial(path) else { return };
+        if let Some(sent_at) = sent_at {
+            trial.on_acked(now, sent_at);
+        }
+        let failed = lost && trial.on_lost(now, round_trip);
+        self.stats.ecn_failures += u32::from(failed);
     }
 
     /// A packet with data from `first` on arrived. True if it is to be acknowledged at once.
@@ -102,17 +133,24 @@ impl Association {
         if lowest.is_after(sent) {
             return; // nothing that we sent
         }
-        self.flags.marked = true;
         ecn.cwr = Some(lowest);
+        let index = self.outbound.path_of(lowest).map(PathIndex).or_else(|| self.paths.data_path());
+        let Some((index, trial)) = index.and_then(|index| Some((index, ecn.trial(index)?))) else { return };
+        if trial.has_failed() {
+            return;
+        }
+        self.flags.marked = true;
         if ecn.shrunk_until.is_some_and(|until| !lowest.is_after(until)) {
             return;
         }
         ecn.shrunk_until = Some(sent);
-        let path = self.outbound.path_of(lowest).map(PathIndex).or_else(|| self.paths.data_path());
-        let Some(path) = path else { return };
-        let path = self.paths.get_mut(path);
-        if !path.is_recovering() {
-            path.congestion.on_ecn(now);
+        let path = self.paths.get_mut(index);
+        if path.is_recovering() {
+            return;
         }
+        let (window, pmdcs) = (path.congestion.window(), path.data_chunk_len_max());
+        path.congestion.on_ecn(now);
+        let failed = ecn.trial(index).is_some_and(|trial| trial.on_mark(window, pmdcs));
+        self.stats.ecn_failures += u32::from(failed);
     }
 }

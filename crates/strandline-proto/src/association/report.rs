@@ -5,8 +5,9 @@ use core::mem::size_of;
 use super::buffers::{Pressure, send_buffer};
 use super::{Association, Flags, State};
 use crate::congestion::Controller;
+use crate::number::Tsn;
 use crate::path::PathState;
-use crate::stats::{MemoryReport, PathStatus, Reachability, Status};
+use crate::stats::{MemoryReport, PathStatus, Reachability, SentAgain, Status};
 
 impl Association {
     /// STATUS.
@@ -54,6 +55,7 @@ impl Association {
             cwnd: path.window(),
             ssthresh: path.congestion.slow_start_threshold(),
             flight: path.flight,
+            pacing_rate: path.pacing_rate(),
             srtt: path.rto.srtt(),
             rttvar: path.rto.rttvar(),
             rto: path.rto.rto(),
@@ -61,6 +63,11 @@ impl Association {
             error_count: path.error_count,
         };
         self.paths.iter().map(one).collect()
+    }
+
+    /// Why a chunk that is outstanding and was sent again was.
+    pub(crate) fn sent_again(&self, tsn: Tsn) -> Option<SentAgain> {
+        self.outbound.sent_again(tsn)
     }
 
     /// Memory of the association itself; the endpoint adds its tables.

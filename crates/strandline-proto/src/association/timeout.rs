@@ -131,6 +131,7 @@ impl Association {
     fn on_t3(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         let config = Arc::clone(&self.config);
         self.stats.timeouts += 1;
+        self.judge_ecn(now, index, None, true);
         // A peer that answers with a closed window is alive (section 6.1 rule A).
         let probing = self.outbound.zero_window_probing();
         // With nowhere else to go the first packet alone asks what became of the others (RFC 5682).

@@ -178,7 +178,9 @@ impl Association {
         }
         self.stats.packets_sent += segments as u64;
         // What is sent again may not be marked (RFC 3168 section 6.1.5), and what is no data has no window.
-        let new_only = self.stats.data_sent > sent_before && self.stats.retransmissions == resent_before;
+        let resent = u64::from(self.stats.retransmissions.wrapping_sub(resent_before));
+        let new = self.stats.data_sent - sent_before > resent;
+        let ecn_capable = new && self.mark_new_data(now, index, resent > 0);
         let path = self.paths.get(index);
         Some(Transmit {
             destination: path.remote,
@@ -186,7 +188,7 @@ impl Association {
             len,
             segment_size: segment.min(len),
             fragment: oversize,
-            ecn_capable: new_only && self.ecn_agreed(),
+            ecn_capable,
         })
     }
 

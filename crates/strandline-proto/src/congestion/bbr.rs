@@ -93,7 +93,8 @@ impl PathModel {
     /// Hundredths of the bandwidth to send at, and of the product of bandwidth and delay to have in flight.
     fn gains(&self) -> (u64, u64) {
         match self.state {
-            State::Startup => (277, 200),
+            // The draft has 200, which doubles the flight only if no rate is measured a little too low.
+            State::Startup => (277, 225),
             State::Drain => (50, 200),
             State::ProbeBw(Phase::Down) => (90, 200),
             State::ProbeBw(Phase::Cruise | Phase::Refill) => (100, 200),
@@ -136,6 +137,9 @@ impl PathModel {
             }
         }
         if self.full_rounds >= 3 || sample.lossy {
+            if sample.lossy {
+                self.model.on_start_overflowed(sample);
+            }
             self.filled = true;
             self.enter(now, State::Drain);
         }
@@ -155,6 +159,7 @@ impl PathModel {
                     self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
                 let full = u64::from(flight) >= self.model.in_flight(125);
                 if sample.lossy {
+                    self.model.on_congestion();
                     Some(Phase::Down)
                 } else {
                     self.model.raise_in_flight_high(flight);
@@ -163,8 +168,10 @@ impl PathModel {
                 }
             }
         };
-        if sample.lossy {
-            self.model.on_congestion(flight);
+        // What is found lost at first had been sent in another state, before this one began to make up for it.
+        let settled = self.model.rounds().wrapping_sub(self.since_round) >= 2;
+        if sample.lossy && settled && phase == Phase::Cruise {
+            self.model.on_congestion();
         }
         if let Some(phase) = next {
             self.enter(now, State::ProbeBw(phase));
@@ -246,7 +253,12 @@ impl Controller for Bbr {
         let path = self.path.as_ref()?;
         let (gain, _) = path.gains();
         // A hundredth less, so that no queue builds up.
-        let rate = path.model.bandwidth() / 100 * gain / 100 * 99;
+        let least = match path.state {
+            // What came first may have been a message of a byte.
+            State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs)),
+            _ => 0,
+        };
+        let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
         (rate > 0).then_some(rate)
     }
 
@@ -261,6 +273,12 @@ impl Controller for Bbr {
         let sample = path.model.on_ack(ack, pmdcs);
         path.on_sample(ack.now, &sample, flight);
         self.set_window(ack.acked_bytes);
+    }
+
+    fn on_starved(&mut self, flight: u32) {
+        if let Some(path) = &mut self.path {
+            path.model.on_starved(flight);
+        }
     }
 
     fn on_lost(&mut self, bytes: u32) {
@@ -283,7 +301,7 @@ impl Controller for Bbr {
     fn on_ecn(&mut self, _now: Time) {
         // What is in flight is more than the path takes without a queue.
         if let Some(path) = &mut self.path {
-            path.model.on_congestion(self.cwnd);
+            path.model.on_congestion();
         }
     }
 

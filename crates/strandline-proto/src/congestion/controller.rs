@@ -59,6 +59,10 @@ pub trait Controller: Debug + Send {
     /// out to be none. Once for each window.
     fn on_ecn(&mut self, now: Time);
 
+    /// With so many bytes in flight nothing more could be sent though window and pacing allow it: there is no more data, or no
+    /// room at the peer.
+    fn on_starved(&mut self, _flight: u32) {}
+
     /// Chunks of so many bytes were found lost.
     fn on_lost(&mut self, _bytes: u32) {}
 
@@ -82,14 +86,4 @@ pub trait Controller: Debug + Send {
 
     /// The path MTU changed: `pmdcs` bytes are the largest DATA chunk that now fits a packet.
     fn on_mtu(&mut self, pmdcs: u32);
-
-    /// cwnd as section 6.1 rule D limits it for one opportunity to send: at most `burst_max` packets of `pmdcs` bytes
-    /// beyond what is in flight. 0 means no limit. The window itself does not change.
-    fn burst_limited_window(&self, flight: u32, burst_max: u16, pmdcs: u32) -> u32 {
-        if burst_max == 0 {
-            return self.window();
-        }
-        let burst = u32::from(burst_max).saturating_mul(pmdcs);
-        self.window().min(flight.saturating_add(burst))
-    }
 }

@@ -91,7 +91,7 @@ impl Cubic {
             return;
         }
         let hystart = self.hystart.get_or_insert_with(Box::default);
-        match hystart.on_ack(ack.acked_bytes, ack.flight_before, growth, ack.latest_rtt) {
+        match hystart.on_ack(ack.now, ack.acked_bytes, ack.flight_before, growth, ack.latest_rtt) {
             Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
             Step::Done => {
                 self.ssthresh = self.cwnd;

@@ -1,7 +1,17 @@
 //! HyStart++ (RFC 9406): slow start ends where the round-trip time begins to grow, before the queue overflows, by way of
 //! some rounds of slower growth in case the growth of the delay was a passing one.
+//!
+//! The smallest round-trip time of a round is that of its first packets, so that a queue shows a round after it began, when
+//! the window has doubled again: on a long path that is a whole queue too much. There slow start ends by the length of the
+//! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at two
+//! windows a round trip is acknowledged in half of one, and for longer only if the path can't take it as fast.
+
+#[cfg(test)]
+mod tests;
 
 use core::time::Duration;
+
+use crate::time::Time;
 
 /// Round-trip times needed to judge a round.
 const SAMPLES_MIN: u32 = 8;
@@ -14,6 +24,13 @@ const THRESHOLD_DIVISOR: u32 = 8;
 const CONSERVATIVE_DIVISOR: u32 = 4;
 /// Rounds of Conservative Slow Start.
 const CONSERVATIVE_ROUNDS: u8 = 5;
+/// A train of acknowledgements this long, in eighths of the smallest round-trip time, shows that the path is full.
+const TRAIN_EIGHTHS: u32 = 5;
+/// Shorter paths are not judged by trains: timers of the pacing side may be late by a part of them that matters.
+const TRAIN_RTT_MIN_US: u32 = 30_000;
+/// Acknowledgements of one train are no further apart than this, or than this part of the smallest round-trip time.
+const TRAIN_GAP_MIN_US: u32 = 4_000;
+const TRAIN_GAP_DIVISOR: u32 = 16;
 
 /// The state of one slow start. A round trip is over when as much was acknowledged as was in flight at its start.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +43,11 @@ pub(super) struct HyStart {
     /// Rounds of Conservative Slow Start still to go, and the smallest round-trip time before it; 0 rounds: not in it.
     conservative: u8,
     baseline_us: u32,
+    /// The smallest round-trip time of all rounds; 0: none yet.
+    min_us: u32,
+    /// When the round began, and the latest acknowledgement that came without a pause since.
+    round_began: Time,
+    train_end: Time,
 }
 
 /// What an acknowledgement means for slow start.
@@ -40,21 +62,46 @@ pub(super) enum Step {
 impl HyStart {
     /// `acked` bytes were acknowledged, of `flight` that were outstanding; slow start would let the window grow by
     /// `growth`.
-    pub(super) fn on_ack(&mut self, acked: u32, flight: u32, growth: u32, rtt: Option<Duration>) -> Step {
+    pub(super) fn on_ack(
+        &mut self,
+        now: Time,
+        acked: u32,
+        flight: u32,
+        growth: u32,
+        rtt: Option<Duration>,
+    ) -> Step {
         if self.round_left == 0 {
+            (self.round_began, self.train_end) = (now, now);
             if self.begin_round(flight) {
                 return Step::Done;
             }
         } else {
+            if self.is_long_train(now, rtt) {
+                return Step::Done;
+            }
             self.round_left = self.round_left.saturating_sub(acked);
         }
         if let Some(rtt) = rtt {
             let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX).max(1);
             self.current_min_us = if self.samples == 0 { rtt_us } else { self.current_min_us.min(rtt_us) };
+            self.min_us = if self.min_us == 0 { rtt_us } else { self.min_us.min(rtt_us) };
             self.samples += 1;
             self.judge();
         }
         Step::Grow(if self.conservative > 0 { growth / CONSERVATIVE_DIVISOR } else { growth })
+    }
+
+    /// A train that the path stretched comes with a queue at its end. Without one it was sent like that: after a recovery, for
+    /// example, what is in flight is spread over the round trip.
+    fn is_long_train(&mut self, now: Time, rtt: Option<Duration>) -> bool {
+        let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+        if micros(now.since(self.train_end)) > TRAIN_GAP_MIN_US.max(self.min_us / TRAIN_GAP_DIVISOR) {
+            return false;
+        }
+        self.train_end = now;
+        let long = micros(now.since(self.round_began)) >= self.min_us / 8 * TRAIN_EIGHTHS;
+        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(self.min_us / 16));
+        long && queued && self.min_us >= TRAIN_RTT_MIN_US
     }
 
     /// True if that ends slow start.

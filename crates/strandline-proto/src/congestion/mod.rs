@@ -136,6 +136,10 @@ impl Controller for Congestion {
         ask!(self, controller => controller.on_ecn(now));
     }
 
+    fn on_starved(&mut self, flight: u32) {
+        ask!(self, controller => controller.on_starved(flight));
+    }
+
     fn on_lost(&mut self, bytes: u32) {
         ask!(self, controller => controller.on_lost(bytes));
     }

@@ -15,8 +15,9 @@ use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX};
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
 use crate::event::{AssociationId, Event, Message, PathChange, SendInfo};
+use crate::number::Tsn;
 use crate::path::{PathIndex, PathState};
-use crate::stats::{MemoryReport, PathStatus, Status};
+use crate::stats::{MemoryReport, PathStatus, SentAgain, Status};
 use crate::time::Time;
 
 /// Whom to connect to.
@@ -376,6 +377,14 @@ impl Endpoint {
     #[must_use]
     pub fn paths(&self, id: AssociationId) -> Option<Vec<PathStatus>> {
         self.table.by_id(id).map(Association::path_status)
+    }
+
+    /// Why a chunk was sent again, the last time that it was: for those who watch packets, right after one has gone. `None`
+    /// if it is not outstanding or was sent only once. (With `Recovery::Rfc9260`, which doesn't keep that, a chunk that
+    /// was sent only once is taken for one that was sent again.)
+    #[must_use]
+    pub fn sent_again(&self, id: AssociationId, tsn: Tsn) -> Option<SentAgain> {
+        self.table.by_id(id)?.sent_again(tsn)
     }
 
     /// Bytes that `send` would take now.

@@ -32,6 +32,11 @@ impl Endpoint {
         if !self.shared.config.owns_all_ports && !self.ports.knows(packet.destination_port()) {
             return;
         }
+        // Before anything that takes time: a core can send more INITs than another can answer.
+        if packet.verification_tag().0 == 0 && !self.inits.take(now) {
+            self.shared.stats.inits_shed += 1;
+            return;
+        }
         let owner = self.owner_of(&packet);
         if packet.checksum() == 0 && self.goes_unchecked(owner, &packet, &datagram) {
             self.shared.stats.zero_checksums_received += 1;

@@ -1,5 +1,6 @@
 //! An SCTP endpoint: the associations of one carrier, found in O(1), driven by one timing wheel.
 
+mod budget;
 mod commands;
 mod demux;
 mod icmp;
@@ -21,6 +22,7 @@ use rand_core::{RngCore, SeedableRng};
 use strandline_wire::Packet;
 use strandline_wire::number::VerificationTag;
 
+use self::budget::InitBudget;
 pub use self::commands::Connect;
 use self::demux::{Demux, PeerKey, address_of, entry_of};
 use self::ports::Ports;
@@ -86,6 +88,7 @@ pub struct Endpoint {
     demux: Demux,
     ports: Ports,
     spent: SpentCookies,
+    inits: InitBudget,
     wheel: TimerWheel,
     /// Associations that may have something to send.
     ready: VecDeque<u32>,
@@ -118,6 +121,7 @@ impl Endpoint {
             demux,
             ports,
             spent: SpentCookies::default(),
+            inits: InitBudget::new(config.init_rate_max, now),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
             multihomed: 0,

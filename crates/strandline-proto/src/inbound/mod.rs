@@ -71,6 +71,17 @@ impl InboundMemory {
     }
 }
 
+/// What waits for something that is missing, and takes room from what a round trip brings: where retransmissions are lost,
+/// too, that is several of them.
+#[inline(never)]
+fn held(map: &TsnMap, ready: &VecDeque<Message>, window: &Window) -> u32 {
+    if !map.has_gaps() {
+        return 0;
+    }
+    let readable: usize = ready.iter().map(|message| message_cost(message.data.len())).sum();
+    window.used().saturating_sub(u32::try_from(readable).unwrap_or(u32::MAX))
+}
+
 /// The receiving half of one association.
 ///
 /// In: [`on_data`](Self::on_data) for each DATA chunk of a packet, then [`on_packet_end`](Self::on_packet_end) once.
@@ -173,19 +184,23 @@ impl Inbound {
             return false;
         }
         let run = self.sack.run(self.map.has_gaps());
-        if run == Run::Long && self.flow.is_none() {
+        // Where much is lost no run is long: that the peer fills the window says the same.
+        let in_volume = run == Run::Long || self.window.is_tight();
+        if in_volume && self.flow.is_none() {
             self.flow = Some(Flow::of_window(self.window.promised()));
         }
         let (mut wants_rtt, mut every, mut patience) = (false, EVERY_MIN, Duration::MAX);
         if let Some(flow) = &mut self.flow {
             if let Some(in_round_trip) = flow.on_packet(now, self.window.promised(), self.window.used()) {
                 flow.buffer_max = buffer_max();
-                self.window.grow(in_round_trip.saturating_mul(ROUND_TRIPS), flow.buffer_max);
+                let held = held(&self.map, &self.ready, &self.window);
+                let wanted = in_round_trip.saturating_mul(ROUND_TRIPS).saturating_add(held);
+                self.window.grow(wanted, flow.buffer_max);
             }
             self.window.squeeze(flow.buffer_max);
             if flow.wants_rtt(now) {
                 // Duplicates alone make no flow.
-                wants_rtt = run == Run::Long || flow.is_measured();
+                wants_rtt = in_volume || flow.is_measured();
             }
             if run == Run::Broken {
                 flow.on_trouble();

@@ -45,12 +45,13 @@ use crate::config::{AssociationConfig, PATHS_MAX, Recovery};
 use crate::error::SendError;
 use crate::event::{FailedMessage, SendInfo};
 use crate::number::Tsn;
+use crate::stats::SentAgain;
 use crate::time::Time;
 use copies::{COPY_MAX, Copies};
 use fragment::Rest;
 use message::{Message, Payload};
 use on_sack::{Cumulative, Progress, SendWindow};
-use outstanding::{Outstanding, State};
+use outstanding::{FAST_MARKED, Outstanding, RESENT, State};
 use queue::Queue;
 use stream_numbers::StreamNumbers;
 use window::PeerWindow;
@@ -332,6 +333,19 @@ impl Outbound {
         let earlier =
             |path| sent.outstanding.range(0, index).any(|r| r.path == path && r.state() != State::GapAcked);
         !earlier(path % PATHS_MAX as u8)
+    }
+
+    /// Why a chunk in the send window that was sent again was, the last time.
+    #[must_use]
+    pub(crate) fn sent_again(&self, tsn: Tsn) -> Option<SentAgain> {
+        let outstanding = &self.sent()?.outstanding;
+        let record = outstanding.get(outstanding.index_of(tsn)?)?;
+        Some(match &outstanding.rack {
+            Some(_) if !record.has(RESENT) => return None,
+            Some(rack) if rack.has_probed_with(tsn) => SentAgain::Probe,
+            _ if record.has(FAST_MARKED) => SentAgain::Lost,
+            _ => SentAgain::TimedOut,
+        })
     }
 
     /// The path that a chunk in the send window was last sent to.

@@ -240,6 +240,11 @@ impl Rack {
         self.log.push(tsn, now)
     }
 
+    /// The chunk was a tail-loss probe of which nobody knows yet whether it was needed.
+    pub(super) fn has_probed_with(&self, tsn: Tsn) -> bool {
+        self.paths.iter().any(|path| path.probe == Some(tsn))
+    }
+
     /// The peer had the chunk already. Only of one that was sent again that is our doing.
     pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn) {
         for path in &mut self.paths {

@@ -300,7 +300,7 @@ impl Path {
 
     /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
     /// sent in one piece.
-    fn pacing_rate(&self) -> Option<u64> {
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
         if self.congestion.pacing_rate().is_some() {
             return self.congestion.pacing_rate();
         }
@@ -337,6 +337,9 @@ impl Path {
     /// The opportunity to send is over: nothing more can be sent at present.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
+        if self.flight < self.window() && self.pacer.may_send() {
+            self.congestion.on_starved(self.flight);
+        }
     }
 
     /// Another packet with new data may be sent: rules B (with its excess of less than one packet over cwnd) and D of

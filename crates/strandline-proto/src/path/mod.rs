@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod destination;
+mod ecn_trial;
 mod heartbeat;
 mod pacer;
 mod pmtu;
@@ -14,5 +15,6 @@ mod silence;
 mod state;
 
 pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack};
+pub(crate) use self::ecn_trial::EcnTrial;
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;

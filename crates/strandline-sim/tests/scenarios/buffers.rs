@@ -1,5 +1,7 @@
 //! Buffers that tune themselves: no RFC says how, RFC 9260 sections 6.2 and 6.2.1 say within what.
 
+use strandline_netem::{Change, Loss};
+use strandline_proto::congestion::Algorithm;
 use strandline_wire::Tsn;
 
 use super::*;
@@ -24,6 +26,33 @@ fn defaults_fill_long_paths() {
         assert!(bytes >= seconds * most_of(mbps), "{mbps} Mbit/s: {bytes} bytes, {status:?}");
         assert!(status.receive_buffer > 2 * MI, "{status:?}");
     }
+}
+
+/// So many packets are lost that no run of them is whole, and repairs take several round trips, for which what came after
+/// them has to be held: the window grows all the same.
+#[test]
+fn the_window_grows_where_much_is_lost() {
+    let bbr = |config: &mut AssociationConfig| config.congestion = Algorithm::Bbr;
+    let mut pair = Pair::new(endpoint(bbr), endpoint(bbr), link(ms(30), 100));
+    let (a, b) = pair.connect();
+    let ends = [Side::A, Side::B].map(|side| pair.addresses(side)[0].ip());
+    pair.network.link(ends[0], ends[1]).change(Change::Loss(Loss::EveryNth(10)));
+    let bytes = stream(&mut pair, a, b, ms(5000));
+    let status = pair.b.endpoint.status(b).unwrap();
+    assert!(bytes > 5 * 9_000_000, "{bytes} bytes, {status:?}");
+    assert!(status.receive_buffer > 2 * MI, "{status:?}");
+}
+
+/// While the peer's window is what holds the sender back, the rate at which acknowledgements come is not that of the path.
+#[test]
+fn a_window_that_still_grows_is_not_taken_for_the_path() {
+    let bbr = |config: &mut AssociationConfig| config.congestion = Algorithm::Bbr;
+    let mut pair = Pair::new(endpoint(bbr), endpoint(bbr), link(ms(100), 100));
+    let (a, b) = pair.connect();
+    stream(&mut pair, a, b, ms(3000));
+    pair.clear_captured();
+    let bytes = stream(&mut pair, a, b, ms(2000));
+    assert!(bytes > 2 * 10_000_000, "{bytes} bytes, {:?}", pair.a.endpoint.status(a).unwrap());
 }
 
 /// On a short path nothing grows.

@@ -5,6 +5,7 @@
 mod buffers;
 mod rfc7053_4;
 mod rfc7829_3;
+mod rfc9000_13_4_2;
 mod rfc9260_6_2;
 
 use core::time::Duration;

@@ -16,8 +16,7 @@ fn acknowledgements_are_frequent_at_the_beginning_and_rare_at_a_steady_rate() {
     stream(&mut pair, a, b, ms(300));
     let begin = packets_for_a_sack(&pair, b, since);
     assert!(begin <= 2.1, "{begin}");
-    // Slow start may end with losses, which make them frequent for some seconds.
-    stream(&mut pair, a, b, ms(12_000));
+    stream(&mut pair, a, b, ms(4000));
     let since = received(&pair, b);
     let bytes = stream(&mut pair, a, b, ms(1000));
     let steady = packets_for_a_sack(&pair, b, since);

@@ -5,7 +5,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use strandline_proto::event::Datagram;
 use strandline_proto::time::Time;
 use tokio::task::AbortHandle;
 use tokio::time::Sleep;
@@ -15,7 +14,7 @@ use super::outbox::Sent;
 use super::state::State;
 use super::steer::Sorter;
 use crate::carrier::Batch;
-use crate::observe::{Direction, ObservedPacket, PacketObserver};
+use crate::observe::{self, Direction};
 
 /// Rounds before other tasks of the runtime get a turn.
 const ROUNDS_MAX: usize = 16;
@@ -157,7 +156,8 @@ impl Driver {
         let (observer, sorter) = (self.shard.observer.as_deref(), &mut self.sorter);
         self.batch.for_each_train(|train, segment_size| {
             if let Some(observer) = observer {
-                observe(observer, &train, segment_size);
+                let ends = (train.source, train.destination);
+                observe::show(observer, engine, Direction::Received, ends, train.bytes, segment_size);
             }
             match sorter {
                 None => engine.handle_datagrams(now, train, segment_size),
@@ -199,13 +199,5 @@ impl Drop for Driver {
 async fn watch_errors(shard: Arc<Shard>) {
     while shard.carrier.errors().await.is_ok() {
         shard.with(|state, now| shard.take_errors(state, now));
-    }
-}
-
-fn observe(observer: &dyn PacketObserver, train: &Datagram<'_>, segment_size: usize) {
-    let at = tokio::time::Instant::now();
-    for bytes in train.bytes.chunks(segment_size.max(1)) {
-        let (peer, local) = (train.source, train.destination);
-        observer.packet(&ObservedPacket { at, direction: Direction::Received, peer, local, bytes });
     }
 }

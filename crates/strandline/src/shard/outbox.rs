@@ -8,7 +8,7 @@ use strandline_proto::time::Time;
 
 use crate::carrier::Carrier;
 use crate::engine::Engine;
-use crate::observe::{Direction, ObservedPacket, PacketObserver};
+use crate::observe::{self, Direction, PacketObserver};
 
 /// The largest burst: what one GSO send takes.
 const BUFFER_BYTES: usize = 65_535;
@@ -78,7 +78,16 @@ impl Outbox {
                 None => match engine.poll_transmit(now, &mut self.buffer, carrier.segments_max()) {
                     Some(transmit) => {
                         if let Some(observer) = observer {
-                            observe(observer, &transmit, &self.buffer);
+                            let ends = (transmit.destination, transmit.source);
+                            let packets = self.buffer.get(..transmit.len).unwrap_or(&self.buffer);
+                            observe::show(
+                                observer,
+                                engine,
+                                Direction::Sent,
+                                ends,
+                                packets,
+                                transmit.segment_size,
+                            );
                         }
                         Burst { transmit, sent: 0 }
                     }
@@ -129,14 +138,5 @@ impl Outbox {
                 true
             }
         }
-    }
-}
-
-fn observe(observer: &dyn PacketObserver, transmit: &Transmit, buffer: &[u8]) {
-    let at = tokio::time::Instant::now();
-    let bytes = buffer.get(..transmit.len).unwrap_or(buffer);
-    for bytes in bytes.chunks(transmit.segment_size.max(1)) {
-        let (peer, local) = (transmit.destination, transmit.source);
-        observer.packet(&ObservedPacket { at, direction: Direction::Sent, peer, local, bytes });
     }
 }

@@ -35,6 +35,8 @@ impl AsMut<[u8]> for Packet {
 pub struct ChannelCounters {
     /// The link model's counters.
     pub link: LinkStats,
+    /// Packets that were marked: congestion experienced.
+    pub marked_ce: u64,
     /// Packets given to the other device, duplicates included.
     pub written: u64,
     /// Their bytes.
@@ -144,6 +146,7 @@ impl Channel {
     pub(super) fn counters(&mut self) -> ChannelCounters {
         ChannelCounters {
             link: *self.link.link().stats(),
+            marked_ce: self.link.marked_ce(),
             written: self.written,
             written_bytes: self.written_bytes,
             write_errors: self.write_errors,

@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+
 use super::*;
 
 #[test]
@@ -12,4 +14,40 @@ fn numbers_have_letters_for_their_powers() {
     }
     assert!(size("0").is_err() && size("17M").is_err() && size("16M").is_ok());
     assert!(buffer("1000").is_err() && interval("0.01").is_err() && rate("0").is_err());
+}
+
+#[derive(clap::Parser)]
+struct Cli {
+    #[command(flatten)]
+    args: ClientArgs,
+}
+
+fn refusal(words: &str) -> Option<String> {
+    let words = format!("client 192.0.2.7 --transport tcp {words}");
+    let cli = <Cli as clap::Parser>::try_parse_from(words.split_whitespace()).unwrap();
+    cli.args.parameters().err().map(|error| error.to_string())
+}
+
+#[test]
+fn what_tcp_lacks_is_refused_with_tcp() {
+    for switch in [
+        "--recovery rfc9260",
+        "--sack-frequency 6",
+        "--burst 0",
+        "--no-bundling",
+        "--zero-checksum",
+        "--unordered",
+        "--no-copy",
+        "--raw",
+        "--streams 2",
+        "--shards 2",
+        "--congestion swift",
+    ] {
+        let told = refusal(switch).unwrap_or_else(|| panic!("{switch} was taken"));
+        let (name, _) = switch.split_once(' ').unwrap_or((switch, ""));
+        assert!(told.contains(name), "{switch}: {told}");
+    }
+    for switch in ["", "--congestion bbr", "--congestion rfc9260", "--receive-buffer 64K", "--nagle"] {
+        assert_eq!(refusal(switch), None, "{switch}");
+    }
 }

@@ -12,6 +12,7 @@ pub(crate) fn parameters() -> Parameters {
         unordered: false,
         nagle: false,
         no_copy: false,
+        pauses: false,
         bits_per_second: None,
     }
 }
@@ -56,8 +57,14 @@ fn the_figures_of_the_largest_test_fit() {
         path_mtu_bytes: number,
     };
     let spread = Spread { min: 1.0 / 3.0, mean: 1.0 / 3.0, max: 1.0 / 3.0 };
-    let flow =
-        FlowReport { sent: passed, received: passed, figures, rtt_us: Some(spread), cwnd_bytes_max: number };
+    let flow = FlowReport {
+        sent: passed,
+        received: passed,
+        figures,
+        rtt_us: Some(spread),
+        cwnd_bytes_max: number,
+        longest_pause: time,
+    };
     let flows = vec![flow; FLOWS_MAX.into()];
     let encoded = encode(&Message::Finished(SideReport { flows, ..SideReport::default() })).unwrap();
     assert!(encoded.len() <= CONTROL_BYTES_MAX, "{}", encoded.len());

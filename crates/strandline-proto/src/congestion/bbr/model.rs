@@ -10,6 +10,9 @@ use crate::time::Time;
 const MOMENTS_EACH: u32 = 32;
 const MOMENTS_MAX: usize = 96;
 
+/// Rates are measured over this long, at least: on shorter paths timers and batches make acknowledgements come in lumps.
+const MEASURED_MIN: Duration = Duration::from_millis(4);
+
 /// A smallest round-trip time is believed for so long.
 const MIN_RTT_HOLDS: Duration = Duration::from_secs(5);
 
@@ -37,6 +40,8 @@ pub(super) struct Sample {
     pub(super) app_limited: bool,
     /// Too much was lost in the round trip.
     pub(super) lossy: bool,
+    /// Bytes delivered in the round that ended.
+    pub(super) round_bytes: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -57,10 +62,15 @@ pub(super) struct Model {
     /// Delivered when the round began, and lost since.
     round_delivered: u64,
     round_lost: u64,
+    /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
+    round_flight: [u32; 2],
     /// Bytes in flight that were too many; `u64::MAX`: not known.
     in_flight_high: u64,
     /// It was lowered in this round.
     lowered: bool,
+    /// Bytes to be acknowledged until all is that was in flight when the sender could send no more: rates measured up to then
+    /// are those of the sender, not of the path.
+    starved: u32,
 }
 
 impl Model {
@@ -77,16 +87,21 @@ impl Model {
             round_end: 0,
             round_delivered: 0,
             round_lost: 0,
+            round_flight: [0; 2],
             in_flight_high: u64::MAX,
             lowered: false,
+            starved: 0,
         }
     }
 
     /// Bytes acknowledged, of the rate at which they were, of the delay. `pmdcs`: a packet.
     pub(super) fn on_ack(&mut self, ack: &Ack, pmdcs: u32) -> Sample {
         self.delivered += u64::from(ack.acked_bytes);
-        let app_limited = !ack.window_full;
-        let mut sample = Sample { round_began: false, app_limited, lossy: false };
+        let app_limited = !ack.window_full || self.starved > 0;
+        self.starved = self.starved.saturating_sub(ack.acked_bytes);
+        let [flight, _] = &mut self.round_flight;
+        *flight = ack.flight_before.max(*flight);
+        let mut sample = Sample { round_began: false, app_limited, lossy: false, round_bytes: 0 };
         if let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) {
             self.round_rtt = self.round_rtt.min(rtt);
             self.searched_rtt = self.searched_rtt.min(rtt);
@@ -95,12 +110,19 @@ impl Model {
                 self.min_rtt_at = ack.now;
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
-            if let Some(then) = self.moment_before(sent_at) {
+            if self.moments.is_empty() {
+                // Nothing had been in flight: the rate is measured from when this was sent.
+                let delivered = self.delivered - u64::from(ack.acked_bytes);
+                self.moments.push_back(Moment { at: sent_at, delivered, app_limited });
+            }
+            let long_ago = ack.now.as_nanos().saturating_sub(MEASURED_MIN.as_nanos() as u64);
+            let long_ago = self.moment_before(sent_at.min(Time::from_nanos(long_ago)));
+            if let Some(then) = long_ago.or_else(|| self.moment_before(sent_at)) {
                 self.measure(ack.now, then, &mut sample);
             }
             self.end_round(pmdcs, &mut sample);
         }
-        self.remember(ack.now, app_limited);
+        self.remember(ack.now, ack.latest_rtt, app_limited);
         sample
     }
 
@@ -108,9 +130,9 @@ impl Model {
         self.moments.iter().rev().find(|moment| moment.at <= at).copied()
     }
 
-    /// The rate of delivery from the last acknowledgement before the packet was sent to its own.
+    /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back.
     fn measure(&mut self, now: Time, then: Moment, sample: &mut Sample) {
-        let elapsed = now.since(then.at).max(self.min_rtt).as_nanos().max(1);
+        let elapsed = now.since(then.at).max(self.min_rtt).max(MEASURED_MIN).as_nanos();
         let bytes = u128::from(self.delivered - then.delivered);
         let rate = u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
         sample.app_limited = then.app_limited;
@@ -122,13 +144,11 @@ impl Model {
     }
 
     fn end_round(&mut self, pmdcs: u32, sample: &mut Sample) {
-        if self.moments.is_empty() {
-            self.round_end = self.delivered;
-        }
         if !sample.round_began {
             return;
         }
-        let sent = self.delivered - self.round_delivered + self.round_lost;
+        sample.round_bytes = self.delivered - self.round_delivered;
+        let sent = sample.round_bytes + self.round_lost;
         let queue = self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2));
         let most = if queue { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
@@ -137,12 +157,15 @@ impl Model {
         self.round_end = self.delivered;
         self.round_delivered = self.delivered;
         self.round_lost = 0;
+        self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
         self.lowered = false;
     }
 
-    fn remember(&mut self, now: Time, app_limited: bool) {
-        let apart = if self.min_rtt == Duration::MAX { Duration::ZERO } else { self.min_rtt / MOMENTS_EACH };
+    fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
+        // With a queue a round trip is longer than the smallest, and they are to reach back over it all the same.
+        let rtt = rtt.unwrap_or(self.min_rtt);
+        let apart = if rtt == Duration::MAX { Duration::ZERO } else { rtt.max(MEASURED_MIN) / MOMENTS_EACH };
         if let Some(last) = self.moments.back_mut()
             && now.since(last.at) < apart
         {
@@ -155,6 +178,10 @@ impl Model {
         self.moments.push_back(Moment { at: now, delivered: self.delivered, app_limited });
     }
 
+    pub(super) fn on_starved(&mut self, flight: u32) {
+        self.starved = flight.max(1);
+    }
+
     pub(super) fn on_lost(&mut self, bytes: u32) {
         self.round_lost += u64::from(bytes);
     }
@@ -164,12 +191,18 @@ impl Model {
         self.moments.clear();
     }
 
-    /// What is in flight is too much: less from now on, once a round trip.
-    pub(super) fn on_congestion(&mut self, flight: u32) {
+    /// What was in flight when what was lost was sent is too much: no more than that from now on, once a round trip.
+    pub(super) fn on_congestion(&mut self) {
         if !core::mem::replace(&mut self.lowered, true) {
+            let [now, before] = self.round_flight;
             let least = self.in_flight(100) / 10 * 7;
-            self.in_flight_high = u64::from(flight).max(least).min(self.in_flight_high);
+            self.in_flight_high = u64::from(now.max(before)).max(least).min(self.in_flight_high);
         }
+    }
+
+    /// The start ended with losses: what arrived in its last round fits the path, with its queue.
+    pub(super) fn on_start_overflowed(&mut self, sample: &Sample) {
+        self.in_flight_high = self.in_flight(100).max(sample.round_bytes);
     }
 
     /// So much was in flight without harm.
@@ -211,6 +244,12 @@ impl Model {
         }
         let product = u128::from(self.bandwidth()) * self.min_rtt.as_nanos() / 1_000_000_000;
         u64::try_from(product * u128::from(gain) / 100).unwrap_or(u64::MAX / 1_000)
+    }
+
+    /// Bytes a second of so many bytes in each smallest round-trip time.
+    pub(super) fn rate_of(&self, bytes: u32) -> u64 {
+        let rate = u128::from(bytes) * 1_000_000_000 / self.min_rtt.as_nanos().max(1);
+        u64::try_from(rate).unwrap_or(u64::MAX / 1_000)
     }
 
     pub(super) fn bandwidth(&self) -> u64 {

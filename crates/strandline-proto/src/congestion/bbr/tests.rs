@@ -162,6 +162,35 @@ fn a_short_queue_does_not_overflow_for_long() {
     assert!(dropped * 100 <= sent * 3, "{dropped} of {sent}");
 }
 
+/// On a short path the queue of the start makes a round trip many times as long as the smallest: rates are measured all the
+/// same, and the queue goes away.
+#[test]
+fn a_short_path_keeps_no_queue() {
+    let mut path = Path::new(12_500_000, MS(1), 500_000);
+    path.run(Duration::from_secs(2));
+    let reached = path.run(Duration::from_secs(4));
+    assert!(reached >= 12_500_000 / 100 * 93, "{reached}");
+    let mut delays = Vec::new();
+    for _ in 0..100 {
+        path.run(MS(10));
+        delays.push(path.queue_delay());
+    }
+    delays.sort_unstable();
+    assert!(delays[50] <= MS(5), "{:?}", delays[50]);
+}
+
+/// What overflows the queue at the start is found lost when the queue is already being drained: that says nothing of what
+/// may be in flight afterwards.
+#[test]
+fn losses_of_the_start_do_not_bound_what_follows() {
+    for queue in [125_000, 187_500, 250_000, 375_000] {
+        let mut path = Path::new(12_500_000, MS(20), queue);
+        path.run(MS(500));
+        let reached = path.run(MS(1_500));
+        assert!(reached >= 12_500_000 / 100 * 88, "{queue}: {reached}");
+    }
+}
+
 #[test]
 fn an_application_that_sends_less_does_not_lower_the_bandwidth() {
     let mut path = Path::new(12_500_000, MS(20), 1_500_000);

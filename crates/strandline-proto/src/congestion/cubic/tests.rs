@@ -144,12 +144,12 @@ fn slow_start_ends_when_the_delay_grows() {
     let mut cubic = Cubic::new(PMDCS);
     let mut now = Time::ZERO;
     while cubic.window() < 64 * PMDCS {
-        now = round(&mut cubic, now, ms(40));
+        now = round(&mut cubic, now, ms(20));
         assert_eq!(cubic.slow_start_threshold(), u32::MAX);
     }
     let before = cubic.window();
     for _ in 0..8 {
-        now = round(&mut cubic, now, ms(60));
+        now = round(&mut cubic, now, ms(30));
     }
     assert_ne!(cubic.slow_start_threshold(), u32::MAX);
     assert!(cubic.window() < before * 6, "conservative rounds grow by a quarter: {}", cubic.window());
@@ -160,7 +160,7 @@ fn slow_start_ends_when_the_delay_grows() {
 fn slow_start_survives_a_passing_delay() {
     let mut cubic = Cubic::new(PMDCS);
     let mut now = Time::ZERO;
-    for rtt in [40, 40, 40, 40, 60, 40, 40, 40, 40] {
+    for rtt in [20, 20, 20, 20, 28, 20, 20, 20, 20] {
         now = round(&mut cubic, now, ms(rtt));
     }
     assert_eq!(cubic.slow_start_threshold(), u32::MAX);

@@ -165,15 +165,6 @@ fn section_7_2_1_idle_time_halves_down_to_four_packets() {
 }
 
 #[test]
-fn section_6_1_d_burst_limit() {
-    let controller = avoiding(100_000);
-    assert_eq!(controller.burst_limited_window(10_000, 4, PMDCS), 10_000 + 4 * PMDCS);
-    assert_eq!(controller.burst_limited_window(99_000, 4, PMDCS), 100_000);
-    assert_eq!(controller.burst_limited_window(10_000, 0, PMDCS), 100_000);
-    assert_eq!(controller.burst_limited_window(u32::MAX, u16::MAX, u32::MAX), 100_000);
-}
-
-#[test]
 fn a_larger_mtu_lifts_the_smallest_window() {
     let mut controller = Rfc9260::new(1000, false);
     controller.on_timeout(Time::ZERO);

@@ -137,6 +137,33 @@ fn stateless_answers_are_bounded() {
     assert_eq!(raw.server().stats().inits, 1 + 16, "no cookie is made for what can't be answered");
 }
 
+/// A flood of INITs, from anywhere, beyond what a core can answer: what is too much is not even read, and neither the
+/// association that there is nor, a little later, a new one is kept from anything.
+#[test]
+fn a_flood_of_inits_takes_no_more_than_its_share() {
+    let few = EndpointConfig { init_rate_max: 400, ..config(1, SERVER) };
+    let mut raw = Raw::open(Pair::with(config(1, CLIENT), few), init(Tsn(1)));
+    let init = init(Tsn(1));
+    for number in 1..=1000u16 {
+        let sent =
+            raw.pair.forge(CLIENT, (number, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
+        let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
+        raw.pair.hosts[SERVER].endpoint.handle_datagram(raw.pair.now, datagram);
+    }
+    assert_eq!(raw.server().stats().inits, 100, "a quarter of a second's, the association's own among them");
+    assert_eq!(raw.server().stats().inits_shed, 1 + 1000 - 100);
+    raw.pair.send(SERVER, raw.server, 0, b"data");
+    assert_eq!(raw.heard().first().map(Sent::kinds).unwrap_or_default(), [kind::DATA]);
+    raw.pair.pass(Duration::from_millis(10));
+    for (port, answered) in [(2001, 1), (2002, 1), (2003, 1), (2004, 1), (2005, 0)] {
+        let sent =
+            raw.pair.forge(CLIENT, (port, PORT), VerificationTag(0), |packet| assert!(packet.push(&init)));
+        raw.pair.deliver(&sent);
+        let answers = raw.heard().iter().filter(|sent| has(kind::INIT_ACK)(sent)).count();
+        assert_eq!(answers, answered, "10 ms bring 4");
+    }
+}
+
 /// Answers to one place share a burst; those to another place don't.
 #[test]
 fn stateless_answers_go_in_bursts() {

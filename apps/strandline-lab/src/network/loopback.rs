@@ -1,0 +1,46 @@
+//! A network that is only a loopback interface, in a namespace of its own: for programs that do everything on one machine.
+//! There the plan's congestion control can be chosen for every TCP connection, whoever makes it; on the system's own
+//! loopback interface it is what the system has.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use crate::netem::command::run;
+use crate::netem::device::set_parameters;
+use crate::netem::namespace::Namespaces;
+use crate::netem::topology::Side;
+
+use super::plan::NetworkPlan;
+
+/// Both sides are in this namespace.
+pub const SIDE: Side = Side::Left;
+
+/// Makes it. Both sides' addresses are on the interface as well.
+///
+/// # Errors
+/// Not root, no such congestion control, what `ip` said.
+pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
+    let namespaces = Namespaces::create(name)?;
+    let by_route = namespaces.enter(SIDE, || set_parameters(&plan.topology()))?.is_by_route();
+    let own = Side::BOTH.map(|side| side.ipv4(1).to_string());
+    let mut commands = "link set lo up\n".to_owned();
+    for address in &own {
+        // Writing to a string doesn't fail.
+        let _ = writeln!(commands, "addr add {address}/32 dev lo");
+    }
+    if by_route {
+        let [left, right] = &own;
+        for (to, from) in
+            [("127.0.0.0/8", "127.0.0.1"), ("127.0.0.1", "127.0.0.1"), (left, left), (right, right)]
+        {
+            let _ = writeln!(
+                commands,
+                "route replace local {to} dev lo table local proto kernel scope host src {from} congctl {}",
+                plan.tcp
+            );
+        }
+    }
+    run("ip", &["-n", &namespaces.namespace(SIDE), "-batch", "-"], &commands)?;
+    Ok(namespaces)
+}

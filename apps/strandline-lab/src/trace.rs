@@ -1,0 +1,129 @@
+//! `strandline lab trace`: what a trace of `strandline perf` shows, drawn: which TSN was sent when and acknowledged when, and how
+//! windows and flight went along.
+
+mod draw;
+mod read;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result, ensure};
+use clap::ValueEnum;
+
+use self::read::Trace;
+use crate::figure::{Theme, Timeline, escape, paint, png};
+
+/// Width of the drawings in pixels.
+const WIDTH: f64 = 1000.0;
+
+/// `strandline lab trace`
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline perf client 192.0.2.7 -t 10 --trace run.jsonl
+  strandline lab trace run.jsonl                           run.html, with both drawings
+  strandline lab trace run.jsonl --from 2.1 --to 2.4       what happened in these 300 ms
+  strandline lab trace run.jsonl --format png              run-sequence.png and run-window.png")]
+pub struct TraceArgs {
+    /// The trace: `strandline perf client ADDR --trace FILE` writes one
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Where the drawings go (default: beside the trace)
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
+    /// One page with both drawings, or a picture of each
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    pub format: Format,
+    /// Local SCTP port of the association that is drawn (default: that of the one with most data)
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
+    /// Seconds from which on the trace is drawn
+    #[arg(long, default_value_t = 0.0, value_name = "SECS")]
+    pub from: f64,
+    /// Seconds up to which it is drawn (default: the end)
+    #[arg(long, value_name = "SECS")]
+    pub to: Option<f64>,
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One page, light or dark as the reader has it
+    Html,
+    /// A picture each, on white
+    Png,
+    /// The same as vectors
+    Svg,
+}
+
+/// Draws it.
+///
+/// # Errors
+/// What is wrong with the trace, or with where the drawings are to go.
+pub fn run(args: &TraceArgs) -> Result<ExitCode> {
+    let trace = Trace::read(&args.file)?;
+    let drawn = draw(&trace, args)?;
+    let folder = args.output.as_deref().or_else(|| args.file.parent()).unwrap_or(Path::new(""));
+    let stem = args.file.file_stem().unwrap_or_default().to_string_lossy();
+    match args.format {
+        Format::Html => write(&folder.join(format!("{stem}.html")), page(&stem, &drawn).as_bytes())?,
+        Format::Svg => {
+            for (name, drawing) in &drawn {
+                let svg = drawing.svg(WIDTH, Theme::Picture);
+                write(&folder.join(format!("{stem}-{name}.svg")), svg.as_bytes())?;
+            }
+        }
+        Format::Png => {
+            for (name, drawing) in &drawn {
+                let svg = drawing.svg(WIDTH, Theme::Picture);
+                write(&folder.join(format!("{stem}-{name}.png")), &png(&svg)?)?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The drawings with their names.
+fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]> {
+    let file = args.file.display();
+    let busiest = trace.busiest();
+    let port = args.port.or(busiest).with_context(|| format!("{file}: there is no DATA in it"))?;
+    let span = (args.from, args.to.unwrap_or(f64::INFINITY));
+    let sequence = draw::sequence(trace, port, span);
+    ensure!(
+        !sequence.is_empty(),
+        "{file}: nothing of port {port} between these times; it has ports {:?} and ends at {:.3} s",
+        trace.ports(),
+        trace.end()
+    );
+    Ok([("sequence", sequence), ("window", draw::window(trace, port, span))])
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(path, bytes).with_context(|| format!("writing {}: does the folder exist?", path.display()))?;
+    println!("{}", path.display());
+    Ok(())
+}
+
+/// One file that loads nothing from anywhere.
+fn page(name: &str, drawn: &[(&'static str, Timeline)]) -> String {
+    let [light, dark] = paint::variables();
+    let name = escape(name);
+    let mut html = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n<title>{name}</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n:root{{color-scheme:light dark;{light}}}\n\
+         @media (prefers-color-scheme:dark){{:root{{{dark}}}}}\n\
+         body{{margin:0 auto;max-width:{WIDTH}px;padding:0 20px;background:var(--ground);color:var(--ink);\
+         font:16px/1.55 system-ui,\"DejaVu Sans\",sans-serif}}\nsvg{{display:block;width:100%;height:auto}}\n\
+         </style>\n</head>\n<body>\n<h1>{name}</h1>\n"
+    );
+    for (_, drawing) in drawn {
+        let title = escape(&drawing.title);
+        html += &format!("<h2>{title}</h2>\n<figure>\n{}\n</figure>\n", drawing.svg(WIDTH, Theme::Page));
+    }
+    html + "</body>\n</html>\n"
+}

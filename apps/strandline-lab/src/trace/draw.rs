@@ -1,0 +1,109 @@
+//! What happened, as layers of a drawing.
+
+use std::collections::BTreeMap;
+
+use super::read::{Event, Trace};
+use crate::figure::{Layer, Look, Timeline};
+use crate::plan::Transport;
+
+/// Reasons for sending again, as traces name them, with what the legend says, colour and sign.
+const AGAIN: [(&str, &str, (Transport, usize), usize); 4] = [
+    ("lost", "sent again: found lost", (Transport::Tcp, 0), 2),
+    ("probe", "tail-loss probe", (Transport::OtherSctp, 0), 3),
+    ("timeout", "sent again: time-out", (Transport::Tcp, 2), 1),
+    ("unknown", "sent again", (Transport::Tcp, 1), 0),
+];
+
+/// Points of a layer: seconds and value.
+type Points = Vec<(f64, f64)>;
+
+fn layer(title: &str, colour: (Transport, usize), look: Look, points: Points) -> Layer {
+    Layer { title: title.to_owned(), colour, look, points }
+}
+
+/// TSNs over time, in the direction that carried more.
+pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeline {
+    let sends = trace.sends(port);
+    let mut first_tsn = None;
+    let mut after = |tsn: u32| {
+        let distance = tsn.wrapping_sub(*first_tsn.get_or_insert(tsn)) as i32;
+        f64::from(distance) + 1.0
+    };
+    let [mut new, mut cumulative, mut gap] = [(); 3].map(|()| Points::new());
+    let mut again: BTreeMap<&str, Points> = BTreeMap::new();
+    for event in &trace.events {
+        match event {
+            Event::Data { t, port: of, sent, first, last, again: why, .. }
+                if (*of, *sent) == (port, sends) =>
+            {
+                // Whatever part is drawn, TSNs count from the first of all.
+                after(*first);
+                let place = (*t, after(*last));
+                if (from..=to).contains(t) {
+                    match why {
+                        Some(why) => again.entry(why).or_default().push(place),
+                        None => new.push(place),
+                    }
+                }
+            }
+            Event::Sack { t, port: of, sent, cumulative: tsn, gaps }
+                if (*of, *sent) == (port, !sends) && (from..=to).contains(t) =>
+            {
+                let base = after(*tsn);
+                cumulative.push((*t, base));
+                gap.extend(gaps.iter().map(|(_, end)| (*t, base + f64::from(*end))));
+            }
+            _ => {}
+        }
+    }
+    let words = if sends { "sent" } else { "received" };
+    let mut layers = vec![
+        layer("acknowledged cumulatively", (Transport::Udp, 0), Look::Steps, cumulative),
+        layer("acknowledged beyond a gap", (Transport::Sctp, 1), Look::Dots, gap),
+        layer(words, (Transport::Sctp, 0), Look::Dots, new),
+    ];
+    for (reason, title, colour, sign) in AGAIN {
+        let points = again.remove(reason).unwrap_or_default();
+        layers.push(layer(title, colour, Look::Signs(sign), points));
+    }
+    Timeline { title: "TSN over time".to_owned(), label: "TSN, from the first".to_owned(), layers }
+}
+
+/// Windows over time, in kilobytes.
+pub(super) fn window(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeline {
+    let mut paths: BTreeMap<&str, [Points; 3]> = BTreeMap::new();
+    let mut rwnd = Points::new();
+    let kilo = |bytes: &f64| bytes / 1000.0;
+    for event in &trace.events {
+        match event {
+            Event::Path { t, port: of, peer, cwnd, ssthresh, flight }
+                if *of == port && (from..=to).contains(t) =>
+            {
+                let [windows, thresholds, flights] = paths.entry(peer).or_default();
+                windows.push((*t, kilo(cwnd)));
+                thresholds.push((*t, kilo(ssthresh)));
+                flights.push((*t, kilo(flight)));
+            }
+            Event::Association { t, port: of, peer_rwnd } if *of == port && (from..=to).contains(t) => {
+                rwnd.push((*t, kilo(peer_rwnd)));
+            }
+            _ => {}
+        }
+    }
+    let most = paths.values().flat_map(|[windows, _, flights]| windows.iter().chain(flights));
+    let most = most.map(|(_, size)| *size).fold(0.0, f64::max);
+    let mut layers = Vec::new();
+    // What is far above the window limits nothing, and would flatten everything else.
+    let near = |points: Points| -> Points {
+        points.into_iter().map(|(t, size)| (t, size.min(most * 1.5))).collect()
+    };
+    let several = paths.len() > 1;
+    for (shade, (peer, [windows, thresholds, flights])) in paths.into_iter().enumerate() {
+        let name = |what: &str| if several { format!("{what} to {peer}") } else { what.to_owned() };
+        layers.push(layer(&name("ssthresh"), (Transport::OtherSctp, shade), Look::Steps, near(thresholds)));
+        layers.push(layer(&name("in flight"), (Transport::Tcp, shade), Look::Steps, flights));
+        layers.push(layer(&name("cwnd"), (Transport::Sctp, shade), Look::Steps, windows));
+    }
+    layers.insert(0, layer("the peer's window", (Transport::Udp, 1), Look::Steps, near(rwnd)));
+    Timeline { title: "Windows over time".to_owned(), label: "kilobytes".to_owned(), layers }
+}

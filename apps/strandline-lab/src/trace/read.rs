@@ -1,0 +1,140 @@
+//! Reading a trace.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// The version of the format that is read.
+const FORMAT: u32 = 1;
+
+/// A trace as far as it is drawn.
+#[derive(Debug)]
+pub(super) struct Trace {
+    pub(super) events: Vec<Event>,
+}
+
+/// A line of it.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub(super) enum Event {
+    Start {
+        format: u32,
+    },
+    Data {
+        t: f64,
+        port: u16,
+        sent: bool,
+        first: u32,
+        last: u32,
+        bytes: u64,
+        #[serde(default)]
+        again: Option<String>,
+    },
+    Sack {
+        t: f64,
+        port: u16,
+        sent: bool,
+        cumulative: u32,
+        #[serde(default)]
+        gaps: Vec<(u32, u32)>,
+    },
+    Path {
+        t: f64,
+        port: u16,
+        peer: String,
+        cwnd: f64,
+        ssthresh: f64,
+        flight: f64,
+    },
+    Association {
+        t: f64,
+        port: u16,
+        peer_rwnd: f64,
+    },
+    /// Whatever later versions add.
+    #[serde(other)]
+    Other,
+}
+
+impl Event {
+    fn t(&self) -> f64 {
+        match self {
+            Self::Data { t, .. }
+            | Self::Sack { t, .. }
+            | Self::Path { t, .. }
+            | Self::Association { t, .. } => *t,
+            Self::Start { .. } | Self::Other => 0.0,
+        }
+    }
+}
+
+impl Trace {
+    /// All of a file. A last line that was cut short is left out: the program that wrote it was killed.
+    pub(super) fn read(path: &Path) -> Result<Self> {
+        let file = File::open(path).with_context(|| format!("opening the trace {}", path.display()))?;
+        Self::parse(BufReader::new(file)).with_context(|| format!("reading {}", path.display()))
+    }
+
+    pub(super) fn parse(text: impl BufRead) -> Result<Self> {
+        let mut events = Vec::new();
+        let mut lines = text.lines().enumerate().peekable();
+        while let Some((number, line)) = lines.next() {
+            let event: Event = match serde_json::from_str(&line?) {
+                Err(error) if error.is_eof() && lines.peek().is_none() && number > 0 => break,
+                parsed => parsed.with_context(|| format!("line {} is no line of a trace", number + 1))?,
+            };
+            match event {
+                Event::Start { format } => ensure!(
+                    format == FORMAT,
+                    "it has format {format}, and this program reads format {FORMAT}: use the version that wrote it"
+                ),
+                _ if number == 0 => {
+                    anyhow::bail!("it does not begin as a trace of `strandline perf --trace` does")
+                }
+                _ => {}
+            }
+            events.push(event);
+        }
+        Ok(Self { events })
+    }
+
+    /// Bytes of DATA by port: sent, received.
+    fn bytes(&self) -> BTreeMap<u16, [u64; 2]> {
+        let mut bytes_of: BTreeMap<u16, [u64; 2]> = BTreeMap::new();
+        for event in &self.events {
+            if let Event::Data { port, sent, bytes, .. } = event {
+                let [out, into] = bytes_of.entry(*port).or_default();
+                let sum = if *sent { out } else { into };
+                *sum = sum.saturating_add(*bytes);
+            }
+        }
+        bytes_of
+    }
+
+    /// The association that carried most.
+    pub(super) fn busiest(&self) -> Option<u16> {
+        self.bytes()
+            .into_iter()
+            .max_by_key(|(_, [sent, received])| sent.saturating_add(*received))
+            .map(|(port, _)| port)
+    }
+
+    /// Does this side send more than it receives?
+    pub(super) fn sends(&self, port: u16) -> bool {
+        self.bytes().get(&port).is_none_or(|[sent, received]| sent >= received)
+    }
+
+    /// Of the associations in it.
+    pub(super) fn ports(&self) -> Vec<u16> {
+        self.bytes().into_keys().collect()
+    }
+
+    /// When the last of it happened, seconds.
+    pub(super) fn end(&self) -> f64 {
+        self.events.iter().map(Event::t).fold(0.0, f64::max)
+    }
+}

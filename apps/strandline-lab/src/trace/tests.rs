@@ -1,0 +1,109 @@
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use clap::Parser;
+
+use super::draw::{sequence, window};
+use super::*;
+use crate::figure::{Layer, Look};
+
+const TRACE: &str = r#"{"event":"start","t":0.0,"format":1,"version":"0.1.0"}
+{"event":"data","t":0.1,"port":5,"peer":"10.0.0.2:9899","sent":true,"first":4294967295,"last":0,"bytes":2000}
+{"event":"path","t":0.1,"port":5,"peer":"10.0.0.2:9899","cwnd":14000,"ssthresh":4294967295,"flight":2000}
+{"event":"data","t":0.2,"port":5,"peer":"10.0.0.2:9899","sent":true,"first":1,"last":1,"bytes":1000}
+{"event":"sack","t":0.3,"port":5,"peer":"10.0.0.2:9899","sent":false,"cumulative":4294967295,"a_rwnd":9,"gaps":[[2,2]],"duplicates":0}
+{"event":"data","t":0.4,"port":5,"peer":"10.0.0.3:9899","sent":true,"first":0,"last":0,"bytes":1000,"again":"lost"}
+{"event":"path","t":0.4,"port":5,"peer":"10.0.0.3:9899","cwnd":7000,"ssthresh":7000,"flight":1000}
+{"event":"association","t":0.4,"port":5,"peer_rwnd":100000}
+{"event":"what later versions add","t":0.4}
+{"event":"data","t":0.5,"port":6,"peer":"10.0.0.2:9899","sent":false,"first":7,"last":7,"bytes":100}
+"#;
+
+const ALL: (f64, f64) = (0.0, f64::INFINITY);
+
+#[derive(Debug, Parser)]
+struct Command {
+    #[command(flatten)]
+    args: TraceArgs,
+}
+
+fn args(more: &[&str]) -> TraceArgs {
+    Command::parse_from(["trace", "run.jsonl"].iter().chain(more)).args
+}
+
+fn parse(text: &str) -> Result<Trace> {
+    Trace::parse(text.as_bytes())
+}
+
+fn points<'a>(drawing: &'a Timeline, title: &str) -> &'a [(f64, f64)] {
+    let layer = drawing.layers.iter().find(|layer| layer.title == title);
+    &layer.unwrap_or_else(|| panic!("no {title}: {drawing:?}")).points
+}
+
+#[test]
+fn what_was_sent_and_acknowledged_stands_where_it_belongs() {
+    let trace = parse(TRACE).unwrap();
+    assert_eq!((trace.busiest(), trace.ports(), trace.end()), (Some(5), vec![5, 6], 0.5));
+    let drawing = sequence(&trace, 5, ALL);
+    assert_eq!(points(&drawing, "sent"), [(0.1, 2.0), (0.2, 3.0)]);
+    assert_eq!(points(&drawing, "sent again: found lost"), [(0.4, 2.0)]);
+    assert_eq!(points(&drawing, "acknowledged cumulatively"), [(0.3, 1.0)]);
+    assert_eq!(points(&drawing, "acknowledged beyond a gap"), [(0.3, 3.0)]);
+    // The other way, where that is how data went.
+    assert_eq!(points(&sequence(&trace, 6, ALL), "received"), [(0.5, 1.0)]);
+    // A part of it counts from the same TSN.
+    assert_eq!(points(&sequence(&trace, 5, (0.15, 0.25)), "sent"), [(0.2, 3.0)]);
+}
+
+#[test]
+fn each_path_has_its_windows_and_none_flattens_the_others() {
+    let drawing = window(&parse(TRACE).unwrap(), 5, ALL);
+    assert_eq!(points(&drawing, "cwnd to 10.0.0.2:9899"), [(0.1, 14.0)]);
+    assert_eq!(points(&drawing, "in flight to 10.0.0.3:9899"), [(0.4, 1.0)]);
+    assert_eq!(points(&drawing, "ssthresh to 10.0.0.2:9899"), [(0.1, 21.0)], "no threshold yet");
+    assert_eq!(points(&drawing, "the peer's window"), [(0.4, 21.0)]);
+    for theme in [Theme::Page, Theme::Picture] {
+        let svg = drawing.svg(WIDTH, theme);
+        assert!(svg.contains("cwnd to 10.0.0.3:9899") && svg.ends_with("</svg>"), "{svg}");
+    }
+    assert!(png(&drawing.svg(WIDTH, Theme::Picture)).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn many_points_make_no_large_drawing() {
+    let crowd = |look| Layer {
+        title: "crowd".to_owned(),
+        colour: (crate::plan::Transport::Sctp, 0),
+        look,
+        points: (0..200_000).map(|n| (f64::from(n) * 1e-5, f64::from(n % 1000))).collect(),
+    };
+    for (look, bytes_max) in [(Look::Steps, 100_000), (Look::Dots, 6_000_000)] {
+        let drawing = Timeline { title: "t".to_owned(), label: "y".to_owned(), layers: vec![crowd(look)] };
+        let bytes = drawing.svg(WIDTH, Theme::Picture).len();
+        assert!(bytes < bytes_max, "{look:?}: {bytes}");
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_told() {
+    let told = |text: &str| format!("{:#}", parse(text).unwrap_err());
+    assert!(told("hello\n").contains("line 1 is no line of a trace"));
+    assert!(told("{\"event\":\"path\"}\n").contains("line 1"));
+    assert!(told("{\"event\":\"other\"}\n").contains("does not begin as a trace"));
+    assert!(told("{\"event\":\"start\",\"format\":9}\n").contains("format 9"));
+    let broken = TRACE.replacen("\"port\":5", "\"port\":-5", 1);
+    assert!(told(&broken).contains("line 2"));
+    // What a program wrote that was killed is drawn as far as it goes.
+    let cut = TRACE.get(..TRACE.len() - 30).unwrap();
+    assert_eq!(parse(cut).unwrap().ports(), [5]);
+}
+
+#[test]
+fn what_is_not_in_it_is_told_with_what_is() {
+    let trace = parse(TRACE).unwrap();
+    let told = |more: &[&str]| format!("{:#}", draw(&trace, &args(more)).unwrap_err());
+    assert!(told(&["--port", "9"]).contains("it has ports [5, 6]"));
+    assert!(told(&["--from", "3"]).contains("ends at 0.500 s"));
+    let empty = parse(TRACE.lines().next().unwrap()).unwrap();
+    assert!(format!("{:#}", draw(&empty, &args(&[])).unwrap_err()).contains("no DATA"));
+    assert!(page("a<b", &draw(&trace, &args(&[])).unwrap()).contains("<h1>a&lt;b</h1>"));
+}

@@ -1,0 +1,87 @@
+//! What happens to the paths of a test's associations: which failed and came back, and when.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use serde::Serialize;
+use strandline::{Events, Notification, PathChange};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::flow::Link;
+use super::tally::now;
+
+/// A path has changed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct PathEvent {
+    /// Seconds since the program began.
+    pub(crate) t: f64,
+    /// Number of the association, from 1.
+    pub(crate) socket: usize,
+    pub(crate) peer: SocketAddr,
+    pub(crate) change: &'static str,
+}
+
+/// Notes what happens to paths until it is asked.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    told: mpsc::UnboundedReceiver<PathEvent>,
+    _tasks: JoinSet<()>,
+}
+
+impl Watch {
+    /// Watches the associations among these. `began`: when the program did.
+    pub(crate) fn start(links: &[Link], began: Instant) -> Self {
+        let (tell, told) = mpsc::unbounded_channel();
+        let mut tasks = JoinSet::new();
+        for (number, link) in links.iter().enumerate() {
+            if let Link::Sctp(association, _) = link {
+                tasks.spawn(follow(association.events(), number + 1, began, tell.clone()));
+            }
+        }
+        Self { told, _tasks: tasks }
+    }
+
+    /// What was noted, in the order of time.
+    pub(crate) fn finish(mut self) -> Vec<PathEvent> {
+        let mut noted = Vec::new();
+        while let Ok(event) = self.told.try_recv() {
+            noted.push(event);
+        }
+        noted
+    }
+}
+
+async fn follow(mut events: Events, socket: usize, began: Instant, tell: mpsc::UnboundedSender<PathEvent>) {
+    while let Some(event) = events.next().await {
+        if let Notification::PathChanged { address: peer, change } = event {
+            let t = now().duration_since(began).as_secs_f64();
+            // Whoever receives it has ended if it fails.
+            let _ = tell.send(PathEvent { t, socket, peer, change: name(change) });
+        }
+    }
+}
+
+fn name(change: PathChange) -> &'static str {
+    match change {
+        PathChange::Confirmed => "confirmed",
+        PathChange::Active => "active",
+        PathChange::PotentiallyFailed => "potentially failed",
+        PathChange::Inactive => "inactive",
+        PathChange::Primary => "primary",
+    }
+}
+
+/// When the first path failed that did, and when it came back.
+pub(crate) fn failure(events: &[PathEvent]) -> (Option<f64>, Option<f64>) {
+    let fails = |event: &&PathEvent| matches!(event.change, "potentially failed" | "inactive");
+    let Some(failed) = events.iter().find(fails) else { return (None, None) };
+    let back = events.iter().find(|event| {
+        event.t >= failed.t
+            && (event.socket, event.peer, event.change) == (failed.socket, failed.peer, "active")
+    });
+    (Some(failed.t), back.map(|event| event.t))
+}
+
+#[cfg(test)]
+mod tests;

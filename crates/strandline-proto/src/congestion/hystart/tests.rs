@@ -1,0 +1,54 @@
+use super::*;
+
+const PACKET: u32 = 1_000;
+const MS: fn(u64) -> Duration = Duration::from_millis;
+
+/// Rounds of slow start over a path of `rtt` that takes a packet each `takes`; each window is sent over `paced` of a round
+/// trip (in eighths). Gives the window, in packets, with which slow start ended; `None`: it went on.
+fn start(rtt: Duration, takes: Duration, paced: u32, rounds: u32) -> Option<u32> {
+    let mut hystart = HyStart::default();
+    let mut window = 10;
+    let mut now = Time::ZERO + rtt;
+    for _ in 0..rounds {
+        let sent_apart = rtt / 8 * paced / window;
+        let apart = sent_apart.max(takes);
+        let began = now;
+        let flight = window * PACKET;
+        let sent = window;
+        for packet in 0..sent {
+            let queued = (apart - sent_apart) * packet;
+            now = began + apart * packet;
+            match hystart.on_ack(now, PACKET, flight, PACKET, Some(rtt + queued)) {
+                Step::Grow(bytes) => window += bytes / PACKET,
+                Step::Done => return Some(window),
+            }
+        }
+        now = (began + rtt).max(now + apart);
+    }
+    None
+}
+
+#[test]
+fn a_path_that_is_not_full_leaves_a_pause_in_each_round() {
+    assert_eq!(start(MS(60), MS(0), 4, 10), None);
+}
+
+#[test]
+fn a_full_path_ends_slow_start_before_the_window_is_twice_what_fits() {
+    for rtt in [40, 60, 200] {
+        let fits = rtt * 2;
+        let window = start(MS(rtt), Duration::from_micros(500), 4, 20).unwrap();
+        assert!((fits..fits * 2).contains(&u64::from(window)), "{rtt} ms: {window} of {fits}");
+    }
+}
+
+/// As after a recovery: what is acknowledged is replaced one by one, all through the round trip.
+#[test]
+fn a_train_that_was_sent_as_long_as_it_is_says_nothing() {
+    assert_eq!(start(MS(60), MS(0), 8, 10), None);
+}
+
+#[test]
+fn short_paths_are_not_judged_by_trains() {
+    assert_eq!(start(MS(20), MS(1), 4, 5), None);
+}

@@ -1,0 +1,76 @@
+use super::*;
+
+const RTT: Duration = Duration::from_millis(10);
+
+fn at(ms: u64) -> Time {
+    Time::from_nanos(ms * 1_000_000)
+}
+
+/// A stretch of packets that may be marked, and what was lost of it after three round trips.
+fn strike(trial: &mut EcnTrial, ms: u64) -> bool {
+    trial.on_new_data(at(ms), true);
+    trial.on_lost(at(ms + 30), RTT)
+}
+
+#[test]
+fn three_losses_of_everything_end_it() {
+    let mut trial = EcnTrial::default();
+    assert!(!strike(&mut trial, 0) && !strike(&mut trial, 100));
+    assert!(!trial.has_failed());
+    assert!(strike(&mut trial, 200) && trial.has_failed());
+    assert!(!strike(&mut trial, 300), "told once");
+}
+
+#[test]
+fn losses_of_one_flight_count_once_and_none_before_an_answer_could_come() {
+    let mut trial = EcnTrial::default();
+    trial.on_new_data(at(0), true);
+    for ms in [5, 15, 19] {
+        assert!(!trial.on_lost(at(ms), RTT));
+    }
+    for ms in 20..60 {
+        assert!(!trial.on_lost(at(ms), RTT), "all of the same flight");
+    }
+    assert_eq!(trial.strikes, 1);
+}
+
+#[test]
+fn an_acknowledgement_clears_what_was_held_against_it() {
+    let mut trial = EcnTrial::default();
+    assert!(!strike(&mut trial, 0) && !strike(&mut trial, 100));
+    trial.on_new_data(at(200), true);
+    trial.on_acked(at(210), at(200));
+    assert!(!trial.on_lost(at(225), RTT), "something arrived a moment ago");
+    assert!(!trial.on_lost(at(260), RTT) && trial.strikes == 1);
+}
+
+#[test]
+fn what_went_without_it_says_nothing() {
+    let mut trial = EcnTrial::default();
+    // Data that went before, or together with what was sent again.
+    trial.on_new_data(at(0), false);
+    trial.on_new_data(at(10), true);
+    trial.on_new_data(at(20), false);
+    for sent in [0, 5, 20, 25] {
+        trial.on_acked(at(30), at(sent));
+    }
+    assert!(!trial.on_lost(at(35), RTT) && trial.strikes == 1, "none of them was of the stretch");
+    let mut trial = EcnTrial::default();
+    trial.on_new_data(at(0), false);
+    assert!(!trial.on_lost(at(500), RTT) && trial.strikes == 0, "nothing could be marked");
+}
+
+#[test]
+fn marks_that_nothing_helps_against_end_it() {
+    let pmdcs = 1000;
+    let mut trial = EcnTrial::default();
+    for _ in 0..MARKS_AT_FLOOR_MAX - 1 {
+        assert!(!trial.on_mark(2000, pmdcs));
+    }
+    // A window that could still shrink: then they may mean something.
+    assert!(!trial.on_mark(9000, pmdcs));
+    for _ in 0..MARKS_AT_FLOOR_MAX - 1 {
+        assert!(!trial.on_mark(2000, pmdcs));
+    }
+    assert!(trial.on_mark(2000, pmdcs) && trial.has_failed());
+}

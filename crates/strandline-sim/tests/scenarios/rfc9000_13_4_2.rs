@@ -1,0 +1,116 @@
+//! ECN on paths that treat it badly, after RFC 9000 section 13.4.2: packets that may be marked are dropped, cleared, or all
+//! marked. None of it may break or blind the association: decision 38.
+
+use strandline_proto::congestion::Algorithm;
+use strandline_proto::stats::AssociationStats;
+use strandline_sim::pair::EcnPath;
+
+use super::*;
+
+/// Two hosts that agree on ECN, with 20 ms and 50 Mbit/s between them.
+fn agreed(algorithm: Algorithm, path: EcnPath) -> (Pair, AssociationId, AssociationId) {
+    let config = || {
+        endpoint(|config| {
+            config.ecn = true;
+            config.congestion = algorithm;
+        })
+    };
+    let mut pair = Pair::new(config(), config(), link(ms(10), 50));
+    pair.set_ecn_path(path);
+    let (a, b) = pair.connect();
+    (pair, a, b)
+}
+
+fn stats(pair: &Pair, a: AssociationId) -> AssociationStats {
+    pair.a.endpoint.status(a).unwrap().stats
+}
+
+/// Packets of A that said that they may be marked.
+fn capable(pair: &Pair) -> usize {
+    pair.captured().iter().filter(|captured| captured.from == Side::A && captured.datagram.ecn != 0).count()
+}
+
+/// Bytes that arrive in a second at full rate, less a tenth.
+const NEARLY_FULL: u64 = 50_000_000 / 8 * 9 / 10;
+
+#[test]
+fn a_path_that_carries_the_bits_goes_on_having_them() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Bbr] {
+        let (mut pair, a, b) = agreed(algorithm, EcnPath::Carries);
+        stream(&mut pair, a, b, ms(5000));
+        pair.clear_captured();
+        stream(&mut pair, a, b, ms(1000));
+        assert!(capable(&pair) > 1000, "{algorithm:?}: {}", capable(&pair));
+        assert_eq!(stats(&pair, a).ecn_failures, 0, "{algorithm:?}");
+    }
+}
+
+#[test]
+fn a_path_that_drops_them_is_found_out_and_used_without() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
+        let (mut pair, a, b) = agreed(algorithm, EcnPath::Drops);
+        stream(&mut pair, a, b, ms(10_000));
+        assert_eq!(stats(&pair, a).ecn_failures, 1, "{algorithm:?}");
+        pair.clear_captured();
+        stream(&mut pair, a, b, ms(3000));
+        let received = stream(&mut pair, a, b, ms(1000));
+        assert_eq!(capable(&pair), 0, "{algorithm:?}");
+        assert!(received > NEARLY_FULL * 3 / 4, "{algorithm:?}: {received} in a second");
+    }
+}
+
+/// Also where the path begins to drop them only later: another route.
+#[test]
+fn a_route_that_begins_to_drop_them_is_found_out() {
+    let (mut pair, a, b) = agreed(Algorithm::Cubic, EcnPath::Carries);
+    stream(&mut pair, a, b, ms(3000));
+    pair.set_ecn_path(EcnPath::Drops);
+    stream(&mut pair, a, b, ms(15_000));
+    assert_eq!(stats(&pair, a).ecn_failures, 1);
+    pair.clear_captured();
+    assert!(stream(&mut pair, a, b, ms(1000)) > 0);
+    assert_eq!(capable(&pair), 0);
+}
+
+/// Losses at random are no reason to give ECN up.
+#[test]
+fn a_path_that_loses_much_keeps_it() {
+    let config = || endpoint(|config| config.ecn = true);
+    let loss = strandline_netem::Loss::Random(0.05);
+    let mut pair = Pair::new(config(), config(), LinkConfig { loss, ..link(ms(10), 50) });
+    let (a, b) = pair.connect();
+    stream(&mut pair, a, b, ms(20_000));
+    assert!(stats(&pair, a).retransmissions > 100);
+    assert_eq!(stats(&pair, a).ecn_failures, 0);
+}
+
+/// Where the bits are cleared nothing is marked, and losses tell of a full queue as they do without ECN.
+#[test]
+fn a_path_that_clears_them_is_no_worse_than_without() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
+        let (mut pair, a, b) = agreed(algorithm, EcnPath::Clears);
+        stream(&mut pair, a, b, ms(10_000));
+        let received = stream(&mut pair, a, b, ms(2000));
+        let stats = stats(&pair, a);
+        assert!(received > NEARLY_FULL * 2, "{algorithm:?}: {received} in two seconds");
+        assert!(
+            stats.retransmissions > 0,
+            "{algorithm:?}: the queue was full, and that was noticed: {stats:?}"
+        );
+    }
+}
+
+/// Where all packets are marked, marks say nothing of the queue: after some windows at their smallest they are left out.
+#[test]
+fn a_path_that_marks_everything_does_not_hold_the_window_down_for_ever() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Dctcp] {
+        let (mut pair, a, b) = agreed(algorithm, EcnPath::MarksAll);
+        stream(&mut pair, a, b, ms(10_000));
+        assert_eq!(stats(&pair, a).ecn_failures, 1, "{algorithm:?}");
+        pair.clear_captured();
+        stream(&mut pair, a, b, ms(10_000));
+        let received = stream(&mut pair, a, b, ms(1000));
+        assert_eq!(capable(&pair), 0, "{algorithm:?}");
+        assert!(received > NEARLY_FULL / 2, "{algorithm:?}: {received} in a second");
+    }
+}
