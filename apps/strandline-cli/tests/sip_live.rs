@@ -1,5 +1,6 @@
 //! The live page of `strandline sip`, in a browser; and what it is made of.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod browser;
 mod sip_server;

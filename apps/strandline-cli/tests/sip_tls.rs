@@ -228,7 +228,7 @@ fn a_load_goes_over_tls_to_whom_it_trusts() {
         let server = start();
         let to = server.address("tls").to_string();
         let common =
-            ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--users", "20", "--server", &to];
+            ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--users", "1000", "--server", &to];
         Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap()
     };
     let trusting = format!("--transport tls --sources 10 --ca {}", ca.display());

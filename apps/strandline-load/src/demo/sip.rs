@@ -71,7 +71,8 @@ struct Announcement {
 /// # Errors
 /// If the server or a load can't be started.
 pub(super) async fn run(args: &Args) -> Result<ExitCode> {
-    if args.phones < 2 || !(args.rate > 0.0 && args.rate.is_finite()) || !(args.time > 0.0) {
+    let positive = |value: f64| value.is_finite() && value > 0.0;
+    if args.phones < 2 || !positive(args.rate) || !positive(args.time) {
         bail!("--phones must be 2 at least, --rate and --time more than 0");
     }
     let folder = Folder::new()?;
