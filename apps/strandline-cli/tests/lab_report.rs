@@ -2,11 +2,11 @@
 //! large screen, light and dark. The pictures that it took are in target/tmp/lab-report-*, to be looked at.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests stop at the first error")]
 
+mod browser;
 mod laboratory;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use laboratory::Laboratory;
 
@@ -217,20 +217,9 @@ fn a_browser_shows_the_report_at_every_width() {
     }
 }
 
-/// What headless Chromium says of a page: its DOM and what it logs.
+/// What headless Chromium says of a file.
 fn browse(page: &Path, arguments: &[&str]) -> (String, String) {
-    let profile = page.with_extension("profile");
-    let output = Command::new("chromium")
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--log-level=0"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .args(arguments)
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .expect("chromium is one of the tests' packages: tests/interop/setup quick");
-    (
-        String::from_utf8_lossy(&output.stdout).into_owned(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
+    browser::browse(&page.with_extension("profile"), &format!("file://{}", page.display()), arguments)
 }
 
 /// A page with a report in frames of several widths, with all that folds opened; below each stands how wide it is, how

@@ -1,12 +1,11 @@
 //! `strandline lab instructions`: how many instructions a program takes in user space, beside what it printed.
 
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 
-use crate::netem::command::missing;
-use crate::netem::program::search_path;
+use crate::netem::program;
 use crate::run::extract;
 
 /// `strandline lab instructions`
@@ -34,18 +33,8 @@ pub fn run(args: &InstructionsArgs) -> Result<ExitCode> {
     if let Some(first) = words.first_mut().filter(|first| *first == "strandline") {
         *first = std::env::current_exe()?.to_string_lossy().into_owned();
     }
-    let child = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--"])
-        .args(&words)
-        .env("PATH", search_path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => anyhow::anyhow!(missing("valgrind")),
-            _ => anyhow::anyhow!(error).context("starting valgrind"),
-        })?;
+    let callgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null", "--"].map(str::to_owned);
+    let child = program::start("valgrind", callgrind.iter().chain(&words))?;
     let output = child.wait_with_output()?;
     let told = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {

@@ -1,12 +1,11 @@
 //! `strandline lab together`: programs at the same time, such as two flows that share a link, and what each printed.
 
-use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::process::{Child, ExitCode, Output};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-use crate::netem::command::missing;
-use crate::netem::program::search_path;
+use crate::netem::program;
 use crate::run::extract;
 
 /// `strandline lab together`
@@ -62,21 +61,7 @@ fn reports(words: &[String]) -> Result<Vec<Value>> {
 
 fn start(command: &[String]) -> Result<Child> {
     let (name, arguments) = command.split_first().context("nothing stands beside a +")?;
-    let program = match name.as_str() {
-        "strandline" => std::env::current_exe()?.into_os_string(),
-        other => other.into(),
-    };
-    Command::new(program)
-        .args(arguments)
-        .env("PATH", search_path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => anyhow!(missing(name)),
-            _ => anyhow!(error).context(format!("starting {name}")),
-        })
+    program::start(name, arguments)
 }
 
 fn report(output: &Output) -> Result<Value> {

@@ -1,6 +1,7 @@
 //! The programs on the two sides.
 
-use std::process::{ExitStatus, Stdio};
+use std::ffi::OsStr;
+use std::process::{self, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -169,6 +170,31 @@ pub fn search_path() -> String {
         Ok(here) => here.parent().map_or(path.clone(), |folder| format!("{path}:{}", folder.display())),
         Err(_) => path,
     }
+}
+
+/// Starts a program whose output is read when it has ended. `strandline` is this one.
+///
+/// # Errors
+/// If it is missing, with the package that has it.
+pub fn start(
+    program: &str,
+    arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+) -> Result<process::Child> {
+    let path = match program {
+        "strandline" => std::env::current_exe()?.into_os_string(),
+        other => other.into(),
+    };
+    process::Command::new(path)
+        .args(arguments)
+        .env("PATH", search_path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow!(command::missing(program)),
+            _ => anyhow!(error).context(format!("starting {program}")),
+        })
 }
 
 /// 128 and the signal's number if it was ended by a signal, as shells do.
