@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::network::run;
+use crate::network::{TCP_CONGESTION, run};
 use crate::programs::{go, root};
 
 fn file(path: &str) -> Option<String> {
@@ -26,7 +26,7 @@ pub(crate) fn describe() -> Value {
         "cores": std::thread::available_parallelism().map_or(0, usize::from),
         "kernel": file("/proc/sys/kernel/osrelease"),
         "governor": file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "tcp_congestion_control": file("/proc/sys/net/ipv4/tcp_congestion_control"),
+        "tcp_congestion_control": TCP_CONGESTION,
         "rmem_max": file("/proc/sys/net/core/rmem_max"),
         "load_average": load(),
     })

@@ -10,6 +10,8 @@ use crate::plan::Link;
 pub(crate) const RECEIVER: &str = "10.200.0.2";
 const SENDER: &str = "10.200.0.1";
 const DEVICE: &str = "veth0";
+/// Of the kernel's TCP.
+pub(crate) const TCP_CONGESTION: &str = "cubic";
 
 /// Which side a command runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,9 @@ impl Network {
             run(&["ip", "-n", namespace, "address", "add", &address, "dev", DEVICE])?;
             run(&["ip", "-n", namespace, "link", "set", "lo", "up"])?;
             run(&["ip", "-n", namespace, "link", "set", DEVICE, "mtu", "1500", "up"])?;
+            // As ours, whatever the system's is.
+            let cubic = format!("net.ipv4.tcp_congestion_control={TCP_CONGESTION}");
+            run(&["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", &cubic])?;
         }
         Ok(())
     }

@@ -44,3 +44,18 @@ fn commands_are_filled_in() {
     assert!(fill("{other}", &values, &[]).is_err());
     assert!(fill("{size", &values, &[]).is_err());
 }
+
+#[test]
+fn a_check_is_of_the_rows_first_subject_whatever_is_left_out() {
+    let root = crate::programs::root().unwrap();
+    let plan = Plan::parse(&std::fs::read_to_string(root.join("bench/rows.toml")).unwrap()).unwrap();
+    for row in &plan.rows {
+        assert!(!row.checks.is_empty(), "{}", row.name);
+        for check in &row.checks {
+            let of = check.of.as_ref().unwrap();
+            assert!(!check.against.contains(of), "{}: {of} against itself", row.name);
+        }
+    }
+    let streams = plan.rows.iter().find(|row| row.name == "streams").unwrap();
+    assert_eq!(streams.checks[0].of.as_deref(), Some("strandline-2-streams"));
+}
