@@ -9,6 +9,7 @@ use crate::plan::Link;
 /// The receiver's address.
 pub(crate) const RECEIVER: &str = "10.200.0.2";
 const SENDER: &str = "10.200.0.1";
+const SUBNET: &str = "10.200.0.0/24";
 const DEVICE: &str = "veth0";
 /// Of the kernel's TCP.
 pub(crate) const TCP_CONGESTION: &str = "cubic";
@@ -75,9 +76,9 @@ impl Network {
             run(&["ip", "-n", namespace, "address", "add", &address, "dev", DEVICE])?;
             run(&["ip", "-n", namespace, "link", "set", "lo", "up"])?;
             run(&["ip", "-n", namespace, "link", "set", DEVICE, "mtu", "1500", "up"])?;
-            // As ours, whatever the system's is.
-            let cubic = format!("net.ipv4.tcp_congestion_control={TCP_CONGESTION}");
-            run(&["ip", "netns", "exec", namespace, "sysctl", "-q", "-w", &cubic])?;
+            // As ours, whatever the system's is: a namespace may not set its own default, but a route has one.
+            let route = ["ip", "-n", namespace, "route", "replace", SUBNET, "dev", DEVICE];
+            run(&[&route[..], &["congctl", TCP_CONGESTION]].concat())?;
         }
         Ok(())
     }
