@@ -8,8 +8,8 @@ use clap_complete::Shell;
 use mimalloc::MiMalloc;
 use tracing_subscriber::EnvFilter;
 
-/// What a burst took goes back to the system: glibc keeps it as long as anything lies above it in the heap, which makes
-/// an idle association two to three times as large after many were busy at once (docs/performance.md).
+/// More of what a burst took goes back to the system: glibc keeps it as long as anything lies above it in the heap, which makes
+/// an idle association two to three times as large after many were busy at once (docs/performance.md has figures of both).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
