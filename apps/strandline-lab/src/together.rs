@@ -1,6 +1,9 @@
 //! `strandline lab together`: programs at the same time, such as two flows that share a link, and what each printed.
 
+use std::io::Read;
 use std::process::{Child, ExitCode, Output};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -24,6 +27,43 @@ pub struct TogetherArgs {
     pub programs: Vec<String>,
 }
 
+/// A program that was started.
+struct Running {
+    command: String,
+    child: Child,
+    /// Once it has ended.
+    report: Option<Value>,
+}
+
+impl Running {
+    /// It has printed all that it will.
+    fn take(&mut self, stdout: Vec<u8>, stderr: Vec<u8>) -> Result<()> {
+        let status = self.child.wait()?;
+        self.report = Some(report(&Output { status, stdout, stderr })?);
+        Ok(())
+    }
+}
+
+/// Reads what a program prints, all the time, because one whose pipe is full waits; tells when that is over.
+fn read(child: &mut Child, number: usize, ended: Sender<(usize, Vec<u8>, Vec<u8>)>) {
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    thread::spawn(move || {
+        let stderr = thread::spawn(move || all(stderr));
+        let stdout = all(stdout);
+        // Nobody listens any more if another one failed.
+        let _ = ended.send((number, stdout, stderr.join().unwrap_or_default()));
+    });
+}
+
+/// What comes before an error counts; the program's status tells the rest.
+fn all(from: Option<impl Read>) -> Vec<u8> {
+    let mut printed = Vec::new();
+    if let Some(mut from) = from {
+        let _ = from.read_to_end(&mut printed);
+    }
+    printed
+}
+
 /// Runs them.
 ///
 /// # Errors
@@ -34,29 +74,31 @@ pub fn run(args: &TogetherArgs) -> Result<ExitCode> {
 }
 
 fn reports(words: &[String]) -> Result<Vec<Value>> {
+    let (ended, ends) = mpsc::channel();
     let mut running = Vec::new();
     for command in words.split(|word| word == "+") {
         match start(command) {
-            Ok(child) => running.push((command.join(" "), child)),
+            Ok(mut child) => {
+                read(&mut child, running.len(), ended.clone());
+                running.push(Running { command: command.join(" "), child, report: None });
+            }
             Err(error) => {
                 end(running);
                 return Err(error);
             }
         }
     }
-    let mut reports = Vec::new();
-    let mut running = running.into_iter();
-    while let Some((command, child)) = running.next() {
-        let report = child.wait_with_output().map_err(Into::into).and_then(|output| report(&output));
-        match report.context(command) {
-            Ok(report) => reports.push(report),
-            Err(error) => {
-                end(running);
-                return Err(error);
-            }
+    drop(ended);
+    // In the order in which they end.
+    for (number, stdout, stderr) in ends {
+        let Some(program) = running.get_mut(number) else { continue };
+        if let Err(error) = program.take(stdout, stderr) {
+            let error = error.context(program.command.clone());
+            end(running);
+            return Err(error);
         }
     }
-    Ok(reports)
+    Ok(running.into_iter().filter_map(|program| program.report).collect())
 }
 
 fn start(command: &[String]) -> Result<Child> {
@@ -75,11 +117,11 @@ fn report(output: &Output) -> Result<Value> {
     Ok(report)
 }
 
-fn end(running: impl IntoIterator<Item = (String, Child)>) {
-    for (_, mut child) in running {
+fn end(running: Vec<Running>) {
+    for mut program in running {
         // It may have ended by itself.
-        let _ = child.kill();
-        let _ = child.wait();
+        let _ = program.child.kill();
+        let _ = program.child.wait();
     }
 }
 

@@ -12,13 +12,28 @@ fn what_each_printed_comes_in_order() {
     assert_eq!(reports, [json!({ "a": 1 }), json!({ "b": 2 })]);
 }
 
+/// Whether a program with this argument runs.
+fn runs(argument: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.flat_map(|process| std::fs::read(process.path().join("cmdline"))).any(|line| {
+        let mut words = line.split(|byte| *byte == 0);
+        words.next() == Some(b"sleep") && words.any(|word| word == argument.as_bytes())
+    })
+}
+
 #[test]
 fn one_that_fails_ends_the_others() {
-    for command in
-        ["false + sleep 1000", r#"sleep 1000 + no-such-program-anywhere"#, "echo nothing + sleep 1000"]
-    {
-        let error = reports(&words(command)).unwrap_err();
-        assert!(!format!("{error:#}").is_empty(), "{command}");
+    // No other process has this argument.
+    let long = format!("1000.{}", std::process::id());
+    for (command, failed) in [
+        ("false + sleep LONG", "false"),
+        ("sleep LONG + false", "false"),
+        ("sleep LONG + no-such-program-anywhere", "no-such-program-anywhere"),
+        ("sleep LONG + echo nothing + sleep LONG", "echo nothing"),
+    ] {
+        let error = reports(&words(&command.replace("LONG", &long))).unwrap_err();
+        assert!(format!("{error:#}").contains(failed), "{command}: {error:#}");
+        assert!(!runs(&long), "{command}");
     }
 }
 

@@ -31,6 +31,25 @@ pub struct Ack {
     pub marked: bool,
 }
 
+#[cfg(test)]
+impl Ack {
+    /// The one that tests vary: of a full window, without loss or mark.
+    pub(super) fn of(now: Time, acked_bytes: u32, flight_before: u32) -> Self {
+        Self {
+            now,
+            acked_bytes,
+            flight_before,
+            window_full: true,
+            cumulative_advanced: true,
+            in_fast_recovery: false,
+            all_acked: false,
+            rtt: None,
+            latest_rtt: None,
+            marked: false,
+        }
+    }
+}
+
 /// A congestion controller of one path. Windows and thresholds are in bytes of DATA chunks, headers and padding
 /// included.
 pub trait Controller: Debug + Send {

@@ -80,16 +80,10 @@ impl Path {
             }
             self.delivered += u64::from(PMDCS);
             self.bbr.on_ack(&Ack {
-                now: at,
-                acked_bytes: PMDCS,
-                flight_before,
                 window_full: self.offered.is_none(),
-                cumulative_advanced: true,
-                in_fast_recovery: false,
                 all_acked: self.flight == 0,
-                rtt: None,
                 latest_rtt: Some(at.since(sent_at)),
-                marked: false,
+                ..Ack::of(at, PMDCS, flight_before)
             });
         }
         let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;

@@ -14,18 +14,7 @@ fn ms(ms: u64) -> Duration {
 }
 
 fn ack(now: Time, acked_bytes: u32, flight_before: u32, rtt: Duration) -> Ack {
-    Ack {
-        now,
-        acked_bytes,
-        flight_before,
-        window_full: true,
-        cumulative_advanced: true,
-        in_fast_recovery: false,
-        all_acked: false,
-        rtt: Some(rtt),
-        latest_rtt: Some(rtt),
-        marked: false,
-    }
+    Ack { rtt: Some(rtt), latest_rtt: Some(rtt), ..Ack::of(now, acked_bytes, flight_before) }
 }
 
 /// A window of `packets` packets, as if slow start had ended there without a loss.

@@ -10,18 +10,7 @@ use super::*;
 const PMDCS: u32 = 1000;
 
 fn ack(bytes: u32, flight: u32, marked: bool) -> Ack {
-    Ack {
-        now: Time::ZERO,
-        acked_bytes: bytes,
-        flight_before: flight,
-        window_full: true,
-        cumulative_advanced: true,
-        in_fast_recovery: false,
-        all_acked: false,
-        rtt: None,
-        latest_rtt: Some(Duration::from_millis(1)),
-        marked,
-    }
+    Ack { latest_rtt: Some(Duration::from_millis(1)), marked, ..Ack::of(Time::ZERO, bytes, flight) }
 }
 
 /// A round trip in which `marked` of the window's packets were.

@@ -8,18 +8,7 @@ use crate::congestion::{Algorithm, Congestion};
 const PMDCS: u32 = 1452;
 
 fn full(acked_bytes: u32) -> Ack {
-    Ack {
-        now: Time::ZERO,
-        acked_bytes,
-        flight_before: u32::MAX,
-        window_full: true,
-        cumulative_advanced: true,
-        in_fast_recovery: false,
-        all_acked: false,
-        rtt: None,
-        latest_rtt: None,
-        marked: false,
-    }
+    Ack::of(Time::ZERO, acked_bytes, u32::MAX)
 }
 
 fn not_full(acked_bytes: u32) -> Ack {

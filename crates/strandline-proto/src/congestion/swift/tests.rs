@@ -14,18 +14,7 @@ fn us(us: u64) -> Duration {
 }
 
 fn ack(now: Time, bytes: u32, flight: u32, rtt: Duration) -> Ack {
-    Ack {
-        now,
-        acked_bytes: bytes,
-        flight_before: flight,
-        window_full: true,
-        cumulative_advanced: true,
-        in_fast_recovery: false,
-        all_acked: false,
-        rtt: None,
-        latest_rtt: Some(rtt),
-        marked: false,
-    }
+    Ack { latest_rtt: Some(rtt), ..Ack::of(now, bytes, flight) }
 }
 
 /// A full window acknowledged packet by packet, each with this round-trip time.
