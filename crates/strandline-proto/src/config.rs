@@ -107,6 +107,9 @@ pub struct AssociationConfig {
     pub path_silence_max: Option<Duration>,
     /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.
     pub init_retrans_max: u16,
+    /// Packets with the COOKIE ECHO and data given before the set-up, sent at once, as the window allows: each carries the same
+    /// COOKIE ECHO. Default 10; 1 is the one packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
+    pub cookie_echo_packets_max: u8,
     /// HB.interval; `None` switches heartbeats off. Default 30 s.
     pub heartbeat_interval: Option<Duration>,
     /// HB.Max.Burst: heartbeats sent at one heartbeat opportunity. Default 1.
@@ -182,6 +185,7 @@ impl Default for AssociationConfig {
             primary_switchover_retrans_max: None,
             path_silence_max: Some(Duration::from_millis(300)),
             init_retrans_max: 8,
+            cookie_echo_packets_max: 10,
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_burst_max: 1,
             sack_delay: Duration::from_millis(200),
@@ -253,6 +257,7 @@ impl AssociationConfig {
             "heartbeat_interval",
             "at least 1 ms, or none",
         )?;
+        check(self.cookie_echo_packets_max >= 1, "cookie_echo_packets_max", "at least 1")?;
         check(self.heartbeat_burst_max >= 1, "heartbeat_burst_max", "at least 1")?;
         check(self.outbound_streams >= 1, "outbound_streams", "at least 1")?;
         check(self.inbound_streams_max >= 1, "inbound_streams_max", "at least 1")?;

@@ -103,6 +103,7 @@ impl Association {
             id,
             state: State::CookieWait(Box::new(Setup {
                 attempts: 0,
+                echoes: 0,
                 stale: 0,
                 preservative_ms: 0,
                 sent_at: now,
@@ -201,6 +202,7 @@ impl Association {
             self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
         }
         setup.attempts = 0;
+        setup.echoes = 0;
         setup.sent_at = now;
         setup.cookie = offer.cookie.unwrap_or_default().to_vec();
         setup.report = offer.unrecognised;
@@ -357,7 +359,8 @@ impl Association {
     /// is the end (alternative 2), and the application is told which messages may have arrived.
     pub(super) fn on_stale_cookie(&mut self, cx: &mut Shared, now: Time) {
         let State::CookieEchoed(setup) = &mut self.state else { return };
-        let may_have_arrived = setup.attempts > 0 && self.outbound.unacknowledged_bytes() > 0;
+        let sent_often = setup.attempts > 0 || setup.echoes > 1;
+        let may_have_arrived = sent_often && self.outbound.unacknowledged_bytes() > 0;
         if setup.stale >= STALE_MAX || may_have_arrived {
             return self.end(cx, now, CloseReason::TimedOut);
         }

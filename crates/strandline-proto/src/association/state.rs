@@ -45,6 +45,8 @@ pub(crate) struct Setup {
     pub(crate) stale: u8,
     /// Cookie Preservative to ask for, milliseconds; 0 for none.
     pub(crate) preservative_ms: u32,
+    /// Packets with the COOKIE ECHO that have been sent at this attempt.
+    pub(crate) echoes: u8,
     /// When the COOKIE ECHO was first sent: measures the round trip for the preservative and the first RTT.
     pub(crate) sent_at: Time,
     /// The peer's State Cookie, once the INIT ACK came.

@@ -48,6 +48,7 @@ impl Association {
         match &mut self.state {
             State::CookieWait(setup) | State::CookieEchoed(setup) => {
                 setup.attempts += 1;
+                setup.echoes = 0;
                 if setup.attempts > attempts_max {
                     return self.end(cx, now, CloseReason::TimedOut);
                 }

@@ -10,6 +10,7 @@ use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
+use crate::config::Recovery;
 use crate::event::Transmit;
 use crate::outbound::{Bundled, Urgency};
 use crate::path::{PathIndex, PathState};
@@ -374,7 +375,9 @@ impl Association {
             && !self.outbound.has_full_packet(empty_space)
     }
 
-    /// COOKIE ECHO with whatever data fits; nothing else may go until it is answered (section 5.1 C).
+    /// COOKIE ECHO with whatever data fits; nothing else may go until it is answered (section 5.1 C). What doesn't fit goes
+    /// with another one of the same (decision 49): whichever comes first makes the association, and for the others it is
+    /// there.
     fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
@@ -385,13 +388,13 @@ impl Association {
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
-        let attempts = setup.attempts;
+        let (attempts, echoes) = (setup.attempts, setup.echoes);
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
             return None;
         }
-        if !setup.report.is_empty() {
+        if !setup.report.is_empty() && echoes == 0 {
             let causes = Self::unrecognised_report(&setup.report);
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
@@ -400,6 +403,10 @@ impl Association {
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        if echoes > 0 && filled.bytes == 0 {
+            return None;
+        }
+        self.echo_again(filled.bytes > 0 && attempts == 0);
         // Always with its checksum (RFC 9653 section 5.2): whoever gets it may have no association to look at.
         let len = packet.finish();
         self.account(now, index, len, filled);
@@ -417,6 +424,18 @@ impl Association {
             fragment: oversize,
             ecn_capable: false,
         })
+    }
+
+    /// Another COOKIE ECHO comes next if there is more data to go with one. At the first attempt only: when that has failed, it
+    /// is found out first whether the peer takes it at all.
+    fn echo_again(&mut self, allowed: bool) {
+        let most = match self.config.recovery {
+            Recovery::Rfc9260 => 1,
+            Recovery::Rack => self.config.cookie_echo_packets_max,
+        };
+        let State::CookieEchoed(setup) = &mut self.state else { return };
+        setup.echoes = setup.echoes.saturating_add(1);
+        self.flags.cookie_echo_due = allowed && setup.echoes < most && self.outbound.has_pending();
     }
 
     /// Section 6.1 rule A: data waits in front of a closed window and nothing is in flight whose acknowledgement could

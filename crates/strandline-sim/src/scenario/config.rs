@@ -42,6 +42,7 @@ fn odd_timers(config: &mut AssociationConfig, random: &mut Random) {
     config.association_retrans_max = random.range(4, 12) as u16;
     config.path_retrans_max = random.range(0, 6) as u16;
     config.init_retrans_max = random.range(2, 10) as u16;
+    config.cookie_echo_packets_max = random.range(1, 12) as u8;
     config.heartbeat_interval = random.chance(0.8).then(|| random.millis(100, 30_000));
     config.heartbeat_burst_max = random.range(1, 4) as u8;
     config.sack_delay = random.millis(0, 500);

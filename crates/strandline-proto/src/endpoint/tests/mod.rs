@@ -11,6 +11,7 @@ mod conformance_9;
 mod conformance_rfc3168;
 mod conformance_rfc9653;
 mod data;
+mod early;
 mod hostile;
 mod limits;
 mod out_of_the_blue;

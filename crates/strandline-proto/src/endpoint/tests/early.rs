@@ -1,0 +1,122 @@
+//! Data given before the set-up that takes more than one packet (RFC 9260 section 5.1 C, decision 49).
+
+use super::*;
+use crate::config::Recovery;
+
+const MESSAGE: [u8; 9_000] = [7; 9_000];
+
+/// The client's packets with a COOKIE ECHO are next, and nothing of the server's has come since its INIT ACK.
+fn about_to_echo(mut pair: Pair) -> (Pair, AssociationId) {
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, &MESSAGE);
+    pair.run_to(kind::COOKIE_ECHO);
+    (pair, client)
+}
+
+fn assert_whole(pair: &mut Pair, client: AssociationId) {
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, MESSAGE.as_slice());
+    assert_eq!(pair.recv(SERVER, server), None);
+    assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);
+    assert_eq!(pair.state(CLIENT, client), "ESTABLISHED");
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 0);
+}
+
+#[test]
+fn a_message_of_several_packets_arrives_before_the_cookie_ack_is_sent() {
+    let (mut pair, client) = about_to_echo(Pair::new());
+    let echoes: Vec<Sent> = pair.wire.drain(..).collect();
+    assert!(echoes.len() > 5 && echoes.len() <= 10, "{}", echoes.len());
+    for sent in &echoes {
+        assert_eq!(sent.kinds()[..2], [kind::COOKIE_ECHO, kind::DATA]);
+        assert!(sent.bytes.len() <= 1_280);
+    }
+    let cookie = |sent: &Sent| sent.bytes[12..60].to_vec();
+    assert!(echoes.iter().all(|sent| cookie(sent) == cookie(&echoes[0])));
+    for sent in &echoes {
+        let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
+        pair.hosts[SERVER].endpoint.handle_datagram(pair.now, datagram);
+    }
+    pair.collect();
+    assert_eq!(pair.wire[0].kinds(), [kind::COOKIE_ACK, kind::SACK]);
+    pair.run();
+    assert_whole(&mut pair, client);
+}
+
+/// Whichever comes first makes the association; no timer has to run out for that.
+#[test]
+fn any_of_them_may_be_lost_or_late() {
+    for lost in 0..6 {
+        let (mut pair, client) = about_to_echo(Pair::new());
+        pair.wire.remove(lost);
+        pair.pass(Duration::from_millis(500));
+        assert_whole(&mut pair, client);
+    }
+    let (mut pair, client) = about_to_echo(Pair::new());
+    pair.wire.make_contiguous().reverse();
+    pair.run();
+    assert_whole(&mut pair, client);
+}
+
+#[test]
+fn all_of_them_lost_are_followed_by_one() {
+    let (mut pair, client) = about_to_echo(Pair::new());
+    let before = pair.log.len();
+    pair.wire.clear();
+    pair.pass(Duration::from_millis(2_500));
+    assert!(has(kind::COOKIE_ECHO)(&pair.log[before]));
+    assert_eq!(pair.log[before + 1].kinds()[0], kind::COOKIE_ACK, "its answer is waited for");
+    pair.pass(Duration::from_secs(5));
+    assert_whole(&mut pair, client);
+}
+
+#[test]
+fn the_window_of_the_peer_and_ours_bound_them() {
+    let small = |config: &mut AssociationConfig| {
+        (config.receive_buffer, config.partial_delivery_point) = (Some(4_096), 2_000);
+    };
+    let (pair, _) = about_to_echo(Pair::configured(small));
+    assert!(pair.wire.len() <= 5, "{}", pair.wire.len());
+    let (pair, _) = about_to_echo(Pair::configured(|config| config.cookie_echo_packets_max = 3));
+    assert_eq!(pair.wire.len(), 3);
+}
+
+#[test]
+fn one_packet_is_all_where_that_is_wanted() {
+    for change in [
+        (|config: &mut AssociationConfig| config.recovery = Recovery::Rfc9260) as fn(&mut AssociationConfig),
+        |config: &mut AssociationConfig| config.cookie_echo_packets_max = 1,
+    ] {
+        let (mut pair, client) = about_to_echo(Pair::configured(change));
+        assert_eq!(pair.wire.len(), 1);
+        pair.pass(Duration::from_secs(1));
+        assert_whole(&mut pair, client);
+    }
+}
+
+/// Some of the data was taken by an association that has ended since; another cookie would bring it a second time.
+#[test]
+fn data_that_may_have_arrived_is_not_sent_with_another_cookie() {
+    let (mut pair, client) =
+        about_to_echo(Pair::configured(|config| config.cookie_lifetime = Duration::from_millis(100)));
+    let late = pair.wire.pop_back().unwrap();
+    let first = pair.wire.pop_front().unwrap();
+    pair.wire.clear();
+    pair.deliver(&first);
+    let server = pair.accepted();
+    pair.hosts[SERVER].endpoint.abort(pair.now, server, bytes::Bytes::new()).unwrap();
+    pair.collect();
+    pair.wire.clear();
+    pair.now += Duration::from_millis(200);
+    pair.deliver(&late);
+    pair.run();
+    assert_eq!(pair.hosts[SERVER].endpoint.stats().cookies_stale, 1);
+    assert_eq!(pair.closed(CLIENT), Some(&CloseReason::TimedOut));
+    let failed = |(_, event): &&(_, Event)| matches!(event, Event::SendFailed { .. });
+    assert_eq!(
+        pair.hosts[CLIENT].events.iter().filter(failed).count(),
+        1,
+        "the application hears that it may have arrived"
+    );
+    assert!(pair.hosts[CLIENT].endpoint.status(client).is_none_or(|status| status.send_buffered == 0));
+}
