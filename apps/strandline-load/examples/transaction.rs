@@ -7,7 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use mimalloc::MiMalloc;
 use strandline::{Association, AssociationConfig, Listener, Peer, SendInfo, Stack};
+
+/// As in the program.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PORT: u16 = 5001;
 const ENCAPSULATION_PORT: u16 = 9899;
