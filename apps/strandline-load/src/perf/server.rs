@@ -188,7 +188,12 @@ impl Server {
             return;
         };
         let server = Arc::clone(self);
-        serving.spawn(async move {
+        // Where its association is driven: a test that talks to it from another thread would be in its shard's way.
+        let runtime = match &carrier {
+            Carrier::Sctp(association) => open::runtime_of(&self.runtimes, association),
+            Carrier::Tcp(_) => Handle::current(),
+        };
+        let served = async move {
             let mut channel = Channel::new(carrier);
             let first = timeout(PATIENCE, channel.recv()).await;
             drop(place);
@@ -213,7 +218,8 @@ impl Server {
                 eprintln!("refused{peer}: {reason}");
                 channel.refuse(reason).await;
             }
-        });
+        };
+        serving.spawn_on(served, &runtime);
     }
 
     /// Hands a flow to the test that waits for it.
