@@ -44,16 +44,22 @@ struct Waits {
     between_users: AtomicU64,
     /// Where one of the two only looked at it.
     with_looks: AtomicU64,
-    /// Counts up when a look begins and when it ends, under the lock: odd while somebody looks.
-    looks: AtomicU64,
+    /// Looks that wanted the lock, counted before they did, and looks that have let go of it, counted afterwards: as long as
+    /// the second hasn't caught up with the first, somebody looks.
+    looks_begun: AtomicU64,
+    looks_ended: AtomicU64,
 }
 
 /// A shard's state for looking only: for statistics and the like, often from another thread than the shard's.
 #[derive(Debug)]
 pub(crate) struct Look<'a> {
-    shard: &'a Shard,
     state: MutexGuard<'a, State>,
+    /// Behind the lock, so that it is dropped once that was let go.
+    _end: LookEnd<'a>,
 }
+
+#[derive(Debug)]
+struct LookEnd<'a>(&'a Waits);
 
 impl Deref for Look<'_> {
     type Target = State;
@@ -63,10 +69,9 @@ impl Deref for Look<'_> {
     }
 }
 
-impl Drop for Look<'_> {
+impl Drop for LookEnd<'_> {
     fn drop(&mut self) {
-        // The lock is let go after this.
-        self.shard.waits.looks.fetch_add(1, Ordering::Relaxed);
+        self.0.looks_ended.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -130,11 +135,11 @@ impl Shard {
 
     /// The state, for those who do the rest themselves, as the driver does.
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
-        let before = self.waits.looks.load(Ordering::Relaxed);
+        let ended = self.waits.looks_ended.load(Ordering::Acquire);
         self.try_lock().unwrap_or_else(|| {
             let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-            // A look was under way, or has been since.
-            let looked = before % 2 == 1 || self.waits.looks.load(Ordering::Relaxed) != before;
+            // A look was under way, or has been since: whoever had the lock then may have been that.
+            let looked = self.waits.looks_begun.load(Ordering::Relaxed) != ended;
             let counter = if looked { &self.waits.with_looks } else { &self.waits.between_users };
             counter.fetch_add(1, Ordering::Relaxed);
             state
@@ -143,12 +148,12 @@ impl Shard {
 
     /// The state, for looking only.
     pub(crate) fn look(&self) -> Look<'_> {
+        self.waits.looks_begun.fetch_add(1, Ordering::Relaxed);
         let state = self.try_lock().unwrap_or_else(|| {
             self.waits.with_looks.fetch_add(1, Ordering::Relaxed);
             self.state.lock().unwrap_or_else(PoisonError::into_inner)
         });
-        self.waits.looks.fetch_add(1, Ordering::Relaxed);
-        Look { shard: self, state }
+        Look { state, _end: LookEnd(&self.waits) }
     }
 
     /// `None` if somebody has the lock. A panic elsewhere must not take all associations with it: the engine's state is
