@@ -10,7 +10,7 @@ use clap::Parser;
 use mimalloc::MiMalloc;
 use strandline::{Association, AssociationConfig, Listener, Peer, SendInfo, Stack};
 
-/// As in the program.
+/// As in the program, with its setting.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -39,6 +39,7 @@ enum Command {
 }
 
 fn main() -> Result<()> {
+    strandline::heap::give_back_at_once();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // In a task, as in a program with many of them: tokio asks the system for news before it polls the future that it
     // was started with.
