@@ -7,7 +7,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Parser;
+use mimalloc::MiMalloc;
 use strandline::{Association, AssociationConfig, Listener, Peer, SendInfo, Stack};
+
+/// As in the program, with its setting.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 const PORT: u16 = 5001;
 const ENCAPSULATION_PORT: u16 = 9899;
@@ -34,6 +39,7 @@ enum Command {
 }
 
 fn main() -> Result<()> {
+    strandline::heap::give_back_at_once();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     // In a task, as in a program with many of them: tokio asks the system for news before it polls the future that it
     // was started with.

@@ -71,7 +71,7 @@ impl Times {
 }
 
 /// What is told of a distribution.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Summary {
     pub(crate) count: u64,
     pub(crate) mean_ms: f64,

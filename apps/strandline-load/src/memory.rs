@@ -48,11 +48,14 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// Pages in TCP's buffers: `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3`.
+/// Pages in the buffers of TCP and UDP: `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3`, `UDP: inuse 4 mem 2`.
 fn buffer_pages(text: &str) -> u64 {
-    let line = text.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
-    let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
-    words.nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0)
+    let lines = text.lines().filter(|line| line.starts_with("TCP:") || line.starts_with("UDP:"));
+    let pages = lines.filter_map(|line| {
+        let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
+        words.nth(1)?.parse::<u64>().ok()
+    });
+    pages.sum()
 }
 
 #[cfg(test)]

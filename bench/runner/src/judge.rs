@@ -17,6 +17,11 @@ pub(crate) struct Verdict {
     pub(crate) of: String,
     pub(crate) metric: Metric,
     pub(crate) against: Vec<String>,
+    /// What of theirs, or of the same run, if not the same metric.
+    pub(crate) against_metric: Option<Metric>,
+    /// Rounds that gave a ratio, and how many there should have been.
+    pub(crate) rounds: usize,
+    pub(crate) rounds_wanted: usize,
     /// Ours.
     pub(crate) ours: Option<Summary>,
     /// The best of the references, in each round.
@@ -39,29 +44,43 @@ pub(crate) fn summary(rounds: &Rounds, subject: &str, metric: Metric) -> Option<
 /// What ran beside two subjects was the same load if neither got more than this many times as far as the other.
 const BESIDE_RATIO_MAX: f64 = 1.1;
 
-/// `wanted`: how many rounds there should have been. More than half of them must have counted for a bound to be met or
-/// missed: the median of what is left of a run that mostly failed says nothing.
-pub(crate) fn judge(row: &Row, rounds: &Rounds, wanted: usize) -> Vec<Verdict> {
-    row.checks.iter().filter_map(|check| verdict(row, check, rounds, wanted)).collect()
+/// What is asked of a run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand {
+    /// How many rounds there should have been.
+    pub(crate) rounds: usize,
+    /// All of them must have given a ratio for a bound to be met or missed. Otherwise more than half: the median of what
+    /// is left of a run that mostly failed says nothing.
+    pub(crate) all: bool,
 }
 
-fn verdict(row: &Row, check: &Check, rounds: &Rounds, wanted: usize) -> Option<Verdict> {
+pub(crate) fn judge(row: &Row, rounds: &Rounds, demand: Demand) -> Vec<Verdict> {
+    row.checks.iter().filter_map(|check| verdict(row, check, rounds, demand)).collect()
+}
+
+fn verdict(row: &Row, check: &Check, rounds: &Rounds, demand: Demand) -> Option<Verdict> {
     let of = check.of.as_ref().or(row.subjects.first())?;
     let metric = check.metric;
     let less_is_better = metric.less_is_better();
     let (mut references, mut ratios) = (Vec::new(), Vec::new());
     for (round, metrics) in rounds.get(of).into_iter().flatten() {
         let Some(ours) = metrics.get(&metric).copied() else { continue };
-        if check.against.is_empty() {
-            ratios.push(ours);
-        } else if let Some(reference) = best(check, rounds, *round)
-            && check.against.iter().all(|name| same_load(rounds, (of, name), *round))
-        {
+        let reference = match check.against_metric {
+            Some(own) if check.against.is_empty() => metrics.get(&own).copied(),
+            None if check.against.is_empty() => {
+                ratios.push(ours);
+                continue;
+            }
+            _ => best(check, rounds, *round)
+                .filter(|_| check.against.iter().all(|name| same_load(rounds, (of, name), *round))),
+        };
+        if let Some(reference) = reference {
             references.push(reference);
             ratios.push(ours / reference);
         }
     }
-    let enough = 2 * ratios.len() > wanted;
+    let counted = ratios.len();
+    let enough = if demand.all { counted >= demand.rounds } else { 2 * counted > demand.rounds };
     let ratio = Summary::of(ratios);
     let holds = |bound: Option<f64>| {
         let (bound, ratio) = (bound?, ratio.filter(|_| enough)?);
@@ -71,6 +90,9 @@ fn verdict(row: &Row, check: &Check, rounds: &Rounds, wanted: usize) -> Option<V
         of: of.clone(),
         metric,
         against: check.against.clone(),
+        against_metric: check.against_metric,
+        rounds: counted,
+        rounds_wanted: demand.rounds,
         ours: summary(rounds, of, metric),
         reference: Summary::of(references),
         ratio,
@@ -95,8 +117,9 @@ fn same_load(rounds: &Rounds, subjects: (&str, &str), round: usize) -> bool {
 /// The best of the references in a round. All must have been measured: the best of what is left could be too easy.
 fn best(check: &Check, rounds: &Rounds, round: usize) -> Option<f64> {
     let mut best: Option<f64> = None;
+    let metric = check.against_metric.unwrap_or(check.metric);
     for name in &check.against {
-        let value = *rounds.get(name)?.get(&round)?.get(&check.metric)?;
+        let value = *rounds.get(name)?.get(&round)?.get(&metric)?;
         best = Some(match best {
             Some(other) if check.metric.less_is_better() => value.min(other),
             Some(other) => value.max(other),

@@ -21,7 +21,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::judge::{Rounds, Verdict, judge};
+use crate::judge::{Demand, Rounds, Verdict, judge};
 use crate::measure::{Options, measure};
 use crate::network::Network;
 use crate::plan::{Link, Plan, Row};
@@ -50,7 +50,7 @@ struct Args {
     /// Leave out what isn't among these subjects
     #[arg(long, value_delimiter = ',')]
     subjects: Vec<String>,
-    /// Fail if something that must hold doesn't, or could not be measured (needs 5 rounds at least)
+    /// Fail if something that must hold doesn't, or could not be measured in every round (needs 5 rounds at least)
     #[arg(long)]
     strict: bool,
     /// Build nothing: use what is there
@@ -280,8 +280,8 @@ fn finish(plan: &Plan, args: &Args, results: &[RowResult]) -> Result<ExitCode> {
         .iter()
         .map(|result| {
             (result.row.name.clone(), {
-                let wanted = usize::from(rounds_of(&result.row, args));
-                judge(&result.row, &result.rounds, wanted)
+                let rounds = usize::from(rounds_of(&result.row, args));
+                judge(&result.row, &result.rounds, Demand { rounds, all: args.strict })
             })
         })
         .collect();

@@ -71,17 +71,25 @@ fn verdict_line(plan: &Plan, row: &str, verdict: &Verdict) -> Vec<String> {
         (_, Some(false)) => Some(format!("{name} MISSED")),
         (_, None) => Some("not measured".to_owned()),
     };
+    // A round that lost its reference, or whose loads differed, is missing in what the median is of.
+    let fewer = (verdict.rounds < verdict.rounds_wanted)
+        .then(|| format!("{} of {} rounds", verdict.rounds, verdict.rounds_wanted));
     let outcomes =
-        [met(verdict.must_is_met, verdict.must, "must"), met(verdict.aim_is_met, verdict.aim, "aim")];
+        [met(verdict.must_is_met, verdict.must, "must"), met(verdict.aim_is_met, verdict.aim, "aim"), fewer];
+    let mut against = verdict.against.iter().map(title).collect::<Vec<_>>().join(" | ");
+    if let Some(theirs) = verdict.against_metric {
+        against = if against.is_empty() { "the same run".to_owned() } else { against };
+        against = format!("{against}: {}", theirs.unit());
+    }
     vec![
         row.to_owned(),
         verdict.metric.unit().to_owned(),
         title(&verdict.of),
         median(verdict.ours),
-        verdict.against.iter().map(title).collect::<Vec<_>>().join(" | "),
+        against,
         median(verdict.reference),
-        match verdict.ratio {
-            Some(ratio) if !verdict.against.is_empty() => with_range(ratio),
+        match (verdict.ratio, verdict.reference) {
+            (Some(ratio), Some(_)) => with_range(ratio),
             _ => "-".to_owned(),
         },
         bound(verdict.must),

@@ -33,7 +33,8 @@ pub(crate) struct Subject {
     pub(crate) ends: bool,
     #[serde(default)]
     pub(crate) report: ReportKind,
-    /// For reports of the kind "pointers": where in the sender's JSON a metric stands.
+    /// Where in the sender's JSON a metric stands: all of them for reports of the kind "pointers", more than the usual
+    /// ones for others.
     #[serde(default)]
     pub(crate) metrics: BTreeMap<Metric, Pointer>,
     pub(crate) link: Option<Link>,
@@ -126,6 +127,9 @@ pub(crate) struct Check {
     /// The best of these is what counts.
     #[serde(default)]
     pub(crate) against: Vec<String>,
+    /// What of theirs it is compared with, if not the same metric; without `against`, what of the subject's own run.
+    #[serde(default, rename = "against-metric")]
+    pub(crate) against_metric: Option<Metric>,
     pub(crate) must: Option<f64>,
     pub(crate) aim: Option<f64>,
 }
@@ -148,14 +152,32 @@ pub(crate) enum Metric {
     Setup,
     /// Microseconds of set-up and first echo.
     Transaction,
-    /// Bytes of memory of each idle association.
+    /// Microseconds of the set-up of one more while one alone was held, in the same run.
+    SetupOfOne,
+    /// Microseconds of a transaction on one of those held.
+    HeldTransaction,
+    /// The same while one alone was held, in the same run.
+    HeldTransactionOfOne,
+    /// Set-ups a second, many at a time.
+    SetupRate,
+    /// Bytes of memory of each idle association or connection: the process's and the kernel's share.
     Memory,
+    /// The process's share of it.
+    ProcessMemory,
+    /// The kernel's share of it.
+    KernelMemory,
     /// Packets a second of what ran beside.
     Beside,
+    /// INITs that the server counted meanwhile, answered or not.
+    InitsArrived,
+    /// How often somebody waited for a shard's lock that another used.
+    LockWaits,
+    /// Packets that came to the wrong shard and were handed to another.
+    HandedOver,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::Goodput,
         Self::Messages,
         Self::Cpu,
@@ -163,13 +185,27 @@ impl Metric {
         Self::ReceiverCpu,
         Self::Setup,
         Self::Transaction,
+        Self::SetupOfOne,
+        Self::HeldTransaction,
+        Self::HeldTransactionOfOne,
+        Self::SetupRate,
         Self::Memory,
+        Self::ProcessMemory,
+        Self::KernelMemory,
         Self::Beside,
+        Self::InitsArrived,
+        Self::LockWaits,
+        Self::HandedOver,
     ];
 
     /// True if less is better.
     pub(crate) fn less_is_better(self) -> bool {
-        !matches!(self, Self::Goodput | Self::Messages | Self::Beside)
+        !matches!(self, Self::Goodput | Self::Messages | Self::SetupRate | Self::Beside | Self::InitsArrived)
+    }
+
+    /// True if there may be nothing of it, or less than there was before.
+    pub(crate) fn may_be_nothing(self) -> bool {
+        matches!(self, Self::KernelMemory | Self::LockWaits | Self::HandedOver)
     }
 
     pub(crate) fn unit(self) -> &'static str {
@@ -181,8 +217,17 @@ impl Metric {
             Self::ReceiverCpu => "receiver CPU-s/GB",
             Self::Setup => "us set-up",
             Self::Transaction => "us set-up + echo",
+            Self::SetupOfOne => "us set-up, 1 held",
+            Self::HeldTransaction => "us transaction",
+            Self::HeldTransactionOfOne => "us transaction, 1 held",
+            Self::SetupRate => "set-ups/s",
             Self::Memory => "bytes",
+            Self::ProcessMemory => "bytes in the process",
+            Self::KernelMemory => "bytes in the kernel",
             Self::Beside => "packets/s beside",
+            Self::InitsArrived => "INITs arrived",
+            Self::LockWaits => "lock waits",
+            Self::HandedOver => "packets handed over",
         }
     }
 }
@@ -220,10 +265,9 @@ impl Plan {
                     )
                     .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
                 }
-                let points = subject.report == ReportKind::Pointers;
                 ensure!(
-                    points != subject.metrics.is_empty(),
-                    "subject {name:?}: metrics go with \"pointers\""
+                    subject.report != ReportKind::Pointers || !subject.metrics.is_empty(),
+                    "subject {name:?}: \"pointers\" need metrics"
                 );
             }
             for check in &row.checks {
@@ -234,13 +278,21 @@ impl Plan {
                         row.name
                     );
                 }
-                ensure!(
-                    check.must.is_some() || check.aim.is_some(),
-                    "row {:?}: a check without bound",
-                    row.name
-                );
+                check.make_sense().with_context(|| format!("row {:?}", row.name))?;
             }
             ensure!(!row.subjects.is_empty(), "row {:?} is empty", row.name);
+        }
+        Ok(())
+    }
+}
+
+impl Check {
+    fn make_sense(&self) -> Result<()> {
+        ensure!(self.must.is_some() || self.aim.is_some(), "a check without bound");
+        if let Some(theirs) = self.against_metric {
+            ensure!(theirs != self.metric, "the same metric is what is compared anyway");
+            let alike = theirs.less_is_better() == self.metric.less_is_better();
+            ensure!(alike, "of {:?} and {theirs:?} not the same is better: more, or less", self.metric);
         }
         Ok(())
     }

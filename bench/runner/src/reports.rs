@@ -27,9 +27,11 @@ pub(crate) fn read(
     receiver: Option<&Value>,
     message_bytes: Option<f64>,
 ) -> Result<Metrics> {
-    let metrics = told(subject, sender, receiver, message_bytes)?;
+    let mut metrics = told(subject, sender, receiver, message_bytes)?;
+    metrics.extend(pointed(subject, sender)?);
     for (metric, value) in &metrics {
-        ensure!(value.is_finite() && *value > 0.0, "{value} {} can't be true", metric.unit());
+        let can_be = value.is_finite() && (*value > 0.0 || metric.may_be_nothing());
+        ensure!(can_be, "{value} {} can't be true", metric.unit());
     }
     Ok(metrics)
 }
@@ -60,14 +62,17 @@ fn told(
                 (Metric::Transaction, number("/transaction_us")?),
             ]))
         }
-        ReportKind::Pointers => {
-            let metrics = subject.metrics.iter().map(|(metric, pointer)| {
-                let parts: Result<Vec<f64>> = pointer.at.iter().map(|at| number(sender, at)).collect();
-                Ok((*metric, parts?.into_iter().sum::<f64>() * pointer.times))
-            });
-            metrics.collect()
-        }
+        ReportKind::Pointers => Ok(Metrics::new()),
     }
+}
+
+/// What the subject's own pointers name.
+fn pointed(subject: &Subject, sender: &Value) -> Result<Metrics> {
+    let metrics = subject.metrics.iter().map(|(metric, pointer)| {
+        let parts: Result<Vec<f64>> = pointer.at.iter().map(|at| number(sender, at)).collect();
+        Ok((*metric, parts?.into_iter().sum::<f64>() * pointer.times))
+    });
+    metrics.collect()
 }
 
 pub(crate) fn number(value: &Value, pointer: &str) -> Result<f64> {

@@ -32,21 +32,21 @@ impl<'a> Control<'a> {
     /// State, ports, streams, windows and counters; `None` once the association is gone.
     #[must_use]
     pub fn status(&self) -> Option<Status> {
-        self.shard.lock().engine.status(self.id.id)
+        self.shard.look().engine.status(self.id.id)
     }
 
     /// Each of the peer's addresses with its state, window, round trip time and MTU. Empty once the association is
     /// gone.
     #[must_use]
     pub fn paths(&self) -> Vec<PathStatus> {
-        self.shard.lock().engine.paths(self.id.id).unwrap_or_default()
+        self.shard.look().engine.paths(self.id.id).unwrap_or_default()
     }
 
     /// What the association takes of this side's memory, itemised: in the engine, and in the socket layer without
     /// notifications that wait and streams' own handles.
     #[must_use]
     pub fn memory(&self) -> Option<MemoryReport> {
-        let state = self.shard.lock();
+        let state = self.shard.look();
         let mut report = state.engine.memory(self.id.id)?;
         let (entry, holder) = state.table.get(self.id.id)?.memory();
         report.items.push(("socket: table of associations", entry));
@@ -57,7 +57,7 @@ impl<'a> Control<'a> {
     /// Bytes that could be sent now without waiting for room.
     #[must_use]
     pub fn send_space(&self) -> usize {
-        self.shard.lock().engine.send_space(self.id.id)
+        self.shard.look().engine.send_space(self.id.id)
     }
 
     /// Sends data to this address of the peer from now on, as long as it is active.

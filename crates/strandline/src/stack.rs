@@ -57,8 +57,16 @@ pub struct ShardStats {
     pub taken_over: u64,
     /// Packets and ICMP messages for this shard that were lost because too many waited.
     pub handed_over_lost: u64,
-    /// How often a task, the shard's own or one that uses its associations, found its lock taken.
+    /// How often a task, the shard's own or one that uses its associations, found its lock taken by another such task: none
+    /// where all of them run on one thread.
     pub lock_waits: u64,
+    /// How often the lock was taken because somebody looked at the state of an association or at counters (status, paths,
+    /// statistics), or the other way round.
+    pub look_waits: u64,
+    /// INITs that the shard's engine answered, or refused for what they say.
+    pub inits: u64,
+    /// INITs that it dropped unread because there were too many ([`EndpointStats::inits_shed`]).
+    pub inits_shed: u64,
 }
 
 /// What all handles of a stack share.
@@ -206,7 +214,7 @@ impl StackInner {
     /// True if a shard other than this one has an association with one of the peer's addresses.
     fn known_elsewhere(&self, here: u16, request: &Connect, local_port: u16) -> bool {
         let others = (0..).zip(&self.shards).filter(|(index, _)| *index != here);
-        others.map(|(_, shard)| shard.lock()).any(|state| {
+        others.map(|(_, shard)| shard.look()).any(|state| {
             let known =
                 |remote: &SocketAddr| state.engine.find(local_port, remote.ip(), request.peer_port).is_some();
             request.remotes.iter().any(known)
@@ -252,7 +260,7 @@ impl Stack {
     pub fn stats(&self) -> EndpointStats {
         let mut sum = EndpointStats::default();
         for shard in &self.inner.shards {
-            sum += shard.lock().engine.stats();
+            sum += shard.look().engine.stats();
         }
         sum
     }
@@ -262,19 +270,19 @@ impl Stack {
     pub fn buffers(&self) -> Buffers {
         let mut sum = Buffers::default();
         for shard in &self.inner.shards {
-            sum += shard.lock().engine.buffers();
+            sum += shard.look().engine.buffers();
         }
         sum
     }
 
-    /// Counters of each shard, by its number. What went between shards, and how often one waited for another, shows
-    /// here.
+    /// Counters of each shard, by its number. What went between shards shows here: nothing but what is handed over takes a
+    /// lock that two of them have.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<ShardStats> {
         let stats = |shard: &Arc<Shard>| {
-            let lock_waits = shard.lock_waits();
+            let (lock_waits, look_waits) = shard.lock_waits();
             let (engine, associations) = {
-                let state = shard.lock();
+                let state = shard.look();
                 (state.engine.stats(), state.engine.association_count())
             };
             let traffic = shard.steer.as_ref().map(|steer| steer.post().traffic(steer.index()));
@@ -287,6 +295,9 @@ impl Stack {
                 taken_over: traffic.received,
                 handed_over_lost: traffic.lost,
                 lock_waits,
+                look_waits,
+                inits: engine.inits,
+                inits_shed: engine.inits_shed,
             }
         };
         self.inner.shards.iter().map(stats).collect()
@@ -295,7 +306,7 @@ impl Stack {
     /// Associations that exist, those that are ending included.
     #[must_use]
     pub fn association_count(&self) -> usize {
-        self.inner.shards.iter().map(|shard| shard.lock().engine.association_count()).sum()
+        self.inner.shards.iter().map(|shard| shard.look().engine.association_count()).sum()
     }
 
     /// Waits until no association is left: what dropped handles had queued has been delivered or given up.
@@ -304,7 +315,7 @@ impl Stack {
     /// It only waits; it can be dropped at any time.
     pub async fn wait_idle(&self) {
         let idle = |shard: &Arc<Shard>| {
-            let state = shard.lock();
+            let state = shard.look();
             state.table.len() == 0 || state.gone
         };
         // While one ends, others may begin.

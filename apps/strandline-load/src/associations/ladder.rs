@@ -136,7 +136,8 @@ impl<'a> Stage<'a> {
         let title = format!("transactions one by one, {held} held");
         let (transacted, transaction_cpu) =
             self.one_by_one(Order::Transact { count: probes }, &title, probes).await?;
-        let (sent, received) = self.levels().await?.packets();
+        let levels = self.levels().await?;
+        let (sent, received) = levels.packets();
         Ok(Step {
             held: grown.held,
             grown: (grown.completed > 0).then(|| grown.rate()),
@@ -153,6 +154,7 @@ impl<'a> Stage<'a> {
             setup_cpu,
             transaction_cpu,
             packets_lost: sent.saturating_sub(received),
+            inits_shed: levels.server.inits_shed + levels.client.inits_shed,
             memory,
         })
     }
@@ -210,21 +212,17 @@ impl<'a> Stage<'a> {
         let now = self.levels().await?;
         let base = &self.base;
         let each = |now: u64, base: u64| now.saturating_sub(base) as f64 / held as f64;
-        // Both ends of a connection are in this kernel.
-        let of_kernel = |now: u64, base: u64| match self.transport {
-            Transport::Sctp | Transport::SctpOne => 0.0,
-            Transport::Tcp => each(now, base) / 2.0,
-        };
+        // Both ends are in this kernel. SCTP has nothing there for an association, and is weighed all the same: what comes
+        // out, less than nothing too, is what others on this machine did meanwhile, as it is in TCP's figure.
+        let of_kernel = |now: u64, base: u64| (now as f64 - base as f64) / held as f64 / 2.0;
         let server_process = each(now.server.rss_anon, base.server.rss_anon);
         let kernel = of_kernel(now.kernel, base.kernel);
-        let (kernel_items, kernel_caches, why) = match (self.transport.is_sctp(), &now.caches, &base.caches) {
-            // SCTP has nothing there for an association.
-            (true, ..) => (Some(KernelItems::default()), BTreeMap::new(), None),
-            (false, Ok(now), Ok(base)) => {
+        let (kernel_items, kernel_caches, why) = match (&now.caches, &base.caches) {
+            (Ok(now), Ok(base)) => {
                 let (items, caches) = itemised(now, base, kernel, of_kernel);
                 (Some(items), caches, None)
             }
-            (false, Err(why), _) | (false, _, Err(why)) => (None, BTreeMap::new(), Some(why.clone())),
+            (Err(why), _) | (_, Err(why)) => (None, BTreeMap::new(), Some(why.clone())),
         };
         Ok(Memory {
             server: server_process + kernel,

@@ -59,4 +59,5 @@ pub(super) fn add_stack(measured: &mut Measured, stack: &strandline::Stack) {
     measured.packets_received += stats.packets_received;
     measured.timed_out += stats.timed_out;
     measured.replies_dropped += stats.replies_dropped;
+    measured.inits_shed += stats.inits_shed;
 }

@@ -138,6 +138,8 @@ pub(super) struct Measured {
     pub(super) timed_out: u64,
     /// Stateless answers that were dropped.
     pub(super) replies_dropped: u64,
+    /// INITs that were too many and dropped unread.
+    pub(super) inits_shed: u64,
 }
 
 impl Measured {
@@ -151,6 +153,7 @@ impl Measured {
         self.packets_received += other.packets_received;
         self.timed_out += other.timed_out;
         self.replies_dropped += other.replies_dropped;
+        self.inits_shed += other.inits_shed;
         if self.items.is_empty() {
             self.items.clone_from(&other.items);
         }

@@ -53,6 +53,8 @@ pub(super) struct Step {
     pub(super) transaction_cpu: Cost,
     /// Of all SCTP packets that either side sent from the beginning, those that the other never got.
     pub(super) packets_lost: u64,
+    /// INITs from the beginning that were too many and dropped unread; they were sent again.
+    pub(super) inits_shed: u64,
     pub(super) memory: Memory,
 }
 
@@ -71,7 +73,8 @@ pub(super) struct Memory {
     /// Growth of the server process.
     pub(super) server_process: f64,
     pub(super) client_process: f64,
-    /// Growth of the kernel's slab caches and socket buffers, for one side.
+    /// Growth of the kernel's slab caches and socket buffers, for one side; whatever else the machine does is in it, so it
+    /// may be less than 0 where an association takes nothing there.
     pub(super) kernel: f64,
     /// The same by what it is for; unknown without the right to read /proc/slabinfo.
     pub(super) kernel_items: Option<KernelItems>,
@@ -85,10 +88,10 @@ pub(super) struct Memory {
     pub(super) stack_items: BTreeMap<String, f64>,
 }
 
-/// What a connection takes of the kernel.
+/// What one of those held takes of the kernel.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct KernelItems {
-    /// TCP's own record.
+    /// The record of TCP, or of UDP's sockets.
     pub(super) sock: f64,
     /// What makes it a file: dentry, file, inode.
     pub(super) file: f64,
@@ -102,7 +105,7 @@ impl KernelItems {
     /// Adds the growth of a slab cache.
     pub(super) fn add(&mut self, cache: &str, bytes: f64) {
         match cache {
-            "TCP" => self.sock += bytes,
+            "TCP" | "UDP" => self.sock += bytes,
             "dentry" | "filp" | "sock_inode_cache" => self.file += bytes,
             _ if cache.starts_with("eventpoll_") => self.epoll += bytes,
             _ => {}
@@ -201,6 +204,13 @@ impl Ladder {
                 step.memory.client_process,
             )?;
         }
+        if let Some(shed) = self.steps.last().map(|step| step.inits_shed).filter(|shed| *shed > 0) {
+            writeln!(
+                out,
+                "{} INITs were too many at a time, dropped unread and sent again",
+                thousands(shed)
+            )?;
+        }
         match &self.hold {
             Some(hold) => hold.print(out),
             None => Ok(()),
@@ -249,13 +259,19 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
     if let Some(why) = steps().find_map(|step| step.memory.kernel_items_missing.as_ref()) {
         writeln!(out, "what the kernel's memory is for is unknown: {why}")?;
     }
+    print_beside_tcp(ladders, out)?;
     if let (Some(sctp), Some(tcp)) = (last(Transport::Sctp), last(Transport::Tcp)) {
         writeln!(
             out,
-            "memory, SCTP association / TCP connection: {:.0} / {:.0} bytes = {:.2}",
+            "memory, SCTP association / TCP connection: {:.0} / {:.0} bytes = {:.2}; TCP's {:.0} in the kernel, {:.0} in the\n\
+             server's process; SCTP's {:.0} and {:.0}",
             sctp.memory.server,
             tcp.memory.server,
-            sctp.memory.server / tcp.memory.server.max(1.0)
+            sctp.memory.server / tcp.memory.server.max(1.0),
+            tcp.memory.kernel,
+            tcp.memory.server_process,
+            sctp.memory.kernel,
+            sctp.memory.server_process
         )?;
     }
     writeln!(
@@ -267,3 +283,59 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
         published.table4.tcp.memory_kb * 1024.0
     )
 }
+
+/// SCTP and TCP in one table, at the numbers at which both were measured.
+fn print_beside_tcp(ladders: &[Ladder], out: &mut impl Write) -> io::Result<()> {
+    let steps_of = |wanted: Transport| {
+        ladders.iter().find(|ladder| ladder.transport == wanted).map(|ladder| &ladder.steps)
+    };
+    let (Some(sctp), Some(tcp)) = (steps_of(Transport::Sctp), steps_of(Transport::Tcp)) else {
+        return Ok(());
+    };
+    let both =
+        sctp.iter().filter_map(|ours| Some((ours, tcp.iter().find(|theirs| theirs.held == ours.held)?)));
+    writeln!(
+        out,
+        "\n{:>10} |{:^24} |{:^24} |{:^18} |{:^18}\n{:>10} |{:>8}{:>8}{:>8} |{:>8}{:>8}{:>8} |{:>9}{:>9} |{:>9}{:>9}",
+        "",
+        "set-up, p50 us",
+        "transaction, p50 us",
+        "set-ups each s",
+        "memory of one side",
+        "held",
+        "SCTP",
+        "TCP",
+        "ratio",
+        "SCTP",
+        "TCP",
+        "ratio",
+        "SCTP",
+        "TCP",
+        "SCTP",
+        "TCP"
+    )?;
+    for (ours, theirs) in both {
+        let rate = |step: &Step| step.grown.map_or_else(String::new, |rate| format!("{rate:.0}"));
+        let (setups, transactions) =
+            ((ours.setup.p50_ms, theirs.setup.p50_ms), (ours.transaction.p50_ms, theirs.transaction.p50_ms));
+        writeln!(
+            out,
+            "{:>10} |{:>8.1}{:>8.1}{:>8.2} |{:>8.1}{:>8.1}{:>8.2} |{:>9}{:>9} |{:>9.0}{:>9.0}",
+            thousands(ours.held),
+            setups.0 * 1e3,
+            setups.1 * 1e3,
+            setups.0 / setups.1,
+            transactions.0 * 1e3,
+            transactions.1 * 1e3,
+            transactions.0 / transactions.1,
+            rate(ours),
+            rate(theirs),
+            ours.memory.server,
+            theirs.memory.server
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -83,11 +83,17 @@ fn a_flood_leaves_nothing_behind() {
         assert!(sent.packets > 0 && echoes > 0, "{sent:?}");
         assert_eq!((sent.aborts, sent.other_answers, stack.association_count()), (0, 0, 1), "{sent:?}");
         assert!(stack.stats().inits > sent.init_acks, "the association's own INIT is one");
+        // It came: the server counted INITs, each once, answered or shed; what is missing found a full socket.
+        let arrived = stack.stats().inits + stack.stats().inits_shed;
+        assert!((2..=sent.packets + 1).contains(&arrived), "{arrived} of {sent:?}");
+        let shards = stack.shard_stats();
+        assert_eq!(shards.iter().map(|shard| shard.inits + shard.inits_shed).sum::<u64>(), arrived);
 
         let few = plan(&format!("--to {to} --duration 0.1 --rate 20000")).unwrap();
         let plain = tokio::task::spawn_blocking(move || flood(&few, &mut Packets::new(7007, true)?));
         let plain = plain.await.unwrap().unwrap();
         assert!(plain.packets > 0);
+        assert_eq!(stack.stats().inits + stack.stats().inits_shed, arrived, "the yardstick has no INITs");
         assert_eq!(plain.init_acks + plain.aborts + plain.other_answers, 0, "nobody answers what isn't SCTP");
     });
 }

@@ -4,7 +4,9 @@ use super::*;
 fn numbers_are_found() {
     assert_eq!(kilobytes("VmRSS:\t  100 kB\nRssAnon:\t   12 kB\n", "RssAnon:"), Some(12 * 1024));
     assert_eq!(kilobytes("Slab:    x kB", "Slab:"), None);
-    assert_eq!(buffer_pages("sockets: used 3\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: mem 9"), 31);
+    let sockets =
+        "sockets: used 3\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: inuse 4 mem 9\nUDPLITE: inuse 0\n";
+    assert_eq!(buffer_pages(sockets), 40);
     let line = "TCP 40 91 2368 13 8 : tunables 0 0 0 : slabdata 7 9 0";
     assert_eq!(slab_cache(line), Some(("TCP".to_owned(), 9 * 8 * 4096)));
     assert!(of_process(std::process::id()).unwrap() > 0);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use serde::Serialize;
-use strandline::{Events, Notification, PathChange};
+use strandline::{Association, Notification, PathChange};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -30,13 +30,13 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Watches the associations among these. `began`: when the program did.
+    /// Watches the associations among these, each where it is driven. `began`: when the program did.
     pub(crate) fn start(links: &[Link], began: Instant) -> Self {
         let (tell, told) = mpsc::unbounded_channel();
         let mut tasks = JoinSet::new();
         for (number, link) in links.iter().enumerate() {
-            if let Link::Sctp(association, _) = link {
-                tasks.spawn(follow(association.events(), number + 1, began, tell.clone()));
+            if let Link::Sctp(association, shard) = link {
+                tasks.spawn_on(follow(association.clone(), number + 1, began, tell.clone()), shard);
             }
         }
         Self { told, _tasks: tasks }
@@ -52,7 +52,13 @@ impl Watch {
     }
 }
 
-async fn follow(mut events: Events, socket: usize, began: Instant, tell: mpsc::UnboundedSender<PathEvent>) {
+async fn follow(
+    association: Association,
+    socket: usize,
+    began: Instant,
+    tell: mpsc::UnboundedSender<PathEvent>,
+) {
+    let mut events = association.events();
     while let Some(event) = events.next().await {
         if let Notification::PathChanged { address: peer, change } = event {
             let t = now().duration_since(began).as_secs_f64();

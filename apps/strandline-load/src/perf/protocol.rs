@@ -207,8 +207,14 @@ pub(crate) struct ShardReport {
     pub(crate) packets_received: u64,
     /// Packets that came here and were given to other shards.
     pub(crate) handed_over: u64,
-    /// How often a task found the shard's lock taken.
+    /// How often a task found the shard's lock taken by another that uses it.
     pub(crate) lock_waits: u64,
+    /// How often one was in the way of the other of whom one only looked at figures, as this program does ten times a
+    /// second.
+    pub(crate) look_waits: u64,
+    /// INITs that were read, and those that were too many and dropped unread.
+    pub(crate) inits: u64,
+    pub(crate) inits_shed: u64,
 }
 
 impl ShardReport {
@@ -219,6 +225,9 @@ impl ShardReport {
             packets_received: self.packets_received.saturating_sub(before.packets_received),
             handed_over: self.handed_over.saturating_sub(before.handed_over),
             lock_waits: self.lock_waits.saturating_sub(before.lock_waits),
+            look_waits: self.look_waits.saturating_sub(before.look_waits),
+            inits: self.inits.saturating_sub(before.inits),
+            inits_shed: self.inits_shed.saturating_sub(before.inits_shed),
         }
     }
 }

@@ -99,8 +99,11 @@ pub(crate) async fn run(
     let mut finish = server.finished.subscribe();
     let mut accepting = JoinSet::new();
     let (spawn, mut peers) = mpsc::channel(STRANGERS_MAX);
-    for listener in listeners {
-        accepting.spawn(accept_sctp(listener, spawn.clone()));
+    for listener in listeners.into_iter().map(Arc::new) {
+        // Each shard's on its own thread.
+        for (shard, runtime) in server.runtimes.iter().enumerate() {
+            accepting.spawn_on(accept_sctp(Arc::clone(&listener), shard, spawn.clone()), runtime);
+        }
     }
     accepting.spawn(accept_tcp(tcp, spawn));
     let mut serving = JoinSet::new();
@@ -126,9 +129,13 @@ pub(crate) async fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-async fn accept_sctp(listener: Listener, peers: mpsc::Sender<(Carrier, Option<SocketAddr>)>) -> Result<()> {
+async fn accept_sctp(
+    listener: Arc<Listener>,
+    shard: usize,
+    peers: mpsc::Sender<(Carrier, Option<SocketAddr>)>,
+) -> Result<()> {
     loop {
-        let association = listener.accept().await?;
+        let association = listener.accept_on(shard).await?;
         let peer = association.status().map(|status| status.primary);
         if peers.send((Carrier::Sctp(association), peer)).await.is_err() {
             return Ok(());
@@ -188,7 +195,12 @@ impl Server {
             return;
         };
         let server = Arc::clone(self);
-        serving.spawn(async move {
+        // Where its association is driven: a test that talks to it from another thread would be in its shard's way.
+        let runtime = match &carrier {
+            Carrier::Sctp(association) => open::runtime_of(&self.runtimes, association),
+            Carrier::Tcp(_) => Handle::current(),
+        };
+        let served = async move {
             let mut channel = Channel::new(carrier);
             let first = timeout(PATIENCE, channel.recv()).await;
             drop(place);
@@ -213,7 +225,8 @@ impl Server {
                 eprintln!("refused{peer}: {reason}");
                 channel.refuse(reason).await;
             }
-        });
+        };
+        serving.spawn_on(served, &runtime);
     }
 
     /// Hands a flow to the test that waits for it.

@@ -41,6 +41,9 @@ fn counted(stacks: &[Stack]) -> Vec<ShardReport> {
             shard.packets_received += stats.packets_received;
             shard.handed_over += stats.handed_over;
             shard.lock_waits += stats.lock_waits;
+            shard.look_waits += stats.look_waits;
+            shard.inits += stats.inits;
+            shard.inits_shed += stats.inits_shed;
         }
     }
     shards

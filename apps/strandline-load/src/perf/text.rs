@@ -95,6 +95,7 @@ pub(crate) fn summary(test: &Test, outcome: &Outcome) -> String {
             Some(side) => processor(name, side),
             None => format!("CPU of the {name}: it did not tell"),
         });
+        lines.extend(side.and_then(|side| flood(name, side)));
     }
     if outcome.interrupted {
         lines.push("The test was interrupted: these are the figures up to then.".to_owned());
@@ -227,6 +228,20 @@ fn processor(name: &str, side: &SideReport) -> String {
         percent(cpu.system_seconds),
         percent(cpu.user_seconds + cpu.system_seconds),
     )
+}
+
+/// A flood of INITs, if there was one: nothing to tell otherwise.
+fn flood(name: &str, side: &SideReport) -> Option<String> {
+    let read: u64 = side.by_shard.iter().map(|shard| shard.inits).sum();
+    let shed: u64 = side.by_shard.iter().map(|shard| shard.inits_shed).sum();
+    let told = || {
+        format!(
+            "INITs at the {name}: {} answered, {} too many and dropped unread",
+            thousands(read),
+            thousands(shed)
+        )
+    };
+    (shed > 0).then(told)
 }
 
 /// A number with its unit, in thousands, millions or more: 1.23 GB.

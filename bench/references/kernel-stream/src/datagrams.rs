@@ -12,10 +12,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, sendmsg, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::{Batch, Kind};
+use crate::{Batch, Kind, packets};
 
 /// SCTP's number.
-const PROTOCOL: i32 = 132;
+const PROTOCOL: u8 = 132;
 const IPV4_HEADER_BYTES: usize = 20;
 /// What one GSO send may hold.
 const GSO_BYTES: usize = 65_507;
@@ -27,13 +27,14 @@ fn open(kind: Kind, port: u16) -> anyhow::Result<Socket> {
     if kind == Kind::Udp {
         return common::udp(SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port));
     }
-    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(PROTOCOL)));
+    let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(i32::from(PROTOCOL))));
     let socket = socket.context("a raw socket (it needs CAP_NET_RAW)")?;
     common::enlarge(&socket)?;
     Ok(socket)
 }
 
 pub(crate) fn receive(args: &crate::Receive) -> anyhow::Result<()> {
+    ensure!(args.kind != Kind::Packet, "what a packet socket sends is received as raw");
     let socket = open(args.kind, args.port)?;
     if args.gro {
         setsockopt(&socket, sockopt::UdpGroSegment, &true)?;
@@ -69,16 +70,22 @@ pub(crate) fn receive(args: &crate::Receive) -> anyhow::Result<()> {
 pub(crate) fn send(args: &crate::Send) -> anyhow::Result<()> {
     let size = args.size as usize;
     ensure!(size <= GSO_BYTES, "a datagram is smaller than 64 KiB");
-    let socket = open(args.kind, 0)?;
-    let to = SocketAddr::new(args.to, if args.kind == Kind::Udp { args.port } else { 0 });
-    socket.connect(&to.into())?;
+    let (socket, head) = match args.kind {
+        Kind::Packet => packets::open(args.to, PROTOCOL, size)?,
+        kind => {
+            let socket = open(kind, 0)?;
+            let to = SocketAddr::new(args.to, if kind == Kind::Udp { args.port } else { 0 });
+            socket.connect(&to.into())?;
+            (socket, Vec::new())
+        }
+    };
     let watch = Stopwatch::start()?;
     let end = watch.begin + Duration::try_from_secs_f64(args.seconds)?;
     let mut datagrams = 0;
     match args.batch {
         Batch::One | Batch::Many => {
             let calls = if args.batch == Batch::One { BATCH } else { 1 };
-            let data = vec![content(size); BATCH / calls];
+            let data = vec![[head, content(size)].concat(); BATCH / calls];
             let mut sender = Sender::new(None);
             while Instant::now() < end {
                 for _ in 0..calls {

@@ -1,10 +1,11 @@
-//! What the kernel does without SCTP: throughput of TCP, of plain UDP datagrams and of raw IP datagrams, and TCP's
-//! set-up with a first echo.
+//! What the kernel does without SCTP: throughput of TCP, of plain UDP datagrams and of raw IP datagrams by raw sockets and by
+//! packet sockets, and TCP's set-up with a first echo.
 //!
 //! TCP: plain blocking sockets, one thread on each side, `TCP_NODELAY`. UDP and raw IP: nothing holds the sender back,
 //! so what was received counts; nothing is acknowledged or sent again.
 
 mod datagrams;
+mod packets;
 mod tcp;
 mod transactions;
 
@@ -30,6 +31,8 @@ enum Kind {
     Udp,
     /// Raw IP, protocol 132.
     Raw,
+    /// The same sent by a packet socket; `raw` receives it.
+    Packet,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -15,6 +15,11 @@ fn rounds(metric: Metric, values: &[(&str, &[f64])]) -> Rounds {
     values.iter().map(|(name, values)| ((*name).to_owned(), of(values))).collect()
 }
 
+/// More than half of so many rounds.
+fn of(rounds: usize) -> Demand {
+    Demand { rounds, all: false }
+}
+
 #[test]
 fn ratios_are_taken_in_each_round_against_the_best() {
     let rounds = rounds(
@@ -22,7 +27,7 @@ fn ratios_are_taken_in_each_round_against_the_best() {
         &[("us", &[10.0, 30.0, 20.0]), ("a", &[10.0, 10.0, 10.0]), ("b", &[5.0, 20.0, 5.0])],
     );
     let check = "metric = \"goodput\", against = [\"a\", \"b\"], must = 1.5, aim = 1.6";
-    let verdict = judge(&row(check), &rounds, 1).remove(0);
+    let verdict = judge(&row(check), &rounds, of(1)).remove(0);
     assert_eq!(verdict.ratio, Some(Summary { median: 1.5, least: 1.0, most: 2.0 }));
     assert_eq!((verdict.must_is_met, verdict.aim_is_met), (Some(true), Some(false)));
 }
@@ -31,7 +36,7 @@ fn ratios_are_taken_in_each_round_against_the_best() {
 fn of_costs_less_is_better() {
     let rounds = rounds(Metric::Cpu, &[("us", &[2.0]), ("a", &[1.0]), ("b", &[4.0])]);
     let verdict = |against: &str| {
-        judge(&row(&format!("metric = \"cpu\", against = [{against}], must = 1.0")), &rounds, 1).remove(0)
+        judge(&row(&format!("metric = \"cpu\", against = [{against}], must = 1.0")), &rounds, of(1)).remove(0)
     };
     assert_eq!(verdict("\"b\"").must_is_met, Some(true));
     assert_eq!(verdict("\"a\"").must_is_met, Some(false));
@@ -42,14 +47,14 @@ fn of_costs_less_is_better() {
 fn what_was_not_measured_is_neither_met_nor_missed() {
     let rounds = rounds(Metric::Goodput, &[("us", &[2.0]), ("a", &[1.0])]);
     let check = "metric = \"goodput\", against = [\"a\", \"b\"], must = 1.0";
-    let verdict = judge(&row(check), &rounds, 1).remove(0);
+    let verdict = judge(&row(check), &rounds, of(1)).remove(0);
     assert_eq!((verdict.ratio, verdict.must_is_met), (None, None));
 }
 
 #[test]
 fn bounds_without_reference_are_absolute() {
     let rounds = rounds(Metric::Messages, &[("us", &[4e6, 6e6, 5e6])]);
-    let verdict = judge(&row("metric = \"messages\", aim = 5e6"), &rounds, 1).remove(0);
+    let verdict = judge(&row("metric = \"messages\", aim = 5e6"), &rounds, of(1)).remove(0);
     assert_eq!((verdict.must_is_met, verdict.aim_is_met), (None, Some(true)));
 }
 
@@ -57,8 +62,8 @@ fn bounds_without_reference_are_absolute() {
 fn few_rounds_of_many_say_nothing() {
     let rounds = rounds(Metric::Goodput, &[("us", &[2.0, 2.0]), ("a", &[1.0, 1.0])]);
     let row = row("metric = \"goodput\", against = [\"a\"], must = 1.0");
-    assert_eq!(judge(&row, &rounds, 3).remove(0).must_is_met, Some(true));
-    assert_eq!(judge(&row, &rounds, 4).remove(0).must_is_met, None);
+    assert_eq!(judge(&row, &rounds, of(3)).remove(0).must_is_met, Some(true));
+    assert_eq!(judge(&row, &rounds, of(4)).remove(0).must_is_met, None);
 }
 
 #[test]
@@ -70,5 +75,48 @@ fn rounds_with_unequal_loads_beside_do_not_count() {
         }
     }
     let row = row("metric = \"goodput\", against = [\"a\"], must = 1.0");
-    assert_eq!(judge(&row, &rounds, 1).remove(0).ratio.unwrap().most, 2.0);
+    assert_eq!(judge(&row, &rounds, of(1)).remove(0).ratio.unwrap().most, 2.0);
+}
+
+#[test]
+fn strictly_every_round_must_have_its_ratio() {
+    let rounds = rounds(Metric::Goodput, &[("us", &[2.0, 2.0, 2.0]), ("a", &[1.0, 1.0])]);
+    let row = row("metric = \"goodput\", against = [\"a\"], must = 1.0");
+    let strict = |rounds| Demand { rounds, all: true };
+    let lost = judge(&row, &rounds, strict(3)).remove(0);
+    assert_eq!((lost.must_is_met, lost.rounds, lost.rounds_wanted), (None, 2, 3));
+    assert_eq!(judge(&row, &rounds, of(3)).remove(0).must_is_met, Some(true));
+    assert_eq!(judge(&row, &rounds, strict(2)).remove(0).must_is_met, Some(true));
+}
+
+/// Values of two metrics of one subject, by round.
+fn with_own(of: (Metric, &[f64]), own: (Metric, &[f64])) -> Rounds {
+    let mut all = rounds(of.0, &[("us", of.1)]);
+    for (round, value) in own.1.iter().enumerate() {
+        all.get_mut("us").unwrap().entry(round).or_default().insert(own.0, *value);
+    }
+    all
+}
+
+#[test]
+fn a_metric_may_be_compared_with_another_of_the_same_run() {
+    let rounds = with_own((Metric::Setup, &[110.0, 300.0, 90.0]), (Metric::SetupOfOne, &[100.0, 100.0]));
+    let row = row("metric = \"setup\", against-metric = \"setup-of-one\", must = 2.0");
+    let verdict = judge(&row, &rounds, of(3)).remove(0);
+    assert_eq!(verdict.ratio, Some(Summary { median: 2.05, least: 1.1, most: 3.0 }));
+    assert_eq!(
+        (verdict.rounds, verdict.must_is_met),
+        (2, Some(false)),
+        "the third has nothing to compare with"
+    );
+    let reference = verdict.reference.unwrap();
+    assert_eq!((reference.least, reference.most), (100.0, 100.0));
+}
+
+#[test]
+fn a_metric_may_be_compared_with_another_of_theirs() {
+    let mut rounds = rounds(Metric::Memory, &[("us", &[800.0]), ("a", &[5000.0])]);
+    rounds.get_mut("a").unwrap().get_mut(&0).unwrap().insert(Metric::KernelMemory, 4000.0);
+    let check = "metric = \"memory\", against = [\"a\"], against-metric = \"kernel-memory\", must = 0.25";
+    assert_eq!(judge(&row(check), &rounds, of(1)).remove(0).ratio.unwrap().median, 0.2);
 }

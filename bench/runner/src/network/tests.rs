@@ -27,3 +27,22 @@ fn a_link_that_is_half_switched_is_switched_again() {
     state.switch(Link::OffloadsOff, count).unwrap();
     assert_eq!(again, 4);
 }
+
+#[test]
+fn a_state_that_was_not_reached_is_tried_again() {
+    let mut state = State { link: Some(Link::Default) };
+    let failing = |feature: &str, _: &str| if feature == "gro" { bail!("no such feature") } else { Ok(()) };
+    assert!(state.switch(Link::GsoInSoftware, failing).is_err());
+    assert!(
+        state.switch(Link::GsoInSoftware, failing).is_err(),
+        "it isn't there only because it was asked for"
+    );
+    let mut switched = Vec::new();
+    let mut record = |feature: &str, value: &str| {
+        switched.push(format!("{feature} {value}"));
+        Ok(())
+    };
+    state.switch(Link::GsoInSoftware, &mut record).unwrap();
+    state.switch(Link::GsoInSoftware, &mut record).unwrap();
+    assert_eq!(switched, ["tso on", "gso on", "gro off", "tx-udp-segmentation off"], "once, and all of it");
+}

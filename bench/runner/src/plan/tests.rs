@@ -30,6 +30,12 @@ fn mistakes_are_found() {
     let checked = |check: &str| Plan::parse(&format!("{subject}{row}{size}checks = [{{ {check} }}]\n"));
     assert!(checked("metric = \"goodput\", must = 1.0").is_ok());
     assert!(checked("metric = \"goodput\"").is_err(), "no bound");
+    let own = |theirs: &str| checked(&format!("metric = \"setup\", against-metric = {theirs:?}, must = 1.1"));
+    assert!(own("setup-of-one").is_ok());
+    assert!(own("setup").is_err(), "nothing to compare");
+    assert!(own("goodput").is_err(), "less is better of one, more of the other");
+    let points = subject.replace("title", "report = \"pointers\"\ntitle");
+    assert!(Plan::parse(&format!("{points}{row}{size}")).is_err(), "pointers to nothing");
     assert!(checked("metric = \"goodput\", must = 1.0, against = [\"b\"]").is_err(), "not in the row");
     assert!(checked("metric = \"speed\", must = 1.0").is_err(), "no such metric");
 }

@@ -71,4 +71,22 @@ fn nothing_costs_nothing() {
     let error = read(&subject, &json!({ "bytes": 0 }), None, None).unwrap_err();
     assert_eq!(error.to_string(), "0 bytes can't be true");
     assert!(read(&subject, &json!({ "bytes": 700 }), None, None).is_ok());
+    // The kernel may have nothing for an association, and may hold less than before for something else's sake.
+    subject.metrics.insert(Metric::KernelMemory, Pointer { at: vec!["/kernel".to_owned()], times: 1.0 });
+    for kernel in [0, -3] {
+        assert!(read(&subject, &json!({ "bytes": 700, "kernel": kernel }), None, None).is_ok());
+    }
+}
+
+#[test]
+fn pointers_add_to_what_a_report_tells_anyway() {
+    let mut subject = subject("transactions");
+    let at = ["/inits", "/shed"].map(str::to_owned).to_vec();
+    subject.metrics.insert(Metric::InitsArrived, Pointer { at, times: 1.0 });
+    let report =
+        |inits: u64| json!({ "setup_us": 1.0, "transaction_us": 2.0, "inits": inits, "shed": inits });
+    let metrics = read(&subject, &report(3), None, None).unwrap();
+    assert_eq!((metrics[&Metric::Setup], metrics[&Metric::InitsArrived]), (1.0, 6.0));
+    let error = read(&subject, &report(0), None, None).unwrap_err();
+    assert_eq!(error.to_string(), "0 INITs arrived can't be true", "a flood that nobody got is none");
 }

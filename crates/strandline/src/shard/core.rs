@@ -1,7 +1,8 @@
 //! The shard itself: what the driver and all handles share.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Poll, Waker};
 
 use strandline_proto::time::Time;
@@ -23,7 +24,9 @@ const INLINE_BYTES: usize = 64 << 10;
 const ROW_BYTES: usize = 2048;
 const MESSAGE_BYTES: usize = 64;
 
+/// Aligned so that no two share a cache line, nor the pair of lines that processors fetch at once.
 #[derive(Debug)]
+#[repr(align(128))]
 pub(crate) struct Shard {
     pub(crate) clock: Clock,
     pub(crate) carrier: Carrier,
@@ -31,8 +34,45 @@ pub(crate) struct Shard {
     /// What it knows of the stack's other shards, if there are any.
     pub(crate) steer: Option<Arc<Steer>>,
     state: Mutex<State>,
-    /// How often somebody had to wait for the lock.
-    lock_waits: AtomicU64,
+    waits: Waits,
+}
+
+/// Who had to wait for the lock.
+#[derive(Debug, Default)]
+struct Waits {
+    /// Of two who both work with the state: the driver, tasks that send and receive.
+    between_users: AtomicU64,
+    /// Where one of the two only looked at it.
+    with_looks: AtomicU64,
+    /// Looks that wanted the lock, counted before they did, and looks that have let go of it, counted afterwards: as long as
+    /// the second hasn't caught up with the first, somebody looks.
+    looks_begun: AtomicU64,
+    looks_ended: AtomicU64,
+}
+
+/// A shard's state for looking only: for statistics and the like, often from another thread than the shard's.
+#[derive(Debug)]
+pub(crate) struct Look<'a> {
+    state: MutexGuard<'a, State>,
+    /// Behind the lock, so that it is dropped once that was let go.
+    _end: LookEnd<'a>,
+}
+
+#[derive(Debug)]
+struct LookEnd<'a>(&'a Waits);
+
+impl Deref for Look<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl Drop for LookEnd<'_> {
+    fn drop(&mut self) {
+        self.0.looks_ended.fetch_add(1, Ordering::Release);
+    }
 }
 
 impl Shard {
@@ -43,7 +83,7 @@ impl Shard {
         steer: Option<Arc<Steer>>,
         state: State,
     ) -> Self {
-        Self { clock, carrier, observer, steer, state: Mutex::new(state), lock_waits: AtomicU64::new(0) }
+        Self { clock, carrier, observer, steer, state: Mutex::new(state), waits: Waits::default() }
     }
 
     /// Runs something with the state locked, and then whatever follows from it: events are handed out, the driver is
@@ -93,22 +133,44 @@ impl Shard {
         }
     }
 
-    /// The state, for looking only or for the driver, which does the rest itself.
-    pub(crate) fn lock(&self) -> std::sync::MutexGuard<'_, State> {
-        // A panic elsewhere must not take all associations with it: the engine's state is consistent between calls.
+    /// The state, for those who do the rest themselves, as the driver does.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        let ended = self.waits.looks_ended.load(Ordering::Acquire);
+        self.try_lock().unwrap_or_else(|| {
+            let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+            // A look was under way, or has been since: whoever had the lock then may have been that.
+            let looked = self.waits.looks_begun.load(Ordering::Relaxed) != ended;
+            let counter = if looked { &self.waits.with_looks } else { &self.waits.between_users };
+            counter.fetch_add(1, Ordering::Relaxed);
+            state
+        })
+    }
+
+    /// The state, for looking only.
+    pub(crate) fn look(&self) -> Look<'_> {
+        self.waits.looks_begun.fetch_add(1, Ordering::Relaxed);
+        let state = self.try_lock().unwrap_or_else(|| {
+            self.waits.with_looks.fetch_add(1, Ordering::Relaxed);
+            self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        });
+        Look { state, _end: LookEnd(&self.waits) }
+    }
+
+    /// `None` if somebody has the lock. A panic elsewhere must not take all associations with it: the engine's state is
+    /// consistent between calls.
+    fn try_lock(&self) -> Option<MutexGuard<'_, State>> {
         match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => {
-                self.lock_waits.fetch_add(1, Ordering::Relaxed);
-                self.state.lock().unwrap_or_else(PoisonError::into_inner)
-            }
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
         }
     }
 
-    /// How often somebody had to wait for the lock so far.
-    pub(crate) fn lock_waits(&self) -> u64 {
-        self.lock_waits.load(Ordering::Relaxed)
+    /// How often somebody had to wait for the lock so far: for others who use the associations, and for or as somebody who
+    /// only looked.
+    pub(crate) fn lock_waits(&self) -> (u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&self.waits.between_users), read(&self.waits.with_looks))
     }
 
     /// Gives the engine the ICMP messages that came.
@@ -135,3 +197,6 @@ pub(crate) fn wake(woken: Vec<Waker>) {
         waker.wake();
     }
 }
+
+#[cfg(test)]
+mod tests;
