@@ -15,8 +15,13 @@ pub(crate) fn of_process(pid: u32) -> Result<u64> {
 pub(crate) fn of_kernel() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
     let slab = kilobytes(&text, "Slab:").context("no Slab in /proc/meminfo")?;
+    Ok(slab + socket_buffers())
+}
+
+/// Bytes of the pages in TCP's socket buffers, those of all network namespaces.
+pub(crate) fn socket_buffers() -> u64 {
     let sockets = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
-    Ok(slab + buffer_pages(&sockets) * 4096)
+    buffer_pages(&sockets) * 4096
 }
 
 /// Slab caches by name, in bytes.

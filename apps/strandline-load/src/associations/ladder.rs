@@ -46,6 +46,8 @@ struct Levels {
     server: Measured,
     client: Measured,
     kernel: u64,
+    /// Of that pages in socket buffers.
+    buffers: u64,
     /// Or why they are not known.
     caches: Result<SlabCaches, String>,
 }
@@ -53,7 +55,7 @@ struct Levels {
 impl Default for Levels {
     fn default() -> Self {
         let (server, client) = (Measured::default(), Measured::default());
-        Self { server, client, kernel: 0, caches: Ok(Vec::new()) }
+        Self { server, client, kernel: 0, buffers: 0, caches: Ok(Vec::new()) }
     }
 }
 
@@ -203,7 +205,8 @@ impl<'a> Stage<'a> {
         for process in &mut self.clients {
             client.add(&process.measure().await?);
         }
-        Ok(Levels { server, client, kernel: memory::of_kernel()?, caches: memory::slab_caches() })
+        let (kernel, buffers) = (memory::of_kernel()?, memory::socket_buffers());
+        Ok(Levels { server, client, kernel, buffers, caches: memory::slab_caches() })
     }
 
     async fn memory(&mut self, held: u64) -> Result<Memory> {
@@ -217,11 +220,12 @@ impl<'a> Stage<'a> {
         };
         let server_process = each(now.server.rss_anon, base.server.rss_anon);
         let kernel = of_kernel(now.kernel, base.kernel);
+        let buffers = of_kernel(now.buffers, base.buffers);
         let (kernel_items, kernel_caches, why) = match (self.transport.is_sctp(), &now.caches, &base.caches) {
             // SCTP has nothing there for an association.
             (true, ..) => (Some(KernelItems::default()), BTreeMap::new(), None),
-            (false, Ok(now), Ok(base)) => {
-                let (items, caches) = itemised(now, base, kernel, of_kernel);
+            (false, Ok(now_caches), Ok(base_caches)) => {
+                let (items, caches) = itemised(now_caches, base_caches, (kernel, buffers), of_kernel);
                 (Some(items), caches, None)
             }
             (false, Err(why), _) | (false, _, Err(why)) => (None, BTreeMap::new(), Some(why.clone())),
@@ -283,10 +287,10 @@ impl<'a> Stage<'a> {
 fn itemised(
     now: &SlabCaches,
     base: &SlabCaches,
-    kernel: f64,
+    (kernel, buffers): (f64, f64),
     of_kernel: impl Fn(u64, u64) -> f64,
 ) -> (KernelItems, BTreeMap<String, f64>) {
-    let (mut caches, mut items) = (BTreeMap::new(), KernelItems::default());
+    let (mut caches, mut items) = (BTreeMap::new(), KernelItems { buffers, ..KernelItems::default() });
     for (name, bytes) in now {
         let before = base.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
         let grown = of_kernel(*bytes, before);
@@ -295,7 +299,7 @@ fn itemised(
             caches.insert(name.clone(), grown);
         }
     }
-    items.other = kernel - items.sock - items.file - items.epoll;
+    items.other = kernel - items.sock - items.file - items.epoll - items.buffers;
     (items, caches)
 }
 

@@ -94,7 +94,9 @@ pub(super) struct KernelItems {
     pub(super) file: f64,
     /// What it takes to wait for it.
     pub(super) epoll: f64,
-    /// Caches that others use as well, and pages of buffers.
+    /// TCP's socket buffers: their heads, and pages of what they hold.
+    pub(super) buffers: f64,
+    /// Caches that others use as well.
     pub(super) other: f64,
 }
 
@@ -105,6 +107,7 @@ impl KernelItems {
             "TCP" => self.sock += bytes,
             "dentry" | "filp" | "sock_inode_cache" => self.file += bytes,
             _ if cache.starts_with("eventpoll_") => self.epoll += bytes,
+            _ if cache.starts_with("skbuff_") => self.buffers += bytes,
             _ => {}
         }
     }
