@@ -77,6 +77,16 @@ value = "{ours.throughput@10} / {tcp.throughput@10}"
 min = 1
 "#;
 
+/// The same, where one run gives many points.
+pub(crate) fn many_points() -> String {
+    WHOLE
+        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
+        .replace("\nvalues = [10]\n", "\n")
+        .replace("loss-every={every}", "")
+        .replace("{server:/bits} / {every}", "{/bits}")
+        .replace("{ours.throughput@10} Mbit/s", "nothing")
+}
+
 /// Reads a plan from text, as from experiments/paper/plan.toml.
 pub(crate) fn read(text: &str) -> Result<Plan, String> {
     let folder = std::env::temp_dir().join(format!("lab-plans-{}", std::process::id())).join("paper");
@@ -175,12 +185,7 @@ fn a_key_is_of_what_is_measured() {
         assert_ne!(text, WHOLE);
         assert!(keys(&text).iter().any(|key| !before.contains(key)), "{to}");
     }
-    let many = WHOLE
-        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
-        .replace("\nvalues = [10]\n", "\n")
-        .replace("loss-every={every}", "")
-        .replace("{server:/bits} / {every}", "{/bits}")
-        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let many = many_points();
     let other = many.replace("{/held}", "{/asked}");
     assert!(keys(&many).iter().zip(keys(&other)).all(|(one, other)| *one != other), "where a point stands");
     // Points differ even where only an expression has the variable.

@@ -4,7 +4,7 @@
 use super::claims::{Verdict, count, counted, judge, with_numbers};
 use super::*;
 use crate::plan::Mode;
-use crate::plan::tests::{WHOLE, read};
+use crate::plan::tests::{WHOLE, many_points, read};
 use crate::results::tests::{Folder, record};
 use crate::results::{Point, Record};
 
@@ -161,13 +161,7 @@ fn what_is_not_in_the_paper_is_counted_apart() {
 
 #[test]
 fn a_single_published_number_is_drawn_where_one_run_gives_all_points() {
-    let text = WHOLE
-        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
-        .replace("\nvalues = [10]\n", "\n")
-        .replace("loss-every={every}", "")
-        .replace("{server:/bits} / {every}", "{/bits}")
-        .replace("{ \"10\" = 50, \"100\" = 90 }", "50")
-        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let text = many_points().replace("{ \"10\" = 50, \"100\" = 90 }", "50");
     let plan = read(&text).unwrap();
     let folder = Folder::new("each");
     let mut results = Results::load(&folder.0, &plan).unwrap();

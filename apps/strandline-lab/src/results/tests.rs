@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::statistics::{Summary, evaluate};
 use super::*;
 use crate::plan::Run;
-use crate::plan::tests::{WHOLE, read};
+use crate::plan::tests::{WHOLE, many_points, read};
 
 /// A folder that goes with this value.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -210,13 +210,7 @@ fn what_an_earlier_build_measured_does_not_stand_for_a_later_one() {
 #[test]
 fn a_series_that_always_fails_is_seen_where_one_run_gives_all_points() {
     let folder = Folder::new("always-fails");
-    let text = WHOLE
-        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
-        .replace("\nvalues = [10]\n", "\n")
-        .replace("loss-every={every}", "")
-        .replace("{server:/bits} / {every}", "{/bits}")
-        .replace("{ours.throughput@10} Mbit/s", "nothing");
-    let plan = read(&text).unwrap();
+    let plan = read(&many_points()).unwrap();
     let mut results = Results::load(&folder.0, &plan).unwrap();
     let runs = plan.runs(Mode::Whole).unwrap();
     let failed =

@@ -9,7 +9,7 @@ use super::measure;
 use super::progress::{left, show_time};
 use crate::network::NetworkKind;
 use crate::plan::template::Variables;
-use crate::plan::tests::{WHOLE, read};
+use crate::plan::tests::{WHOLE, many_points, read};
 use crate::plan::{Mode, Run};
 
 fn printed(client: serde_json::Value, server: Option<serde_json::Value>) -> Printed {
@@ -64,12 +64,7 @@ fn numbers_are_taken_out_of_reports() {
 
 #[test]
 fn one_run_may_give_many_points() {
-    let text = WHOLE
-        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
-        .replace("\nvalues = [10]\n", "\n")
-        .replace("loss-every={every}", "")
-        .replace("{server:/bits} / {every}", "{/bits} / {client:/scale}")
-        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let text = many_points().replace("\"{/bits}\"", "\"{/bits} / {client:/scale}\"");
     let plan = read(&text).unwrap();
     let steps = json!({"scale": 2, "steps": [{"held": 1, "bits": 10}, {"held": 1000, "bits": 30}]});
     let points = points(&plan, &plan.series[1], None, &printed(steps, None), &Variables::new()).unwrap();
