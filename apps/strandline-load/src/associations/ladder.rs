@@ -128,10 +128,11 @@ impl<'a> Stage<'a> {
         let rate = self.args.rate.map(|rate| rate / clients as f64);
         let title = format!("{}: setting up {held}", self.transport);
         let grown = self.all(|number| Order::Grow { to: share(held, clients, number), rate }, &title, held);
-        let grown = grown.await?;
+        let (grown, buffers_most) = memory::socket_buffers_during(grown).await;
+        let grown = grown?;
         let swept = self.sweep(held).await?;
         tokio::time::sleep(SETTLE).await;
-        let memory = self.memory(held).await?;
+        let memory = self.memory(held, buffers_most).await?;
         let probes = self.args.probes;
         let title = format!("set-ups one by one, {held} held");
         let (set_up, setup_cpu) = self.one_by_one(Order::SetUp { count: probes }, &title, probes).await?;
@@ -209,7 +210,7 @@ impl<'a> Stage<'a> {
         Ok(Levels { server, client, kernel, buffers, caches: memory::slab_caches() })
     }
 
-    async fn memory(&mut self, held: u64) -> Result<Memory> {
+    async fn memory(&mut self, held: u64, buffers_most: u64) -> Result<Memory> {
         let now = self.levels().await?;
         let base = &self.base;
         let each = |now: u64, base: u64| now.saturating_sub(base) as f64 / held as f64;
@@ -237,6 +238,7 @@ impl<'a> Stage<'a> {
             kernel,
             kernel_items,
             kernel_items_missing: why,
+            socket_buffers_most: of_kernel(buffers_most, base.buffers),
             kernel_caches,
             stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
             stack_items: now.server.items.into_iter().collect(),

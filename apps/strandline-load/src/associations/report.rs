@@ -78,6 +78,8 @@ pub(super) struct Memory {
     /// Why they are unknown, and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel_items_missing: Option<String>,
+    /// The most that TCP's socket buffers had while connections came, for one side.
+    pub(super) socket_buffers_most: f64,
     /// The caches that grew, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
     /// What the server's stack says itself, in all and item by item.
