@@ -8,8 +8,9 @@ use clap_complete::Shell;
 use mimalloc::MiMalloc;
 use tracing_subscriber::EnvFilter;
 
-/// More of what a burst took goes back to the system: glibc keeps it as long as anything lies above it in the heap, which makes
-/// an idle association two to three times as large after many were busy at once (docs/performance.md has figures of both).
+/// What a burst took goes back to the system (with [`strandline::heap`]'s setting): glibc keeps it as long as anything
+/// lies above it in the heap, which makes an idle association two to three times as large after many were busy at once
+/// (docs/performance.md has figures of both).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
@@ -82,6 +83,7 @@ Examples:
 }
 
 fn main() -> ExitCode {
+    strandline::heap::give_back_at_once();
     let cli = Cli::parse();
     log(cli.verbose);
     match dispatch(cli.command) {

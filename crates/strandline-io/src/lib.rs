@@ -52,6 +52,8 @@ mod bpf;
 mod carrier;
 mod errors;
 mod filter;
+#[cfg(feature = "mimalloc")]
+pub mod heap;
 mod icmp;
 mod ipv4;
 mod links;

@@ -330,7 +330,8 @@ pub struct EndpointConfig {
     pub replies_max: usize,
     /// INITs answered in a second, at most; the others are dropped before they are read, so that a flood of them leaves
     /// the associations that there are their time (peers repeat an INIT that gets lost: RFC 9260 section 4). After a
-    /// quiet time a quarter of that may come at once. Default 200,000, of which one core can answer several times as many.
+    /// quiet time a quarter of that may come at once. One source gets little more than half of it. Default 200,000, of
+    /// which one core can answer several times as many.
     pub init_rate_max: u32,
     /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
     /// an association may take more only while it holds less than its share of half of the limit.

@@ -71,6 +71,9 @@ mod stack;
 mod stream;
 mod wait;
 
+#[cfg(feature = "mimalloc")]
+pub use strandline_io::heap;
+
 pub use self::association::Association;
 pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;

@@ -1,6 +1,11 @@
-//! How many INITs are answered: a flood must not take the time of the associations that there are.
+//! How many INITs are answered: a flood must not take the time of the associations that there are, nor one flooder the
+//! place of everybody who is new.
 
+use core::hash::Hasher;
+use core::net::IpAddr;
 use core::time::Duration;
+
+use siphasher::sip::SipHasher13;
 
 use crate::time::Time;
 
@@ -8,46 +13,104 @@ use crate::time::Time;
 /// of the network passes whole.
 const STORM_SHARE: u32 = 4;
 
+/// Places that sources are spread over, at most.
+const SOURCES_MAX: u32 = 256;
+
+/// INITs a second that a place is worth having for.
+const SOURCE_RATE_MIN: u32 = 16;
+
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A bucket that fills at a steady rate and is emptied by INITs.
+/// Half of what may be answered belongs to whoever comes first, the other half to the sources in equal parts: their
+/// addresses are spread over as many places by a keyed hash.
 #[derive(Debug)]
 pub(super) struct InitBudget {
-    rate: u32,
-    left: u32,
-    /// Up to when the bucket has been filled.
-    filled: Time,
+    common: Bucket,
+    common_rate: u32,
+    sources: Box<[Bucket]>,
+    source_rate: u32,
+    keys: (u64, u64),
 }
 
 impl InitBudget {
-    /// `rate`: INITs a second.
-    pub(super) fn new(rate: u32, now: Time) -> Self {
-        Self { rate, left: Self::most(rate), filled: now }
+    /// `rate`: INITs a second from everybody together.
+    pub(super) fn new(rate: u32, keys: (u64, u64), now: Time) -> Self {
+        let places = (rate / 2 / SOURCE_RATE_MIN).min(SOURCES_MAX);
+        let source_rate = (rate / 2).checked_div(places).unwrap_or(0);
+        let common_rate = rate - source_rate * places;
+        Self {
+            common: Bucket { left: storm(common_rate), filled: now },
+            common_rate,
+            sources: vec![Bucket { left: storm(source_rate), filled: now }; places as usize].into(),
+            source_rate,
+            keys,
+        }
     }
 
-    fn most(rate: u32) -> u32 {
-        (rate / STORM_SHARE).max(1)
+    /// True if one more from there may be answered; then it counts.
+    pub(super) fn take(&mut self, now: Time, source: IpAddr) -> bool {
+        if self.common.take(now, self.common_rate) {
+            return true;
+        }
+        let place = self.place(source);
+        self.sources.get_mut(place).is_some_and(|own| own.take(now, self.source_rate))
     }
 
-    /// True if one more may be answered.
-    pub(super) fn take(&mut self, now: Time) -> bool {
-        self.fill(now);
+    /// True if one more from there would be answered.
+    pub(super) fn has(&self, now: Time, source: IpAddr) -> bool {
+        self.common.level(now, self.common_rate).left > 0
+            || self
+                .sources
+                .get(self.place(source))
+                .is_some_and(|own| own.level(now, self.source_rate).left > 0)
+    }
+
+    fn place(&self, source: IpAddr) -> usize {
+        let mut hasher = SipHasher13::new_with_keys(self.keys.0, self.keys.1);
+        match source {
+            IpAddr::V4(v4) => hasher.write_u32(v4.to_bits()),
+            // A host has all addresses of a /64 to send from.
+            IpAddr::V6(v6) => hasher.write_u64((v6.to_bits() >> 64) as u64),
+        }
+        // The high bits, scaled to the number of places.
+        ((u128::from(hasher.finish()) * self.sources.len() as u128) >> 64) as usize
+    }
+}
+
+fn storm(rate: u32) -> u32 {
+    (rate / STORM_SHARE).max(1)
+}
+
+/// What fills at a steady rate and is emptied by INITs.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: u32,
+    /// Up to when it has been filled.
+    filled: Time,
+}
+
+impl Bucket {
+    fn take(&mut self, now: Time, rate: u32) -> bool {
+        *self = self.level(now, rate);
         let one = u32::from(self.left > 0);
         self.left -= one;
         one == 1
     }
 
-    fn fill(&mut self, now: Time) {
-        let rate = u64::from(self.rate);
+    /// What it holds by now.
+    fn level(self, now: Time, rate: u32) -> Self {
         let nanos = now.since(self.filled).as_nanos();
         if nanos >= u128::from(NANOS_PER_SECOND) {
-            (self.left, self.filled) = (Self::most(self.rate), now);
-            return;
+            return Self { left: storm(rate), filled: now };
         }
+        let rate = u64::from(rate);
         let due = nanos as u64 * rate / NANOS_PER_SECOND;
-        self.left = self.left.saturating_add(due as u32).min(Self::most(self.rate));
+        if due == 0 {
+            return self;
+        }
+        let left = self.left.saturating_add(due as u32).min(storm(rate as u32));
         // What is not a whole one yet stays due.
-        self.filled += Duration::from_nanos(due * NANOS_PER_SECOND / rate);
+        Self { left, filled: self.filled + Duration::from_nanos(due * NANOS_PER_SECOND / rate) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The way in, from the datagram to its association: checks that need no state, then look-up by tag, then by address
 //! (RFC 9260 sections 8.4 and 8.5).
 
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use strandline_wire::Packet;
 use strandline_wire::chunk::{Chunk, kind};
@@ -33,8 +33,7 @@ impl Endpoint {
             return;
         }
         // Before anything that takes time: a core can send more INITs than another can answer.
-        if packet.verification_tag().0 == 0 && !self.inits.take(now) {
-            self.shared.stats.inits_shed += 1;
+        if packet.verification_tag().0 == 0 && !self.charge_init(now, datagram.source.ip()) {
             return;
         }
         let owner = self.owner_of(&packet);
@@ -59,6 +58,21 @@ impl Endpoint {
         if let Some(slot) = self.unsettled.take() {
             self.settle(now, slot);
         }
+    }
+
+    /// True if an INIT from there would be read now, and not dropped because of
+    /// [`init_rate_max`](crate::config::EndpointConfig::init_rate_max).
+    #[must_use]
+    pub fn has_time_for_init(&self, now: Time, source: IpAddr) -> bool {
+        self.inits.has(now, source)
+    }
+
+    /// An INIT came that takes our time, even if only to bring it to another endpoint of the host: true if there is some
+    /// left for it, else it is to be dropped and counts as shed.
+    pub fn charge_init(&mut self, now: Time, source: IpAddr) -> bool {
+        let taken = self.inits.take(now, source);
+        self.shared.stats.inits_shed += u64::from(!taken);
+        taken
     }
 
     /// What follows from a packet is looked at now, or at the end of its train.

@@ -114,6 +114,7 @@ impl Endpoint {
         let cookies = CookieKeys::new(key, config.cookie_key_lifetime, now);
         let tie_key = (rng.next_u64(), rng.next_u64());
         let demux = Demux::new((rng.next_u64(), rng.next_u64()));
+        let init_keys = (rng.next_u64(), rng.next_u64());
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
         Ok(Self {
@@ -121,7 +122,7 @@ impl Endpoint {
             demux,
             ports,
             spent: SpentCookies::default(),
-            inits: InitBudget::new(config.init_rate_max, now),
+            inits: InitBudget::new(config.init_rate_max, init_keys, now),
             wheel: TimerWheel::new(now),
             ready: VecDeque::new(),
             multihomed: 0,

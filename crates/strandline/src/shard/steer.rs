@@ -69,11 +69,19 @@ impl Steer {
     }
 
     /// Where a packet belongs: `None` if it is here, else to which shard, and who has been asked by then.
-    fn elsewhere(&self, engine: &Engine, datagram: &Datagram<'_>, asked: u64) -> Option<(u16, u64)> {
+    fn elsewhere(
+        &self,
+        engine: &Engine,
+        now: Time,
+        datagram: &Datagram<'_>,
+        asked: u64,
+    ) -> Option<(u16, u64)> {
         let Ok(packet) = Packet::parse(datagram.bytes) else { return None };
         let tag = packet.verification_tag().0;
         if tag == 0 {
-            return self.init_elsewhere(engine, &packet, datagram, asked);
+            // One too many isn't read here, and is nobody else's trouble: the engine drops it.
+            let ours = !engine.has_time_for_init(now, datagram.source.ip());
+            return if ours { None } else { self.init_elsewhere(engine, &packet, datagram, asked) };
         }
         if has_reflected_tag(datagram.bytes) {
             // The tag is the peer's own and says nothing.
@@ -142,6 +150,10 @@ fn has_reflected_tag(bytes: &[u8]) -> bool {
     }
 }
 
+fn is_init(bytes: &[u8]) -> bool {
+    Packet::parse(bytes).is_ok_and(|packet| packet.verification_tag().0 == 0)
+}
+
 /// Reads an INIT, as far as it says who sends it. `None` for what is none: the engine counts it.
 fn sender_of(packet: &Packet<'_>, source: IpAddr) -> Option<Sender> {
     let first = packet.chunks().next()?.ok()?;
@@ -189,20 +201,24 @@ impl Sorter {
     /// Takes packets that arrived together: to the engine what is ours.
     pub(crate) fn take(&mut self, engine: &mut Engine, now: Time, train: Datagram<'_>, segment_size: usize) {
         let packets = || train.bytes.chunks(segment_size.max(1)).map(|bytes| Datagram { bytes, ..train });
-        if packets().all(|packet| self.steer.elsewhere(engine, &packet, 0).is_none()) {
+        if packets().all(|packet| self.steer.elsewhere(engine, now, &packet, 0).is_none()) {
             return engine.handle_datagrams(now, train, segment_size);
         }
         for packet in packets() {
-            match self.steer.elsewhere(engine, &packet, 0) {
-                None => engine.handle_datagram(now, packet),
-                Some((to, asked)) => self.hand_over(to, &packet, asked),
-            }
+            self.sort(engine, now, &packet, 0);
         }
     }
 
-    fn hand_over(&mut self, to: u16, datagram: &Datagram<'_>, asked: u64) {
+    /// Takes a packet that came, or brings it on its way to whose it is. `asked`: the shards that it came by.
+    fn sort(&mut self, engine: &mut Engine, now: Time, packet: &Datagram<'_>, asked: u64) {
+        let Some((to, asked)) = self.steer.elsewhere(engine, now, packet, asked) else {
+            return engine.handle_datagram(now, *packet);
+        };
+        if is_init(packet.bytes) && !engine.charge_init(now, packet.source.ip()) {
+            return;
+        }
         if let Some(mail) = self.outgoing.get_mut(usize::from(to)) {
-            mail.push_datagram(datagram, asked);
+            mail.push_datagram(packet, asked);
         }
     }
 
@@ -212,10 +228,7 @@ impl Sorter {
         for item in inbox.iter() {
             match item {
                 Item::Icmp(error) => engine.handle_icmp(now, error),
-                Item::Datagram { datagram, asked } => match self.steer.elsewhere(engine, &datagram, asked) {
-                    None => engine.handle_datagram(now, datagram),
-                    Some((to, asked)) => self.hand_over(to, &datagram, asked),
-                },
+                Item::Datagram { datagram, asked } => self.sort(engine, now, &datagram, asked),
             }
         }
         self.inbox = inbox;

@@ -59,7 +59,7 @@ fn way(shards: &[(Steer, Engine)], first: u16, datagram: &Datagram<'_>) -> Vec<u
     let (mut way, mut asked) = (vec![first], 0);
     loop {
         let (steer, engine) = &shards[usize::from(*way.last().unwrap())];
-        match steer.elsewhere(engine, datagram, asked) {
+        match steer.elsewhere(engine, Time::ZERO, datagram, asked) {
             None => return way,
             Some((next, by_now)) => {
                 way.push(next);
@@ -165,4 +165,23 @@ fn a_reflected_tag_leads_nowhere_so_all_are_asked_once() {
             assert_eq!(way(&shards, first, &datagram([10, 0, 0, 9], bytes)).last(), Some(&2));
         }
     }
+}
+
+/// INITs that somebody else might know take part in the budget before they are read: a flood of them is no mail.
+#[test]
+fn a_flood_of_inits_is_not_handed_on() {
+    let (_, mut shards) = shards();
+    let (steer, _) = shards.swap_remove(0);
+    let few = EndpointConfig { init_rate_max: 400, ..EndpointConfig::default() };
+    let mut engine = Engine::new(few, [0; 32], Time::ZERO).unwrap();
+    engine.listen(7).unwrap();
+    let mut sorter = Sorter::new(Arc::new(steer));
+    let bytes = init(&[[10, 0, 0, 1], [10, 0, 1, 1]]);
+    for _ in 0..1_000 {
+        sorter.take(&mut engine, Time::ZERO, datagram([10, 0, 0, 1], &bytes), bytes.len());
+    }
+    let mailed: usize = sorter.outgoing.iter().map(|mail| mail.iter().count()).sum();
+    assert_eq!(mailed as u64 + engine.stats().inits_shed, 1_000);
+    assert!((50..=100).contains(&mailed), "half of a quarter of a second's, and the source's own: {mailed}");
+    assert_eq!(engine.stats().inits, 0);
 }
