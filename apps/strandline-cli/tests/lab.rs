@@ -209,10 +209,89 @@ fn errors_say_what_to_do() {
 #[test]
 fn help_has_examples() {
     let laboratory = Laboratory::new("help", PLAN);
-    for arguments in [&["--help"][..], &["list", "--help"], &["run", "--help"], &["report", "--help"]] {
-        let (code, help, _) = laboratory.run(arguments);
-        assert!(code == Some(0) && help.contains("\n  strandline lab "), "{help}");
+    let commands = ["list", "run", "report", "trace", "simulate", "instructions", "together"];
+    let (code, whole, _) = laboratory.run(&["--help"]);
+    assert!(code == Some(0) && whole.contains("\n  strandline lab "), "{whole}");
+    for command in commands {
+        let (code, help, _) = laboratory.run(&[command, "--help"]);
+        assert!(code == Some(0) && help.contains(&format!("\n  strandline lab {command} ")), "{help}");
+        assert!(whole.contains(&format!("\n  {command} ")), "{command} is not in: {whole}");
     }
+    // None was forgotten here.
+    let listed = whole.split_once("Commands:").unwrap().1.split_once("\n\n").unwrap().0;
+    let listed = listed.lines().filter_map(|line| line.split_whitespace().next());
+    assert_eq!(listed.filter(|name| *name != "help").count(), commands.len(), "{whole}");
+}
+
+#[test]
+fn the_documentation_has_every_option() {
+    let laboratory = Laboratory::new("documentation", PLAN);
+    let documentation = include_str!("../../../docs/lab.md");
+    for command in ["list", "run", "report", "trace"] {
+        let (_, help, _) = laboratory.run(&[command, "--help"]);
+        let options = help.split_whitespace().filter_map(|word| word.strip_prefix("--"));
+        let options = options.map(|word| word.trim_end_matches(|c: char| !c.is_ascii_lowercase()));
+        for option in options.filter(|option| !["", "help", "verbose"].contains(option)) {
+            assert!(documentation.contains(&format!("--{option}")), "{command} --{option}");
+        }
+    }
+}
+
+/// What a device of a loopback interface is, and a load that its network can't carry.
+const NETWORKS: &str = r#"
+figure = "Figure 1"
+title = "Networks"
+source = "section 1"
+shows = "It works."
+differs = "Nothing."
+[network]
+kind = "loopback"
+[runs]
+seconds = 1
+repetitions = 1
+takes = 2
+timeout = 60
+[[measure]]
+name = "number"
+label = "Number"
+unit = ""
+value = "{/0/mtu}"
+[[series]]
+name = "kernels"
+title = "the kernel's MTU"
+transport = "sctp"
+client = "ip -j link show lo"
+[[series]]
+name = "plans"
+title = "the plan's MTU"
+transport = "sctp"
+network = { mtu = 1400 }
+client = "ip -j link show lo"
+[[series]]
+name = "slow"
+title = "four times what the link carries"
+transport = "sctp"
+network = { kind = "netem", link = "rate=2mbit,rtt=1ms" }
+server = "strandline perf server --once --quiet"
+client = "strandline perf client {to} --size 1000 --time 0.5 --rate 8M --quiet --json"
+measures = { number = "{/end/rate_reached}" }
+[draw]
+kind = "bars"
+"#;
+
+#[test]
+fn networks_are_as_the_plan_has_them_and_a_rate_that_is_not_reached_is_noticed() {
+    let laboratory = Laboratory::new("networks", NETWORKS);
+    let (code, _, told) = laboratory.run(&["run", "--all"]);
+    assert!(code == Some(3) && told.contains("of 1000 operations a second were reached"), "{told}");
+    let results = laboratory.results();
+    let of = |series: &str| results.iter().find(|line| line["series"] == series).unwrap();
+    for (series, mtu) in [("kernels", 65_536), ("plans", 1400)] {
+        assert_eq!(of(series)["points"][0]["measured"]["number"], f64::from(mtu), "{series}");
+        assert_eq!((&of(series)["valid"], &of(series)["network"]["mtu"]), (&true.into(), &mtu.into()));
+    }
+    let reached = of("slow")["points"][0]["measured"]["number"].as_f64().unwrap();
+    assert!(reached < 500.0 && of("slow")["client_report"]["end"]["rate_asked"] == 1000.0, "{reached}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ client = "strandline lab simulate --link {link} --to-right loss={loss}% --time {
 name = "broken"
 title = "A simulation that can't begin"
 transport = "sctp"
-client = "strandline lab simulate --link nonsense --time {seconds}"
+client = "strandline lab simulate --link {link},nonsense --time {seconds}"
 [draw]
 kind = "lines"
 baseline = "rare"
@@ -157,6 +157,11 @@ name = "sctp"
 title = "Strandline, gaps as they are"
 transport = "sctp"
 client = "strandline load memory --count 10 --gaps 0,1,64,256 --json"
+[[series]]
+name = "nothing"
+title = "What never gives a point"
+transport = "udp"
+client = "false"
 [draw]
 kind = "lines"
 [[published]]
@@ -179,7 +184,7 @@ fn a_browser_shows_the_report_at_every_width() {
     laboratory.plan("figure3", EACH);
     let (code, _, told) = laboratory.run(&["run", "--all"]);
     assert_eq!(code, Some(3), "some runs are to fail, and no others: {told}");
-    assert!(told.contains("14 of 35 runs are not valid"), "{told}");
+    assert!(told.contains("15 of 36 runs are not valid"), "{told}");
     let (code, scores, _) = laboratory.run(&["report"]);
     assert_eq!(code, Some(0));
     assert!(scores.contains("1 of 1 the same"), "{scores}");
@@ -190,6 +195,8 @@ fn a_browser_shows_the_report_at_every_width() {
         "not valid: TCP, on a single connection",
         "run that doesn't count",
         "TCP, Linux 2.6.23, published",
+        "What never gives a point: no valid run",
+        "no valid run: What never gives a point at 64",
     ] {
         assert!(report.contains(expected), "{expected}");
     }

@@ -1,8 +1,14 @@
 //! What processes and the kernel hold.
 
 use std::fs;
+use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use tokio::time::{MissedTickBehavior, interval};
+
+/// How often buffers are looked at while something is done.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Bytes of a process's own memory (heap, stacks): what is neither a file's nor shared.
 pub(crate) fn of_process(pid: u32) -> Result<u64> {
@@ -15,8 +21,35 @@ pub(crate) fn of_process(pid: u32) -> Result<u64> {
 pub(crate) fn of_kernel() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
     let slab = kilobytes(&text, "Slab:").context("no Slab in /proc/meminfo")?;
+    Ok(slab + socket_buffers())
+}
+
+/// Bytes of the pages in TCP's socket buffers, those of all network namespaces.
+pub(crate) fn socket_buffers() -> u64 {
     let sockets = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
-    Ok(slab + buffer_pages(&sockets) * 4096)
+    buffer_pages(&sockets) * 4096
+}
+
+/// What a work gives, and the most that TCP's socket buffers had meanwhile, as far as looks at them tell.
+pub(crate) async fn socket_buffers_during<T>(work: impl Future<Output = T>) -> (T, u64) {
+    most_during(work, socket_buffers).await
+}
+
+async fn most_during<T>(work: impl Future<Output = T>, look: impl Fn() -> u64) -> (T, u64) {
+    let mut work = pin!(work);
+    let mut most = look();
+    let mut looks = interval(LOOK);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let done = tokio::select! {
+            done = &mut work => Some(done),
+            _ = looks.tick() => None,
+        };
+        most = most.max(look());
+        if let Some(done) = done {
+            return (done, most);
+        }
+    }
 }
 
 /// Slab caches by name, in bytes.

@@ -24,7 +24,7 @@ pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
     let namespaces = Namespaces::create(name)?;
     let by_route = namespaces.enter(SIDE, || set_parameters(&plan.topology()))?.is_by_route();
     let own = Side::BOTH.map(|side| side.ipv4(1).to_string());
-    let mut commands = "link set lo up\n".to_owned();
+    let mut commands = format!("link set lo mtu {} up\n", plan.mtu());
     for address in &own {
         // Writing to a string doesn't fail.
         let _ = writeln!(commands, "addr add {address}/32 dev lo");

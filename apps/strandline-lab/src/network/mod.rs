@@ -45,7 +45,7 @@ impl Options {
         if let Some(limit) = &network.late_limit {
             words.extend(["--late-limit".to_owned(), limit.clone()]);
         }
-        let (seed, mtu) = (seed.to_string(), network.mtu.to_string());
+        let (seed, mtu) = (seed.to_string(), network.mtu().to_string());
         words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", &network.tcp].map(str::to_owned));
         let options = Self::try_parse_from(words).map_err(|error| {
             // Only what is wrong: how a command line is used doesn't help in a plan.
@@ -63,18 +63,43 @@ impl Options {
 /// # Errors
 /// What is wrong with it and what would be right.
 pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
-    let settings = [&network.link, &network.to_right, &network.to_left, &network.schedule];
-    if network.kind == NetworkKind::Netem {
-        Options::of(network, seed)?;
-    } else if network.paths != 1 {
-        return Err("several paths are the emulator's: they need kind = \"netem\"".to_owned());
-    } else if network.kind != NetworkKind::Simulator && settings.iter().any(|text| !text.is_empty()) {
-        return Err(
-            "link, to-right, to-left and schedule are settings of the emulator: they need kind = \"netem\""
-                .to_owned(),
-        );
+    let kind = network.kind;
+    let mtus = kind.mtus();
+    if let Some(mtu) = network.mtu
+        && !mtus.contains(&mtu)
+    {
+        let (least, most) = (mtus.start(), mtus.end());
+        return Err(if kind.is_alone() {
+            format!("mtu is of the devices, and kind = \"{kind}\" has none: leave it out")
+        } else {
+            format!("mtu = {mtu}: with kind = \"{kind}\" write {least} to {most}")
+        });
     }
-    Ok(())
+    if network.offloads && kind != NetworkKind::Veth {
+        return Err(format!(
+            "offloads are switches of a veth pair, and kind = \"{kind}\" has none: they need kind = \"veth\""
+        ));
+    }
+    if kind == NetworkKind::Netem {
+        return Options::of(network, seed).map(|_| ());
+    }
+    let simulated = kind == NetworkKind::Simulator;
+    let of_emulator = [
+        ("several paths", network.paths != 1),
+        ("link", !network.link.is_empty() && !simulated),
+        ("to-right", !network.to_right.is_empty()),
+        ("to-left", !network.to_left.is_empty()),
+        ("schedule", !network.schedule.is_empty()),
+        ("late-limit", network.late_limit.is_some()),
+    ];
+    match of_emulator.iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((key, _)) if simulated => Err(format!(
+            "{key}: a simulation has of [network] only its link, as {{link}} in the client's command: what else it is to \
+             have stands in that command, such as --to-right loss=1%"
+        )),
+        Some((key, _)) => Err(format!("{key}: only the emulator has that: it needs kind = \"netem\"")),
+    }
 }
 
 /// The network of a run. It goes when this value is dropped.

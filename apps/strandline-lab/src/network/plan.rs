@@ -1,8 +1,14 @@
 //! What a plan says of the network.
 
+use core::fmt;
+use core::ops::RangeInclusive;
+
 use serde::{Deserialize, Serialize};
 
 use crate::netem::topology::{Side, Topology};
+
+/// What the kernel gives a loopback interface.
+const LOOPBACK_MTU: u32 = 65_536;
 
 /// What carries the packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,9 +50,9 @@ pub struct NetworkPlan {
     /// Congestion control of the kernel's TCP, on every network that is made here; without one it is the system's.
     #[serde(default = "cubic")]
     pub tcp: String,
-    /// MTU of the devices.
-    #[serde(default = "mtu")]
-    pub mtu: u16,
+    /// MTU of the devices; if not given 1,500, and 65,536 of a loopback interface.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mtu: Option<u32>,
     /// Whether the veth pair passes bursts whole (TSO, GSO, GRO and the same for UDP).
     #[serde(default)]
     pub offloads: bool,
@@ -75,10 +81,6 @@ fn is_one_path(paths: &u8) -> bool {
     *paths == 1
 }
 
-fn mtu() -> u16 {
-    1500
-}
-
 /// What a series changes of the network.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -96,7 +98,7 @@ pub struct NetworkChange {
     /// See [`NetworkPlan::tcp`].
     pub tcp: Option<String>,
     /// See [`NetworkPlan::mtu`].
-    pub mtu: Option<u16>,
+    pub mtu: Option<u32>,
     /// See [`NetworkPlan::offloads`].
     pub offloads: Option<bool>,
 }
@@ -107,9 +109,26 @@ impl NetworkKind {
     pub fn is_alone(self) -> bool {
         matches!(self, Self::None | Self::Simulator)
     }
+
+    /// The MTUs that its devices may have: none without devices.
+    #[must_use]
+    pub fn mtus(self) -> RangeInclusive<u32> {
+        match self {
+            Self::Netem | Self::Veth => 576..=65_535,
+            Self::Loopback => 576..=LOOPBACK_MTU,
+            Self::None | Self::Simulator => RangeInclusive::new(1, 0),
+        }
+    }
 }
 
 impl NetworkPlan {
+    /// MTU of the devices.
+    #[must_use]
+    pub fn mtu(&self) -> u32 {
+        let usual = if self.kind == NetworkKind::Loopback { LOOPBACK_MTU } else { 1500 };
+        self.mtu.unwrap_or(usual)
+    }
+
     /// As it was for a run: on no network of our own TCP takes the system's congestion control, whatever the plan says,
     /// and a simulation has no TCP.
     #[must_use]
@@ -119,14 +138,15 @@ impl NetworkPlan {
             NetworkKind::None => system_tcp(),
             NetworkKind::Simulator => "none".to_owned(),
         };
-        Self { tcp, ..self.clone() }
+        let mtu = (!self.kind.is_alone()).then(|| self.mtu());
+        Self { tcp, mtu, ..self.clone() }
     }
 
     /// What the kernel is told of it, without paths.
     pub(super) fn topology(&self) -> Topology {
         Topology {
             paths: Vec::new(),
-            mtu: self.mtu,
+            mtu: u16::try_from(self.mtu()).unwrap_or(u16::MAX),
             ipv6: false,
             tcp: self.tcp.clone(),
             schedule: Vec::new(),
@@ -145,7 +165,7 @@ impl NetworkPlan {
         network.to_left = to_left.unwrap_or(network.to_left);
         network.schedule = schedule.unwrap_or(network.schedule);
         network.tcp = tcp.unwrap_or(network.tcp);
-        network.mtu = mtu.unwrap_or(network.mtu);
+        network.mtu = mtu.or(network.mtu);
         network.offloads = offloads.unwrap_or(network.offloads);
         network
     }
@@ -155,5 +175,52 @@ impl NetworkPlan {
     pub fn cores(&self, side: Side) -> Option<&str> {
         let [client, server] = self.cores.as_ref()?;
         Some(if side == Side::Left { client } else { server })
+    }
+}
+
+/// As plans write it.
+impl fmt::Display for NetworkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Netem => "netem",
+            Self::Veth => "veth",
+            Self::Loopback => "loopback",
+            Self::None => "none",
+            Self::Simulator => "simulator",
+        })
+    }
+}
+
+/// All of it in a line, for people.
+impl fmt::Display for NetworkPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.kind)?;
+        if self.paths != 1 {
+            write!(f, "; {} paths", self.paths)?;
+        }
+        let texts = [
+            ("", &self.link),
+            ("to the right ", &self.to_right),
+            ("to the left ", &self.to_left),
+            ("schedule ", &self.schedule),
+        ];
+        for (name, text) in texts {
+            if !text.is_empty() {
+                write!(f, "; {name}{text}")?;
+            }
+        }
+        if let Some(mtu) = self.mtu {
+            write!(f, "; mtu={mtu}")?;
+        }
+        if self.offloads {
+            write!(f, "; offloads")?;
+        }
+        if let Some([client, server]) = &self.cores {
+            write!(f, "; cores {client} and {server}")?;
+        }
+        if let Some(limit) = &self.late_limit {
+            write!(f, "; late-limit={limit}")?;
+        }
+        write!(f, "; tcp={}", self.tcp)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::expression::Expression;
 use super::{Drawing, DrawingKind, Mode, Plan, Published, PublishedValue, Series};
-use crate::network;
+use crate::network::{self, NetworkKind};
 
 type Checked = Result<(), String>;
 
@@ -122,6 +122,10 @@ impl Plan {
             }
         }
         let network = self.network.with(&series.network);
+        let simulated = network.kind == NetworkKind::Simulator && !network.link.is_empty();
+        ensure(!simulated || series.client.contains("{link}"), || {
+            "client: nothing but the command tells a simulation its link: write --link {link}".to_owned()
+        })?;
         ensure(!network.kind.is_alone() || series.server.is_none(), || {
             "server: with kind = \"none\" or \"simulator\" the client does everything".to_owned()
         })

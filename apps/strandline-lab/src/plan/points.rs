@@ -1,10 +1,11 @@
 //! The runs of a plan, one by one, in their order.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use super::template::{Variables, fill};
-use super::{Plan, Series, Value};
+use super::{Measure, Plan, Series, Value};
 use crate::netem::topology::Side;
 use crate::network::NetworkPlan;
 
@@ -47,7 +48,8 @@ pub struct Run {
     pub takes: f64,
     /// Seconds after which it is given up.
     pub timeout: f64,
-    /// Equal for runs that measure the same thing in the same way: a hash of all of the above that matters.
+    /// Equal for runs that measure the same thing in the same way: a hash of all that matters of the above, and of how
+    /// it is measured.
     pub key: String,
 }
 
@@ -155,16 +157,13 @@ impl Plan {
     }
 
     fn key(&self, series: &Series, run: &Run) -> String {
-        let measures: Vec<&str> =
-            self.measures.iter().filter_map(|measure| self.expression(series, measure)).collect();
-        let each = self.sweep.as_ref().and_then(|sweep| sweep.each.clone());
-        let network = serde_json::to_string(&run.network).unwrap_or_default();
-        let value = self.value(run.value);
-        let all = format!(
-            "{network}\n{} {value:?}\n{:?}\n{}\n{measures:?}\n{each:?}\n{} {}",
-            series.name, run.server, run.client, run.repetition, run.seed
-        );
-        short_hash(&all)
+        let named = |measure: &Measure| self.expression(series, measure).map(|it| json!([measure.name, it]));
+        let measures: Vec<_> = self.measures.iter().filter_map(named).collect();
+        let sweep = self.sweep.as_ref().map(|sweep| (&sweep.variable, &sweep.each, &sweep.value));
+        let Run { network, server, client, variables, repetition, seed, .. } = run;
+        let programs = json!([server, series.server_stays, client]);
+        let place = json!([series.name, sweep, self.value(run.value)]);
+        short_hash(&json!([network, programs, place, measures, variables, repetition, seed]).to_string())
     }
 }
 

@@ -77,6 +77,16 @@ value = "{ours.throughput@10} / {tcp.throughput@10}"
 min = 1
 "#;
 
+/// The same, where one run gives many points.
+pub(crate) fn many_points() -> String {
+    WHOLE
+        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
+        .replace("\nvalues = [10]\n", "\n")
+        .replace("loss-every={every}", "")
+        .replace("{server:/bits} / {every}", "{/bits}")
+        .replace("{ours.throughput@10} Mbit/s", "nothing")
+}
+
 /// Reads a plan from text, as from experiments/paper/plan.toml.
 pub(crate) fn read(text: &str) -> Result<Plan, String> {
     let folder = std::env::temp_dir().join(format!("lab-plans-{}", std::process::id())).join("paper");
@@ -157,6 +167,27 @@ fn a_key_is_of_what_is_measured() {
     // Those of the other series stay.
     assert_eq!(before.iter().zip(&other).filter(|(a, b)| a == b).count(), before.len() / 2);
     assert_ne!(before, keys(&WHOLE.replace("rtt=10ms", "rtt=11ms")));
+    // How it is measured, and with what.
+    for (from, to) in [
+        ("name = \"throughput\"\nlabel", "name = \"goodput\"\nlabel"),
+        ("variables = { frequency = 2 }", "variables = { frequency = 2, other = 3 }"),
+        ("variable = \"every\"", "variable = \"each\""),
+        ("--sacks {frequency}\"", "--sacks {frequency}\"\nserver-stays = true"),
+    ] {
+        let text = WHOLE.replace(from, to);
+        let text = match to {
+            "name = \"goodput\"\nlabel" => {
+                text.replace("throughput@", "goodput@").replace("throughput =", "goodput =")
+            }
+            "variable = \"each\"" => text.replace("{every}", "{each}"),
+            _ => text,
+        };
+        assert_ne!(text, WHOLE);
+        assert!(keys(&text).iter().any(|key| !before.contains(key)), "{to}");
+    }
+    let many = many_points();
+    let other = many.replace("{/held}", "{/asked}");
+    assert!(keys(&many).iter().zip(keys(&other)).all(|(one, other)| *one != other), "where a point stands");
     // Points differ even where only an expression has the variable.
     let alike = keys(&WHOLE.replace("loss-every={every}", "loss=1%"));
     assert_eq!(alike.iter().collect::<std::collections::BTreeSet<_>>().len(), alike.len());
@@ -202,6 +233,9 @@ fn mistakes_say_where_they_are_and_what_is_right() {
             vec!["no measure 'goodput'"],
         ),
         ("kind = \"netem\"", "kind = \"veth\"", vec!["kind = \"netem\""]),
+        ("[network]\n", "[network]\nmtu = 70000\n", vec!["mtu = 70000", "576 to 65535"]),
+        ("[network]\n", "[network]\noffloads = true\n", vec!["offloads", "kind = \"veth\""]),
+        ("kind = \"netem\"", "kind = \"simulator\"", vec!["client", "--link {link}"]),
         (
             "\"rate=100mbit,rtt=10ms\"\nto-right = \"loss-every={every}\"",
             "\"\"\ntcp = 3",
@@ -260,4 +294,92 @@ fn what_is_noted_of_a_run_is_the_congestion_control_that_it_had() {
     assert_eq!(network.as_made().tcp, system.trim());
     network.kind = NetworkKind::Simulator;
     assert_eq!(network.as_made().tcp, "none");
+}
+
+/// A plan of one simulated series.
+fn simulated(network: &str) -> Result<Plan, String> {
+    let series = WHOLE.find("[[series]]").unwrap()..WHOLE.find("[draw]").unwrap();
+    let one = "[[series]]\nname = \"ours\"\ntitle = \"S\"\ntransport = \"sctp\"\nclient = \"simulate {link} {every}\"\n";
+    let mut text = WHOLE.to_owned();
+    text.replace_range(series, one);
+    let claims = text.find("[[claim]]").unwrap();
+    text.truncate(claims);
+    read(
+        &text
+            .replace("kind = \"netem\"", "kind = \"simulator\"")
+            .replace("to-right = \"loss-every={every}\"", network),
+    )
+}
+
+#[test]
+fn what_nothing_would_apply_is_refused() {
+    assert!(simulated("").is_ok());
+    for (network, hint) in [
+        ("to-right = \"loss=1%\"", "to-right: a simulation"),
+        ("to-left = \"loss=1%\"", "to-left: a simulation"),
+        ("schedule = \"1s cut\"", "schedule: a simulation"),
+        ("paths = 2", "several paths: a simulation"),
+        ("late-limit = \"1ms\"", "late-limit: a simulation"),
+        ("mtu = 9000", "mtu is of the devices"),
+        ("offloads = true", "kind = \"simulator\" has none"),
+    ] {
+        let told = simulated(network).expect_err(network);
+        assert!(told.contains(hint), "{network}: {told}");
+    }
+}
+
+#[test]
+fn a_loopback_interface_has_the_mtu_of_the_plan_or_the_kernels() {
+    let text = WHOLE.replace("link = \"rate=100mbit,rtt=10ms\"\nto-right = \"loss-every={every}\"", "");
+    let network = |kind: &str| {
+        let plan = read(&text.replace("kind = \"netem\"", kind));
+        plan.map(|plan| plan.runs(Mode::Whole).unwrap()[0].network.clone())
+    };
+    let told = |kind: &str| network(kind).unwrap().as_made().mtu;
+    assert_eq!(told("kind = \"loopback\""), Some(65_536));
+    assert_eq!(told("kind = \"loopback\"\nmtu = 1500"), Some(1500));
+    assert_eq!(told("kind = \"veth\""), Some(1500));
+    assert_eq!(told("kind = \"netem\"\nmtu = 9000"), Some(9000));
+    let wrong = network("kind = \"loopback\"\nmtu = 100").unwrap_err();
+    assert!(wrong.contains("576 to 65536"), "{wrong}");
+}
+
+#[test]
+fn a_network_is_told_whole() {
+    let mut network = read(WHOLE).unwrap().runs(Mode::Whole).unwrap()[2].network.clone();
+    network.paths = 2;
+    network.schedule = "3s path=1 cut".to_owned();
+    network.cores = Some(["0".to_owned(), "1".to_owned()]);
+    let told = "netem; 2 paths; rate=100mbit,rtt=10ms; to the right loss-every=10; schedule 3s path=1 cut; mtu=1500; \
+                cores 0 and 1; tcp=reno";
+    assert_eq!(network.as_made().to_string(), told);
+    network.kind = NetworkKind::Veth;
+    network.offloads = true;
+    assert!(network.to_string().contains("; offloads; "));
+}
+
+/// `make report` is to be done in a quarter of an hour.
+#[test]
+fn the_short_set_of_the_papers_takes_less_than_fifteen_minutes() {
+    let (mut seconds, mut runs) = (0.0, 0);
+    for found in find(&experiments(), &[]).unwrap() {
+        if !paper(&found).unwrap().own {
+            let short = load(&found).unwrap().runs(Mode::Short).unwrap();
+            seconds += short.iter().map(|run| run.takes).sum::<f64>();
+            runs += short.len();
+        }
+    }
+    assert!(runs > 100 && seconds < 15.0 * 60.0, "{runs} runs, {seconds} s");
+}
+
+#[test]
+fn figure_8_goes_on_to_a_million() {
+    let found = find(&experiments(), &["ono-schulzrinne-2008-sctp/figure8-million".to_owned()]).unwrap();
+    let plan = load(&found[0]).unwrap();
+    let clients: Vec<_> = plan.runs(Mode::Whole).unwrap().into_iter().map(|run| run.client).collect();
+    let sctp = clients.iter().filter(|client| !client.contains("--transport tcp"));
+    assert!(
+        sctp.clone().count() == 2 && sctp.clone().all(|client| client.contains(",1000000 ")),
+        "{clients:?}"
+    );
 }

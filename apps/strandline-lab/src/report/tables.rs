@@ -33,13 +33,13 @@ pub(super) fn medians(section: &Section<'_>) -> String {
                 None => "-".to_owned(),
             });
             let count = point.summaries.values().map(|summary| summary.count).max().unwrap_or(0);
-            let invalid = if point.invalid_runs > 0 {
-                format!(" and {} not valid", point.invalid_runs)
-            } else {
-                String::new()
+            let runs = match (count, point.invalid_runs) {
+                (0, invalid) => format!("no valid run of {invalid}"),
+                (_, 0) => count.to_string(),
+                (_, invalid) => format!("{count} and {invalid} not valid"),
             };
             let at = position(plan, point.value.as_deref(), place).1;
-            row(&mut html, section, &series.title, &at, cells, &format!("{count}{invalid}"));
+            row(&mut html, section, &series.title, &at, cells, &runs);
         }
     }
     for published in &plan.published {
@@ -119,14 +119,10 @@ pub(super) fn runs(section: &Section<'_>) -> String {
             let _ = write!(html, "<td class=\"number\">{text}</td>");
         }
         let valid = if record.valid { "yes".to_owned() } else { escape(&record.invalid_because.join("; ")) };
-        let network = [&record.network.link, &record.network.to_right, &record.network.to_left];
-        let network: Vec<&str> =
-            network.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         let _ = writeln!(
             html,
-            "<td>{valid}</td><td><code>{} tcp={}</code></td><td><code>{}</code><br><code>{}</code></td></tr>",
-            escape(&network.join(" / ")),
-            escape(&record.network.tcp),
+            "<td>{valid}</td><td><code>{}</code></td><td><code>{}</code><br><code>{}</code></td></tr>",
+            escape(&record.network.to_string()),
             escape(&record.client),
             escape(record.server.as_deref().unwrap_or("-"))
         );

@@ -4,9 +4,9 @@
 use super::claims::{Verdict, count, counted, judge, with_numbers};
 use super::*;
 use crate::plan::Mode;
-use crate::plan::tests::{WHOLE, read};
-use crate::results::Point;
+use crate::plan::tests::{WHOLE, many_points, read};
 use crate::results::tests::{Folder, record};
+use crate::results::{Point, Record};
 
 const PAPER: &str = "title = \"A paper\"\nauthors = \"A. Author\"\nyear = 2005\nvenue = \"Here\"\nsetup = \"Two <machines>\"\n";
 
@@ -51,6 +51,7 @@ fn a_report_is_one_file_that_loads_nothing() {
         "Here 1.2; expected at least 1",
         "Everything, 110 Mbit/s.",
         "the emulator was &lt;late&gt;",
+        "<code>netem; rate=100mbit,rtt=10ms; to the right loss-every=10; tcp=cubic</code>",
         "TCP of old, published",
         "send 10.0.1.2 --time 8 --sacks 2",
         "prefers-color-scheme:dark",
@@ -108,6 +109,32 @@ fn figures_of_several_builds_say_so() {
     fs::write(&file, text.replacen("\"build\":\"a\"", "\"build\":\"b\"", 1)).unwrap();
     run(&args).unwrap();
     assert!(page().contains("Measured with 2 different programs"));
+    // Also where all that the other one measured is not valid.
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    lines[1] =
+        lines[1].replace("\"build\":\"a\"", "\"build\":\"b\"").replace("\"valid\":true", "\"valid\":false");
+    fs::write(&file, lines.join("\n") + "\n").unwrap();
+    run(&args).unwrap();
+    assert!(page().contains("Measured with 2 different programs"));
+}
+
+#[test]
+fn what_has_no_valid_run_has_a_row_that_says_so() {
+    let folder = Folder::new("row");
+    let args = laboratory(&folder, WHOLE, 1.0);
+    let file = args.places.results.join("paper/plan.jsonl");
+    let mut records: Vec<Record> =
+        fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for record in records.iter_mut().filter(|record| record.series == "ours") {
+        record.valid = false;
+        record.points.clear();
+    }
+    let lines: Vec<String> = records.iter().map(|record| serde_json::to_string(record).unwrap()).collect();
+    fs::write(&file, lines.join("\n") + "\n").unwrap();
+    run(&args).unwrap();
+    let page = fs::read_to_string(args.output.join("index.html")).unwrap();
+    assert_eq!(page.matches("no valid run of 3</td>").count(), 2);
+    assert!(page.contains("no valid run: Strandline at 10") && page.contains("Strandline: no valid run"));
 }
 
 #[test]
@@ -134,13 +161,7 @@ fn what_is_not_in_the_paper_is_counted_apart() {
 
 #[test]
 fn a_single_published_number_is_drawn_where_one_run_gives_all_points() {
-    let text = WHOLE
-        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
-        .replace("\nvalues = [10]\n", "\n")
-        .replace("loss-every={every}", "")
-        .replace("{server:/bits} / {every}", "{/bits}")
-        .replace("{ \"10\" = 50, \"100\" = 90 }", "50")
-        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let text = many_points().replace("{ \"10\" = 50, \"100\" = 90 }", "50");
     let plan = read(&text).unwrap();
     let folder = Folder::new("each");
     let mut results = Results::load(&folder.0, &plan).unwrap();

@@ -139,10 +139,23 @@ impl Results {
     /// Whether a run with this key was done, and counts; if a build is given, whether that was with this one.
     #[must_use]
     pub fn has(&self, key: &str, build: Option<&str>) -> bool {
-        let counts = |record: &Record| {
-            record.key == key && record.valid && build.is_none_or(|build| record.machine.build == build)
-        };
-        self.records.iter().any(counts)
+        let counts =
+            |record: &&Record| record.valid && build.is_none_or(|build| record.machine.build == build);
+        self.standing(key).iter().any(counts)
+    }
+
+    /// Of the tries of a run those that still say something: of the build that tried it last, the newest that counts, and
+    /// those that don't count since the one that counted before it. What an earlier build measured is replaced even if all
+    /// that came after it is not valid: it tells nothing of the later one.
+    #[must_use]
+    pub fn standing(&self, key: &str) -> Vec<&Record> {
+        let tries: Vec<&Record> = self.records.iter().filter(|record| record.key == key).collect();
+        let Some(last) = tries.last() else { return Vec::new() };
+        let other = tries.iter().rposition(|record| record.machine.build != last.machine.build);
+        let replaced = tries.iter().enumerate().filter(|(_, record)| record.valid).rev().nth(1);
+        let after = |place: Option<usize>| place.map_or(0, |place| place + 1);
+        let from = after(other).max(after(replaced.map(|(place, _)| place)));
+        tries.get(from..).unwrap_or_default().to_vec()
     }
 
     /// Adds one, in memory and at the end of the file.

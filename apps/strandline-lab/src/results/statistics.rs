@@ -76,15 +76,14 @@ fn evaluate_mode<'a>(plan: &Plan, results: &'a Results, mode: Mode) -> Result<Ev
     let mut records: Vec<&Record> = Vec::new();
     let mut done = 0;
     for run in &runs {
-        let tries: Vec<&Record> = results.records().iter().filter(|record| record.key == run.key).collect();
-        let tries = newest(&tries);
+        let tries = results.standing(&run.key);
         done += usize::from(tries.iter().any(|record| record.valid));
         records.extend(tries);
     }
     let mut series = BTreeMap::new();
     for (place, one) in plan.series.iter().enumerate() {
         let own: Vec<&Record> = records.iter().copied().filter(|record| record.series == one.name).collect();
-        let points = points(plan, &runs, place, &own);
+        let points = points(plan, &runs, place, (&own, &records));
         if !points.is_empty() {
             series.insert(one.name.clone(), points);
         }
@@ -92,34 +91,53 @@ fn evaluate_mode<'a>(plan: &Plan, results: &'a Results, mode: Mode) -> Result<Ev
     Ok(Evaluation { mode, planned: runs.len(), done, series, records })
 }
 
-/// Of the tries of a run, the newest that counts, and those that don't count since the one that counted before it.
-fn newest<'a, 'b>(tries: &'b [&'a Record]) -> &'b [&'a Record] {
-    let replaced = tries.iter().enumerate().filter(|(_, record)| record.valid).rev().nth(1);
-    tries.get(replaced.map_or(0, |(place, _)| place + 1)..).unwrap_or_default()
+/// Whether one run gives many points: they are known only from what the program printed.
+fn is_each(plan: &Plan) -> bool {
+    plan.sweep.as_ref().is_some_and(|sweep| sweep.each.is_some())
 }
 
-/// The points of a series.
-fn points(plan: &Plan, runs: &[Run], series: usize, records: &[&Record]) -> Vec<Measured> {
-    let mut order: Vec<Option<String>> = Vec::new();
+/// The points of a series, whose records these are; `all` are those of all series.
+fn points(
+    plan: &Plan,
+    runs: &[Run],
+    series: usize,
+    (records, all): (&[&Record], &[&Record]),
+) -> Vec<Measured> {
     let planned = runs.iter().filter(|run| run.series == series);
     let planned = planned.map(|run| plan.value(run.value).map(ToString::to_string));
-    let found = records.iter().flat_map(|record| record.points.iter().map(|point| point.value.clone()));
-    // Points out of a program's JSON are known only from there.
-    let each = plan.sweep.as_ref().is_some_and(|sweep| sweep.each.is_some());
-    let values: Vec<_> = if each { found.collect() } else { planned.collect() };
+    let mut values = if is_each(plan) { found(records) } else { distinct(planned) };
+    if values.is_empty() {
+        // None of its runs gave a point: it failed wherever others have some.
+        values = found(all);
+    }
+    if values.is_empty() {
+        values.push(None);
+    }
+    values.into_iter().filter_map(|value| point(plan, value, records)).collect()
+}
+
+/// The values at which records have points, in their order.
+fn found(records: &[&Record]) -> Vec<Option<String>> {
+    distinct(records.iter().flat_map(|record| record.points.iter().map(|point| point.value.clone())))
+}
+
+fn distinct(values: impl Iterator<Item = Option<String>>) -> Vec<Option<String>> {
+    let mut order = Vec::new();
     for value in values {
         if !order.contains(&value) {
             order.push(value);
         }
     }
-    order.into_iter().filter_map(|value| point(plan, value, records)).collect()
+    order
 }
 
 fn point(plan: &Plan, value: Option<String>, records: &[&Record]) -> Option<Measured> {
     let mut numbers: BTreeMap<String, [Vec<f64>; 2]> = BTreeMap::new();
     let (mut invalid_runs, mut any) = (0, false);
+    let each = is_each(plan);
     for record in records {
-        let failed_here = record.points.is_empty() && record.value == value;
+        // A run that was to give many points and gave none failed at all of them.
+        let failed_here = record.points.is_empty() && (each || record.value == value);
         let here: Vec<_> = record.points.iter().filter(|point| point.value == value).collect();
         any |= failed_here || !here.is_empty();
         invalid_runs += usize::from(!record.valid && (failed_here || !here.is_empty()));

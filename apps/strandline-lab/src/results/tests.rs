@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::statistics::{Summary, evaluate};
 use super::*;
 use crate::plan::Run;
-use crate::plan::tests::{WHOLE, read};
+use crate::plan::tests::{WHOLE, many_points, read};
 
 /// A folder that goes with this value.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -182,4 +182,61 @@ fn this_machine_says_what_it_is() {
     assert_eq!((machine.commit.as_str(), machine.build.len()), ("0123456789ab", 16));
     assert_eq!(machine, Machine::this("0123456789ab").unwrap(), "the same file");
     assert!(machine.cores > 0 && machine.memory_bytes > 1 << 20 && !machine.kernel.is_empty());
+}
+
+#[test]
+fn what_an_earlier_build_measured_does_not_stand_for_a_later_one() {
+    let folder = Folder::new("superseded");
+    let plan = read(WHOLE).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    let run = &plan.runs(Mode::Whole).unwrap()[0];
+    let mut try_once = |number: f64, valid: bool, build: &str| {
+        let mut record = Record { valid, ..record(&plan, run, Mode::Whole, number) };
+        record.machine.build = build.to_owned();
+        results.add(record).unwrap();
+        let judged = evaluate(&plan, &results).unwrap();
+        let series = &judged.series[&plan.series[run.series].name][0];
+        let median = series.summaries.get("throughput").map(|summary| summary.median);
+        let invalid = series.invalid.get("throughput").cloned().unwrap_or_default();
+        (median, invalid, results.has(&run.key, None), results.has(&run.key, Some("a")))
+    };
+    assert_eq!(try_once(1.0, true, "a"), (Some(1.0), vec![], true, true));
+    // The new build tried it, and came to nothing.
+    assert_eq!(try_once(2.0, false, "b"), (None, vec![2.0], false, false));
+    assert_eq!(try_once(3.0, true, "b"), (Some(3.0), vec![2.0], true, false));
+    assert_eq!(try_once(4.0, true, "a"), (Some(4.0), vec![], true, true));
+}
+
+#[test]
+fn a_series_that_always_fails_is_seen_where_one_run_gives_all_points() {
+    let folder = Folder::new("always-fails");
+    let plan = read(&many_points()).unwrap();
+    let mut results = Results::load(&folder.0, &plan).unwrap();
+    let runs = plan.runs(Mode::Whole).unwrap();
+    let failed =
+        |run: &Run| Record { valid: false, points: Vec::new(), ..record(&plan, run, Mode::Whole, 0.0) };
+    results.add(failed(&runs[1])).unwrap();
+    let judged = evaluate(&plan, &results).unwrap();
+    let places = |judged: &super::statistics::Evaluation<'_>, series: &str| -> Vec<_> {
+        let points = judged.series.get(series).into_iter().flatten();
+        points.map(|point| (point.value.clone(), point.invalid_runs, point.summaries.len())).collect()
+    };
+    assert_eq!(places(&judged, "ours"), [(None, 1, 0)], "nobody knows where");
+    assert!(places(&judged, "tcp").is_empty(), "it was not tried");
+    let mut good = record(&plan, &runs[0], Mode::Whole, 7.0);
+    let point = |value: &str| Point { value: Some(value.to_owned()), ..good.points[0].clone() };
+    good.points = vec![point("1000"), point("50000")];
+    results.add(good).unwrap();
+    let judged = evaluate(&plan, &results).unwrap();
+    let at = |value: &str, invalid: usize, numbers: usize| (Some(value.to_owned()), invalid, numbers);
+    assert_eq!(places(&judged, "tcp"), [at("1000", 0, 1), at("50000", 0, 1)]);
+    assert_eq!(
+        places(&judged, "ours"),
+        [at("1000", 1, 0), at("50000", 1, 0)],
+        "wherever the others have points"
+    );
+    // A run of TCP that fails beside one that doesn't.
+    results.add(failed(&runs[2])).unwrap();
+    let judged = evaluate(&plan, &results).unwrap();
+    assert_eq!(places(&judged, "tcp"), [at("1000", 1, 1), at("50000", 1, 1)]);
 }

@@ -4,22 +4,21 @@
 use serde_json::{Map, Value};
 
 use crate::figure::show;
-use crate::plan::{Plan, Run, Series, Transport};
+use crate::plan::{Plan, Run};
 
 /// Under this name programs tell the congestion control of a TCP connection, as iperf3 does.
 const CONGESTION: &str = "sender_tcp_congestion";
 
 /// Why a run doesn't count, by what its client printed.
 #[must_use]
-pub fn doubts(plan: &Plan, series: &Series, run: &Run, client: &Value) -> Vec<String> {
+pub fn doubts(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let tcp = run.network.as_made().tcp;
     each_object(client, &mut |object| {
         found.extend(too_many_failed(object, plan.runs.failed_max));
         found.extend(too_slow(object, plan.runs.rate_min));
-        if series.transport == Transport::Tcp {
-            found.extend(other_congestion(object, &tcp));
-        }
+        // Whatever the series is about: a flow of TCP beside one of SCTP has to be the plan's as well.
+        found.extend(other_congestion(object, &tcp));
     });
     found
 }

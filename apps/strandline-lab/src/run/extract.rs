@@ -87,7 +87,8 @@ impl Source<'_> {
             }
         };
         let whole = whole.ok_or_else(|| format!("{{{name}}}: nothing was printed there"))?;
-        let value = whole.pointer(pointer).ok_or_else(|| {
+        // What is null is as little there as what isn't: a program that can't tell something prints null.
+        let value = whole.pointer(pointer).filter(|value| !value.is_null()).ok_or_else(|| {
             let why = missing(whole, pointer).map(|why| format!(": {why}")).unwrap_or_default();
             format!("there is no {{{name}}} in what was printed{why}")
         })?;
@@ -115,11 +116,16 @@ pub fn parse(text: &str) -> Result<Value, String> {
     serde_json::from_str(last).map_err(|_| format!("what it printed is no JSON: {start}"))
 }
 
-/// What a program printed without what is only there to be watched: it would make files of many megabytes.
+/// What a program printed without what is only there to be watched, also where it is a part of what another one printed:
+/// it would make files of many megabytes.
 #[must_use]
-pub fn without_intervals(mut value: Value) -> Value {
-    if let Some(map) = value.as_object_mut() {
-        map.remove("intervals");
+pub fn without_intervals(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.into_iter().filter(|(key, _)| key != "intervals");
+            Value::Object(kept.map(|(key, value)| (key, without_intervals(value))).collect())
+        }
+        Value::Array(values) => Value::Array(values.into_iter().map(without_intervals).collect()),
+        other => other,
     }
-    value
 }

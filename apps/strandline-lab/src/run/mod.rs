@@ -279,7 +279,7 @@ impl Job {
         };
         match printed {
             Ok(printed) => {
-                invalid_because.extend(doubts::doubts(&self.plan, series, run, &printed.client));
+                invalid_because.extend(doubts::doubts(&self.plan, run, &printed.client));
                 match extract::points(&self.plan, series, value.as_deref(), &printed, &run.variables) {
                     Ok(points) => record.points = points,
                     Err(wrong) => invalid_because.push(wrong),

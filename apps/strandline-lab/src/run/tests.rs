@@ -9,7 +9,7 @@ use super::measure;
 use super::progress::{left, show_time};
 use crate::network::NetworkKind;
 use crate::plan::template::Variables;
-use crate::plan::tests::{WHOLE, read};
+use crate::plan::tests::{WHOLE, many_points, read};
 use crate::plan::{Mode, Run};
 
 fn printed(client: serde_json::Value, server: Option<serde_json::Value>) -> Printed {
@@ -48,6 +48,11 @@ fn numbers_are_taken_out_of_reports() {
             printed(json!({"end": null, "end_missing": "not root: use sudo"}), None),
             "in what was printed: not root: use sudo",
         ),
+        (
+            printed(json!({"end": {"bits": null, "bits_missing": "nobody counted them"}}), None),
+            "in what was printed: nobody counted them",
+        ),
+        (printed(json!({"end": {"bits": null}}), None), "no {/end/bits} in what was printed"),
         (printed(json!({"end": {"bits": "many"}}), None), "\"many\" and no number"),
     ] {
         let error = points(&plan, &plan.series[0], None, &printed, &variables).unwrap_err();
@@ -59,12 +64,7 @@ fn numbers_are_taken_out_of_reports() {
 
 #[test]
 fn one_run_may_give_many_points() {
-    let text = WHOLE
-        .replace("values = [100, 10]\nx = [1, 10]", "each = \"/steps\"\nvalue = \"{/held}\"")
-        .replace("\nvalues = [10]\n", "\n")
-        .replace("loss-every={every}", "")
-        .replace("{server:/bits} / {every}", "{/bits} / {client:/scale}")
-        .replace("{ours.throughput@10} Mbit/s", "nothing");
+    let text = many_points().replace("\"{/bits}\"", "\"{/bits} / {client:/scale}\"");
     let plan = read(&text).unwrap();
     let steps = json!({"scale": 2, "steps": [{"held": 1, "bits": 10}, {"held": 1000, "bits": 30}]});
     let points = points(&plan, &plan.series[1], None, &printed(steps, None), &Variables::new()).unwrap();
@@ -88,6 +88,9 @@ fn reports_are_found_in_what_programs_print() {
     assert!(parse("\n").unwrap_err().contains("nothing"));
     assert!(parse("no luck").unwrap_err().contains("no luck"));
     assert_eq!(without_intervals(json!({"intervals": [1], "end": 2})), json!({"end": 2}));
+    let part = json!({"intervals": [{"sum": 1}], "end": 2});
+    assert_eq!(without_intervals(json!({"report": part})), json!({"report": {"end": 2}}));
+    assert_eq!(without_intervals(json!({"programs": [part, 3]})), json!({"programs": [{"end": 2}, 3]}));
 }
 
 #[test]
@@ -102,25 +105,26 @@ fn the_time_left_learns_from_the_time_taken() {
 fn what_programs_say_against_a_run_is_heard() {
     let mut plan = read(WHOLE).unwrap();
     let run = plan.runs(Mode::Whole).unwrap().remove(0);
-    let said = |plan: &crate::plan::Plan, series: usize, client: serde_json::Value| {
-        doubts(plan, &plan.series[series], &run, &client)
-    };
+    let said = |plan: &crate::plan::Plan, client: serde_json::Value| doubts(plan, &run, &client);
     let failed = json!({"steps": [{"completed": 98, "failed": 2, "errors": {"refused": 2}}]});
-    assert_eq!(said(&plan, 0, failed.clone()), ["2 of 100 operations failed: refused (failed-max = 0)"]);
-    assert!(said(&plan, 0, json!({"completed": 100, "failed": 0})).is_empty());
+    assert_eq!(said(&plan, failed.clone()), ["2 of 100 operations failed: refused (failed-max = 0)"]);
+    assert!(said(&plan, json!({"completed": 100, "failed": 0})).is_empty());
     plan.runs.failed_max = 0.02;
-    assert!(said(&plan, 0, failed).is_empty());
+    assert!(said(&plan, failed).is_empty());
     let rate = |reached: f64| json!([{"rate_asked": 14_800.0, "rate_reached": reached}]);
     assert_eq!(
-        said(&plan, 0, rate(14_000.0)),
+        said(&plan, rate(14_000.0)),
         ["14,000 of 14,800 operations a second were reached (rate-min = 0.95)"]
     );
-    assert!(said(&plan, 0, rate(14_500.0)).is_empty());
+    assert!(said(&plan, rate(14_500.0)).is_empty());
     // A ladder without a rate.
-    assert!(said(&plan, 0, json!({"rate_asked": null, "rate_reached": null})).is_empty());
+    assert!(said(&plan, json!({"rate_asked": null, "rate_reached": null})).is_empty());
     let tcp = json!({"end": {"sender_tcp_congestion": "bbr"}});
-    assert_eq!(said(&plan, 0, tcp.clone()), ["TCP used bbr and not reno"]);
-    assert!(said(&plan, 1, tcp).is_empty(), "the second series is none of TCP's");
+    assert_eq!(said(&plan, tcp.clone()), ["TCP used bbr and not reno"]);
+    // A flow of TCP beside one of SCTP, which has a control of its own.
+    let together = json!({"programs": [{"end": {"sender_congestion": "cubic"}}, tcp]});
+    assert_eq!(said(&plan, together), ["TCP used bbr and not reno"]);
+    assert!(said(&plan, json!({"end": {"sender_congestion": "cubic"}})).is_empty());
 }
 
 #[test]

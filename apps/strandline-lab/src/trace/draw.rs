@@ -66,6 +66,15 @@ pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Time
         let points = again.remove(reason).unwrap_or_default();
         layers.push(layer(title, colour, Look::Signs(sign), points));
     }
+    // Reasons that a later version of the program may have.
+    for (place, (reason, points)) in again.into_iter().enumerate() {
+        layers.push(layer(
+            &format!("sent again: {reason}"),
+            (Transport::Tcp, 3 + place),
+            Look::Signs(0),
+            points,
+        ));
+    }
     Timeline { title: "TSN over time".to_owned(), label: "TSN, from the first".to_owned(), layers }
 }
 

@@ -55,6 +55,14 @@ fn what_was_sent_and_acknowledged_stands_where_it_belongs() {
 }
 
 #[test]
+fn a_reason_that_is_not_known_is_drawn_as_well() {
+    let trace = parse(&TRACE.replace("\"again\":\"lost\"", "\"again\":\"a whim\"")).unwrap();
+    let drawing = sequence(&trace, 5, ALL);
+    assert_eq!(points(&drawing, "sent again: a whim"), [(0.4, 2.0)]);
+    assert!(drawing.svg(WIDTH, Theme::Page).contains("sent again: a whim"));
+}
+
+#[test]
 fn each_path_has_its_windows_and_none_flattens_the_others() {
     let drawing = window(&parse(TRACE).unwrap(), 5, ALL);
     assert_eq!(points(&drawing, "cwnd to 10.0.0.2:9899"), [(0.1, 14.0)]);

@@ -46,6 +46,8 @@ struct Levels {
     server: Measured,
     client: Measured,
     kernel: u64,
+    /// Of that pages in socket buffers.
+    buffers: u64,
     /// Or why they are not known.
     caches: Result<SlabCaches, String>,
 }
@@ -53,7 +55,7 @@ struct Levels {
 impl Default for Levels {
     fn default() -> Self {
         let (server, client) = (Measured::default(), Measured::default());
-        Self { server, client, kernel: 0, caches: Ok(Vec::new()) }
+        Self { server, client, kernel: 0, buffers: 0, caches: Ok(Vec::new()) }
     }
 }
 
@@ -126,10 +128,11 @@ impl<'a> Stage<'a> {
         let rate = self.args.rate.map(|rate| rate / clients as f64);
         let title = format!("{}: setting up {held}", self.transport);
         let grown = self.all(|number| Order::Grow { to: share(held, clients, number), rate }, &title, held);
-        let grown = grown.await?;
+        let (grown, buffers_most) = memory::socket_buffers_during(grown).await;
+        let grown = grown?;
         let swept = self.sweep(held).await?;
         tokio::time::sleep(SETTLE).await;
-        let memory = self.memory(held).await?;
+        let memory = self.memory(held, buffers_most).await?;
         let probes = self.args.probes;
         let title = format!("set-ups one by one, {held} held");
         let (set_up, setup_cpu) = self.one_by_one(Order::SetUp { count: probes }, &title, probes).await?;
@@ -205,10 +208,11 @@ impl<'a> Stage<'a> {
         for process in &mut self.clients {
             client.add(&process.measure().await?);
         }
-        Ok(Levels { server, client, kernel: memory::of_kernel()?, caches: memory::slab_caches() })
+        let (kernel, buffers) = (memory::of_kernel()?, memory::socket_buffers());
+        Ok(Levels { server, client, kernel, buffers, caches: memory::slab_caches() })
     }
 
-    async fn memory(&mut self, held: u64) -> Result<Memory> {
+    async fn memory(&mut self, held: u64, buffers_most: u64) -> Result<Memory> {
         let now = self.levels().await?;
         let base = &self.base;
         let each = |now: u64, base: u64| now.saturating_sub(base) as f64 / held as f64;
@@ -217,9 +221,10 @@ impl<'a> Stage<'a> {
         let of_kernel = |now: u64, base: u64| (now as f64 - base as f64) / held as f64 / 2.0;
         let server_process = each(now.server.rss_anon, base.server.rss_anon);
         let kernel = of_kernel(now.kernel, base.kernel);
+        let buffers = of_kernel(now.buffers, base.buffers);
         let (kernel_items, kernel_caches, why) = match (&now.caches, &base.caches) {
-            (Ok(now), Ok(base)) => {
-                let (items, caches) = itemised(now, base, kernel, of_kernel);
+            (Ok(now_caches), Ok(base_caches)) => {
+                let (items, caches) = itemised(now_caches, base_caches, (kernel, buffers), of_kernel);
                 (Some(items), caches, None)
             }
             (Err(why), _) | (_, Err(why)) => (None, BTreeMap::new(), Some(why.clone())),
@@ -231,6 +236,7 @@ impl<'a> Stage<'a> {
             kernel,
             kernel_items,
             kernel_items_missing: why,
+            socket_buffers_most: of_kernel(buffers_most, base.buffers),
             kernel_caches,
             stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
             stack_items: now.server.items.into_iter().collect(),
@@ -281,10 +287,10 @@ impl<'a> Stage<'a> {
 fn itemised(
     now: &SlabCaches,
     base: &SlabCaches,
-    kernel: f64,
+    (kernel, buffers): (f64, f64),
     of_kernel: impl Fn(u64, u64) -> f64,
 ) -> (KernelItems, BTreeMap<String, f64>) {
-    let (mut caches, mut items) = (BTreeMap::new(), KernelItems::default());
+    let (mut caches, mut items) = (BTreeMap::new(), KernelItems { buffers, ..KernelItems::default() });
     for (name, bytes) in now {
         let before = base.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
         let grown = of_kernel(*bytes, before);
@@ -293,7 +299,7 @@ fn itemised(
             caches.insert(name.clone(), grown);
         }
     }
-    items.other = kernel - items.sock - items.file - items.epoll;
+    items.other = kernel - items.sock - items.file - items.epoll - items.buffers;
     (items, caches)
 }
 

@@ -81,6 +81,8 @@ pub(super) struct Memory {
     /// Why they are unknown, and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel_items_missing: Option<String>,
+    /// The most that TCP's socket buffers had while connections came, for one side.
+    pub(super) socket_buffers_most: f64,
     /// The caches that grew, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
     /// What the server's stack says itself, in all and item by item.
@@ -97,7 +99,9 @@ pub(super) struct KernelItems {
     pub(super) file: f64,
     /// What it takes to wait for it.
     pub(super) epoll: f64,
-    /// Caches that others use as well, and pages of buffers.
+    /// TCP's socket buffers: their heads, and pages of what they hold.
+    pub(super) buffers: f64,
+    /// Caches that others use as well.
     pub(super) other: f64,
 }
 
@@ -108,6 +112,7 @@ impl KernelItems {
             "TCP" | "UDP" => self.sock += bytes,
             "dentry" | "filp" | "sock_inode_cache" => self.file += bytes,
             _ if cache.starts_with("eventpoll_") => self.epoll += bytes,
+            _ if cache.starts_with("skbuff_") => self.buffers += bytes,
             _ => {}
         }
     }

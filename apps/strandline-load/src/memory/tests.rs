@@ -12,3 +12,22 @@ fn numbers_are_found() {
     assert!(of_process(std::process::id()).unwrap() > 0);
     assert!(of_kernel().unwrap() > 0);
 }
+
+#[tokio::test]
+async fn the_most_that_was_seen_while_something_was_done_is_kept() {
+    let seen = tokio::sync::Notify::new();
+    let looks = std::cell::Cell::new(0);
+    let look = || {
+        looks.set(looks.get() + 1);
+        if looks.get() == 3 {
+            seen.notify_one();
+        }
+        [5, 7, 90].get(looks.get() - 1).copied().unwrap_or(6)
+    };
+    let work = async {
+        seen.notified().await;
+        "done"
+    };
+    assert_eq!(most_during(work, look).await, ("done", 90));
+    assert!(looks.get() > 3, "once more in the end: {looks:?}");
+}

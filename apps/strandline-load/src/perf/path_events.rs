@@ -78,15 +78,21 @@ fn name(change: PathChange) -> &'static str {
     }
 }
 
-/// When the first path failed that did, and when it came back.
+/// When the path failed that was out for longest, and when it came back: a path that a noisy moment cost a time-out, before
+/// the one that was really cut, is back soon. One that doesn't come back is out for longest of all.
 pub(crate) fn failure(events: &[PathEvent]) -> (Option<f64>, Option<f64>) {
     let fails = |event: &&PathEvent| matches!(event.change, "potentially failed" | "inactive");
-    let Some(failed) = events.iter().find(fails) else { return (None, None) };
-    let back = events.iter().find(|event| {
-        event.t >= failed.t
-            && (event.socket, event.peer, event.change) == (failed.socket, failed.peer, "active")
+    let outages = events.iter().filter(fails).map(|failed| {
+        let back = events.iter().find(|event| {
+            event.t >= failed.t
+                && (event.socket, event.peer, event.change) == (failed.socket, failed.peer, "active")
+        });
+        (failed.t, back.map(|event| event.t))
     });
-    (Some(failed.t), back.map(|event| event.t))
+    let length = |(failed, back): &(f64, Option<f64>)| back.map_or(f64::INFINITY, |back| back - failed);
+    // Of equal ones the first.
+    let longest = outages.reduce(|one, next| if length(&next) > length(&one) { next } else { one });
+    longest.map_or((None, None), |(failed, back)| (Some(failed), back))
 }
 
 #[cfg(test)]

@@ -153,6 +153,7 @@ impl Test {
             }
         }
         end.insert("streams".into(), Value::Array(streams));
+        self.add_rate(&mut end);
         self.add_processor_time(outcome, &mut end);
         let first = self.ways().first().copied();
         for (key, role) in [
@@ -171,6 +172,21 @@ impl Test {
             end.extend(back.map(|t| ("path_back".to_owned(), json!(t))));
         }
         Value::Object(end)
+    }
+
+    /// With a rate: the messages a second that were asked for, in each direction, and those that came, in the direction in
+    /// which that is fewer. Names and meaning are those of `strandline load`.
+    fn add_rate(&self, end: &mut Map<String, Value>) {
+        let Some(bits_per_second) = self.parameters.bits_per_second else { return };
+        let message_bits = self.parameters.message_bits().max(1.0);
+        let reached = self.ways().into_iter().filter_map(|way| {
+            // What the other side got is not known if the test failed.
+            let total = ["sum_received", "sum_sent"].into_iter().find_map(|name| end.get(&way.key(name)))?;
+            Some(total.get("bits_per_second")?.as_f64()? / message_bits)
+        });
+        let reached = reached.reduce(f64::min);
+        end.insert("rate_asked".into(), json!(bits_per_second as f64 / message_bits));
+        end.insert("rate_reached".into(), json!(reached));
     }
 
     fn add_processor_time(&self, outcome: &Outcome, end: &mut Map<String, Value>) {
@@ -349,3 +365,6 @@ fn sum(flows: &[Object]) -> Value {
     }
     Value::Object(total)
 }
+
+#[cfg(test)]
+mod tests;

@@ -180,6 +180,13 @@ impl Engine {
         self.begun
     }
 
+    /// In an open loop: the last operation was begun at this moment, whenever it was due.
+    pub(super) fn note_beginning(&mut self, now: Instant) {
+        if self.outcome.begun > 0 {
+            self.outcome.beginning = now.saturating_duration_since(self.plan.counted_from);
+        }
+    }
+
     /// Begins an operation that was due at `due`, unless all have begun.
     pub(super) fn begin(&mut self, now: Instant, due: Instant) {
         if self.all_begun(now) || self.addresses.is_empty() {

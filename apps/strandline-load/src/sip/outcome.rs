@@ -11,6 +11,9 @@ use crate::histogram::{Summary, Times};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     pub(super) begun: u64,
+    /// In an open loop: from when operations are counted to when the last of them was really begun, which is later than it
+    /// was due if this program doesn't keep up.
+    pub(super) beginning: Duration,
     pub(super) succeeded: u64,
     /// Refused with 503.
     pub(super) refused: u64,
@@ -37,6 +40,8 @@ pub(super) struct SipReport {
     pub(super) users: u32,
     /// Operations a second that were asked for; none in a closed loop.
     pub(super) rate_asked: Option<f64>,
+    /// Operations a second that were really begun, whatever came of them.
+    pub(super) rate_reached: Option<f64>,
     pub(super) outstanding: Option<usize>,
     pub(super) seconds: f64,
     pub(super) begun: u64,
@@ -62,6 +67,8 @@ impl SipReport {
     pub(super) fn take(&mut self, outcome: &Outcome, measured: Duration) {
         self.seconds = measured.as_secs_f64();
         self.begun = outcome.begun;
+        let beginning = measured.max(outcome.beginning).as_secs_f64().max(1e-9);
+        self.rate_reached = self.rate_asked.map(|_| outcome.begun as f64 / beginning);
         self.succeeded = outcome.succeeded;
         self.succeeded_each_second = outcome.succeeded as f64 / self.seconds.max(1e-9);
         self.success = outcome.succeeded as f64 / outcome.begun.max(1) as f64;

@@ -189,6 +189,7 @@ async fn drive(load: &Rc<Load>, pace: Pace) {
                 let mut due = schedule.moment(engine.begun());
                 while due <= now && !engine.all_begun(due) {
                     engine.begin(due, due);
+                    engine.note_beginning(now);
                     due = schedule.moment(engine.begun());
                 }
             }

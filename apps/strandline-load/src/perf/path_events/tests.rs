@@ -22,3 +22,19 @@ fn a_path_comes_back_that_failed_and_no_other() {
     assert_eq!(failure(&events[..5]), (Some(3.25), None), "it did not come back");
     assert_eq!(failure(&events[..2]), (None, None), "none failed");
 }
+
+#[test]
+fn a_noisy_moment_before_the_cut_is_not_the_failure() {
+    let (one, two) = ("10.0.1.2:9899", "10.0.2.2:9899");
+    let events = [
+        event(0.5, 1, one, PathChange::PotentiallyFailed),
+        event(0.75, 1, one, PathChange::Active),
+        event(3.25, 1, one, PathChange::PotentiallyFailed),
+        event(4.0, 2, one, PathChange::PotentiallyFailed),
+        event(8.5, 2, one, PathChange::Active),
+        event(9.5, 1, one, PathChange::Active),
+        event(10.0, 1, two, PathChange::PotentiallyFailed),
+    ];
+    assert_eq!(failure(&events[..6]), (Some(3.25), Some(9.5)));
+    assert_eq!(failure(&events), (Some(10.0), None), "it was never back");
+}

@@ -1,3 +1,4 @@
+use super::super::outcome::SipReport;
 use super::*;
 
 fn style() -> Style {
@@ -185,4 +186,26 @@ fn who_calls_is_asked_by_the_proxy_and_calls_again() {
     engine.handle(begin, 0, &reply(invite, "200 OK"));
     let both = sent(&mut engine);
     assert!(both[0].1.contains("CSeq: 2 ACK") && both[1].1.contains("CSeq: 3 BYE"));
+}
+
+#[test]
+fn a_load_that_does_not_keep_up_says_so() {
+    let begin = start();
+    let rate_reached = |late: Duration| {
+        let mut engine = engine(Scenario::Register, false, begin);
+        for number in 0..100_u32 {
+            let due = begin + Duration::from_millis(10) * number;
+            engine.begin(due, due);
+            engine.note_beginning(due + late);
+        }
+        let mut report = SipReport { rate_asked: Some(100.0), ..SipReport::default() };
+        report.take(&engine.outcome, Duration::from_secs(1));
+        report.rate_reached.unwrap()
+    };
+    assert_eq!(rate_reached(Duration::from_millis(1)), 100.0);
+    // The last one was due after 0.99 s and began after 2 s.
+    assert_eq!(rate_reached(Duration::from_millis(1010)), 50.0);
+    let mut closed = SipReport::default();
+    closed.take(&engine(Scenario::Register, true, begin).outcome, Duration::from_secs(1));
+    assert_eq!(closed.rate_reached, None, "none was asked for");
 }
