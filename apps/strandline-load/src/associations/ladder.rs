@@ -99,7 +99,9 @@ impl<'a> Stage<'a> {
                 (Transport::Sctp | Transport::SctpOne, false) => args.udp_address,
                 _ => SocketAddr::new(SERVER, 0),
             };
-            let part = ServerPart { transport, address, raw: args.raw, shards: args.shards, heartbeat_s };
+            let core = |core| args.apart.then_some(core);
+            let (raw, shards) = (args.raw, args.shards);
+            let part = ServerPart { transport, address, raw, shards, heartbeat_s, core: core(0) };
             let server = Process::start(&Part::Server(part)).await?;
             let part = ClientPart {
                 transport,
@@ -109,6 +111,7 @@ impl<'a> Stage<'a> {
                 message_bytes: args.size,
                 heartbeat_s,
                 timeout_s: args.timeout,
+                core: core(1),
             };
             clients.push(Process::start(&Part::Client(part)).await?);
             servers.push(server);

@@ -109,6 +109,9 @@ pub struct Args {
     /// The SCTP server has so many shards, each on a core of its own
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub shards: u16,
+    /// The server keeps to the first core and the client to the second: else times depend on whether both happen to be on one
+    #[arg(long, conflicts_with = "shards")]
+    pub apart: bool,
     /// The result as JSON
     #[arg(long)]
     pub json: bool,

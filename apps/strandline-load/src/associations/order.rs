@@ -28,6 +28,8 @@ pub(super) struct ServerPart {
     pub(super) shards: u16,
     /// Seconds between heartbeats of an idle association; none are sent without.
     pub(super) heartbeat_s: Option<f64>,
+    /// The core that it keeps to; any without.
+    pub(super) core: Option<usize>,
 }
 
 /// A client process.
@@ -44,6 +46,8 @@ pub(super) struct ClientPart {
     pub(super) heartbeat_s: Option<f64>,
     /// An operation that takes longer has failed.
     pub(super) timeout_s: f64,
+    /// The core that it keeps to; any without.
+    pub(super) core: Option<usize>,
 }
 
 /// What is to be done next.

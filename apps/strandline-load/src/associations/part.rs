@@ -1,6 +1,7 @@
 //! One process of a measurement: learns what it is, then does what it is told until the controller is gone.
 
 use anyhow::{Context, Result};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use tokio::task::LocalSet;
 
 use super::client::Client;
@@ -29,6 +30,7 @@ async fn work(line: &mut Line) -> Result<()> {
     let Some(first) = line.hear().await? else { return Ok(()) };
     match serde_json::from_str(&first).context("reading what this process is")? {
         Part::Server(part) => {
+            keep_to(part.core)?;
             let server = Server::start(&part).await?;
             line.tell(&Answer::Ready { address: server.address, port: server.port }).await?;
             while line.order().await?.is_some() {
@@ -37,6 +39,7 @@ async fn work(line: &mut Line) -> Result<()> {
             }
         }
         Part::Client(part) => {
+            keep_to(part.core)?;
             let address = part.server;
             let mut client = Client::start(part)?;
             line.tell(&Answer::Ready { address, port: 0 }).await?;
@@ -47,4 +50,13 @@ async fn work(line: &mut Line) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What runs on this thread, and on those that it starts, keeps to a core.
+fn keep_to(core: Option<usize>) -> Result<()> {
+    let Some(core) = core else { return Ok(()) };
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    sched_setaffinity(None, &cores)
+        .with_context(|| format!("keeping to core {core}: --apart needs cores 0 and 1"))
 }

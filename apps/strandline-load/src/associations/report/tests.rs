@@ -32,6 +32,7 @@ fn step(held: u64, setup_ms: f64, transaction_ms: f64) -> Step {
             kernel: 4300.0,
             kernel_items: None,
             kernel_items_missing: None,
+            socket_buffers_most: 0.0,
             kernel_caches: BTreeMap::new(),
             stack: 0.0,
             stack_items: BTreeMap::new(),
