@@ -206,6 +206,11 @@ impl Path {
         srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
     }
 
+    /// Nothing was acknowledged on it yet, or probed for.
+    fn is_fresh(&self) -> bool {
+        self.quiet_since == Time::ZERO
+    }
+
     pub(crate) fn probe_due(&self, now: Time) -> bool {
         self.probe_deadline() <= now
     }
@@ -288,11 +293,12 @@ impl Path {
             0 => u32::MAX,
             burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
-        // Of what was never measured, no rate is known. The first window goes all the same (RFC 6928 section 2).
-        let measured = self.rto.srtt().is_some();
+        // The first window has nothing to be clocked by, and goes in one piece (RFC 6928 section 2).
         let unclocked = match self.recovery {
             Recovery::Rfc9260 => 0,
-            Recovery::Rack if !measured && self.congestion.algorithm() != Algorithm::Rfc9260 => self.window(),
+            Recovery::Rack if self.is_fresh() && self.congestion.algorithm() != Algorithm::Rfc9260 => {
+                self.window()
+            }
             Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
         };
         self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
@@ -312,6 +318,9 @@ impl Path {
         }
         let srtt =
             self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery == Recovery::Rack)?;
+        if self.is_fresh() {
+            return None;
+        }
         let window = u64::from(self.congestion.window());
         // As much faster than a window each round trip as it takes for the window, not the rate, to be the limit.
         let slow_start = self.congestion.window() < self.congestion.slow_start_threshold();

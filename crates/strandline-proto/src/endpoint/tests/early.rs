@@ -165,3 +165,56 @@ fn data_that_may_have_arrived_is_not_sent_with_another_cookie() {
     );
     assert!(pair.hosts[CLIENT].endpoint.status(client).is_none_or(|status| status.send_buffered == 0));
 }
+
+/// Packets wait on the wire for this long before each kind of the set-up is delivered.
+const HALF: Duration = Duration::from_millis(30);
+
+fn established_over_a_long_way() -> (Pair, AssociationId, AssociationId) {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    for kind in [kind::INIT_ACK, kind::COOKIE_ECHO, kind::COOKIE_ACK] {
+        pair.run_to(kind);
+        pair.now += HALF;
+    }
+    pair.run();
+    let server = pair.accepted();
+    (pair, client, server)
+}
+
+/// The cookie's own time tells the listener what the round trip takes: its first answer, if it is lost, is probed for.
+#[test]
+fn the_listener_knows_the_round_trip_from_the_cookie() {
+    let (mut pair, client, server) = established_over_a_long_way();
+    let srtt = pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].srtt;
+    assert_eq!(srtt, Some(2 * HALF));
+    pair.send(SERVER, server, 0, b"answer");
+    let mut first = true;
+    pair.pass_dropping(Duration::from_millis(400), |sent| {
+        has(kind::DATA)(sent) && core::mem::take(&mut first)
+    });
+    assert!(!first, "it was lost");
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "answer");
+}
+
+/// A COOKIE ECHO that was sent again after its timer says nothing of the round trip.
+#[test]
+fn a_late_cookie_measures_nothing() {
+    let mut pair = Pair::new();
+    let _ = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    pair.now += Duration::from_millis(1_500);
+    pair.run();
+    let server = pair.accepted();
+    assert_eq!(pair.hosts[SERVER].endpoint.paths(server).unwrap()[0].srtt, None);
+}
+
+/// There is nothing yet to clock it by (RFC 6928 section 2).
+#[test]
+fn the_first_window_goes_in_one_piece() {
+    let (mut pair, client, _) = established_over_a_long_way();
+    let before = pair.log.len();
+    pair.send(CLIENT, client, 0, &[7; 40_000]);
+    pair.collect();
+    let sent = pair.log.len() - before;
+    assert!((10..=13).contains(&sent), "{sent}");
+}
