@@ -41,7 +41,7 @@ fuzz: ## search for crashes: make fuzz TARGET=packet SECONDS_EACH=600 (TARGET=al
 fuzz-smoke: ## each fuzz target for a few seconds
 	fuzz/run all 6
 
-bench: ## throughput, CPU, latency beside usrsctp, dcsctp, pion, quinn and the kernel (root; 35 minutes; ROW=8k BENCH="--list")
+bench: ## throughput, CPU, latency beside usrsctp, dcsctp, pion, quinn and the kernel (root; an hour; ROW=8k BENCH="--list")
 	cargo run --quiet --locked --package strandline-bench -- $(ROW) $(BENCH)
 
 bench-micro: ## the engine alone, without sockets: transfer, SACKs, timing wheel, codec

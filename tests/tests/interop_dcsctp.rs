@@ -25,6 +25,16 @@ fn the_engine_connects() {
     exchange(&mut world, id);
 }
 
+/// As many COOKIE ECHOs as the data needs.
+#[test]
+fn more_than_fits_one_cookie_echo_arrives() {
+    let mut world = World::new(15);
+    let request = Connect { local_port: SCTP_PORT, ..Connect::to(DCSCTP, SCTP_PORT) };
+    let id = world.endpoint.connect(world.now(), request).expect("the request is valid");
+    world.send_to_dcsctp(id, &plan(9, 1000, 3));
+    world.send_to_engine(id, &plan(9, 1000, 3));
+}
+
 #[test]
 fn dcsctp_connects() {
     let mut world = World::new(2);

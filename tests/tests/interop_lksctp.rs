@@ -88,6 +88,15 @@ fn this_side_connects_over_udp() {
     session.shut_down();
 }
 
+/// As many COOKIE ECHOs as the data needs.
+#[test]
+fn more_than_fits_one_cookie_echo_arrives() {
+    let _peer = PeerProcess::lksctp(ECHO);
+    let mut driver = driver(Carrier::Raw, &HERE, 15);
+    let id = driver.endpoint.connect(driver.now(), to_kernel(Carrier::Raw)).expect("the request is valid");
+    driver.exchange(id, &plan(9, 1000, 3));
+}
+
 #[test]
 fn this_side_connects_over_ipv6() {
     let peer = PeerProcess::lksctp(&format!("echo -b {THERE_V6}"));

@@ -50,6 +50,18 @@ fn small_messages_on_several_streams() {
     session.shut_down();
 }
 
+/// As many COOKIE ECHOs as the data needs.
+#[test]
+fn more_than_fits_one_cookie_echo_arrives() {
+    let udp_port = free_udp_port();
+    let _peer = PeerProcess::pion(&format!("echo -u {udp_port}"));
+    let mut driver = driver(15);
+    let there = SocketAddr::new(LOCALHOST, udp_port);
+    let request = Connect { local_port: SCTP_PORT, ..Connect::to(there, SCTP_PORT) };
+    let id = driver.endpoint.connect(driver.now(), request).expect("the request is valid");
+    driver.exchange(id, &plan(9, 1000, 3));
+}
+
 #[test]
 fn unordered_messages() {
     let mut session = connected(2, "echo -r");

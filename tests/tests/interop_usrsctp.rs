@@ -99,6 +99,17 @@ fn messages_on_the_cookie_echo_arrive() {
     driver.exchange(id, &plan(5, 200, 5));
 }
 
+/// As many COOKIE ECHOs as the data needs.
+#[test]
+fn more_than_fits_one_cookie_echo_arrives() {
+    let udp_port = free_udp_port();
+    let _peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
+    let mut driver = driver(15);
+    let request = Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT);
+    let id = driver.endpoint.connect(driver.now(), request).expect("the request is valid");
+    driver.exchange(id, &plan(9, 1000, 3));
+}
+
 #[test]
 fn losses_in_both_directions() {
     let mut session = connected(9);

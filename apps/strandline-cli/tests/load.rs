@@ -209,6 +209,30 @@ fn mistakes_are_explained() {
     assert!(mistake(&["flood", "--duration", "1e9"]).contains("--duration"));
 }
 
+#[test]
+fn lines_are_answered_once_they_are_whole() {
+    let arguments = ["--tcp", "127.0.0.1:0", "--udp", "127.0.0.1:0", "--sctp", "0", "--sctp-many", "0"];
+    let (_server, listening) =
+        Server::start(&[&["--lines", "--encapsulation", "127.0.0.1:0"], &arguments[..]].concat());
+    let text = |name: &str| listening[name].as_str().unwrap();
+    let port = |name: &str| format!("127.0.0.1:{}", listening[name]);
+    let encapsulation = text("encapsulation").rsplit(':').next().unwrap();
+    for (transport, server, size) in [
+        ("tcp", text("tcp").to_owned(), "100000"),
+        ("udp", text("udp").to_owned(), "1000"),
+        ("sctp", port("sctp"), "100000"),
+        ("sctp-many", port("sctp_many"), "100000"),
+    ] {
+        for style in ["regular", "piggyback"] {
+            let what = ["echo", "--lines", "--transport", transport, "--server", &server, "--size", size];
+            let how = ["--style", style, "--encapsulation", encapsulation, "--count", "20", "--rate", "200"];
+            let report = load(&[&what[..], &how].concat());
+            assert_eq!((&report["completed"], &report["failed"]), (&20.into(), &0.into()), "{report}");
+        }
+    }
+    assert!(mistake(&["echo", "--lines", "--serve"]).contains("--serve"));
+}
+
 /// An echo server that ends with this value.
 struct Server(Child);
 
@@ -220,6 +244,16 @@ impl Drop for Server {
 }
 
 impl Server {
+    /// With what it says of where it listens.
+    fn start(arguments: &[&str]) -> (Self, Value) {
+        let mut command = Command::new(PROGRAM);
+        let mut child =
+            command.args(["echo", "--json"]).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        (Self(child), serde_json::from_str(&line).unwrap())
+    }
+
     fn memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("RssAnon:")).unwrap();
@@ -229,15 +263,7 @@ impl Server {
 
 #[test]
 fn a_flooded_server_answers_and_keeps_nothing() {
-    let mut child = Command::new(PROGRAM)
-        .args(["echo", "--json", "--sctp-many", "7007", "--encapsulation", "127.0.0.1:0"])
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let server = Server(child);
-    let listening: Value = serde_json::from_str(&line).unwrap();
+    let (server, listening) = Server::start(&["--sctp-many", "7007", "--encapsulation", "127.0.0.1:0"]);
     let to = listening["encapsulation"].as_str().unwrap();
 
     // Once, so that buffers and queues have the size that they get.

@@ -23,6 +23,7 @@ Examples:
   strandline load echo --serve --transport udp         with a server of its own: its processor time and memory
   strandline load echo --serve --hold --transport tcp --clients 3 --count 50000
                                                        memory of 50,000 connections: three servers, three clients
+  strandline load echo --lines --size 100000 --rate 10 how long 100 KB take to get there, on a new association
   strandline load echo --serve --sip --transport tcp   INVITEs, each answered with 200 by a SIP front end
 The server, without --serve: strandline echo; with --sip: strandline sip --front-end
 
@@ -67,6 +68,9 @@ pub struct Args {
     /// Send INVITEs of that size and take the 200 that answers each: to a SIP front end
     #[arg(long)]
     pub sip: bool,
+    /// Send lines of that size, answered with empty ones as soon as they are whole: to `strandline echo --lines`
+    #[arg(long, conflicts_with_all = ["sip", "serve"])]
+    pub lines: bool,
     /// Start a server for it here, and tell what that takes: processor time, and with --hold memory
     #[arg(long, conflicts_with_all = ["server", "encapsulation"])]
     pub serve: bool,
@@ -88,6 +92,14 @@ impl Args {
     fn server(&self) -> SocketAddr {
         let port = if self.transport == Transport::SctpMany { 7008 } else { 7007 };
         self.server.unwrap_or((IpAddr::from([127, 0, 0, 1]), port).into())
+    }
+
+    fn content(&self) -> Content {
+        match (self.sip, self.lines) {
+            (true, _) => Content::Invite,
+            (false, true) => Content::Line,
+            (false, false) => Content::Letters,
+        }
     }
 
     /// The job of each client process.
@@ -116,7 +128,7 @@ impl Args {
             if self.raw { Encapsulation::Raw } else { Encapsulation::Udp(self.encapsulation) };
         let job = |number: u64| Job {
             transport: self.transport,
-            content: if self.sip { Content::Invite } else { Content::Letters },
+            content: self.content(),
             style: self.style,
             encapsulation,
             server: self.server(),

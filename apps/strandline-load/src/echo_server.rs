@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use strandline::{
     Association, AssociationConfig, Endpoint, EndpointConfig, Listener, OutgoingPorts, RawOptions, SendInfo,
@@ -62,6 +63,10 @@ pub struct Args {
     /// Send no heartbeats on associations that are idle
     #[arg(long)]
     pub no_heartbeats: bool,
+    /// Answer each line with an empty one as soon as it is whole, instead of all that comes: to measure how long it takes to
+    /// get here
+    #[arg(long)]
+    pub lines: bool,
     /// Say as JSON what listens where
     #[arg(long)]
     pub json: bool,
@@ -120,12 +125,12 @@ async fn start(args: &Args, others: &[Handle]) -> Result<(Listening, JoinSet<Res
         let listener =
             TcpListener::bind(address).await.with_context(|| format!("listening on TCP {address}"))?;
         listening.tcp = Some(listener.local_addr()?);
-        tasks.spawn(serve_tcp(listener));
+        tasks.spawn(serve_tcp(listener, args.lines));
     }
     if let Some(address) = args.udp {
         let socket = UdpSocket::bind(address).await.with_context(|| format!("listening on UDP {address}"))?;
         listening.udp = Some(socket.local_addr()?);
-        tasks.spawn(serve_udp(socket));
+        tasks.spawn(serve_udp(socket, args.lines));
     }
     if args.sctp.is_some() || args.sctp_many.is_some() {
         let runtimes: Vec<Handle> =
@@ -182,12 +187,12 @@ fn print(listening: &Listening, json: bool) -> Result<()> {
     Ok(())
 }
 
-async fn serve_tcp(listener: TcpListener) -> Result<()> {
+async fn serve_tcp(listener: TcpListener, lines: bool) -> Result<()> {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 tokio::spawn(async move {
-                    if let Err(error) = echo_tcp(stream).await {
+                    if let Err(error) = echo_tcp(stream, lines).await {
                         tracing::debug!(%error, "a TCP connection ended");
                     }
                 });
@@ -200,8 +205,16 @@ async fn serve_tcp(listener: TcpListener) -> Result<()> {
     }
 }
 
+/// What goes back: all of it, or the end of each line that has come whole.
+fn answer(received: Bytes, lines: bool) -> Bytes {
+    if !lines {
+        return received;
+    }
+    received.iter().copied().filter(|byte| *byte == b'\n').collect()
+}
+
 /// Without a buffer for each connection that waits.
-async fn echo_tcp(mut stream: TcpStream) -> std::io::Result<()> {
+async fn echo_tcp(mut stream: TcpStream, lines: bool) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     loop {
         stream.readable().await?;
@@ -209,21 +222,23 @@ async fn echo_tcp(mut stream: TcpStream) -> std::io::Result<()> {
             let mut buffer = [0; 16_384];
             match stream.try_read(&mut buffer) {
                 Ok(0) => return Ok(()),
-                Ok(count) => bytes::Bytes::copy_from_slice(buffer.get(..count).unwrap_or_default()),
+                Ok(count) => Bytes::copy_from_slice(buffer.get(..count).unwrap_or_default()),
                 Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error),
             }
         };
-        stream.write_all(&received).await?;
+        stream.write_all(&answer(received, lines)).await?;
     }
 }
 
-async fn serve_udp(socket: UdpSocket) -> Result<()> {
+async fn serve_udp(socket: UdpSocket, lines: bool) -> Result<()> {
     let mut buffer = vec![0; 65_536];
     loop {
         // Errors are about datagrams that were sent before.
         let Ok((count, from)) = socket.recv_from(&mut buffer).await else { continue };
-        let _ = socket.send_to(buffer.get(..count).unwrap_or_default(), from).await;
+        let received = buffer.get(..count).unwrap_or_default();
+        let answer = if lines { answer(Bytes::copy_from_slice(received), lines) } else { Bytes::new() };
+        let _ = socket.send_to(if lines { &answer } else { received }, from).await;
     }
 }
 
@@ -235,6 +250,7 @@ fn serve_sctp(
     listening: &mut Listening,
     tasks: &mut JoinSet<Result<()>>,
 ) -> Result<()> {
+    let lines = args.lines;
     let shards = || (0..stack.shards()).zip(runtimes.iter().cycle());
     if let Some(port) = args.sctp {
         let listener = Arc::new(Listener::bind(stack, port)?);
@@ -243,7 +259,7 @@ fn serve_sctp(
             let listener = Arc::clone(&listener);
             let accept = async move {
                 loop {
-                    tokio::spawn(echo_sctp(listener.accept_on(shard).await?));
+                    tokio::spawn(echo_sctp(listener.accept_on(shard).await?, lines));
                 }
             };
             tasks.spawn_on(accept, runtime);
@@ -258,7 +274,7 @@ fn serve_sctp(
                 loop {
                     let (from, message) = endpoint.recv_on(shard).await?;
                     // A client that takes back nothing doesn't keep the others waiting: its echo is given up.
-                    if let Err(error) = send_or_drop(&endpoint, from, message).await {
+                    if let Err(error) = send_or_drop(&endpoint, from, message, lines).await {
                         tracing::debug!(%error, association = %from, "an echo could not be sent");
                     }
                 }
@@ -270,7 +286,7 @@ fn serve_sctp(
 }
 
 /// Echoes whatever comes, on the same stream, with the same label.
-async fn echo_sctp(association: Association) {
+async fn echo_sctp(association: Association, lines: bool) {
     while let Ok(Some(message)) = association.recv().await {
         let info = SendInfo {
             stream: message.stream,
@@ -278,7 +294,11 @@ async fn echo_sctp(association: Association) {
             unordered: message.unordered,
             ..SendInfo::default()
         };
-        if let Err(error) = association.send_bytes(message.data, info).await {
+        let answer = answer(message.data, lines);
+        if answer.is_empty() {
+            continue;
+        }
+        if let Err(error) = association.send_bytes(answer, info).await {
             tracing::debug!(%error, "an echo could not be sent");
             return;
         }
@@ -289,6 +309,7 @@ async fn send_or_drop(
     endpoint: &Endpoint,
     to: strandline::AssociationId,
     message: strandline::Message,
+    lines: bool,
 ) -> Result<()> {
     let info = SendInfo {
         stream: message.stream,
@@ -296,6 +317,10 @@ async fn send_or_drop(
         unordered: message.unordered,
         ..SendInfo::default()
     };
-    let sent = tokio::time::timeout(PAUSE, endpoint.send_to(to, message.data, info)).await;
+    let answer = answer(message.data, lines);
+    if answer.is_empty() {
+        return Ok(());
+    }
+    let sent = tokio::time::timeout(PAUSE, endpoint.send_to(to, answer, info)).await;
     sent.context("its send buffer stays full")?.map_err(Into::into)
 }

@@ -1,4 +1,5 @@
-//! What a client sends, and how it knows the answer: a message and its echo, or an INVITE and the 200 of a SIP front end.
+//! What a client sends, and how it knows the answer: a message and its echo, a line and an empty one, or an INVITE and the
+//! 200 of a SIP front end.
 
 use std::io::Write as _;
 
@@ -7,6 +8,9 @@ use bytes::Bytes;
 
 use crate::job::{Content, Job, Transport};
 use crate::sip::{Answer, whole_message};
+
+/// Bytes of a line that make a message.
+const LINE_PIECE: usize = 16_384;
 
 /// A message to send.
 #[derive(Debug, Clone)]
@@ -25,9 +29,17 @@ impl Exchange {
         }
         let message = match job.content {
             Content::Letters => letters(job.message_bytes).into(),
+            Content::Line => line(job.message_bytes).into(),
             Content::Invite => invite(job.transport, job.message_bytes)?,
         };
         Ok(Self { message, content: job.content })
+    }
+
+    /// What is sent, in pieces that a send buffer of any size takes: a line may be long.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Bytes> + '_ {
+        let most = if self.content == Content::Line { LINE_PIECE } else { self.message.len() };
+        let begins = (0..self.message.len()).step_by(most.max(1));
+        begins.map(move |begin| self.message.slice(begin..self.message.len().min(begin + most)))
     }
 
     /// How many of the bytes that have come are to be kept until the rest of the answer is there: none of an echo, which
@@ -43,6 +55,7 @@ impl Exchange {
     pub(crate) fn is_whole(&self, received: usize, text: &[u8]) -> Result<bool> {
         match self.content {
             Content::Letters => Ok(received >= self.message.len()),
+            Content::Line => Ok(received > 0),
             Content::Invite => match whole_message(text) {
                 None => Ok(false),
                 Some(Answer { status: Some(200..=299), .. }) => Ok(true),
@@ -56,6 +69,12 @@ impl Exchange {
 /// Letters, so that a capture can be read.
 fn letters(len: usize) -> Vec<u8> {
     (0..len).map(|i| b'a' + (i % 26) as u8).collect()
+}
+
+fn line(len: usize) -> Vec<u8> {
+    let mut line = letters(len - 1);
+    line.push(b'\n');
+    line
 }
 
 /// An INVITE as a proxy would see it, filled up to its length by its body.

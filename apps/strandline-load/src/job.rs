@@ -59,6 +59,8 @@ pub enum Style {
 pub(crate) enum Content {
     /// Letters, which come back.
     Letters,
+    /// Letters and the end of a line, which is answered with the end of a line.
+    Line,
     /// An INVITE, which is answered with 200.
     Invite,
 }

@@ -203,6 +203,11 @@ impl Metric {
         !matches!(self, Self::Goodput | Self::Messages | Self::SetupRate | Self::Beside | Self::InitsArrived)
     }
 
+    /// True if it is counted, and doesn't vary with how fast the machine is.
+    pub(crate) fn is_count(self) -> bool {
+        matches!(self, Self::InitsArrived | Self::LockWaits | Self::HandedOver)
+    }
+
     /// True if there may be nothing of it, or less than there was before.
     pub(crate) fn may_be_nothing(self) -> bool {
         matches!(self, Self::KernelMemory | Self::LockWaits | Self::HandedOver)

@@ -214,7 +214,7 @@ impl StackInner {
     /// True if a shard other than this one has an association with one of the peer's addresses.
     fn known_elsewhere(&self, here: u16, request: &Connect, local_port: u16) -> bool {
         let others = (0..).zip(&self.shards).filter(|(index, _)| *index != here);
-        others.map(|(_, shard)| shard.look()).any(|state| {
+        others.map(|(_, shard)| shard.lock()).any(|state| {
             let known =
                 |remote: &SocketAddr| state.engine.find(local_port, remote.ip(), request.peer_port).is_some();
             request.remotes.iter().any(known)
@@ -276,7 +276,8 @@ impl Stack {
     }
 
     /// Counters of each shard, by its number. What went between shards shows here: nothing but what is handed over takes a
-    /// lock that two of them have.
+    /// lock that two of them have, and the set-up of an association that asks for a port of its own or has peers with several
+    /// addresses, which must not be twice.
     #[must_use]
     pub fn shard_stats(&self) -> Vec<ShardStats> {
         let stats = |shard: &Arc<Shard>| {

@@ -131,7 +131,9 @@ fn own_ports(job: &Job) -> (u16, u16) {
 /// Sends a message and waits for the answer.
 pub(crate) async fn transact(association: &Association, exchange: &Exchange) -> Result<()> {
     let info = SendInfo { stream: StreamId(0), ..SendInfo::default() };
-    association.send_bytes(exchange.message.clone(), info).await?;
+    for piece in exchange.pieces() {
+        association.send_bytes(piece, info).await?;
+    }
     let mut received = 0;
     loop {
         let Some(part) = association.recv().await? else { bail!("the server shut down") };

@@ -36,6 +36,20 @@ fn an_echo_is_counted_and_a_200_is_read() {
 }
 
 #[test]
+fn a_line_goes_in_pieces_and_any_answer_is_whole() {
+    for len in [1, 2, 16_384, 16_385, 1_000_000] {
+        let line = exchange(Transport::Sctp, Content::Line, len).unwrap();
+        let pieces: Vec<_> = line.pieces().collect();
+        assert_eq!(pieces.len(), len.div_ceil(16_384));
+        assert_eq!(pieces.concat(), line.message);
+        assert_eq!(line.message.iter().position(|byte| *byte == b'\n'), Some(len - 1));
+        assert!(line.is_whole(1, b"").unwrap() && !line.is_whole(0, b"").unwrap() && !line.is_kept());
+    }
+    let letters = exchange(Transport::Sctp, Content::Letters, 100_000).unwrap();
+    assert_eq!(letters.pieces().count(), 1);
+}
+
+#[test]
 fn what_cannot_be_sent_is_refused() {
     exchange(Transport::Tcp, Content::Letters, 0).unwrap_err();
     exchange(Transport::Udp, Content::Letters, 65_508).unwrap_err();

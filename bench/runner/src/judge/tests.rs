@@ -120,3 +120,21 @@ fn a_metric_may_be_compared_with_another_of_theirs() {
     let check = "metric = \"memory\", against = [\"a\"], against-metric = \"kernel-memory\", must = 0.25";
     assert_eq!(judge(&row(check), &rounds, of(1)).remove(0).ratio.unwrap().median, 0.2);
 }
+
+#[test]
+fn what_is_counted_must_be_so_in_every_round() {
+    let rounds = rounds(Metric::LockWaits, &[("us", &[0.0, 0.0, 1.0])]);
+    let verdict = judge(&row("metric = \"lock-waits\", must = 0.0"), &rounds, of(3)).remove(0);
+    assert_eq!(verdict.must_is_met, Some(false));
+}
+
+/// A share of the kernel that comes out as nothing, or as less, would make any bound hold.
+#[test]
+fn nothing_is_no_reference() {
+    let check = "metric = \"kernel-memory\", against = [\"a\"], must = 0.25";
+    for reference in [0.0, -3.0] {
+        let rounds = rounds(Metric::KernelMemory, &[("us", &[800.0, 800.0]), ("a", &[reference, 4000.0])]);
+        let verdict = judge(&row(check), &rounds, of(2)).remove(0);
+        assert_eq!((verdict.rounds, verdict.must_is_met), (1, None));
+    }
+}

@@ -71,7 +71,7 @@ impl Association {
             return None;
         }
         if let State::CookieEchoed(_) = self.state {
-            return self.transmit_cookie_echo(now, buffer);
+            return self.transmit_cookie_echo(now, buffer, segments_max);
         }
         let data_path = self.choose_data_path();
         // Back to where the data came from (section 6.4), unless nothing is known to arrive there: hosts with several
@@ -378,17 +378,54 @@ impl Association {
     /// COOKIE ECHO with whatever data fits; nothing else may go until it is answered (section 5.1 C). What doesn't fit goes
     /// with another one of the same (decision 49): whichever comes first makes the association, and for the others it is
     /// there.
-    fn transmit_cookie_echo(&mut self, now: Time, buffer: &mut [u8]) -> Option<Transmit> {
+    fn transmit_cookie_echo(
+        &mut self,
+        now: Time,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        let payload_max = self.paths.get(self.control_path).payload_max();
+        let (mut len, mut segment_size, mut fragment) = (0, 0, false);
+        for _ in 0..segments_max {
+            let room =
+                buffer.get_mut(len..).filter(|room| self.flags.cookie_echo_due && room.len() >= segment_size);
+            let Some(room) = room else { break };
+            let Some((packet_len, oversize)) = self.echo_packet(now, room, segment_size) else { break };
+            len += packet_len;
+            fragment |= oversize;
+            let full =
+                if segment_size == 0 { payload_max * FULL_ENOUGH.0 / FULL_ENOUGH.1 } else { segment_size };
+            segment_size = segment_size.max(packet_len);
+            if packet_len < full {
+                break;
+            }
+        }
+        let path = self.paths.get_mut(self.control_path);
+        if !self.flags.cookie_echo_due {
+            path.end_burst();
+        }
+        // T1-cookie stands in for T3-rtx until the answer comes.
+        path.stop_rtx();
+        let (destination, source) = (path.remote, path.local);
+        (len > 0).then_some(Transmit { destination, source, len, segment_size, fragment, ecn_capable: false })
+    }
+
+    /// One of these packets: its length, `most` at most unless that is 0, and whether it is too long for the path MTU.
+    fn echo_packet(&mut self, now: Time, buffer: &mut [u8], most: usize) -> Option<(usize, bool)> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
-        // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
-        // ever.
-        self.control_deadline = now + self.paths.get(index).rto.rto();
-        let full = self.paths.get(index).payload_max().min(buffer.len());
+        let payload_max = self.paths.get(index).payload_max().min(buffer.len());
+        let full = if most > 0 { payload_max.min(most) } else { payload_max };
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
+        let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);
+        if echoes == 0 {
+            // T1-cookie, whether the packet can be built or not: a cookie that fits no buffer must not stop the set-up for
+            // ever.
+            self.control_deadline = now + self.paths.get(index).rto.rto();
+        }
         let room = if oversize { buffer } else { buffer.get_mut(..full)? };
         let mut packet = PacketBuilder::new(room, self.local_port, self.peer_port, self.peer_tag);
         if !packet.push(&CookieEcho { cookie: &setup.cookie }) {
@@ -399,40 +436,40 @@ impl Association {
             let _ = packet.push(&Error { causes: Causes::new(&causes) });
         }
         let config = Arc::clone(&self.config);
-        self.paths.get_mut(index).allow_burst(now, &config);
+        let most_packets = self.cookie_echo_packets();
+        let path = self.paths.get_mut(index);
+        match (echoes, most_packets) {
+            (0, 1) => path.allow_burst(now, &config),
+            (0, _) => path.allow_first_window(now),
+            _ => {}
+        }
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
         let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
         if echoes > 0 && filled.bytes == 0 {
             return None;
         }
-        self.echo_again(filled.bytes > 0 && attempts == 0);
+        self.echo_again(filled.bytes > 0 && attempts == 0 && leaves_room);
         // Always with its checksum (RFC 9653 section 5.2): whoever gets it may have no association to look at.
         let len = packet.finish();
         self.account(now, index, len, filled);
-        let path = self.paths.get_mut(index);
-        path.end_burst();
-        path.on_control_sent(now);
-        // T1-cookie stands in for T3-rtx until the answer comes.
-        path.stop_rtx();
+        self.paths.get_mut(index).on_control_sent(now);
         self.stats.packets_sent += 1;
-        Some(Transmit {
-            destination: path.remote,
-            source: path.local,
-            len,
-            segment_size: len,
-            fragment: oversize,
-            ecn_capable: false,
-        })
+        Some((len, oversize))
+    }
+
+    /// Packets with the COOKIE ECHO at one attempt, at most.
+    fn cookie_echo_packets(&self) -> u8 {
+        match self.config.recovery {
+            Recovery::Rfc9260 => 1,
+            Recovery::Rack => self.config.cookie_echo_packets_max,
+        }
     }
 
     /// Another COOKIE ECHO comes next if there is more data to go with one. At the first attempt only: when that has failed, it
     /// is found out first whether the peer takes it at all.
     fn echo_again(&mut self, allowed: bool) {
-        let most = match self.config.recovery {
-            Recovery::Rfc9260 => 1,
-            Recovery::Rack => self.config.cookie_echo_packets_max,
-        };
+        let most = self.cookie_echo_packets();
         let State::CookieEchoed(setup) = &mut self.state else { return };
         setup.echoes = setup.echoes.saturating_add(1);
         self.flags.cookie_echo_due = allowed && setup.echoes < most && self.outbound.has_pending();

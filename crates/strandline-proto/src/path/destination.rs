@@ -298,6 +298,12 @@ impl Path {
         self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
     }
 
+    /// The window may go in one piece (RFC 6928 section 2): what goes along with the set-up has nothing to be clocked by.
+    pub(crate) fn allow_first_window(&mut self, now: Time) {
+        self.pacer.refill(now, None, self.data_chunk_len_max());
+        self.burst_allowance = self.window();
+    }
+
     /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
     /// sent in one piece.
     pub(crate) fn pacing_rate(&self) -> Option<u64> {

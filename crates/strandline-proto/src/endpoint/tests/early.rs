@@ -1,5 +1,9 @@
 //! Data given before the set-up that takes more than one packet (RFC 9260 section 5.1 C, decision 49).
 
+use strandline_wire::TlvWriter;
+use strandline_wire::chunk::{Chunk, Init, InitAck};
+use strandline_wire::parameter::{Parameter, Parameters};
+
 use super::*;
 use crate::config::Recovery;
 
@@ -43,6 +47,21 @@ fn a_message_of_several_packets_arrives_before_the_cookie_ack_is_sent() {
     assert_whole(&mut pair, client);
 }
 
+/// On a path whose round trip is known by then, from INIT to INIT ACK: nothing of it waits for a clock.
+#[test]
+fn a_long_way_changes_nothing() {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, &MESSAGE);
+    pair.run_to(kind::INIT_ACK);
+    pair.now += Duration::from_millis(60);
+    pair.run_to(kind::COOKIE_ECHO);
+    let echoes = pair.wire.iter().filter(|sent| has(kind::COOKIE_ECHO)(sent)).count();
+    assert!(echoes > 5 && echoes == pair.wire.len(), "{echoes}");
+    pair.run();
+    assert_whole(&mut pair, client);
+}
+
 /// Whichever comes first makes the association; no timer has to run out for that.
 #[test]
 fn any_of_them_may_be_lost_or_late() {
@@ -79,6 +98,32 @@ fn the_window_of_the_peer_and_ours_bound_them() {
     assert!(pair.wire.len() <= 5, "{}", pair.wire.len());
     let (pair, _) = about_to_echo(Pair::configured(|config| config.cookie_echo_packets_max = 3));
     assert_eq!(pair.wire.len(), 3);
+}
+
+/// A cookie that takes most of a packet would go again and again for a few bytes of data each.
+#[test]
+fn a_long_cookie_goes_once() {
+    for (cookie_bytes, often) in [(200, true), (900, false)] {
+        let mut pair = Pair::new();
+        let client = pair.connect();
+        pair.send(CLIENT, client, 0, &MESSAGE);
+        pair.collect();
+        let sent = pair.wire.pop_front().unwrap();
+        let packet = Packet::parse(&sent.bytes).unwrap();
+        let Ok(Chunk::Init(asked)) = packet.chunks().next().unwrap().unwrap().parse() else {
+            panic!("no INIT")
+        };
+        let mut space = [0; 1_000];
+        let mut parameters = TlvWriter::new(&mut space);
+        assert!(parameters.push(&Parameter::StateCookie(&vec![5; cookie_bytes])));
+        let parameters = Parameters::new(parameters.finish());
+        let ack = InitAck(Init { initiate_tag: VerificationTag(9), a_rwnd: 1 << 20, parameters, ..asked });
+        let ports = (packet.destination_port(), packet.source_port());
+        let sent = pair.forge(SERVER, ports, asked.initiate_tag, |packet| assert!(packet.push(&ack)));
+        pair.deliver(&sent);
+        let echoes = pair.wire.iter().filter(|sent| has(kind::COOKIE_ECHO)(sent)).count();
+        assert_eq!((echoes > 5, echoes == 1), (often, !often), "{cookie_bytes}: {echoes}");
+    }
 }
 
 #[test]
