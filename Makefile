@@ -53,7 +53,7 @@ bench-instructions: test-deps ## instructions of the engine for each packet, mes
 bench-instructions-update: test-deps ## take what they are now as the figures to hold
 	cargo xtask instructions --update
 
-report: report-deps build ## papers' experiments, a short set, drawn beside what they published: lab-report/index.html (root; under 15 minutes)
+report: report-deps build ## papers' experiments, a short set, drawn beside what they published: lab-report/index.html (root; under 15 minutes besides the build)
 	target/release/strandline lab run --short jani-kant-2005 ono-schulzrinne-2008-sctp ono-schulzrinne-2008-tcp-sip || [ $$? -eq 3 ]
 	target/release/strandline lab report
 

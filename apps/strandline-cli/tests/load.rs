@@ -42,11 +42,12 @@ fn associations_are_counted_timed_and_weighed_beside_tcp() {
     assert!((200.0..=1024.0).contains(&bytes), "{items:?}");
     assert!((bytes - memory["stack"].as_f64().unwrap()).abs() < 1e-6, "{memory}");
     let memory = &ladders[1]["steps"][3]["memory"];
-    let kernel: f64 = ["sock", "file", "epoll", "other"]
+    let kernel: f64 = ["sock", "file", "epoll", "buffers"]
         .map(|item| memory["kernel_items"][item].as_f64().unwrap())
         .iter()
         .sum();
     assert!((kernel - memory["kernel"].as_f64().unwrap()).abs() < 1e-6, "{memory}");
+    assert!(memory["others"].is_f64(), "apart from what belongs to sockets: {memory}");
 }
 
 #[test]
@@ -66,6 +67,7 @@ fn what_only_root_may_read_is_unknown_to_others_and_not_zero() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let memory = &report[0]["steps"][0]["memory"];
     assert!(memory["kernel_items"].is_null() && memory["kernel"].is_f64(), "{memory}");
+    assert!(memory["others"].is_null(), "not known, so all of it is in the kernel's share: {memory}");
     let why = memory["kernel_items_missing"].as_str().unwrap();
     assert!(why.contains("/proc/slabinfo") && why.contains("sudo"), "{why}");
 }

@@ -19,7 +19,8 @@ pub enum Transport {
     Tcp,
     /// UDP: nothing to set up; a lost message counts as failed.
     Udp,
-    /// SCTP, the server with one-to-one sockets.
+    /// SCTP, the server with one-to-one sockets; also `sctp-one`.
+    #[value(alias = "sctp-one")]
     Sctp,
     /// SCTP, the server with one one-to-many socket.
     SctpMany,

@@ -26,6 +26,7 @@ pub mod flood;
 mod histogram;
 pub mod itemised;
 mod job;
+mod kernel;
 mod limits;
 mod memory;
 mod pace;

@@ -1,6 +1,7 @@
 //! What processes and the kernel hold.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
 
@@ -17,25 +18,42 @@ pub(crate) fn of_process(pid: u32) -> Result<u64> {
     kilobytes(&text, "RssAnon:").with_context(|| format!("no RssAnon in {path}"))
 }
 
-/// Bytes of the kernel's slab caches, where sockets are, and of pages in socket buffers.
-pub(crate) fn of_kernel() -> Result<u64> {
+/// Bytes of all slab caches of the kernel.
+pub(crate) fn slab() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("reading /proc/meminfo")?;
-    let slab = kilobytes(&text, "Slab:").context("no Slab in /proc/meminfo")?;
-    Ok(slab + socket_buffers())
+    kilobytes(&text, "Slab:").context("no Slab in /proc/meminfo")
 }
 
-/// Bytes of the pages in TCP's socket buffers, those of all network namespaces.
-pub(crate) fn socket_buffers() -> u64 {
+/// Bytes of the pages in socket buffers, those of all network namespaces.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct SocketBuffers {
+    pub(crate) tcp: u64,
+    pub(crate) udp: u64,
+}
+
+impl SocketBuffers {
+    /// The most that either had.
+    fn most(self, other: Self) -> Self {
+        Self { tcp: self.tcp.max(other.tcp), udp: self.udp.max(other.udp) }
+    }
+}
+
+/// What is in socket buffers now.
+pub(crate) fn socket_buffers() -> SocketBuffers {
     let sockets = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
-    buffer_pages(&sockets) * 4096
+    let bytes = |name| buffer_pages(&sockets, name).unwrap_or(0) * 4096;
+    SocketBuffers { tcp: bytes("TCP:"), udp: bytes("UDP:") }
 }
 
-/// What a work gives, and the most that TCP's socket buffers had meanwhile, as far as looks at them tell.
-pub(crate) async fn socket_buffers_during<T>(work: impl Future<Output = T>) -> (T, u64) {
+/// What a work gives, and the most that socket buffers had meanwhile, as far as looks at them tell.
+pub(crate) async fn socket_buffers_during<T>(work: impl Future<Output = T>) -> (T, SocketBuffers) {
     most_during(work, socket_buffers).await
 }
 
-async fn most_during<T>(work: impl Future<Output = T>, look: impl Fn() -> u64) -> (T, u64) {
+async fn most_during<T>(
+    work: impl Future<Output = T>,
+    look: impl Fn() -> SocketBuffers,
+) -> (T, SocketBuffers) {
     let mut work = pin!(work);
     let mut most = look();
     let mut looks = interval(LOOK);
@@ -45,34 +63,53 @@ async fn most_during<T>(work: impl Future<Output = T>, look: impl Fn() -> u64) -
             done = &mut work => Some(done),
             _ = looks.tick() => None,
         };
-        most = most.max(look());
+        most = most.most(look());
         if let Some(done) = done {
             return (done, most);
         }
     }
 }
 
-/// Slab caches by name, in bytes.
-pub(crate) type SlabCaches = Vec<(String, u64)>;
+/// A slab cache of the kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SlabCache {
+    pub(crate) name: String,
+    /// Those in use: slabs have room for more.
+    pub(crate) objects: u64,
+    /// What an object takes of its slab.
+    pub(crate) object_bytes: f64,
+}
 
 /// The kernel's slab caches.
 ///
 /// # Errors
 /// They may not be read, with what to do about it.
-pub(crate) fn slab_caches() -> Result<SlabCaches, String> {
+pub(crate) fn slab_caches() -> Result<Vec<SlabCache>, String> {
     let path = "/proc/slabinfo";
     let text = fs::read_to_string(path)
         .map_err(|error| format!("{path} can't be read ({error}): only root may, so run it with sudo"))?;
-    Ok(text.lines().skip(2).filter_map(slab_cache).collect())
+    Ok(slab_caches_in(&text))
 }
 
-/// One line of slabinfo: the name, and what its slabs take.
-fn slab_cache(line: &str) -> Option<(String, u64)> {
+/// Those of a text as slabinfo has it.
+pub(crate) fn slab_caches_in(text: &str) -> Vec<SlabCache> {
+    text.lines().filter_map(slab_cache).collect()
+}
+
+/// One line of slabinfo: `TCP 105 169 2368 13 8 : tunables ...`, which are the name, objects in use and in all, bytes of one,
+/// objects in a slab, and pages of a slab.
+fn slab_cache(line: &str) -> Option<SlabCache> {
     let mut words = line.split_whitespace();
     let name = words.next()?.to_owned();
-    let pages_each: u64 = words.nth(4)?.parse().ok()?;
-    let slabs: u64 = words.skip_while(|word| *word != "slabdata").nth(2)?.parse().ok()?;
-    Some((name, slabs * pages_each * 4096))
+    let objects = words.next()?.parse().ok()?;
+    let in_slab: f64 = words.nth(2)?.parse().ok().filter(|number| *number > 0.0)?;
+    let pages: f64 = words.next()?.parse().ok()?;
+    Some(SlabCache { name, objects, object_bytes: pages * 4096.0 / in_slab })
+}
+
+/// Caches of equal objects are one: under which name the kernel keeps the one of this name, if it does that with it.
+pub(crate) fn slab_link(name: &str) -> Option<PathBuf> {
+    fs::read_link(Path::new("/sys/kernel/slab").join(name)).ok()
 }
 
 /// The number behind a name, in bytes.
@@ -81,14 +118,10 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().nth(1)?.parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
 }
 
-/// Pages in the buffers of TCP and UDP: `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3`, `UDP: inuse 4 mem 2`.
-fn buffer_pages(text: &str) -> u64 {
-    let lines = text.lines().filter(|line| line.starts_with("TCP:") || line.starts_with("UDP:"));
-    let pages = lines.filter_map(|line| {
-        let mut words = line.split_whitespace().skip_while(|word| *word != "mem");
-        words.nth(1)?.parse::<u64>().ok()
-    });
-    pages.sum()
+/// Pages in the buffers of a protocol's sockets: `TCP: inuse 5 orphan 0 tw 0 alloc 7 mem 3`, `UDP: inuse 4 mem 2`.
+fn buffer_pages(text: &str, protocol: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.starts_with(protocol))?;
+    line.split_whitespace().skip_while(|word| *word != "mem").nth(1)?.parse().ok()
 }
 
 #[cfg(test)]

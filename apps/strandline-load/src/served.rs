@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::echo_process::Server;
 use crate::job::{Content, Encapsulation, Job, Outcome, Transport};
-use crate::{limits, memory};
+use crate::{kernel, limits};
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -26,12 +26,12 @@ pub(crate) struct Servers {
 }
 
 /// What servers and kernel have used at a moment.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Look {
     user: Duration,
     system: Duration,
     process_bytes: u64,
-    kernel_bytes: u64,
+    kernel: kernel::Look,
 }
 
 /// What the servers took of the machine.
@@ -53,7 +53,8 @@ pub(crate) struct Served {
 pub(crate) struct Memory {
     /// Growth of the server processes.
     pub(crate) process_bytes: f64,
-    /// Growth of the kernel's slab caches and socket buffers; halved, as both ends are in this kernel.
+    /// Growth of the kernel's socket buffers and slab caches as far as they belong to sockets; halved, as both ends are in
+    /// this kernel.
     pub(crate) kernel_bytes: f64,
 }
 
@@ -99,7 +100,7 @@ impl Servers {
             look.system += system;
             look.process_bytes += server.memory()?;
         }
-        look.kernel_bytes = memory::of_kernel()?;
+        look.kernel = kernel::Look::now()?;
         Ok(look)
     }
 
@@ -113,7 +114,7 @@ impl Servers {
         let memory = if outcome.held > 0 {
             tokio::time::sleep(SETTLE).await;
             let now = self.look()?;
-            let kernel = now.kernel_bytes.saturating_sub(before.kernel_bytes);
+            let kernel = now.kernel.of_tcp(&before.kernel);
             Some(Memory {
                 process_bytes: each(now.process_bytes.saturating_sub(before.process_bytes), outcome.held),
                 kernel_bytes: if self.held_in_kernel { each(kernel, outcome.held * 2) } else { 0.0 },

@@ -156,13 +156,19 @@ pub fn queue(text: &str) -> Result<Queue, String> {
     })
 }
 
-/// `1%`, or `none`.
+/// `1%`, `1/100`, or `none`.
 ///
 /// # Errors
 /// Says what a loss looks like.
 pub fn random_loss(text: &str) -> Result<Loss, String> {
     if text == "none" {
         return Ok(Loss::None);
+    }
+    if let Some((part, whole)) = text.split_once('/') {
+        let [part, whole] = [part, whole].map(|number| number.parse::<u32>().ok());
+        let fit = part.zip(whole).filter(|(part, whole)| part <= whole && *whole > 0);
+        let (part, whole) = fit.ok_or_else(|| format!("'{text}': write one in a hundred as 1/100, or 1%"))?;
+        return Ok(Loss::Random(f64::from(part) / f64::from(whole)));
     }
     Ok(Loss::Random(units::probability(text)?))
 }

@@ -37,7 +37,7 @@ pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
             let _ = writeln!(
                 commands,
                 "route replace local {to} dev lo table local proto kernel scope host src {from} congctl {}",
-                plan.tcp
+                plan.tcp()
             );
         }
     }

@@ -46,7 +46,7 @@ impl Options {
             words.extend(["--late-limit".to_owned(), limit.clone()]);
         }
         let (seed, mtu) = (seed.to_string(), network.mtu().to_string());
-        words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", &network.tcp].map(str::to_owned));
+        words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", network.tcp()].map(str::to_owned));
         let options = Self::try_parse_from(words).map_err(|error| {
             // Only what is wrong: how a command line is used doesn't help in a plan.
             let text = error.to_string();
@@ -78,6 +78,13 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
     if network.offloads && kind != NetworkKind::Veth {
         return Err(format!(
             "offloads are switches of a veth pair, and kind = \"{kind}\" has none: they need kind = \"veth\""
+        ));
+    }
+    if let (true, Some(tcp)) = (kind.is_alone(), &network.tcp) {
+        let has =
+            if kind == NetworkKind::Simulator { "a simulation has no TCP" } else { "TCP has the system's" };
+        return Err(format!(
+            "tcp = \"{tcp}\" would change nothing: with kind = \"{kind}\" {has}: leave it out"
         ));
     }
     if kind == NetworkKind::Netem {

@@ -47,9 +47,10 @@ pub struct NetworkPlan {
     /// Changes while it runs, as `--schedule` of the emulator has them; their clock begins with the client.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
-    /// Congestion control of the kernel's TCP, on every network that is made here; without one it is the system's.
-    #[serde(default = "cubic")]
-    pub tcp: String,
+    /// Congestion control of the kernel's TCP, on every network that is made here: CUBIC if not given. Without such a network
+    /// it is the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<String>,
     /// MTU of the devices; if not given 1,500, and 65,536 of a loopback interface.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
@@ -66,10 +67,6 @@ pub struct NetworkPlan {
 fn system_tcp() -> String {
     let text = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").unwrap_or_default();
     if text.trim().is_empty() { "unknown".to_owned() } else { text.trim().to_owned() }
-}
-
-fn cubic() -> String {
-    "cubic".to_owned()
 }
 
 fn one_path() -> u8 {
@@ -129,17 +126,23 @@ impl NetworkPlan {
         self.mtu.unwrap_or(usual)
     }
 
+    /// Congestion control of the kernel's TCP on a network that is made here.
+    #[must_use]
+    pub fn tcp(&self) -> &str {
+        self.tcp.as_deref().unwrap_or("cubic")
+    }
+
     /// As it was for a run: on no network of our own TCP takes the system's congestion control, whatever the plan says,
     /// and a simulation has no TCP.
     #[must_use]
     pub fn as_made(&self) -> Self {
         let tcp = match self.kind {
-            NetworkKind::Netem | NetworkKind::Veth | NetworkKind::Loopback => self.tcp.clone(),
+            NetworkKind::Netem | NetworkKind::Veth | NetworkKind::Loopback => self.tcp().to_owned(),
             NetworkKind::None => system_tcp(),
             NetworkKind::Simulator => "none".to_owned(),
         };
         let mtu = (!self.kind.is_alone()).then(|| self.mtu());
-        Self { tcp, mtu, ..self.clone() }
+        Self { tcp: Some(tcp), mtu, ..self.clone() }
     }
 
     /// What the kernel is told of it, without paths.
@@ -148,7 +151,7 @@ impl NetworkPlan {
             paths: Vec::new(),
             mtu: u16::try_from(self.mtu()).unwrap_or(u16::MAX),
             ipv6: false,
-            tcp: self.tcp.clone(),
+            tcp: self.tcp().to_owned(),
             schedule: Vec::new(),
             seed: 0,
         }
@@ -164,7 +167,7 @@ impl NetworkPlan {
         network.to_right = to_right.unwrap_or(network.to_right);
         network.to_left = to_left.unwrap_or(network.to_left);
         network.schedule = schedule.unwrap_or(network.schedule);
-        network.tcp = tcp.unwrap_or(network.tcp);
+        network.tcp = tcp.or(network.tcp);
         network.mtu = mtu.or(network.mtu);
         network.offloads = offloads.unwrap_or(network.offloads);
         network
@@ -221,6 +224,6 @@ impl fmt::Display for NetworkPlan {
         if let Some(limit) = &self.late_limit {
             write!(f, "; late-limit={limit}")?;
         }
-        write!(f, "; tcp={}", self.tcp)
+        write!(f, "; tcp={}", self.tcp())
     }
 }

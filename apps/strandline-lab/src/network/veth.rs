@@ -26,7 +26,7 @@ pub fn create(name: &str, plan: &NetworkPlan) -> Result<Namespaces> {
     let topology = plan.topology();
     for side in Side::BOTH {
         let by_route = namespaces.enter(side, || set_parameters(&topology))?.is_by_route();
-        let (mtu, address, tcp) = (plan.mtu(), side.ipv4(1), &plan.tcp);
+        let (mtu, address, tcp) = (plan.mtu(), side.ipv4(1), plan.tcp());
         let mut commands =
             format!("link set lo up\nlink set {DEVICE} mtu {mtu} up\naddr add {address}/24 dev {DEVICE}\n");
         if by_route {

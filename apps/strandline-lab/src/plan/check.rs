@@ -121,6 +121,12 @@ impl Plan {
                     .map_err(|wrong| format!("measure '{}': {wrong}", measure.name))?;
             }
         }
+        let all = self.sweep.as_ref().map(|sweep| sweep.values.as_slice()).unwrap_or_default();
+        let strange = series.values.iter().flatten().find(|value| !all.contains(value));
+        ensure(strange.is_none(), || {
+            let shown = strange.map(ToString::to_string).unwrap_or_default();
+            format!("values: {shown} is none of the sweep's values")
+        })?;
         let network = self.network.with(&series.network);
         let simulated = network.kind == NetworkKind::Simulator && !network.link.is_empty();
         ensure(!simulated || series.client.contains("{link}"), || {
@@ -159,12 +165,19 @@ impl Plan {
         ensure(strange.is_none(), || {
             format!("draw: baseline: there is no series '{}'", strange.cloned().unwrap_or_default())
         })?;
+        ensure((0.0..1.0).contains(&drawing.same), || {
+            format!("draw: same = {}: write 0 to 1, a share", drawing.same)
+        })?;
         ensure(drawing.kind == DrawingKind::Bars || self.sweep.is_some(), || {
             "draw: kind = \"lines\" needs a [sweep]: write kind = \"bars\"".to_owned()
         })
     }
 
     fn check_published(&self, published: &Published) -> Checked {
+        for name in &published.computed {
+            ensure(published.values.contains_key(name), || format!("computed: values have no '{name}'"))?;
+            ensure(published.source.is_some(), || "computed: say in source from what".to_owned())?;
+        }
         for (name, value) in &published.values {
             ensure(self.measure(name).is_some(), || self.no_measure(name))?;
             let PublishedValue::Each(values) = value else { continue };

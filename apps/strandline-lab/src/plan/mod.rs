@@ -259,6 +259,8 @@ pub struct Series {
     /// Measures that it doesn't have.
     #[serde(default)]
     pub without: Vec<String>,
+    /// Those of the sweep's values at which it is measured, if not at all.
+    pub values: Option<Vec<Value>>,
 }
 
 /// How it is drawn.
@@ -272,6 +274,13 @@ pub struct Drawing {
     pub measures: Vec<String>,
     /// The series that the others are given as multiples of.
     pub baseline: Option<String>,
+    /// What is within this share of the baseline counts as good as it.
+    #[serde(default = "same")]
+    pub same: f64,
+}
+
+fn same() -> f64 {
+    0.02
 }
 
 /// How it is drawn.
@@ -296,6 +305,9 @@ pub struct Published {
     pub transport: Transport,
     /// Where in the paper, if not where the plan's `source` says.
     pub source: Option<String>,
+    /// Measures whose numbers the paper doesn't print: they were computed from what it does, as `source` tells.
+    #[serde(default)]
+    pub computed: Vec<String>,
     /// For each measure a number, or with a sweep one for each value: `{ "64K" = 72, "128K" = 134 }`.
     pub values: BTreeMap<String, PublishedValue>,
 }
@@ -330,6 +342,15 @@ pub struct Claim {
     /// Not the paper's: what we say ourselves of what is measured. It is counted apart.
     #[serde(default)]
     pub own: bool,
+}
+
+impl Published {
+    /// What it is called beside a measure: whether the paper printed that, or it follows from what the paper did.
+    #[must_use]
+    pub fn title_for(&self, measure: &Measure) -> String {
+        let computed = if self.computed.contains(&measure.name) { ", computed" } else { "" };
+        format!("{}{computed}", self.title)
+    }
 }
 
 impl Plan {

@@ -13,7 +13,7 @@ use crate::network::NetworkPlan;
 pub const ADDRESSES: [&str; 2] = ["10.0.1.1", "10.0.1.2"];
 
 /// Seconds that a run takes beyond those that its programs measure.
-const OVERHEAD: f64 = 0.7;
+const OVERHEAD: f64 = 0.6;
 
 /// How much is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,9 @@ impl Plan {
                 for (place, series) in self.series.iter().enumerate() {
                     let left_out =
                         self.short.series.as_ref().is_some_and(|some| !some.contains(&series.name));
-                    if !(short && left_out) {
+                    let here = series.values.as_ref().zip(self.value(value));
+                    let elsewhere = here.is_some_and(|(values, value)| !values.contains(value));
+                    if !(elsewhere || short && left_out) {
                         runs.push(self.run(mode, place, series, value, repetition)?);
                     }
                 }
@@ -163,7 +165,11 @@ impl Plan {
         let Run { network, server, client, variables, repetition, seed, .. } = run;
         let programs = json!([server, series.server_stays, client]);
         let place = json!([series.name, sweep, self.value(run.value)]);
-        short_hash(&json!([network, programs, place, measures, variables, repetition, seed]).to_string())
+        // What makes a run valid or not: it is not judged again.
+        let limits = json!([self.runs.failed_max, self.runs.rate_min]);
+        short_hash(
+            &json!([network, programs, place, measures, variables, repetition, seed, limits]).to_string(),
+        )
     }
 }
 

@@ -7,9 +7,6 @@ use super::chart::position;
 use crate::figure::{escape, show};
 use crate::plan::{Better, Measure, Series};
 
-/// What is within this share of the baseline is as good as it.
-const SAME: f64 = 0.02;
-
 /// A table for each measure that is drawn: the medians, divided by those of the plan's baseline at the same place.
 /// What is worse than the baseline is marked as that.
 pub(super) fn tables(section: &Section<'_>) -> String {
@@ -36,7 +33,7 @@ fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String 
                 cells += "<td class=\"number\">-</td>";
                 continue;
             };
-            let bad = is_worse(measure.better, ratio);
+            let bad = is_worse(measure.better, ratio, plan.drawing.same);
             (worse, all) = (worse + usize::from(bad), all + 1);
             let (class, word) = if bad { (" worse", " (worse)") } else { ("", "") };
             // Writing to a string doesn't fail.
@@ -55,7 +52,11 @@ fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String 
     }
     let (label, base) = (escape(&measure.label), escape(&baseline.title));
     let count = match measure.better {
-        Some(_) => format!(", worse by more than 2 % in {worse} of {all} cells"),
+        Some(_) if plan.drawing.same == 0.0 => format!(", worse in {worse} of {all} cells"),
+        Some(_) => {
+            let percent = show(plan.drawing.same * 100.0);
+            format!(", worse by more than {percent} % in {worse} of {all} cells")
+        }
         None => String::new(),
     };
     format!(
@@ -64,11 +65,11 @@ fn table(section: &Section<'_>, baseline: &Series, measure: &Measure) -> String 
     )
 }
 
-/// Whether a ratio to the baseline is clearly on the wrong side of 1.
-fn is_worse(better: Option<Better>, ratio: f64) -> bool {
+/// Whether a ratio to the baseline is on the wrong side of 1, by more than the share that is as good as it.
+fn is_worse(better: Option<Better>, ratio: f64, same: f64) -> bool {
     match better {
-        Some(Better::More) => ratio < 1.0 - SAME,
-        Some(Better::Less) => ratio > 1.0 + SAME,
+        Some(Better::More) => ratio < 1.0 - same,
+        Some(Better::Less) => ratio > 1.0 + same,
         None => false,
     }
 }

@@ -104,10 +104,9 @@ fn published_line(
         None => {}
     }
     marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-    let Published { title, transport, .. } = published;
     Line {
-        title: title.clone(),
-        transport: *transport,
+        title: published.title_for(measure),
+        transport: published.transport,
         shade,
         published: true,
         marks,

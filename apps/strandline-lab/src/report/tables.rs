@@ -46,7 +46,13 @@ pub(super) fn medians(section: &Section<'_>) -> String {
         let title = format!("{}, published", published.title);
         for value in values(section, published) {
             let of = |measure: &Measure| number(published.values.get(&measure.name)?, value.as_deref());
-            let cells = plan.measures.iter().map(|measure| of(measure).map_or_else(|| "-".to_owned(), show));
+            let cells = plan.measures.iter().map(|measure| match of(measure) {
+                Some(number) if published.computed.contains(&measure.name) => {
+                    format!("{} <span class=\"faint\">(computed)</span>", show(number))
+                }
+                Some(number) => show(number),
+                None => "-".to_owned(),
+            });
             let at = position(plan, value.as_deref(), 0).1;
             row(&mut html, section, &title, &at, cells, published.source.as_deref().unwrap_or(&plan.source));
         }

@@ -77,23 +77,42 @@ fn a_report_is_one_file_that_loads_nothing() {
 fn what_is_worse_than_the_baseline_is_said() {
     let text = WHOLE.replace("kind = \"lines\"", "kind = \"lines\"\nbaseline = \"tcp\"");
     let text = text.replace("/ 1e6\"\n", "/ 1e6\"\nbetter = \"more\"\n");
-    let page = |name: &str, factor: f64| {
+    let page = |name: &str, text: &str, factor: f64| {
         let folder = Folder::new(name);
-        let args = laboratory(&folder, &text, factor);
+        let args = laboratory(&folder, text, factor);
         run(&args).unwrap();
         fs::read_to_string(args.output.join("index.html")).unwrap()
     };
-    let less = page("less", 0.5);
+    let less = page("less", &text, 0.5);
     assert!(less.contains("as a multiple of TCP, worse by more than 2 % in 2 of 2 cells"));
     assert!(less.contains("<td class=\"number worse\">0.5 x (worse)</td>"));
     assert!(less.contains("<th class=\"number\">10 %</th>"));
     // Hardly less is the same.
-    let same = page("same", 0.99);
+    let same = page("same", &text, 0.99);
     assert!(same.contains("in 0 of 2 cells") && same.contains("<td class=\"number\">0.99 x</td>"));
-    let more = page("more", 2.0);
+    let more = page("more", &text, 2.0);
     assert!(more.contains("in 0 of 2 cells") && more.contains("<td class=\"number\">2 x</td>"));
+    // Where a plan promises at least as much, it is not.
+    let strict = text.replace("baseline = \"tcp\"", "baseline = \"tcp\"\nsame = 0");
+    let strict = page("strict", &strict, 0.99);
+    assert!(strict.contains("as a multiple of TCP, worse in 2 of 2 cells"));
+    assert!(strict.contains("<td class=\"number worse\">0.99 x (worse)</td>"));
     let unknown = text.replace("baseline = \"tcp\"", "baseline = \"cubic\"");
     assert!(read(&unknown).unwrap_err().contains("there is no series 'cubic'"));
+}
+
+#[test]
+fn numbers_that_a_paper_does_not_print_are_called_computed() {
+    let folder = Folder::new("computed");
+    let computed =
+        "computed = [\"throughput\"]\nsource = \"section 1, bits over seconds\"\nvalues = { throughput = {";
+    let text = WHOLE.replace("values = { throughput = {", computed);
+    let args = laboratory(&folder, &text, 1.0);
+    run(&args).unwrap();
+    let page = fs::read_to_string(args.output.join("index.html")).unwrap();
+    assert!(page.contains("TCP of old, computed"), "in the legend");
+    assert!(page.contains("50 <span class=\"faint\">(computed)</span>"), "in the table");
+    assert!(page.contains("section 1, bits over seconds"));
 }
 
 #[test]

@@ -13,12 +13,12 @@ const CONGESTION: &str = "sender_tcp_congestion";
 #[must_use]
 pub fn doubts(plan: &Plan, run: &Run, client: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    let tcp = run.network.as_made().tcp;
+    let network = run.network.as_made();
     each_object(client, &mut |object| {
         found.extend(too_many_failed(object, plan.runs.failed_max));
         found.extend(too_slow(object, plan.runs.rate_min));
         // Whatever the series is about: a flow of TCP beside one of SCTP has to be the plan's as well.
-        found.extend(other_congestion(object, &tcp));
+        found.extend(other_congestion(object, network.tcp()));
     });
     found
 }

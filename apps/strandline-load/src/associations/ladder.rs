@@ -1,6 +1,5 @@
 //! The measurement: for one transport, at each step of the ladder.
 
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -8,9 +7,10 @@ use anyhow::{Context, Result, bail};
 
 use super::order::{ClientPart, Done, Measured, Order, Part, ServerPart};
 use super::process::{Process, progress_bar, together};
-use super::report::{Cost, Hold, KernelItems, Ladder, Memory, Step};
+use super::report::{Cost, Hold, Ladder, Memory, Step};
 use super::{Args, Transport};
-use crate::memory::{self, SlabCaches};
+use crate::kernel::Look;
+use crate::memory::{self, SocketBuffers};
 use crate::pace::now;
 
 const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -41,22 +41,11 @@ struct Stage<'a> {
 }
 
 /// What processes and kernel hold at a moment.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Levels {
     server: Measured,
     client: Measured,
-    kernel: u64,
-    /// Of that pages in socket buffers.
-    buffers: u64,
-    /// Or why they are not known.
-    caches: Result<SlabCaches, String>,
-}
-
-impl Default for Levels {
-    fn default() -> Self {
-        let (server, client) = (Measured::default(), Measured::default());
-        Self { server, client, kernel: 0, buffers: 0, caches: Ok(Vec::new()) }
-    }
+    kernel: Look,
 }
 
 impl Levels {
@@ -211,36 +200,33 @@ impl<'a> Stage<'a> {
         for process in &mut self.clients {
             client.add(&process.measure().await?);
         }
-        let (kernel, buffers) = (memory::of_kernel()?, memory::socket_buffers());
-        Ok(Levels { server, client, kernel, buffers, caches: memory::slab_caches() })
+        Ok(Levels { server, client, kernel: Look::now()? })
     }
 
-    async fn memory(&mut self, held: u64, buffers_most: u64) -> Result<Memory> {
+    async fn memory(&mut self, held: u64, buffers_most: SocketBuffers) -> Result<Memory> {
         let now = self.levels().await?;
-        let base = &self.base;
+        let (base, transport) = (&self.base, self.transport);
         let each = |now: u64, base: u64| now.saturating_sub(base) as f64 / held as f64;
-        // Both ends are in this kernel. SCTP has nothing there for an association, and is weighed all the same: what comes
-        // out, less than nothing too, is what others on this machine did meanwhile, as it is in TCP's figure.
-        let of_kernel = |now: u64, base: u64| (now as f64 - base as f64) / held as f64 / 2.0;
         let server_process = each(now.server.rss_anon, base.server.rss_anon);
-        let kernel = of_kernel(now.kernel, base.kernel);
-        let buffers = of_kernel(now.buffers, base.buffers);
-        let (kernel_items, kernel_caches, why) = match (&now.caches, &base.caches) {
-            (Ok(now_caches), Ok(base_caches)) => {
-                let (items, caches) = itemised(now_caches, base_caches, (kernel, buffers), of_kernel);
-                (Some(items), caches, None)
-            }
-            (Err(why), _) | (_, Err(why)) => (None, BTreeMap::new(), Some(why.clone())),
-        };
+        // Both ends are in this kernel.
+        let ends = held as f64 * 2.0;
+        let pages = |buffers: SocketBuffers| if transport.is_sctp() { buffers.udp } else { buffers.tcp };
+        let growth = now.kernel.growth(&base.kernel, pages);
+        let kernel = growth.share / ends;
+        let most = |most: u64, base: u64| most.saturating_sub(base) as f64 / ends;
+        let caches = growth.caches.into_iter().map(|(name, bytes)| (name, bytes / ends));
         Ok(Memory {
-            server: server_process + kernel,
+            // Fewer sockets than before are somebody else's that went: nothing that an association gave back.
+            server: server_process + kernel.max(0.0),
             server_process,
             client_process: each(now.client.rss_anon, base.client.rss_anon),
             kernel,
-            kernel_items,
-            kernel_items_missing: why,
-            socket_buffers_most: of_kernel(buffers_most, base.buffers),
-            kernel_caches,
+            others: growth.others.map(|others| others / ends),
+            kernel_items: growth.items.map(|items| items.each(ends)),
+            kernel_items_missing: growth.missing,
+            socket_buffers_most: most(buffers_most.tcp, base.kernel.buffers.tcp),
+            udp_buffers_most: most(buffers_most.udp, base.kernel.buffers.udp),
+            kernel_caches: caches.filter(|(_, bytes)| *bytes >= 8.0).collect(),
             stack: now.server.items.iter().map(|(_, bytes)| bytes).sum(),
             stack_items: now.server.items.into_iter().collect(),
         })
@@ -284,26 +270,6 @@ impl<'a> Stage<'a> {
         }
         Ok(())
     }
-}
-
-/// By what it is for, and the caches that grew: bytes for each of those held.
-fn itemised(
-    now: &SlabCaches,
-    base: &SlabCaches,
-    (kernel, buffers): (f64, f64),
-    of_kernel: impl Fn(u64, u64) -> f64,
-) -> (KernelItems, BTreeMap<String, f64>) {
-    let (mut caches, mut items) = (BTreeMap::new(), KernelItems { buffers, ..KernelItems::default() });
-    for (name, bytes) in now {
-        let before = base.iter().find(|(known, _)| known == name).map_or(0, |(_, bytes)| *bytes);
-        let grown = of_kernel(*bytes, before);
-        items.add(name, grown);
-        if grown >= 8.0 {
-            caches.insert(name.clone(), grown);
-        }
-    }
-    items.other = kernel - items.sock - items.file - items.epoll - items.buffers;
-    (items, caches)
 }
 
 fn succeeded(done: Done, doing: &str) -> Result<Done> {

@@ -35,7 +35,8 @@ const LOCAL_PORTS: (u16, u16) = (10_000, 65_535);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {
-    /// SCTP associations of one one-to-many endpoint.
+    /// SCTP associations of one one-to-many endpoint; also `sctp-many`.
+    #[value(alias = "sctp-many")]
     Sctp,
     /// SCTP associations that the server accepts one by one, with a one-to-one socket for each.
     SctpOne,
@@ -66,7 +67,7 @@ Examples:
   strandline load associations                          up to 1,000,000 (about 2.5 GB of memory and 4 minutes)
   strandline load associations --count 10000            up to 10,000, in half a minute
   strandline load associations --heartbeat 30 --hold 90 with heartbeats, and what they cost
-  strandline load associations --transport sctp,tcp     TCP beside it, up to --tcp-max (10 KB of kernel memory for each)
+  strandline load associations --transport sctp,tcp     TCP beside it, up to --tcp-max (8 KB of kernel memory for each)
   strandline load associations --shards 2 --rate 20000  two shards; 20,000 new ones a second, each with a message")]
 pub struct Args {
     /// Up to so many associations
@@ -78,7 +79,7 @@ pub struct Args {
     /// Numbers at which to measure, rising (default: 1, 10, 100, ... up to --count)
     #[arg(long, value_delimiter = ',', value_name = "N,N,...")]
     pub steps: Vec<u64>,
-    /// At most so many TCP connections, 19,000 in each pair of processes; each takes two descriptors and about 10 KB in the
+    /// At most so many TCP connections, 19,000 in each pair of processes; each takes two descriptors and about 8 KB in the
     /// kernel
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=COUNT_MAX))]
     pub tcp_max: u64,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::{Args, Transport};
 use crate::demo::published::Published;
 use crate::histogram::Summary;
+use crate::kernel::Items;
 use crate::report::thousands;
 
 /// What was measured of one transport.
@@ -68,54 +69,30 @@ pub(super) struct Cost {
 /// Bytes for each of those held.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Memory {
-    /// The server's side in all: growth of its process and of the kernel.
+    /// The server's side in all: growth of its process, and of the kernel if it grew.
     pub(super) server: f64,
     /// Growth of the server process.
     pub(super) server_process: f64,
     pub(super) client_process: f64,
-    /// Growth of the kernel's slab caches and socket buffers, for one side; whatever else the machine does is in it, so it
-    /// may be less than 0 where an association takes nothing there.
+    /// Growth of the kernel's socket buffers and of its slab caches as far as they belong to sockets, for one side. An
+    /// association over UDP takes nothing there, and others' sockets come and go, so it may be less than 0.
     pub(super) kernel: f64,
-    /// The same by what it is for; unknown without the right to read /proc/slabinfo.
-    pub(super) kernel_items: Option<KernelItems>,
+    /// Growth of slab caches beyond that, for one side: what others did on this machine meanwhile, and what can't be told
+    /// apart from it. Unknown without the right to read /proc/slabinfo: then `kernel` has it.
+    pub(super) others: Option<f64>,
+    /// `kernel` by what it is for; unknown without the right to read /proc/slabinfo.
+    pub(super) kernel_items: Option<Items>,
     /// Why they are unknown, and what to do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) kernel_items_missing: Option<String>,
-    /// The most that TCP's socket buffers had while connections came, for one side.
+    /// The most that TCP's socket buffers had while connections came, for one side; and UDP's, which SCTP shares.
     pub(super) socket_buffers_most: f64,
-    /// The caches that grew, for one side.
+    pub(super) udp_buffers_most: f64,
+    /// The slab caches that grew, whoever took from them, for one side.
     pub(super) kernel_caches: BTreeMap<String, f64>,
     /// What the server's stack says itself, in all and item by item.
     pub(super) stack: f64,
     pub(super) stack_items: BTreeMap<String, f64>,
-}
-
-/// What one of those held takes of the kernel.
-#[derive(Debug, Clone, Default, Serialize)]
-pub(super) struct KernelItems {
-    /// The record of TCP, or of UDP's sockets.
-    pub(super) sock: f64,
-    /// What makes it a file: dentry, file, inode.
-    pub(super) file: f64,
-    /// What it takes to wait for it.
-    pub(super) epoll: f64,
-    /// TCP's socket buffers: their heads, and pages of what they hold.
-    pub(super) buffers: f64,
-    /// Caches that others use as well.
-    pub(super) other: f64,
-}
-
-impl KernelItems {
-    /// Adds the growth of a slab cache.
-    pub(super) fn add(&mut self, cache: &str, bytes: f64) {
-        match cache {
-            "TCP" | "UDP" => self.sock += bytes,
-            "dentry" | "filp" | "sock_inode_cache" => self.file += bytes,
-            _ if cache.starts_with("eventpoll_") => self.epoll += bytes,
-            _ if cache.starts_with("skbuff_") => self.buffers += bytes,
-            _ => {}
-        }
-    }
 }
 
 /// What holding cost while nothing was asked.
@@ -168,12 +145,12 @@ impl Ladder {
         writeln!(out, "\n{what} ({}){heartbeats}; messages of {} bytes", self.carrier, self.message_bytes)?;
         writeln!(
             out,
-            "{:>10} |{:>9}{:>9}{:>9}{:>10}{:>10} |{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}",
-            "", "set-up", "", "", "", "", "trans-", "action", "", "memory", "of", "one", ""
+            "{:>10} |{:>9}{:>9}{:>9}{:>10}{:>10} |{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}{:>8}",
+            "", "set-up", "", "", "", "", "trans-", "action", "", "memory", "of", "one", "", ""
         )?;
         writeln!(
             out,
-            "{:>10} |{:>9}{:>9}{:>9}{:>10}{:>10} |{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}",
+            "{:>10} |{:>9}{:>9}{:>9}{:>10}{:>10} |{:>9}{:>9}{:>9} |{:>8}{:>8}{:>8}{:>8}{:>8}",
             "held",
             "p50 us",
             "p99 us",
@@ -185,6 +162,7 @@ impl Ladder {
             "each s",
             "server",
             "kernel",
+            "others",
             "itself",
             "client"
         )?;
@@ -193,7 +171,7 @@ impl Ladder {
             let ratio = |of: fn(&Step) -> f64| first.map_or(1.0, |first| of(step) / of(first));
             writeln!(
                 out,
-                "{:>10} |{:>9.1}{:>9.1}{:>9.2}{:>10}{:>10} |{:>9.1}{:>9.2}{:>9.0} |{:>8.0}{:>8.0}{:>8.0}{:>8.0}",
+                "{:>10} |{:>9.1}{:>9.1}{:>9.2}{:>10}{:>10} |{:>9.1}{:>9.2}{:>9.0} |{:>8.0}{:>8.0}{:>8}{:>8.0}{:>8.0}",
                 thousands(step.held),
                 step.setup.p50_ms * 1e3,
                 step.setup.p99_ms * 1e3,
@@ -205,6 +183,7 @@ impl Ladder {
                 step.sweep_rate,
                 step.memory.server_process,
                 step.memory.kernel,
+                step.memory.others.map_or_else(|| "?".to_owned(), |others| format!("{others:.0}")),
                 step.memory.stack,
                 step.memory.client_process,
             )?;
@@ -254,15 +233,16 @@ pub(super) fn print(ladders: &[Ladder], published: &Published, out: &mut impl Wr
     writeln!(
         out,
         "\nset-up and transaction: one at a time, the machine otherwise idle; each s: many at a time, with the\n\
-         slowest set-up among them (max); memory in bytes for one side: growth of the server process, of the kernel,\n\
-         what the stack reports itself, growth of the client process."
+         slowest set-up among them (max); memory in bytes for one side: growth of the server process, of the kernel's\n\
+         sockets, of its other slab caches (others on this machine too; in no sum), what the stack reports itself,\n\
+         growth of the client process."
     )?;
     let last = |wanted: Transport| {
         ladders.iter().find(|ladder| ladder.transport == wanted).and_then(|ladder| ladder.steps.last())
     };
     let steps = || ladders.iter().flat_map(|ladder| &ladder.steps);
     if let Some(why) = steps().find_map(|step| step.memory.kernel_items_missing.as_ref()) {
-        writeln!(out, "what the kernel's memory is for is unknown: {why}")?;
+        writeln!(out, "the kernel's memory is that of all slab caches, not only of sockets: {why}")?;
     }
     print_beside_tcp(ladders, out)?;
     if let (Some(sctp), Some(tcp)) = (last(Transport::Sctp), last(Transport::Tcp)) {

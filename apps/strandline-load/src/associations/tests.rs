@@ -22,6 +22,8 @@ fn the_ladder_rises_to_the_count() {
     assert_eq!(parse("--count 250").unwrap().steps_for(Transport::Sctp), [1, 10, 100, 250]);
     let own = parse("--steps 5,50 --tcp-max 20").unwrap();
     assert_eq!((own.steps_for(Transport::Sctp), own.steps_for(Transport::Tcp)), (vec![5, 50], vec![5]));
+    let names = parse("--transport sctp-many,sctp,sctp-one").unwrap().transport;
+    assert_eq!(names, [Transport::Sctp, Transport::Sctp, Transport::SctpOne]);
     assert_eq!(parse("--steps 50 --tcp-max 20").unwrap().steps_for(Transport::Tcp), [20]);
 }
 

@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::controller::Fleet;
 use crate::echo_process::Server;
 use crate::job::{Content, Encapsulation, Job, Outcome, Style, Transport};
+use crate::kernel::Look;
 use crate::limits;
-use crate::memory;
 use crate::report::LoadReport;
 use crate::served::{Memory, SETTLE, TCP_EACH_MAX, each};
 use crate::trace::Steps;
@@ -217,11 +217,11 @@ impl Plan {
         self.announce(&title);
         let mut fleet = Fleet::start(&jobs).await?;
         let of_servers = || servers.iter().map(Server::memory).sum::<Result<u64>>();
-        let (process_before, kernel_before) = (of_servers()?, memory::of_kernel()?);
+        let (process_before, kernel_before) = (of_servers()?, Look::now()?);
         let outcome = fleet.run(&title).await?;
         tokio::time::sleep(SETTLE).await;
         let process = of_servers()?.saturating_sub(process_before);
-        let kernel = memory::of_kernel()?.saturating_sub(kernel_before);
+        let kernel = Look::now()?.of_tcp(&kernel_before);
         let memory = Memory {
             process_bytes: each(process, outcome.held),
             // Both ends of each connection are in this kernel.

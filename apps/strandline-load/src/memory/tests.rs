@@ -1,16 +1,34 @@
 use super::*;
 
+/// As a kernel of 6.18 told.
+const SOCKSTAT: &str = "sockets: used 12\nTCP: inuse 1 orphan 0 tw 0 alloc 1 mem 175\n\
+     UDP: inuse 0 mem 158\nUDPLITE: inuse 0\nRAW: inuse 0\nFRAG: inuse 0 memory 0\n";
+
 #[test]
 fn numbers_are_found() {
     assert_eq!(kilobytes("VmRSS:\t  100 kB\nRssAnon:\t   12 kB\n", "RssAnon:"), Some(12 * 1024));
     assert_eq!(kilobytes("Slab:    x kB", "Slab:"), None);
-    let sockets =
-        "sockets: used 3\nTCP: inuse 5 orphan 0 tw 0 alloc 7 mem 31\nUDP: inuse 4 mem 9\nUDPLITE: inuse 0\n";
-    assert_eq!(buffer_pages(sockets), 40);
-    let line = "TCP 40 91 2368 13 8 : tunables 0 0 0 : slabdata 7 9 0";
-    assert_eq!(slab_cache(line), Some(("TCP".to_owned(), 9 * 8 * 4096)));
     assert!(of_process(std::process::id()).unwrap() > 0);
-    assert!(of_kernel().unwrap() > 0);
+    assert!(slab().unwrap() > 0);
+}
+
+#[test]
+fn buffers_of_tcp_and_of_udp_are_told_apart() {
+    assert_eq!(buffer_pages(SOCKSTAT, "TCP:"), Some(175));
+    assert_eq!(buffer_pages(SOCKSTAT, "UDP:"), Some(158));
+    assert_eq!(buffer_pages(SOCKSTAT, "UDPLITE:"), None);
+    assert_eq!(buffer_pages("", "TCP:"), None);
+}
+
+#[test]
+fn a_slab_cache_is_its_objects_and_what_each_takes_of_its_slab() {
+    let line = "TCP                  105    169   2368   13    8 : tunables    0    0    0 : slabdata     13     13      0";
+    let cache = slab_cache(line).unwrap();
+    assert_eq!((cache.name.as_str(), cache.objects), ("TCP", 105));
+    assert!((cache.object_bytes - 8.0 * 4096.0 / 13.0).abs() < 1e-9, "{cache:?}");
+    for nonsense in ["", "TCP", "TCP 105 169", "TCP 105 169 2368 0 8 : tunables", "TCP a 169 2368 13 8"] {
+        assert_eq!(slab_cache(nonsense), None, "{nonsense}");
+    }
 }
 
 #[tokio::test]
@@ -22,12 +40,13 @@ async fn the_most_that_was_seen_while_something_was_done_is_kept() {
         if looks.get() == 3 {
             seen.notify_one();
         }
-        [5, 7, 90].get(looks.get() - 1).copied().unwrap_or(6)
+        let tcp = [5, 7, 90].get(looks.get() - 1).copied().unwrap_or(6);
+        SocketBuffers { tcp, udp: 8 - tcp.min(7) }
     };
     let work = async {
         seen.notified().await;
         "done"
     };
-    assert_eq!(most_during(work, look).await, ("done", 90));
+    assert_eq!(most_during(work, look).await, ("done", SocketBuffers { tcp: 90, udp: 3 }));
     assert!(looks.get() > 3, "once more in the end: {looks:?}");
 }

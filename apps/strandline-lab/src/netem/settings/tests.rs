@@ -20,6 +20,7 @@ fn every_setting_is_read() {
     let read = config("duplicate=1%,corrupt=2%,size-max=1400,queue=256k,loss=3%");
     assert_eq!((read.duplication, read.corruption, read.size_max), (0.01, 0.02, 1400));
     assert_eq!((read.queue_bytes_max, read.loss), (256_000, Loss::Random(0.03)));
+    assert_eq!(config("loss=1/200").loss, Loss::Random(0.005));
     assert_eq!("cut".parse::<Settings>().unwrap().changes(&read), [Change::Cut]);
     assert_eq!("heal".parse::<Settings>().unwrap().changes(&read), [Change::Heal]);
 }
@@ -56,6 +57,8 @@ fn mistakes_say_what_is_right() {
         ("loss-every=0", "every how many-th"),
         ("burst-loss=90%/1", "at most 50%"),
         ("burst-loss=3", "1%/4"),
+        ("loss=2/1", "1/100"),
+        ("loss=1/0", "1/100"),
         ("reorder=1%", "1%/5ms"),
         ("gilbert=1%", "to-bad/to-good"),
         ("gilbert=0%/1%", "above 0"),
