@@ -10,7 +10,9 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
 fn load(arguments: &[&str]) -> Value {
     let output = Command::new(PROGRAM).arg("load").args(arguments).arg("--json").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let [told, said] = [&output.stderr, &output.stdout].map(|text| String::from_utf8_lossy(text));
+    // Operations that failed are told in the report.
+    assert!(output.status.success(), "{arguments:?}: {} {told}{said}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
