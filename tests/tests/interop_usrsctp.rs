@@ -89,25 +89,17 @@ fn usrsctp_shuts_down() {
     accepted(7, "send -n 100 -l 2000 -s 4").is_shut_down();
 }
 
+/// Messages are given before the set-up: on one COOKIE ECHO, and on as many as they need.
 #[test]
 fn messages_on_the_cookie_echo_arrive() {
-    let udp_port = free_udp_port();
-    let _peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
-    let mut driver = driver(8);
-    let request = Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT);
-    let id = driver.endpoint.connect(driver.now(), request).expect("the request is valid");
-    driver.exchange(id, &plan(5, 200, 5));
-}
-
-/// As many COOKIE ECHOs as the data needs.
-#[test]
-fn more_than_fits_one_cookie_echo_arrives() {
-    let udp_port = free_udp_port();
-    let _peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
-    let mut driver = driver(15);
-    let request = Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT);
-    let id = driver.endpoint.connect(driver.now(), request).expect("the request is valid");
-    driver.exchange(id, &plan(9, 1000, 3));
+    for (seed, messages) in [(8, plan(5, 200, 5)), (15, plan(9, 1000, 3))] {
+        let udp_port = free_udp_port();
+        let _peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
+        let mut driver = driver(seed);
+        let request = Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT);
+        let id = driver.endpoint.connect(driver.now(), request).expect("the request is valid");
+        driver.exchange(id, &messages);
+    }
 }
 
 #[test]
