@@ -71,6 +71,8 @@ impl Association {
             CookieAction::Duplicate => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(cx, now);
+                } else {
+                    self.send_again_what_timed_out();
                 }
             }
         }
@@ -78,6 +80,17 @@ impl Association {
         self.control_path = from.unwrap_or(self.control_path);
         self.flags.cookie_ack_due = true;
         true
+    }
+
+    /// The peer has waited for the COOKIE ACK until now and could take no data before it: what has run into time-outs meanwhile
+    /// goes again along with it, instead of waiting for a timer that was backed off time and again.
+    fn send_again_what_timed_out(&mut self) {
+        for index in self.paths.indices() {
+            if self.paths.get(index).waits_after_time_out() {
+                let marked = self.outbound.on_timeout(index.0);
+                self.paths.get_mut(index).on_lost(marked);
+            }
+        }
     }
 
     /// Action A in SHUTDOWN-ACK-SENT: no new association; SHUTDOWN ACK again, and an ERROR.

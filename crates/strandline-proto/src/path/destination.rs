@@ -206,6 +206,11 @@ impl Path {
         srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
     }
 
+    /// What was sent after a T3-rtx time-out has not been acknowledged.
+    pub(crate) fn waits_after_time_out(&self) -> bool {
+        self.timed_out && self.flight > 0
+    }
+
     /// Nothing was acknowledged on it yet, or probed for.
     fn is_fresh(&self) -> bool {
         self.quiet_since == Time::ZERO

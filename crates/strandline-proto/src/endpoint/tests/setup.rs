@@ -223,6 +223,28 @@ fn data_that_may_have_arrived_with_an_earlier_cookie_is_not_sent_with_another() 
     assert_eq!(failed.count(), 1, "the application hears that it may have arrived");
 }
 
+/// The listener's COOKIE ACKs are lost while it has data: its T3-rtx is backed off far by the time that one arrives.
+#[test]
+fn data_that_came_before_the_cookie_ack_comes_again_with_it() {
+    let mut pair = Pair::configured(|config| config.rto_min = Duration::from_millis(100));
+    let client = pair.connect();
+    pair.run_to(kind::COOKIE_ECHO);
+    let echo = pair.wire.front().unwrap().clone();
+    pair.pass_dropping(Duration::ZERO, has(kind::COOKIE_ACK));
+    let server = pair.accepted();
+    pair.send(SERVER, server, 0, b"answer");
+    pair.pass_dropping(Duration::from_secs(7), |sent| {
+        has(kind::COOKIE_ACK)(sent) || sent.source == echo.source
+    });
+    assert!(pair.log.iter().filter(|sent| has(kind::DATA)(sent)).count() >= 3, "some time-outs");
+    assert_eq!(pair.recv(CLIENT, client), None);
+    // One comes through at last.
+    pair.deliver(&echo);
+    pair.run();
+    assert_eq!(pair.recv(CLIENT, client).unwrap().data, "answer");
+    assert_eq!(pair.recv(CLIENT, client), None);
+}
+
 #[test]
 fn forged_replayed_and_misdirected_cookies_make_nothing() {
     let mut pair = Pair::new();
