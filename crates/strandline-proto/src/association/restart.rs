@@ -86,7 +86,8 @@ impl Association {
     /// goes again along with it, instead of waiting for a timer that was backed off time and again.
     fn send_again_what_timed_out(&mut self) {
         for index in self.paths.indices() {
-            if self.paths.get(index).waits_after_time_out() {
+            let path = self.paths.get(index);
+            if path.timed_out && path.flight > 0 {
                 let marked = self.outbound.on_timeout(index.0);
                 self.paths.get_mut(index).on_lost(marked);
             }

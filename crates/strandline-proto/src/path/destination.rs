@@ -70,7 +70,7 @@ pub(crate) struct Path {
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
-    pub(super) timed_out: bool,
+    pub(crate) timed_out: bool,
     recovery: Recovery,
     /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
     exempt: bool,
@@ -204,11 +204,6 @@ impl Path {
     pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
         let alone = self.probes == 0 && self.flight <= self.data_chunk_len_max();
         srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
-    }
-
-    /// What was sent after a T3-rtx time-out has not been acknowledged.
-    pub(crate) fn waits_after_time_out(&self) -> bool {
-        self.timed_out && self.flight > 0
     }
 
     /// Nothing was acknowledged on it yet, or probed for.
