@@ -84,6 +84,7 @@ Examples:
 
 fn main() -> ExitCode {
     strandline::heap::give_back_at_once();
+    end_quietly_when_nobody_reads();
     let cli = Cli::parse();
     log(cli.verbose);
     match dispatch(cli.command) {
@@ -93,6 +94,21 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// `strandline lab list | head`: what is left to print has no reader, which is no failure of this program. It ends as one that
+/// SIGPIPE ends, with 128 + 13.
+fn end_quietly_when_nobody_reads() {
+    const NOBODY_READS: i32 = 141;
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let said = info.payload().downcast_ref::<String>();
+        if said.is_some_and(|said| said.starts_with("failed printing to std") && said.contains("Broken pipe"))
+        {
+            std::process::exit(NOBODY_READS);
+        }
+        usual(info);
+    }));
 }
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

@@ -327,3 +327,15 @@ fn virtual_time_repeats_itself() {
     assert!((1e5..10e6).contains(&bits), "{bits}");
     assert!(one["end"]["link"]["dropped_loss"].as_u64().unwrap() > 0);
 }
+
+#[test]
+fn a_list_that_nobody_reads_to_its_end_is_no_failure() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_strandline"));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    command.args(["lab", "list", "--experiments", folder]);
+    let piped = std::process::Stdio::piped;
+    let mut child = command.stdout(piped()).stderr(piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(141), ""));
+}
