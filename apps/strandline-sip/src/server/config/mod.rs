@@ -1,0 +1,171 @@
+//! The configuration: TOML, checked as a whole before anything starts. A module for each table.
+
+mod auth;
+mod error;
+mod host;
+mod limits;
+mod listen;
+mod metrics;
+mod overload;
+mod registrar;
+mod relay;
+mod store;
+mod timers;
+mod tls;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::service::{Mode, Settings};
+use crate::transaction::Protocol;
+
+use super::args::Args;
+
+pub use auth::Auth;
+pub use error::ConfigError;
+use error::wrong;
+use host::check_domain;
+pub use listen::Listen;
+pub use overload::Overload;
+pub use tls::Tls;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    mode: FileMode,
+    domains: Vec<String>,
+    listen: Vec<listen::Table>,
+    store: store::Table,
+    auth: Option<auth::Table>,
+    registrar: registrar::Table,
+    timers: timers::Table,
+    relay: relay::Table,
+    limits: limits::Table,
+    overload: overload::Table,
+    metrics: metrics::Table,
+    tls: Option<tls::Table>,
+}
+
+#[derive(Debug, Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum FileMode {
+    #[default]
+    Proxy,
+    FrontEnd,
+}
+
+/// A configuration that makes sense.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Of the service. Its addresses are known once it listens.
+    pub settings: Settings,
+    /// Where to listen.
+    pub listen: Vec<Listen>,
+    /// The SQLite file; memory only without it.
+    pub store: Option<PathBuf>,
+    /// Who has to prove who they are; nobody without it.
+    pub auth: Option<Auth>,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Too much to do.
+    pub overload: Overload,
+    /// Where metrics are.
+    pub metrics: Option<SocketAddr>,
+    /// Certificates.
+    pub tls: Option<Tls>,
+}
+
+impl Config {
+    /// Reads the file that the command line names, and adds what else stands there.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn of(args: &Args) -> Result<Self, ConfigError> {
+        let file = match &args.config {
+            Some(path) => read(path)?,
+            None => File::default(),
+        };
+        let mut config = check(file)?;
+        for text in &args.listen {
+            config.listen.push(listen::parse_listen(text, args.sctp_style)?);
+        }
+        for domain in &args.domain {
+            config.settings.domains.push(check_domain("--domain", domain)?);
+        }
+        if config.listen.is_empty() {
+            let local = |protocol, port| Listen {
+                protocol,
+                address: SocketAddr::from(([127, 0, 0, 1], port)),
+                advertise: None,
+                sctp_port: 5060,
+                sctp_style: args.sctp_style,
+            };
+            config.listen =
+                vec![local(Protocol::Udp, 5060), local(Protocol::Tcp, 5060), local(Protocol::Sctp, 9899)];
+        }
+        for listen in &mut config.listen {
+            listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());
+            listen::check_listen(listen)?;
+        }
+        if config.tls.is_none() && config.listen.iter().any(|listen| listen.protocol == Protocol::Tls) {
+            return Err(wrong("tls", "needed to listen for tls: a table [tls] with certificate and key"));
+        }
+        for protocol in Protocol::ALL {
+            let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
+            if count > 1 {
+                let name = protocol.in_uri();
+                return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
+            }
+        }
+        config.store = config.store.or_else(|| args.store.clone());
+        config.metrics = args.metrics.or(config.metrics);
+        config.settings.durable = config.store.is_some();
+        config.settings.relay.open |= args.open_relay;
+        if args.front_end {
+            config.settings.mode = Mode::FrontEnd;
+        }
+        Ok(config)
+    }
+}
+
+fn read(path: &Path) -> Result<File, ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
+    toml::from_str(&text)
+        .map_err(|cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) })
+}
+
+fn check(file: File) -> Result<Config, ConfigError> {
+    let defaults = Settings::default();
+    let mode = match file.mode {
+        FileMode::Proxy => Mode::Proxy,
+        FileMode::FrontEnd => Mode::FrontEnd,
+    };
+    let domains =
+        file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
+    let limits =
+        limits::check(&file.limits, defaults.users_max, defaults.limits.servers_max, defaults.message);
+    let settings = Settings {
+        mode,
+        domains,
+        relay: relay::check(&file.relay)?,
+        registrar: registrar::check(&file.registrar)?,
+        users_max: limits.users,
+        timings: timers::check(&file.timers)?,
+        limits: limits.transactions,
+        message: limits.message,
+        ..defaults
+    };
+    Ok(Config {
+        settings,
+        listen: file.listen.into_iter().map(listen::check).collect::<Result<_, _>>()?,
+        auth: file.auth.map(auth::check).transpose()?,
+        store: store::check(file.store)?,
+        connections_max: limits.connections,
+        overload: overload::check(&file.overload)?,
+        metrics: file.metrics.address,
+        tls: file.tls.map(tls::check).transpose()?,
+    })
+}
