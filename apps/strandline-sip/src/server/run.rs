@@ -25,8 +25,7 @@ use super::config::{Auth, Config, Listen};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
-use super::input::tcp::TlsSides;
-use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, TlsSides, Udp};
 use super::style::SctpStyle;
 use super::top;
 use super::{http, status};
@@ -106,12 +105,11 @@ async fn serve(config: Config, json: bool) -> Result<()> {
         client: tls.client,
         peers: tls.peers.into(),
     });
-    sockets.serve(
-        &hub,
-        Room { connections: config.connections_max, of_source: overload.source_connections },
-        tls.clone(),
-    );
-    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), tls.client.clone()));
+    hub.tls.replace(tls);
+    hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
+    hub.websocket.replace(Rc::new(config.websocket));
+    sockets.serve(&hub);
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
     tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
@@ -237,7 +235,7 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
     let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
         let one = |one: &Advertised| {
-            let (name, host, port) = (one.protocol.in_uri(), &one.host, one.port);
+            let (name, host, port) = (one.protocol.name(), &one.host, one.port);
             let carrier = carrier(one).map_or(String::new(), |port| format!(",\"carrier\":{port}"));
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
@@ -248,7 +246,7 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
     for one in &sockets.advertised {
-        let name = one.protocol.in_uri().to_ascii_uppercase();
+        let name = one.protocol.name().to_ascii_uppercase();
         let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
@@ -267,8 +265,8 @@ fn association() -> AssociationConfig {
 #[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
-    tcp: RefCell<Option<TcpListener>>,
-    tls: RefCell<Option<TcpListener>>,
+    /// With and without TLS and WebSocket.
+    connections: RefCell<Vec<(Protocol, TcpListener)>>,
     sctp: RefCell<Option<Sctp>>,
     /// Associations that the server sets up itself.
     opened: RefCell<Option<Opened>>,
@@ -282,7 +280,7 @@ impl Sockets {
         let mut sockets = Self::default();
         for listen in &config.listen {
             let port = sockets.open_one(listen).with_context(|| {
-                let name = listen.protocol.in_uri();
+                let name = listen.protocol.name();
                 format!(
                     "listening on {name} {}: is another server there, or is the port below 1024?",
                     listen.address
@@ -303,11 +301,10 @@ impl Sockets {
                 self.udp = Some(udp);
                 Ok(port)
             }
-            Protocol::Tcp | Protocol::Tls => {
+            Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
                 let listener = input::tcp::listen(listen.address)?;
                 let port = listener.local_addr()?.port();
-                let place = if listen.protocol == Protocol::Tls { &self.tls } else { &self.tcp };
-                place.replace(Some(listener));
+                self.connections.borrow_mut().push((listen.protocol, listener));
                 Ok(port)
             }
             Protocol::Sctp => {
@@ -333,16 +330,13 @@ impl Sockets {
         }
     }
 
-    fn serve(&self, hub: &Rc<Hub>, room: Room, tls: TlsSides) {
+    fn serve(&self, hub: &Rc<Hub>) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
-        if let Some(listener) = self.tcp.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room, None));
-        }
-        if let Some(listener) = self.tls.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room, Some(tls)));
+        for (protocol, listener) in self.connections.take() {
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), protocol));
         }
         if let Some(sctp) = self.sctp.take() {
             match &sctp {
@@ -351,7 +345,7 @@ impl Sockets {
                     tokio::task::spawn_local(input::sctp::watch_many(Rc::clone(many), Rc::clone(hub)));
                 }
                 Sctp::One(one) => {
-                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub), room.connections);
+                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub));
                     tokio::task::spawn_local(accepting);
                     if let Some(opened) = self.opened.take() {
                         let opening = input::sctp::open_wanted(opened, Rc::clone(one), Rc::clone(hub));
