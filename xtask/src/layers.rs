@@ -15,23 +15,24 @@ use crate::tree::{Tree, Violation};
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
 /// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 14] = [
+const CRATES: [(&str, &[&str]); 15] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
     ("strandline-sim", &["strandline-wire", "strandline-proto", "strandline-netem"]),
     ("strandline-io", &[]),
     ("strandline-tls", &[]),
+    ("strandline-udp", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
     ("strandline-lab", &["strandline", "strandline-netem", "strandline-sim"]),
-    ("strandline-sip", &["strandline", "strandline-tls"]),
+    ("strandline-sip", &["strandline", "strandline-tls", "strandline-udp"]),
     ("xtask", &[]),
     ("strandline-bench", &[]),
     ("strandline-instructions", &["strandline-proto"]),
 ];
-const APPS_MAY_USE: [&str; 2] = ["strandline", "strandline-tls"];
+const APPS_MAY_USE: [&str; 3] = ["strandline", "strandline-tls", "strandline-udp"];
 const DISPATCHER: &str = "strandline-cli";
 const TESTS: &str = "strandline-tests";
 

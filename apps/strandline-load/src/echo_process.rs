@@ -125,7 +125,7 @@ pub(crate) async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child
 
 /// The times in /proc/PID/stat: in hundredths of a second on every Linux (proc_pid_stat(5): `sysconf(_SC_CLK_TCK)`). The
 /// name before them may have spaces and parentheses.
-fn cpu_in(stat: &str) -> Option<(Duration, Duration)> {
+pub(crate) fn cpu_in(stat: &str) -> Option<(Duration, Duration)> {
     let (_, after_name) = stat.rsplit_once(')')?;
     let mut words = after_name.split_whitespace().skip(11);
     let mut time = || Some(Duration::from_millis(words.next()?.parse::<u64>().ok()?.checked_mul(10)?));

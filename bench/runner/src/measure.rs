@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::network::{Network, RECEIVER, Side};
+use crate::network::{self, Network, Side};
 use crate::plan::{Link, Metric, Row, Subject, fill};
-use crate::programs::Program;
+use crate::programs::{self, Program};
 use crate::reports::{self, Metrics};
 
 /// Beyond the time of the measurement itself: connecting, draining queues, reporting.
@@ -60,7 +60,8 @@ pub(crate) async fn measure(
 async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options: Options) -> Result<Outcome> {
     let link = subject.link.unwrap_or(row.link);
     network.set_link(link)?;
-    let test = Test { network, row, subject, options };
+    let scratch = programs::scratch()?;
+    let mut test = Test { network, row, subject, options, link, scratch, server: String::new() };
     let [sender_core, receiver_core] = subject.cores.as_ref().unwrap_or(&row.cores);
     let mut receiver = None;
     if let Some(command) = &subject.receiver {
@@ -69,6 +70,7 @@ async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options:
         }
         let mut child = test.start(Side::Receiver, receiver_core, command)?;
         test.wait_until_ready(&mut child).await?;
+        test.server = child.id().map(|id| id.to_string()).unwrap_or_default();
         receiver = Some(child);
     }
     let sender = test.start(Side::Sender, sender_core, &subject.sender)?;
@@ -101,6 +103,11 @@ struct Test<'a> {
     row: &'a Row,
     subject: &'a Subject,
     options: Options,
+    link: Link,
+    /// A folder for what this measurement writes.
+    scratch: String,
+    /// The receiver's process.
+    server: String,
 }
 
 impl Test<'_> {
@@ -117,11 +124,17 @@ impl Test<'_> {
         let seconds = self.seconds();
         let whole = format!("{:.0}", seconds.max(1.0));
         let beside = format!("{}", seconds + BESIDE_SECONDS);
+        let (seconds, root) = (format!("{seconds}"), programs::root()?);
+        let tls = if command.contains("{tls}") { programs::certificates()? } else { root.clone() };
         let more = [
-            ("to", RECEIVER),
-            ("seconds", &format!("{seconds}")),
+            ("to", network::receiver(self.link)),
+            ("seconds", &seconds),
             ("whole-seconds", &whole),
             ("beside-seconds", &beside),
+            ("server", &self.server),
+            ("root", root.to_str().context("a path that is no text")?),
+            ("scratch", &self.scratch),
+            ("tls", tls.to_str().context("a path that is no text")?),
         ];
         let words = fill(command, &self.row.values, &more)?;
         let (program, arguments) = words.split_first().context("an empty command")?;
@@ -130,7 +143,7 @@ impl Test<'_> {
             if self.options.realtime { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] };
         let limit = format!("{:.0}", (self.patience() + GRACE).as_secs_f64());
         Command::new("ip")
-            .args(["netns", "exec", self.network.namespace(side)])
+            .args(["netns", "exec", self.network.namespace(side, self.link)])
             .args(["timeout", "--signal=KILL", &limit])
             .args(priority)
             .args(["taskset", "-c", core])

@@ -6,13 +6,17 @@ use anyhow::{Context, Result, bail};
 
 use crate::plan::Link;
 
-/// The receiver's address.
-pub(crate) const RECEIVER: &str = "10.200.0.2";
+const RECEIVER: &str = "10.200.0.2";
 const SENDER: &str = "10.200.0.1";
 const SUBNET: &str = "10.200.0.0/24";
 const DEVICE: &str = "veth0";
 /// Of the kernel's TCP.
 pub(crate) const TCP_CONGESTION: &str = "cubic";
+
+/// The receiver's address.
+pub(crate) const fn receiver(link: Link) -> &'static str {
+    if matches!(link, Link::Loopback) { "127.0.0.1" } else { RECEIVER }
+}
 
 /// Which side a command runs on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,13 +42,17 @@ struct State {
 impl State {
     /// Brings the link into a state, by calls that switch one feature.
     fn switch(&mut self, link: Link, mut feature: impl FnMut(&str, &str) -> Result<()>) -> Result<()> {
+        // The loopback has nothing to do with the pair, which stays as it is.
+        if link == Link::Loopback {
+            return Ok(());
+        }
         if self.link.replace(link) == Some(link) {
             return Ok(());
         }
         self.link = None;
         // A veth has GRO off unless asked for: the default is as the kernel makes it.
         let (segmentation, udp_segmentation) = match link {
-            Link::Default => ("on", "on"),
+            Link::Default | Link::Loopback => ("on", "on"),
             Link::OffloadsOff => ("off", "on"),
             Link::GsoInSoftware => ("on", "off"),
         };
@@ -83,10 +91,10 @@ impl Network {
         Ok(())
     }
 
-    pub(crate) fn namespace(&self, side: Side) -> &str {
+    pub(crate) fn namespace(&self, side: Side, link: Link) -> &str {
         match side {
-            Side::Sender => &self.sender,
-            Side::Receiver => &self.receiver,
+            Side::Sender if link != Link::Loopback => &self.sender,
+            Side::Sender | Side::Receiver => &self.receiver,
         }
     }
 

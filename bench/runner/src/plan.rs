@@ -88,6 +88,8 @@ pub(crate) enum Link {
     OffloadsOff,
     /// The device can't segment UDP: the kernel does it before the device; GRO is off.
     GsoInSoftware,
+    /// Not the veth pair: both sides are in one namespace, over its loopback.
+    Loopback,
 }
 
 /// What is compared.
@@ -174,10 +176,16 @@ pub(crate) enum Metric {
     LockWaits,
     /// Packets that came to the wrong shard and were handed to another.
     HandedOver,
+    /// Operations a second that succeeded.
+    Operations,
+    /// Microseconds of processor time that the server took for each operation.
+    ServerCpu,
+    /// Cores that the server used.
+    Cores,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Goodput,
         Self::Messages,
         Self::Cpu,
@@ -196,11 +204,22 @@ impl Metric {
         Self::InitsArrived,
         Self::LockWaits,
         Self::HandedOver,
+        Self::Operations,
+        Self::ServerCpu,
+        Self::Cores,
     ];
 
     /// True if less is better.
     pub(crate) fn less_is_better(self) -> bool {
-        !matches!(self, Self::Goodput | Self::Messages | Self::SetupRate | Self::Beside | Self::InitsArrived)
+        !matches!(
+            self,
+            Self::Goodput
+                | Self::Messages
+                | Self::SetupRate
+                | Self::Beside
+                | Self::InitsArrived
+                | Self::Operations
+        )
     }
 
     /// True if it is counted, and doesn't vary with how fast the machine is.
@@ -233,6 +252,9 @@ impl Metric {
             Self::InitsArrived => "INITs arrived",
             Self::LockWaits => "lock waits",
             Self::HandedOver => "packets handed over",
+            Self::Operations => "operations/s",
+            Self::ServerCpu => "us of the server each",
+            Self::Cores => "cores of the server",
         }
     }
 }
@@ -263,12 +285,8 @@ impl Plan {
                 let subject = self.subject(name)?;
                 for command in [Some(&subject.sender), subject.receiver.as_ref(), subject.beside.as_ref()] {
                     let command = command.map(String::as_str).unwrap_or_default();
-                    self::fill(
-                        command,
-                        &row.values,
-                        &[("to", ""), ("seconds", ""), ("whole-seconds", ""), ("beside-seconds", "")],
-                    )
-                    .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
+                    self::fill(command, &row.values, &FILLED.map(|name| (name, "")))
+                        .with_context(|| format!("row {:?}, subject {name:?}", row.name))?;
                 }
                 ensure!(
                     subject.report != ReportKind::Pointers || !subject.metrics.is_empty(),
@@ -302,6 +320,11 @@ impl Check {
         Ok(())
     }
 }
+
+/// What a measurement fills in: `to` is the receiver's address, `server` its process, `root` the repository, `scratch` a folder
+/// that is empty at first, and `tls` one with certificates.
+pub(crate) const FILLED: [&str; 8] =
+    ["to", "seconds", "whole-seconds", "beside-seconds", "server", "root", "scratch", "tls"];
 
 /// Replaces `{name}` by the row's value of that name, or by one of `more`.
 pub(crate) fn fill(

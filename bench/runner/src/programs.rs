@@ -23,9 +23,10 @@ pub(crate) enum Program {
     QuinnStream,
     KernelStream,
     Iperf3,
+    Kamailio,
 }
 
-const NAMES: [(&str, Program); 10] = [
+const NAMES: [(&str, Program); 11] = [
     ("strandline", Program::Strandline),
     ("transaction", Program::Transaction),
     ("usrsctp-stream", Program::UsrsctpStream),
@@ -36,12 +37,50 @@ const NAMES: [(&str, Program); 10] = [
     ("quinn-stream", Program::QuinnStream),
     ("kernel-stream", Program::KernelStream),
     ("iperf3", Program::Iperf3),
+    ("kamailio", Program::Kamailio),
 ];
 
 /// The repository's root.
 pub(crate) fn root() -> Result<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
     root.map(Path::to_path_buf).context("the runner lies in bench/runner")
+}
+
+const KAMAILIO: &str = "/usr/sbin/kamailio";
+
+/// A folder for what a measurement writes, with nothing in it yet.
+pub(crate) fn scratch() -> Result<String> {
+    let folder = out()?.join("scratch");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    Ok(folder.to_str().context("a path that is no text")?.to_owned())
+}
+
+/// A folder with the certificate of a server at 127.0.0.1, which leads to itself: cert.pem, key.pem; and with sip.toml, which
+/// names them.
+pub(crate) fn certificates() -> Result<PathBuf> {
+    let folder = out()?.join("tls");
+    if !folder.join("cert.pem").exists() {
+        std::fs::create_dir_all(&folder)?;
+        let mut command = Command::new("openssl");
+        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]);
+        command.args(["-days", "3650", "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1"]);
+        command.args([
+            "-addext",
+            "basicConstraints=critical,CA:FALSE",
+            "-keyout",
+            "key.pem",
+            "-out",
+            "cert.pem",
+        ]);
+        carry_out(command.current_dir(&folder))?;
+        let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        let table = format!("[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n");
+        std::fs::write(folder.join("sip.toml"), table)?;
+    }
+    Ok(folder)
 }
 
 /// Where references are built.
@@ -73,6 +112,7 @@ impl Program {
             Self::DcsctpStreamQuiet => out()?.join("quiet/target/release/dcsctp-stream"),
             Self::UsrsctpStream | Self::UsrsctpTransaction | Self::PionStream => out()?.join(self.name()),
             Self::Iperf3 => PathBuf::from("iperf3"),
+            Self::Kamailio => PathBuf::from(KAMAILIO),
         })
     }
 
@@ -91,7 +131,7 @@ impl Program {
             Self::UsrsctpStream => self.build_with_gcc("stream.c"),
             Self::UsrsctpTransaction => self.build_with_gcc("transaction.c"),
             Self::PionStream => self.build_with_go(),
-            Self::Iperf3 => Ok(()),
+            Self::Iperf3 | Self::Kamailio => Ok(()),
         }
     }
 
@@ -126,6 +166,7 @@ fn install(programs: &BTreeSet<Program>) -> Result<()> {
         ("iproute2", "/usr/bin/ip"),
         ("ethtool", "/usr/sbin/ethtool"),
         ("util-linux", "/usr/bin/taskset"),
+        ("openssl", "/usr/bin/openssl"),
     ];
     if programs.contains(&Program::UsrsctpStream) || programs.contains(&Program::UsrsctpTransaction) {
         needed.extend([("gcc", "/usr/bin/gcc"), ("libc6-dev", "/usr/include/stdio.h")]);
@@ -133,6 +174,9 @@ fn install(programs: &BTreeSet<Program>) -> Result<()> {
     }
     if programs.contains(&Program::Iperf3) {
         needed.push(("iperf3", "/usr/bin/iperf3"));
+    }
+    if programs.contains(&Program::Kamailio) {
+        needed.push(("kamailio", KAMAILIO));
     }
     if programs.contains(&Program::PionStream) && go().is_err() {
         needed.push(("golang-go", "/usr/bin/go"));

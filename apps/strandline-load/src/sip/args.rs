@@ -65,6 +65,8 @@ Examples:
   strandline load sip call --transport sctp              calls over 1,000 associations
   strandline load sip register --password secret         phones that prove who they are (Digest)
   strandline load sip call --rate 5000 --json            5,000 calls a second over UDP, for programs
+  strandline load sip register --registered --watch 1234
+                                                         and what it costs the server, which is process 1234
 The server: strandline sip --domain example.com")]
 pub struct Args {
     /// What to do
@@ -94,7 +96,7 @@ pub struct Args {
     /// Sockets, connections or associations, which phones share [default: 16 for UDP, else 1,000]
     #[arg(long, value_name = "N")]
     pub sources: Option<usize>,
-    /// Addresses to use them from [default: 127.0.0.2 to 127.0.0.9 if the server is on 127.0.0.0/8]
+    /// Addresses to use them from [default: 127.0.0.2 to 127.0.0.65 if the server is on 127.0.0.0/8; 127.0.0.9 over SCTP, which has a socket for each]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',')]
     pub local: Vec<IpAddr>,
     /// Operations a second, whether the server keeps up or not; without it, one begins when another is over
@@ -124,6 +126,15 @@ pub struct Args {
     /// Password of all phones, whose users are u0, u1, ...: with it they answer challenges
     #[arg(long, value_name = "TEXT")]
     pub password: Option<String>,
+    /// Share of operations that are REGISTERs in the midst of calls, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub renewals: f64,
+    /// Let all phones register before it is measured, as they always do before calls
+    #[arg(long)]
+    pub registered: bool,
+    /// Process of the server on this machine, whose processor time and memory are reported, with those that it started
+    #[arg(long, value_name = "PID")]
+    pub watch: Option<u32>,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
@@ -139,7 +150,9 @@ impl Args {
         match self.server.ip() {
             _ if !self.local.is_empty() => self.local.clone(),
             IpAddr::V4(ip) if ip.is_loopback() => {
-                (2..10).map(|last| Ipv4Addr::new(127, 0, 0, last).into()).collect()
+                // Over SCTP each is a stack of its own.
+                let last = if self.transport == Transport::Sctp { 9 } else { 65 };
+                (2..=last).map(|last| Ipv4Addr::new(127, 0, 0, last).into()).collect()
             }
             ip if ip.is_loopback() => vec![ip],
             IpAddr::V4(_) => vec![Ipv4Addr::UNSPECIFIED.into()],
@@ -169,6 +182,9 @@ impl Args {
             (_, Some(_)) => bail!("--ca goes with --transport tls"),
             (_, None) if self.server_name.is_some() => bail!("--server-name goes with --transport tls"),
             (_, None) => {}
+        }
+        if !(0.0..=1.0).contains(&self.renewals) {
+            bail!("--renewals is a share, from 0 to 1");
         }
         if self.lifetime == Lifetime::Transaction {
             if !matches!(self.transport, Transport::Tcp | Transport::Tls) {

@@ -27,6 +27,8 @@ pub enum Scenario {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
     pub(super) scenario: Scenario,
+    /// The share of REGISTERs in the midst of calls.
+    pub(super) renewals: f64,
     pub(super) users: u32,
     /// Another operation begins as soon as one is over.
     pub(super) closed: bool,
@@ -208,6 +210,7 @@ impl Engine {
         (place.due, place.counted, place.attempt) = (due, counted, 1);
         place.state = match self.plan.scenario {
             Scenario::Register => State::Registering,
+            Scenario::Call if is_renewal(number, self.plan.renewals) => State::Registering,
             Scenario::Call => State::Inviting,
         };
         self.send_first(now, slot);
@@ -464,6 +467,11 @@ impl Engine {
             queue.push_back(Alarm { at: now + T1 * (1 << next), ..*alarm });
         }
     }
+}
+
+/// Is this operation one of the REGISTERs that are so large a share? They are spread evenly.
+fn is_renewal(number: u64, share: f64) -> bool {
+    (number as f64 * share).floor() < ((number + 1) as f64 * share).floor()
 }
 
 fn due(queue: Option<&mut VecDeque<Alarm>>, now: Instant) -> Option<Alarm> {

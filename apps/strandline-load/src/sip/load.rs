@@ -4,6 +4,8 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
+use tokio::sync::Notify;
+
 use crate::pace::now;
 
 use super::engine::{Engine, Out};
@@ -21,6 +23,8 @@ pub(super) struct Load {
     /// Connections that ended while they were in use.
     pub(super) lost: Cell<u64>,
     spare: RefCell<Out>,
+    /// User agents have written something.
+    written: Notify,
 }
 
 impl Load {
@@ -30,22 +34,35 @@ impl Load {
             carrier: OnceCell::new(),
             lost: Cell::new(0),
             spare: RefCell::default(),
+            written: Notify::new(),
         })
     }
 
     /// Only the first carrier counts.
-    pub(super) fn send_by(&self, carrier: Box<dyn Carrier>) {
+    pub(super) fn send_by(self: &Rc<Self>, carrier: Box<dyn Carrier>) {
         let _ = self.carrier.set(carrier);
+        let load = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            loop {
+                load.written.notified().await;
+                load.send();
+            }
+        });
     }
 
-    /// Lets the user agents work, and sends what comes of it.
+    /// Lets the user agents work. What comes of it is sent once all tasks have worked that something has come for: so many
+    /// messages go together.
     pub(super) fn with(&self, work: impl FnOnce(&mut Engine, Instant)) {
-        let mut out = self.spare.take();
-        {
-            let mut engine = self.engine.borrow_mut();
-            work(&mut engine, now());
-            std::mem::swap(&mut out, &mut engine.out);
+        let mut engine = self.engine.borrow_mut();
+        work(&mut engine, now());
+        if !engine.out.messages.is_empty() {
+            self.written.notify_one();
         }
+    }
+
+    fn send(&self) {
+        let mut out = self.spare.take();
+        std::mem::swap(&mut out, &mut self.engine.borrow_mut().out);
         if let (Some(carrier), false) = (self.carrier.get(), out.messages.is_empty()) {
             // The sort is stable: a source's messages stay in their order.
             out.messages.sort_by_key(|(source, ..)| *source);

@@ -7,8 +7,10 @@ mod digest;
 mod engine;
 mod load;
 mod outcome;
+mod put;
 mod run;
 mod text;
+mod watch;
 
 pub(crate) use answer::{Answer, whole_message};
 pub use args::Args;

@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use crate::histogram::{Summary, Times};
 
+use super::watch::ServerReport;
+
 /// Counts and times of the operations that began while it was measured.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
@@ -61,6 +63,8 @@ pub(super) struct SipReport {
     /// Connections that ended while they were in use.
     pub(super) connections_lost: u64,
     pub(super) own_cpu_s: f64,
+    /// What the server took, if it was watched.
+    pub(super) server: Option<ServerReport>,
 }
 
 impl SipReport {
@@ -116,6 +120,15 @@ impl SipReport {
                     times.mean_ms, times.p50_ms, times.p90_ms, times.p99_ms, times.p999_ms, times.max_ms
                 );
             }
+        }
+        if let Some(server) = &self.server {
+            println!(
+                "server: {:.2} cores, {:.2} us of processor time for each, {:.1} MB at the end, {:.0} bytes for each source",
+                server.cores,
+                server.cpu_us_each,
+                server.memory_end as f64 / 1e6,
+                server.memory_each_source
+            );
         }
     }
 }

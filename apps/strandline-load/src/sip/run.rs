@@ -18,9 +18,14 @@ use super::engine::{Engine, Plan, Scenario};
 use super::load::Load;
 use super::outcome::SipReport;
 use super::text::Style;
+use super::watch::{ServerReport, Taken, Watched};
 
 /// How often it is looked at what is due.
 const TICK: Duration = Duration::from_millis(1);
+/// A server has done all when it was idle, and its memory the same, for as long.
+const REST: Duration = Duration::from_millis(200);
+/// How often that is looked at, at most.
+const LOOKS_MAX: usize = 50;
 
 /// Runs a load. Fails if nothing at all succeeded.
 ///
@@ -30,11 +35,28 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     LocalSet::new().block_on(&runtime, async {
+        let watched = args.watch.map(Watched::new);
+        let before = watched.map(Watched::look).transpose()?;
         let load = open(args).await?;
-        if args.scenario == Scenario::Call {
+        let connected = rested(watched).await?;
+        let all_first = args.registered || args.scenario == Scenario::Call;
+        if all_first {
             register_all(args, &load).await?;
         }
-        let report = measure(args, &load).await?;
+        let registered = rested(watched.filter(|_| all_first)).await?;
+        let begin = watched.map(Watched::look).transpose()?;
+        let (mut report, wall) = measure(args, &load).await?;
+        let end = watched.map(Watched::look).transpose()?;
+        if let (Some(before), Some(connected), Some(begin), Some(end)) = (before, connected, begin, end) {
+            let begun = load.engine.borrow().begun();
+            report.server = Some(ServerReport {
+                memory_before: before.memory,
+                memory_connected: connected.memory,
+                memory_registered: registered.map(|taken| taken.memory),
+                memory_each_source: (connected.memory as f64 - before.memory as f64) / args.sources() as f64,
+                ..ServerReport::of(begin, end, wall, begun)
+            });
+        }
         if args.json {
             println!("{}", serde_json::to_string_pretty(&report)?);
         } else {
@@ -42,6 +64,21 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Ok(if report.succeeded > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     })
+}
+
+/// What a server has taken once it has done all that it was asked for.
+async fn rested(watched: Option<Watched>) -> Result<Option<Taken>> {
+    let Some(watched) = watched else { return Ok(None) };
+    let mut last = watched.look()?;
+    for _ in 0..LOOKS_MAX {
+        tokio::time::sleep(REST).await;
+        let taken = watched.look()?;
+        if taken.cpu.saturating_sub(last.cpu) <= REST / 20 && taken.memory == last.memory {
+            return Ok(Some(taken));
+        }
+        last = taken;
+    }
+    Ok(Some(last))
 }
 
 async fn open(args: &Args) -> Result<Rc<Load>> {
@@ -106,6 +143,7 @@ fn plan(args: &Args, scenario: Scenario, begin: Instant) -> Plan {
     let counted_from = begin + Duration::from_secs_f64(args.warm_up);
     Plan {
         scenario,
+        renewals: args.renewals,
         users: args.users,
         closed: args.rate.is_none(),
         limit: u64::MAX,
@@ -140,7 +178,8 @@ async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
     Ok(())
 }
 
-async fn measure(args: &Args, load: &Rc<Load>) -> Result<SipReport> {
+/// What came of it, and how long it took with all that belongs to it.
+async fn measure(args: &Args, load: &Rc<Load>) -> Result<(SipReport, Duration)> {
     let begin = now();
     load.engine.borrow_mut().restart(plan(args, args.scenario, begin));
     load.lost.set(0);
@@ -163,7 +202,7 @@ async fn measure(args: &Args, load: &Rc<Load>) -> Result<SipReport> {
         ..SipReport::default()
     };
     report.take(&load.engine.borrow().outcome, Duration::from_secs_f64(args.time));
-    Ok(report)
+    Ok((report, now().saturating_duration_since(begin)))
 }
 
 /// When operations begin.

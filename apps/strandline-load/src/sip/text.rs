@@ -1,9 +1,9 @@
 //! What user agents write.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 
 use super::answer::Came;
+use super::put::{Padded, put};
 
 /// A body as phones send it.
 const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
@@ -35,13 +35,6 @@ pub(super) struct Who {
     pub(super) address: SocketAddr,
 }
 
-/// Writes to a vector: that can't fail.
-macro_rules! put {
-    ($out:expr, $($what:tt)*) => {
-        let _ = write!($out, $($what)*);
-    };
-}
-
 impl Style {
     /// The number of a phone in its address.
     fn number(&self, user: u32) -> u32 {
@@ -64,81 +57,86 @@ impl Style {
     }
 
     pub(super) fn register(&self, out: &mut Vec<u8>, who: &Who, cseq: u32, proof: &[u8]) {
-        let Who { slot, generation, user, attempt, address } = who;
-        let user = self.number(*user);
-        let Self { transport, uri_parameter, domain, run, expires_secs, .. } = self;
-        put!(
-            out,
-            "REGISTER sip:{domain} SIP/2.0\r\nVia: SIP/2.0/{transport} {address};branch=z9hG4bKr{slot}.{generation}.{attempt};rport\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:u{user}@{domain}>;tag={generation}\r\nTo: <sip:u{user}@{domain}>\r\n\
-             Call-ID: r{user}-{run}@{address}\r\nCSeq: {cseq} REGISTER\r\n\
-             Contact: <sip:u{user}@{address}{uri_parameter}>\r\n"
-        );
-        out.extend_from_slice(proof);
-        put!(out, "Expires: {expires_secs}\r\nContent-Length: 0\r\n\r\n");
+        let domain = self.domain.as_str();
+        let user = self.number(who.user);
+        put!(out, "REGISTER sip:", domain, " SIP/2.0\r\n");
+        self.via(out, who, "r");
+        put!(out, "Max-Forwards: 70\r\nFrom: <sip:u", user, "@", domain, ">;tag=", who.generation);
+        put!(out, "\r\nTo: <sip:u", user, "@", domain, ">\r\nCall-ID: r", user, "-", self.run, "@");
+        put!(out, who.address, "\r\nCSeq: ", cseq, " REGISTER\r\n");
+        self.contact(out, who);
+        put!(out, proof, "Expires: ", self.expires_secs, "\r\nContent-Length: 0\r\n\r\n");
     }
 
     pub(super) fn invite(&self, out: &mut Vec<u8>, who: &Who, callee: u32, proof: &[u8]) {
-        let Who { slot, generation, user, attempt, address } = who;
-        let user = self.number(*user);
-        let callee = self.number(callee);
-        let Self { transport, uri_parameter, domain, run, .. } = self;
-        put!(
-            out,
-            "INVITE sip:u{callee}@{domain} SIP/2.0\r\n\
-             Via: SIP/2.0/{transport} {address};branch=z9hG4bKi{slot}.{generation}.{attempt};rport\r\n\
-             Max-Forwards: 70\r\nFrom: <sip:u{user}@{domain}>;tag={generation}\r\nTo: <sip:u{callee}@{domain}>\r\n\
-             Call-ID: c{slot}.{generation}-{run}@{address}\r\nCSeq: {attempt} INVITE\r\n\
-             Contact: <sip:u{user}@{address}{uri_parameter}>\r\n"
-        );
-        out.extend_from_slice(proof);
-        put!(out, "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{OFFER}", OFFER.len());
+        let domain = self.domain.as_str();
+        let (user, callee) = (self.number(who.user), self.number(callee));
+        put!(out, "INVITE sip:u", callee, "@", domain, " SIP/2.0\r\n");
+        self.via(out, who, "i");
+        put!(out, "Max-Forwards: 70\r\nFrom: <sip:u", user, "@", domain, ">;tag=", who.generation);
+        put!(out, "\r\nTo: <sip:u", callee, "@", domain, ">\r\n");
+        self.call_id(out, who);
+        put!(out, "CSeq: ", who.attempt, " INVITE\r\n");
+        self.contact(out, who);
+        put!(out, proof, "Content-Type: application/sdp\r\nContent-Length: ", OFFER.len(), "\r\n\r\n", OFFER);
     }
 
     /// ACK of a 2xx, or BYE: within the dialog that `ok` began.
     pub(super) fn in_dialog(&self, out: &mut Vec<u8>, who: &Who, ok: &Came<'_>, method: &str) {
-        let Who { slot, generation, user, attempt, address } = who;
-        let user = self.number(*user);
-        let Self { transport, domain, run, .. } = self;
-        let (kind, cseq) = if method == "ACK" { ('a', *attempt) } else { ('b', attempt + 1) };
-        put!(out, "{method} ");
-        out.extend_from_slice(Came::uri(ok.value("Contact")));
-        put!(
-            out,
-            " SIP/2.0\r\nVia: SIP/2.0/{transport} {address};branch=z9hG4bK{kind}{slot}.{generation}.{attempt};rport\r\n\
-             Max-Forwards: 70\r\n"
-        );
+        let (kind, cseq) = if method == "ACK" { ("a", who.attempt) } else { ("b", who.attempt + 1) };
+        put!(out, method, " ", Came::uri(ok.value("Contact")), " SIP/2.0\r\n");
+        self.via(out, who, kind);
+        put!(out, "Max-Forwards: 70\r\n");
         let routes: Vec<&[u8]> = ok.values("Record-Route").collect();
-        for route in routes.iter().rev() {
-            line(out, "Route", route);
-        }
-        put!(out, "From: <sip:u{user}@{domain}>;tag={generation}\r\n");
+        routes.iter().rev().for_each(|route| line(out, "Route", route));
+        put!(out, "From: <sip:u", self.number(who.user), "@", self.domain.as_str(), ">;tag=");
+        put!(out, who.generation, "\r\n");
         line(out, "To", ok.value("To"));
-        put!(
-            out,
-            "Call-ID: c{slot}.{generation}-{run}@{address}\r\nCSeq: {cseq} {method}\r\nContent-Length: 0\r\n\r\n"
-        );
+        self.call_id(out, who);
+        put!(out, "CSeq: ", cseq, " ", method, "\r\nContent-Length: 0\r\n\r\n");
     }
 
     /// ACK of a refusal (RFC 3261 section 17.1.1.3).
     pub(super) fn ack_of_refusal(&self, out: &mut Vec<u8>, who: &Who, callee: u32, refusal: &Came<'_>) {
-        let Who { slot, generation, attempt, address, .. } = who;
-        let callee = self.number(callee);
-        let Self { transport, domain, .. } = self;
-        put!(
-            out,
-            "ACK sip:u{callee}@{domain} SIP/2.0\r\n\
-             Via: SIP/2.0/{transport} {address};branch=z9hG4bKi{slot}.{generation}.{attempt};rport\r\nMax-Forwards: 70\r\n"
-        );
+        put!(out, "ACK sip:u", self.number(callee), "@", self.domain.as_str(), " SIP/2.0\r\n");
+        self.via(out, who, "i");
+        put!(out, "Max-Forwards: 70\r\n");
         line(out, "From", refusal.value("From"));
         line(out, "To", refusal.value("To"));
         line(out, "Call-ID", refusal.value("Call-ID"));
-        put!(out, "CSeq: {attempt} ACK\r\nContent-Length: 0\r\n\r\n");
+        put!(out, "CSeq: ", who.attempt, " ACK\r\nContent-Length: 0\r\n\r\n");
+    }
+
+    /// Its branch names the operation.
+    fn via(&self, out: &mut Vec<u8>, who: &Who, kind: &str) {
+        put!(out, "Via: SIP/2.0/", self.transport, " ", who.address, ";branch=z9hG4bK", kind);
+        put!(out, Padded(who.slot), ".", who.generation, ".", who.attempt, ";rport\r\n");
+    }
+
+    fn contact(&self, out: &mut Vec<u8>, who: &Who) {
+        let user = self.number(who.user);
+        put!(out, "Contact: <sip:u", user, "@", who.address, self.uri_parameter, ">\r\n");
+    }
+
+    /// That of a call names the operation too.
+    fn call_id(&self, out: &mut Vec<u8>, who: &Who) {
+        put!(
+            out,
+            "Call-ID: c",
+            Padded(who.slot),
+            ".",
+            who.generation,
+            "-",
+            self.run,
+            "@",
+            who.address,
+            "\r\n"
+        );
     }
 
     /// The answer of the one who is called.
     pub(super) fn answer(&self, out: &mut Vec<u8>, request: &Came<'_>, status: &str, address: SocketAddr) {
-        put!(out, "SIP/2.0 {status}\r\n");
+        put!(out, "SIP/2.0 ", status, "\r\n");
         for name in ["Via", "Record-Route", "From"] {
             request.values(name).for_each(|value| line(out, name, value));
         }
@@ -151,13 +149,10 @@ impl Style {
         out.extend_from_slice(b"\r\n");
         line(out, "Call-ID", request.value("Call-ID"));
         line(out, "CSeq", request.value("CSeq"));
-        put!(out, "Contact: <sip:callee@{address}{}>\r\nContent-Length: 0\r\n\r\n", self.uri_parameter);
+        put!(out, "Contact: <sip:callee@", address, self.uri_parameter, ">\r\nContent-Length: 0\r\n\r\n");
     }
 }
 
 fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
+    put!(out, name, ": ", value, "\r\n");
 }

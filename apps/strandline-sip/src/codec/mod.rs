@@ -75,4 +75,4 @@ pub use write::edit::Edits;
 pub use write::respond::Reply;
 pub(crate) use write::source::via_param_places;
 pub use write::via::NewVia;
-pub(crate) use write::via::decimal;
+pub(crate) use write::via::{decimal, write_address};

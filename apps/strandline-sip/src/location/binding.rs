@@ -2,6 +2,8 @@
 
 use core::net::SocketAddr;
 
+use super::text::Text;
+use crate::codec::{decimal, write_address};
 use crate::transaction::{Flow, Protocol};
 
 /// What the flow of a registration is for.
@@ -19,11 +21,11 @@ pub enum FlowUse {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binding {
     /// The contact's URI as it was sent.
-    pub contact: Box<[u8]>,
+    pub contact: Text,
     /// The contact's parameters as they were sent, but for `expires`.
     pub params: Box<[u8]>,
     /// The Call-ID of the last REGISTER.
-    pub call_id: Box<[u8]>,
+    pub call_id: Text,
     /// Its CSeq.
     pub cseq: u32,
     /// When it expires, in seconds since 1970.
@@ -51,34 +53,45 @@ impl Binding {
 
     /// Appends it as a line. What it is made of has no line ends in it, and tabs in it become blanks.
     pub fn write(&self, out: &mut Vec<u8>) {
-        use std::io::Write;
-        let texts = [&self.contact, &self.params, &self.call_id, &self.instance, &self.path];
+        let texts: [&[u8]; 5] = [&self.contact, &self.params, &self.call_id, &self.instance, &self.path];
         for text in texts {
-            out.extend(
-                text.iter().map(|byte| if matches!(byte, b'\t' | b'\r' | b'\n') { b' ' } else { *byte }),
-            );
+            let at = out.len();
+            out.extend_from_slice(text);
+            let breaks = |byte: &u8| matches!(byte, b'\t' | b'\r' | b'\n');
+            // Few have any, and to see that there is none takes less time than to look at each.
+            if text.iter().fold(false, |found, byte| found | breaks(byte)) {
+                out.iter_mut().skip(at).filter(|byte| breaks(byte)).for_each(|byte| *byte = b' ');
+            }
             out.push(b'\t');
         }
-        let flow_use = match self.flow_use {
-            FlowUse::None => '-',
-            FlowUse::First => 'f',
-            FlowUse::Only => 'o',
-        };
-        let (protocol, connection, peer) = (self.flow.protocol.name(), self.flow.connection, self.flow.peer);
-        // Writing to a buffer that grows does not fail.
-        let _ = writeln!(
-            out,
-            "{}\t{}\t{}\t{}\t{flow_use}\t{protocol}\t{connection}\t{peer}",
-            self.cseq, self.expires_at, self.q, self.reg_id
-        );
+        let numbers = [u64::from(self.cseq), self.expires_at, u64::from(self.q), u64::from(self.reg_id)];
+        for number in numbers {
+            write_decimal(out, number);
+            out.push(b'\t');
+        }
+        out.push(match self.flow_use {
+            FlowUse::None => b'-',
+            FlowUse::First => b'f',
+            FlowUse::Only => b'o',
+        });
+        out.push(b'\t');
+        out.extend_from_slice(self.flow.protocol.name().as_bytes());
+        out.push(b'\t');
+        write_decimal(out, self.flow.connection);
+        out.push(b'\t');
+        write_peer(out, self.flow.peer);
+        out.push(b'\n');
     }
 
     /// Reads a line that [`write`](Self::write) made; `None` if it is anything else.
     #[must_use]
     pub fn read(line: &[u8]) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b'\t');
-        let mut text = || fields.next().map(Box::<[u8]>::from);
-        let (contact, params, call_id, instance, path) = (text()?, text()?, text()?, text()?, text()?);
+        let contact = fields.next()?.into();
+        let params = fields.next()?.into();
+        let call_id = fields.next()?.into();
+        let instance = fields.next()?.into();
+        let path = fields.next()?.into();
         let cseq = number(fields.next()?)?;
         let expires_at = number(fields.next()?)?;
         let q = number(fields.next()?)?;
@@ -94,6 +107,25 @@ impl Binding {
         let peer: SocketAddr = core::str::from_utf8(fields.next()?).ok()?.trim_end().parse().ok()?;
         let flow = Flow { protocol, connection, peer };
         Some(Self { contact, params, call_id, cseq, expires_at, q, reg_id, instance, path, flow, flow_use })
+    }
+}
+
+fn write_decimal(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(decimal(number, &mut [0; 20]));
+}
+
+fn write_peer(out: &mut Vec<u8>, peer: SocketAddr) {
+    use std::io::Write;
+    match peer {
+        SocketAddr::V4(peer) => {
+            write_address(out, (*peer.ip()).into());
+            out.push(b':');
+            write_decimal(out, u64::from(peer.port()));
+        }
+        // Writing to a buffer that grows does not fail.
+        SocketAddr::V6(peer) => {
+            let _ = write!(out, "{peer}");
+        }
     }
 }
 

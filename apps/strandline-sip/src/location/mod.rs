@@ -3,7 +3,9 @@
 mod aor;
 mod binding;
 mod table;
+mod text;
 
 pub use aor::write_aor;
 pub use binding::{Binding, FlowUse};
 pub use table::{Journal, Locations};
+pub use text::Text;

@@ -1,5 +1,6 @@
 //! All users that are registered, in memory: what every look-up reads, and what a store writes down.
 
+use core::cell::Cell;
 use core::hash::Hasher;
 use std::collections::HashMap;
 
@@ -7,7 +8,8 @@ use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
 use super::binding::{Binding, FlowUse};
-use crate::transaction::Slots;
+use super::text::Text;
+use crate::transaction::{Numbers, Slots};
 
 /// Changes that a store has to write down, one after the other: length and text of an address of record, length and text of
 /// its bindings, of which there may be none.
@@ -90,7 +92,7 @@ impl Journal {
 
 #[derive(Debug)]
 struct Entry {
-    aor: Box<[u8]>,
+    aor: Text,
     bindings: Vec<Binding>,
 }
 
@@ -101,7 +103,9 @@ pub struct Locations {
     entries: Slots<Entry>,
     hasher: SipHasher13,
     /// Users with bindings that go with a connection.
-    by_connection: HashMap<u64, Vec<u32>>,
+    by_connection: HashMap<u64, Vec<u32>, Numbers>,
+    /// Who was found last.
+    found: Cell<u32>,
     /// Where the search for expired bindings goes on.
     swept: u32,
 }
@@ -114,7 +118,8 @@ impl Locations {
             table: HashTable::new(),
             entries: Slots::new(users_max.min(1 << 30)),
             hasher: SipHasher13::new_with_key(&seed),
-            by_connection: HashMap::new(),
+            by_connection: HashMap::default(),
+            found: Cell::new(0),
             swept: 0,
         }
     }
@@ -139,7 +144,14 @@ impl Locations {
 
     fn find(&self, aor: &[u8]) -> Option<u32> {
         let same = |slot: &u32| self.entries.get(*slot).is_some_and(|entry| *entry.aor == *aor);
-        self.table.find(self.hash(aor), same).copied()
+        // One request looks for its user several times.
+        let last = self.found.get();
+        if same(&last) {
+            return Some(last);
+        }
+        let found = self.table.find(self.hash(aor), same).copied()?;
+        self.found.set(found);
+        Some(found)
     }
 
     /// The bindings of a user, expired ones too.

@@ -176,7 +176,10 @@ impl Wanted {
 }
 
 /// Replaces a text only if it is another: most refreshes say what was said before.
-fn keep(place: &mut Box<[u8]>, text: &[u8]) {
+fn keep<T>(place: &mut T, text: &[u8])
+where
+    T: core::ops::Deref<Target = [u8]> + for<'a> From<&'a [u8]>,
+{
     if **place != *text {
         *place = text.into();
     }

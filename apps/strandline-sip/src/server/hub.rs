@@ -175,13 +175,16 @@ impl Hub {
         self.unsettled.set(left);
         self.watch.borrow_mut().on_settled(self.clock.elapsed(), done.held.len());
         self.service.borrow_mut().set_unsettled(left > 0);
-        for mut held in done.held {
-            if done.durable {
-                self.send(&mut held);
-            } else {
-                self.send(&mut refused(&held));
-            }
+        // All together: more of them go with one call.
+        let mut all = self.spare.take();
+        done.held.iter().for_each(|held| all.append(held));
+        if done.durable {
+            self.send(&mut all);
+        } else {
+            self.send(&mut refused(&all));
+            all.clear();
         }
+        self.spare.replace(all);
     }
 
     /// Nothing waits for the store.

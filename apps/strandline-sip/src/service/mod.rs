@@ -21,7 +21,7 @@ use crate::auth::Authenticator;
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
 use crate::registrar::Registrar;
-use crate::transaction::{ClientId, Flow, Outbox, Received, Slots, Time, Transactions};
+use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Transactions};
 
 use context::{Context, Target};
 use feedback::Feedback;
@@ -81,7 +81,7 @@ pub struct Service {
     /// Asks for passwords; nobody is asked without it.
     authenticator: Option<Authenticator>,
     hasher: SipHasher13,
-    connections: HashSet<u64>,
+    connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
     trusted: HashSet<u64>,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -124,7 +124,7 @@ impl Service {
             tokens: Tokens::new(seeds.tokens),
             authenticator: None,
             hasher: SipHasher13::new_with_key(&seed(48)),
-            connections: HashSet::new(),
+            connections: HashSet::default(),
             trusted: HashSet::new(),
             epoch_unix_secs,
             index: Some(Index::with_limits(settings.message)),

@@ -35,6 +35,12 @@ impl Service {
         if self.settings.mode == Mode::FrontEnd {
             return self.answer(message, flow, StatusCode::OK, None, None);
         }
+        if let Some(result) = self.register_here(now, &incoming) {
+            if let Err((code, reason)) = result {
+                self.answer(message, flow, code, reason, None);
+            }
+            return;
+        }
         match self.transactions.receive_request(now, message, &essentials, &mut self.out) {
             Received::Absorbed => {}
             Received::Cancel(invite) => self.on_cancel(now, &incoming, invite),
@@ -82,21 +88,12 @@ impl Service {
     fn on_new(&mut self, now: Time, incoming: &Incoming<'_>, arriving: Arriving) -> Result<(), Verdict> {
         let Incoming { message, essentials, flow, .. } = incoming;
         let way = self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
-        let method = essentials.cseq.method;
-        let here = match &way.uri {
-            Uri::Sip(uri) if way.next.is_none() && way.token.is_none() => {
-                self.settings.is_domain(&uri.host, uri.port)
-            }
-            _ => false,
-        };
+        let here = self.is_for_us(&way);
         if self.draining && way.token.is_none() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, None));
         }
         if let (true, Uri::Sip(uri)) = (here, &way.uri) {
-            if method == Method::Register {
-                return self.on_register(now, incoming);
-            }
-            if uri.user.is_none() && method == Method::Options {
+            if uri.user.is_none() && essentials.cseq.method == Method::Options {
                 self.answer(
                     message,
                     *flow,
@@ -240,7 +237,7 @@ impl Service {
             let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol.is_secure()) else {
                 continue;
             };
-            let (uri, path) = (Some(binding.contact.clone()), binding.path.clone());
+            let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
             targets.push(Target { uri, flow, path, q: binding.q });
         }
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
@@ -249,6 +246,31 @@ impl Service {
             true if dead => Err((StatusCode::FLOW_FAILED, None)),
             true => Err((StatusCode::NOT_FOUND, None)),
         }
+    }
+
+    /// A request for one of our users, or for the domain itself.
+    fn is_for_us(&self, way: &Way<'_>) -> bool {
+        match &way.uri {
+            Uri::Sip(uri) if way.next.is_none() && way.token.is_none() => {
+                self.settings.is_domain(&uri.host, uri.port)
+            }
+            _ => false,
+        }
+    }
+
+    /// REGISTER for one of our domains, which has no transaction; `None` for anything else.
+    fn register_here(&mut self, now: Time, incoming: &Incoming<'_>) -> Option<Result<(), Verdict>> {
+        if incoming.essentials.cseq.method != Method::Register {
+            return None;
+        }
+        let way = self.way(&incoming.message, &incoming.essentials).ok()?;
+        if !self.is_for_us(&way) {
+            return None;
+        }
+        if self.draining {
+            return Some(Err((StatusCode::SERVICE_UNAVAILABLE, None)));
+        }
+        Some(self.on_register(now, incoming))
     }
 
     /// REGISTER for one of our users.

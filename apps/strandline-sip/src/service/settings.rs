@@ -37,6 +37,15 @@ impl Advertised {
             Err(_) => Host::Name(self.host.as_bytes()),
         }
     }
+
+    /// Is it this host? Names and addresses are never the same, so most questions are answered without parsing.
+    fn is_at(&self, host: &Host<'_>) -> bool {
+        match host {
+            Host::Name(_) => Host::Name(self.host.as_bytes()) == *host,
+            Host::V4(_) => Host::parse(self.host.as_bytes()).is_ok_and(|own| own == *host),
+            Host::V6(_) => self.host() == *host,
+        }
+    }
 }
 
 /// Whose requests go to hosts that are none of ours.
@@ -123,16 +132,15 @@ impl Settings {
     /// Is this one of its addresses?
     #[must_use]
     pub fn is_here(&self, host: &Host<'_>, port: u16) -> bool {
-        self.advertised.iter().any(|advertised| advertised.port == port && advertised.host() == *host)
+        self.advertised.iter().any(|advertised| advertised.port == port && advertised.is_at(host))
     }
 
     /// Is this a domain of its users?
     #[must_use]
     pub fn is_domain(&self, host: &Host<'_>, port: Option<u16>) -> bool {
-        if self.is_here(host, port.unwrap_or(5060)) {
-            return true;
-        }
-        let here = port.is_none_or(|port| self.advertised.iter().any(|advertised| advertised.port == port));
-        here && self.domains.iter().any(|domain| Host::Name(domain.as_bytes()) == *host)
+        let here =
+            || port.is_none_or(|port| self.advertised.iter().any(|advertised| advertised.port == port));
+        let named = self.domains.iter().any(|domain| Host::Name(domain.as_bytes()) == *host);
+        (named && here()) || self.is_here(host, port.unwrap_or(5060))
     }
 }

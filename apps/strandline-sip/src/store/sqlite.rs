@@ -16,6 +16,9 @@ use crate::location::Journal;
 const FOLD: usize = 2000;
 /// Changed users from which on folding doesn't wait until nothing else is to do.
 const FOLD_FROM: usize = 50_000;
+/// Bytes of the journal from which on it doesn't wait either: without this the same phones, registering again and again, would
+/// let the file grow for as long as they leave no pause. What is folded makes room for what comes next.
+const FOLD_FROM_BYTES: usize = 32 << 20;
 
 type Changed = HashMap<Box<[u8]>, Vec<u8>>;
 
@@ -29,6 +32,8 @@ pub struct SqliteStore {
     folding: Vec<(Box<[u8]>, Vec<u8>)>,
     folding_to: i64,
     last: i64,
+    /// Bytes of the journal since the last round of folding began.
+    journal_bytes: usize,
 }
 
 fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + '_ {
@@ -44,10 +49,11 @@ impl SqliteStore {
         let what = format!("opening {}", path.display());
         let connection = Connection::open(path).map_err(error(&what))?;
         let set_up = "
+            PRAGMA page_size = 16384;
             PRAGMA journal_mode = WAL;
             PRAGMA synchronous = FULL;
             PRAGMA locking_mode = EXCLUSIVE;
-            PRAGMA wal_autocheckpoint = 4000;
+            PRAGMA wal_autocheckpoint = 8000;
             PRAGMA cache_size = -32000;
             CREATE TABLE IF NOT EXISTS bindings (aor BLOB PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
             CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, changes BLOB NOT NULL);
@@ -56,7 +62,14 @@ impl SqliteStore {
         let last = connection
             .query_row("SELECT coalesce(max(number), 0) FROM journal", [], |row| row.get(0))
             .map_err(error(&what))?;
-        Ok(Self { connection, changed: Changed::new(), folding: Vec::new(), folding_to: 0, last })
+        Ok(Self {
+            connection,
+            changed: Changed::new(),
+            folding: Vec::new(),
+            folding_to: 0,
+            last,
+            journal_bytes: 0,
+        })
     }
 
     /// A secret that stays the same: `fresh` the first time.
@@ -91,6 +104,7 @@ impl SqliteStore {
             // In the order of the table's keys, neighbours share pages.
             self.folding.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
             self.folding_to = self.last;
+            self.journal_bytes = 0;
         }
         {
             let mut put =
@@ -207,7 +221,9 @@ impl Store for SqliteStore {
         for (aor, state) in Journal::read(changes.as_bytes()) {
             self.note(aor, state);
         }
-        if self.changed.len() >= FOLD_FROM || !self.folding.is_empty() {
+        self.journal_bytes += changes.as_bytes().len();
+        let due = self.changed.len() >= FOLD_FROM || self.journal_bytes >= FOLD_FROM_BYTES;
+        if due || !self.folding.is_empty() {
             // What was committed stays committed whatever becomes of this.
             if let Err(error) = self.fold_some() {
                 tracing::warn!(%error, "the journal grows");

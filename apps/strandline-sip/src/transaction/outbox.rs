@@ -60,6 +60,14 @@ impl Outbox {
         self.items.push(Outgoing { flow, client, start, end: self.bytes.len() });
     }
 
+    /// Queues all that another holds, after what is there.
+    pub fn append(&mut self, other: &Self) {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        let moved = |item: &Outgoing| Outgoing { start: item.start + at, end: item.end + at, ..*item };
+        self.items.extend(other.items.iter().map(moved));
+    }
+
     /// What there is to send.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Outgoing, &[u8])> {
         self.items.iter().map(|item| (item, self.bytes.get(item.start..item.end).unwrap_or(&[])))

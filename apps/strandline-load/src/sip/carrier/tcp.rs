@@ -7,6 +7,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use strandline_tls::{ClientTls, Wire};
 use tokio::net::TcpSocket;
 use tokio::sync::mpsc;
@@ -101,6 +103,11 @@ pub(in crate::sip) async fn open(
 async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> {
     let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
+    // The port is chosen when it is known whom it is for: then one can be used that leads elsewhere, or led to the server until
+    // a moment ago. To look for one that nobody uses at all takes ever longer, the more there are.
+    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+        tracing::debug!("ports are chosen at once");
+    }
     socket.bind((local, 0).into())?;
     let stream = socket.connect(to.server).await?;
     stream.set_nodelay(true)?;

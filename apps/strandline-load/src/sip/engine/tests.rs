@@ -21,6 +21,7 @@ fn engine(scenario: Scenario, closed: bool, begin: Instant) -> Engine {
     let addresses = vec![([127, 0, 0, 2], 1000).into(), ([127, 0, 0, 3], 1001).into()];
     let plan = Plan {
         scenario,
+        renewals: 0.0,
         users: 2,
         closed,
         limit: u64::MAX,
@@ -208,4 +209,14 @@ fn a_load_that_does_not_keep_up_says_so() {
     let mut closed = SipReport::default();
     closed.take(&engine(Scenario::Register, true, begin).outcome, Duration::from_secs(1));
     assert_eq!(closed.rate_reached, None, "none was asked for");
+}
+
+#[test]
+fn renewals_are_spread_among_calls() {
+    let begin = start();
+    let mut engine = engine(Scenario::Call, false, begin);
+    engine.plan.renewals = 0.25;
+    (0..8).for_each(|_| engine.begin(begin, begin));
+    let begun: Vec<String> = sent(&mut engine).into_iter().map(|(_, text)| text[..4].to_owned()).collect();
+    assert_eq!(begun, ["INVI", "INVI", "INVI", "REGI", "INVI", "INVI", "INVI", "REGI"]);
 }

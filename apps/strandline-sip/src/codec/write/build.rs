@@ -8,7 +8,7 @@ use crate::codec::name::HeaderName;
 use crate::codec::status::StatusCode;
 
 use super::via::{NewVia, write_number};
-use super::{WriteError, check_name, check_text};
+use super::{WriteError, check_known, check_name, check_text};
 
 /// Writes a message: first line, headers in the order in which they are given, Content-Length and body at the end.
 ///
@@ -82,7 +82,7 @@ impl<'b> MessageWriter<'b> {
 
     /// A header. Content-Length is written by [`finish`](Self::finish).
     pub fn header(&mut self, name: HeaderName, value: &[u8]) -> &mut Self {
-        self.header_named(name.as_str().as_bytes(), value)
+        self.header_of(name, &[value])
     }
 
     /// A header by its name.
@@ -95,7 +95,7 @@ impl<'b> MessageWriter<'b> {
 
     /// A header whose value is a number.
     pub fn number(&mut self, name: HeaderName, value: u32) -> &mut Self {
-        self.check(check_name(name.as_str().as_bytes()));
+        self.check(check_known(name));
         self.put(&[name.as_str().as_bytes(), b": "]);
         write_number(self.out, value);
         self.put(&[b"\r\n"]);
@@ -104,7 +104,7 @@ impl<'b> MessageWriter<'b> {
 
     /// A header whose value is put together from parts.
     pub fn header_of(&mut self, name: HeaderName, parts: &[&[u8]]) -> &mut Self {
-        self.check(check_name(name.as_str().as_bytes()));
+        self.check(check_known(name));
         self.put(&[name.as_str().as_bytes(), b": "]);
         for part in parts {
             self.check(check_text(part));

@@ -14,7 +14,7 @@ use crate::codec::name::HeaderName;
 
 use super::source::{Note, notes};
 use super::via::{NewVia, write_number};
-use super::{WriteError, check_name, check_text};
+use super::{WriteError, check_known, check_name, check_text};
 
 const EDITS_MAX: usize = 24;
 
@@ -157,7 +157,7 @@ impl<'a> Edits<'a> {
 
     /// Adds a value on top of Route, Record-Route, Path, Service-Route or another list, in a line of its own.
     pub fn push_value(&mut self, name: HeaderName, value: &'a [u8]) -> &mut Self {
-        match check_name(name.as_str().as_bytes()).and_then(|()| check_text(value)) {
+        match check_known(name).and_then(|()| check_text(value)) {
             Ok(()) => self.push(self.before(name), Insert::Line(name.as_str().as_bytes(), value)),
             Err(error) => self.fail(error),
         }

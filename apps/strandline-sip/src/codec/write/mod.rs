@@ -8,6 +8,7 @@ pub(crate) mod source;
 pub(crate) mod via;
 
 use super::class;
+use super::name::HeaderName;
 
 /// Why nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -32,11 +33,17 @@ pub enum WriteError {
 
 /// A text that goes into a line must not end it.
 pub(crate) fn check_text(text: &[u8]) -> Result<(), WriteError> {
-    if text.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)) {
+    // Not to its first one only: without a way out in its midst it is many bytes at a time.
+    if text.iter().fold(false, |found, byte| found | matches!(byte, b'\r' | b'\n' | 0)) {
         Err(WriteError::LineBreak)
     } else {
         Ok(())
     }
+}
+
+/// Names of headers that are known are tokens; another has none here.
+pub(crate) fn check_known(name: HeaderName) -> Result<(), WriteError> {
+    if name == HeaderName::Other { Err(WriteError::Name) } else { Ok(()) }
 }
 
 pub(crate) fn check_name(name: &[u8]) -> Result<(), WriteError> {

@@ -12,7 +12,7 @@ use crate::codec::header::via::Via;
 use crate::codec::message::Message;
 use crate::codec::name::HeaderName;
 
-use super::via::write_number;
+use super::via::{write_address, write_number};
 
 /// What is to be written into the topmost Via.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +34,8 @@ impl Note {
                 write_number(out, u32::from(port));
             }
             Self::Address(address) => {
-                use core::fmt::Write;
-                // Without brackets (RFC 5118 section 4.5). Writing to a buffer that grows does not fail.
-                let _ = write!(out, ";received={address}");
+                out.extend_from_slice(b";received=");
+                write_address(out, address);
             }
         }
     }

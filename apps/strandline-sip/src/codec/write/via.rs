@@ -1,8 +1,9 @@
 //! A Via of one's own (RFC 3261 section 18.1.1).
 
 use core::fmt::Write;
+use core::net::IpAddr;
 
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 
 use crate::codec::header::via::{MAGIC_COOKIE, Transport};
 use crate::codec::uri::host::Host;
@@ -52,10 +53,29 @@ impl NewVia<'_> {
     }
 }
 
+/// An address, of IPv6 without brackets (RFC 5118 section 4.5).
+pub(crate) fn write_address(out: &mut impl BufMut, address: IpAddr) {
+    match address {
+        IpAddr::V4(address) => {
+            for (number, octet) in address.octets().into_iter().enumerate() {
+                if number > 0 {
+                    out.put_u8(b'.');
+                }
+                out.put_slice(decimal(u64::from(octet), &mut [0; 20]));
+            }
+        }
+        // Writing to a buffer that grows does not fail.
+        IpAddr::V6(address) => {
+            let _ = std::io::Write::write_fmt(&mut out.writer(), format_args!("{address}"));
+        }
+    }
+}
+
 /// A host as it stands in a URI or in Via.
 pub(crate) fn write_host(out: &mut BytesMut, host: &Host<'_>) {
     match host {
         Host::Name(name) => out.extend_from_slice(name),
+        Host::V4(address) => write_address(out, (*address).into()),
         // Writing to a buffer that grows does not fail.
         address => {
             let _ = write!(out, "{address}");

@@ -9,7 +9,7 @@ use crate::server::urgency::Urgency;
 use super::udp;
 
 /// Messages handled before what comes of them is sent.
-const BATCH: usize = 32;
+const BATCH: usize = 128;
 /// How long to work at least before others have their turn.
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
 /// How long at most: so long may a message lie in a connection before it is seen.

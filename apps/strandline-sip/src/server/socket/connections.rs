@@ -2,14 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
+use hashbrown::HashTable;
 use strandline_tls::Wire;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::server::sources::network;
-use crate::transaction::{ClientId, Flow, Protocol};
+use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
 use super::websocket::WebSocket;
 
@@ -42,8 +44,11 @@ pub(in crate::server) struct Room {
 
 /// All connections of a shard.
 pub(in crate::server) struct Connections {
-    by_id: RefCell<HashMap<u64, Rc<Connection>>>,
-    by_peer: RefCell<HashMap<(Protocol, SocketAddr), u64>>,
+    by_id: RefCell<HashMap<u64, Rc<Connection>, Numbers>>,
+    /// Numbers, by protocol and peer.
+    by_peer: RefCell<HashTable<u64>>,
+    /// Peers choose their addresses: their hashes have a key.
+    hasher: RandomState,
     /// How many each source has: no more sources than connections.
     by_source: RefCell<HashMap<u64, u32>>,
     dirty: RefCell<Vec<Rc<Connection>>>,
@@ -60,7 +65,8 @@ impl Connections {
         let (wanted, to_open) = unbounded_channel();
         let all = Self {
             by_id: RefCell::default(),
-            by_peer: RefCell::default(),
+            by_peer: RefCell::new(HashTable::new()),
+            hasher: RandomState::new(),
             by_source: RefCell::default(),
             dirty: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
@@ -103,7 +109,7 @@ impl Connections {
             clients: RefCell::default(),
         });
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
-        self.by_peer.borrow_mut().insert((protocol, peer), connection.id);
+        self.note_peer(&connection);
         *self.by_source.borrow_mut().entry(network(peer.ip())).or_default() += 1;
         connection
     }
@@ -120,16 +126,38 @@ impl Connections {
                 }
             }
         }
-        let mut by_peer = self.by_peer.borrow_mut();
-        let key = (connection.protocol, connection.peer);
-        if by_peer.get(&key) == Some(&connection.id) {
-            by_peer.remove(&key);
+        let hash = self.hasher.hash_one((connection.protocol, connection.peer));
+        if let Ok(found) = self.by_peer.borrow_mut().find_entry(hash, |id| *id == connection.id) {
+            found.remove();
         }
+    }
+
+    /// From now on it is the one to its peer.
+    fn note_peer(&self, connection: &Connection) {
+        let by_id = self.by_id.borrow();
+        let key = |id: &u64| by_id.get(id).map(|one| (one.protocol, one.peer));
+        let own = (connection.protocol, connection.peer);
+        let hash = self.hasher.hash_one(own);
+        let mut by_peer = self.by_peer.borrow_mut();
+        match by_peer.find_mut(hash, |id| key(id) == Some(own)) {
+            Some(place) => *place = connection.id,
+            None => {
+                by_peer.insert_unique(hash, connection.id, |id| {
+                    key(id).map_or(0, |key| self.hasher.hash_one(key))
+                });
+            }
+        }
+    }
+
+    fn to_peer(&self, protocol: Protocol, peer: SocketAddr) -> Option<u64> {
+        let by_id = self.by_id.borrow();
+        let same = |id: &u64| by_id.get(id).is_some_and(|one| one.protocol == protocol && one.peer == peer);
+        self.by_peer.borrow().find(self.hasher.hash_one((protocol, peer)), same).copied()
     }
 
     fn find(&self, flow: &Flow) -> Option<Rc<Connection>> {
         let id = match flow.connection {
-            0 => *self.by_peer.borrow().get(&(flow.protocol, flow.peer))?,
+            0 => self.to_peer(flow.protocol, flow.peer)?,
             id => id,
         };
         self.by_id.borrow().get(&id).cloned()
@@ -256,9 +284,12 @@ impl Connection {
         self.websocket.replace(Some(Box::new(websocket)));
     }
 
-    /// The stream is open: what was queued meanwhile can be written.
-    pub(in crate::server) fn opened(&self, stream: Rc<Wire>) {
+    /// The stream is open. True if something is left to be written by [`write_rest`](Self::write_rest): what was queued
+    /// meanwhile, or the end of TLS's handshake.
+    pub(in crate::server) fn opened(&self, stream: Rc<Wire>) -> bool {
         self.stream.replace(Some(stream));
-        self.busy.set(true);
+        let waits = self.protocol.is_secure() || !self.pending.borrow().is_empty();
+        self.busy.set(waits);
+        waits
     }
 }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use strandline::{AssociationId, Endpoint};
 
 use crate::server::socket::Connections;
-use crate::transaction::{Flow, Protocol};
+use crate::transaction::{Flow, Numbers, Protocol};
 
 use super::{Waiting, unordered};
 
@@ -19,7 +19,7 @@ use super::{Waiting, unordered};
 pub(in crate::server) struct Many {
     pub(in crate::server) endpoint: Endpoint,
     flows: RefCell<HashMap<AssociationId, Flow>>,
-    ids: RefCell<HashMap<u64, AssociationId>>,
+    ids: RefCell<HashMap<u64, AssociationId, Numbers>>,
     waiting: Waiting,
 }
 

@@ -1,0 +1,101 @@
+//! What a server on the same machine takes: processor time and memory of its process and of those that it started.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+
+use crate::echo_process::cpu_in;
+
+/// A server that is watched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Watched {
+    pid: u32,
+}
+
+/// What it has taken so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) cpu: Duration,
+    /// Bytes that are no file's: what processes share counts once.
+    pub(super) memory: u64,
+}
+
+/// As `--json` prints it.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct ServerReport {
+    /// Processor time while the load ran, warm-up and end included.
+    pub(super) cpu_s: f64,
+    /// For each operation that was begun in that time.
+    pub(super) cpu_us_each: f64,
+    /// Cores in use.
+    pub(super) cores: f64,
+    /// Bytes before there was a connection.
+    pub(super) memory_before: u64,
+    /// Bytes once all sources stood.
+    pub(super) memory_connected: u64,
+    /// Bytes once all phones had registered, if they did so first.
+    pub(super) memory_registered: Option<u64>,
+    /// Bytes at the end.
+    pub(super) memory_end: u64,
+    /// What each source added before it sent anything.
+    pub(super) memory_each_source: f64,
+}
+
+impl ServerReport {
+    /// What was taken from one moment to another, for so many operations; memory only at the end.
+    pub(super) fn of(begin: Taken, end: Taken, wall: Duration, begun: u64) -> Self {
+        let cpu = end.cpu.saturating_sub(begin.cpu).as_secs_f64();
+        Self {
+            cpu_s: cpu,
+            cpu_us_each: cpu * 1e6 / begun.max(1) as f64,
+            cores: cpu / wall.as_secs_f64().max(1e-9),
+            memory_end: end.memory,
+            ..Self::default()
+        }
+    }
+}
+
+impl Watched {
+    pub(super) fn new(pid: u32) -> Self {
+        Self { pid }
+    }
+
+    /// What it has taken up to now.
+    pub(super) fn look(self) -> Result<Taken> {
+        let mut taken = Taken::default();
+        let mut to_look_at = vec![self.pid];
+        while let Some(pid) = to_look_at.pop() {
+            let Some((one, children)) = look_at(pid) else { continue };
+            taken.cpu += one.cpu;
+            taken.memory += one.memory;
+            to_look_at.extend(children);
+        }
+        let there = taken != Taken::default();
+        there.then_some(taken).with_context(|| format!("process {} can't be watched: is it there?", self.pid))
+    }
+}
+
+/// One process, and those that it started; `None` if it has ended.
+fn look_at(pid: u32) -> Option<(Taken, Vec<u32>)> {
+    let (user, system) = cpu_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
+    let memory = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).map_or(0, |text| unshared(&text));
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let children = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let pids = children
+        .flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>());
+    Some((Taken { cpu: user + system, memory }, pids.collect()))
+}
+
+/// Bytes of memory that is no file's, each page divided among those that share it.
+fn unshared(rollup: &str) -> u64 {
+    let of = |name: &str| {
+        let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    ["Pss_Anon:", "Pss_Shmem:"].into_iter().filter_map(of).sum::<u64>() * 1024
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Sending many datagrams with few calls.
+
+use std::io::IoSlice;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, RawFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{ControlMessage, MsgFlags, MultiHeaders, SockaddrStorage, sendmmsg, sendmsg};
+
+use crate::BATCH;
+
+/// Datagrams of a train are no longer than this: they must fit into a packet, since a train is never fragmented. IPv6's
+/// smallest MTU less its header and UDP's.
+const TRAIN_DATAGRAM_MAX: usize = 1232;
+/// A train as a whole is no longer than the largest datagram.
+const TRAIN_BYTES_MAX: usize = 65_000;
+
+/// A datagram: where to, unless the socket is connected; and its bytes.
+pub type ToSend<'a> = (Option<SocketAddr>, &'a [u8]);
+
+/// Sends datagrams.
+#[derive(Debug)]
+pub struct Sending {
+    headers: MultiHeaders<SockaddrStorage>,
+    /// The kernel takes trains, as far as is known.
+    trains: bool,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Sending {
+    /// Nothing is known of what the kernel can do.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { headers: MultiHeaders::preallocate(BATCH, None), trains: true }
+    }
+
+    /// Sends all, those to one peer together and in their order. What the kernel has no room for is lost, as datagrams may
+    /// be.
+    pub fn send<'a>(&mut self, socket: &impl AsRawFd, datagrams: impl Iterator<Item = ToSend<'a>>) {
+        let socket = socket.as_raw_fd();
+        let mut all: Vec<ToSend<'a>> = datagrams.collect();
+        if self.trains {
+            // The sort is stable.
+            all.sort_by_key(|(peer, _)| *peer);
+        }
+        let (mut sent, mut at) = (0, 0);
+        while let Some(rest) = all.get(at..).filter(|rest| !rest.is_empty()) {
+            let len = if self.trains { train_len(rest) } else { 1 };
+            if let (2.., Some(train)) = (len, rest.get(..len)) {
+                // Those that wait may be for the same peer.
+                self.send_singles(socket, all.get(sent..at).unwrap_or(&[]));
+                self.send_train(socket, train);
+                sent = at + len;
+            }
+            at += len;
+        }
+        self.send_singles(socket, all.get(sent..).unwrap_or(&[]));
+    }
+
+    fn send_train(&mut self, socket: RawFd, train: &[ToSend<'_>]) {
+        let Some(first) = train.first() else { return };
+        let slices: Vec<IoSlice<'_>> = train.iter().map(|(_, bytes)| IoSlice::new(bytes)).collect();
+        let to = first.0.map(SockaddrStorage::from);
+        let segment = first.1.len() as u16;
+        let cut = [ControlMessage::UdpGsoSegments(&segment)];
+        match sendmsg(socket, &slices, &cut, MsgFlags::MSG_DONTWAIT, to.as_ref()) {
+            Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS) => {}
+            Err(error) => {
+                // The kernel or the device can't. A peer that is gone says ECONNREFUSED once.
+                self.trains &= !matches!(error, Errno::EINVAL | Errno::EIO | Errno::EOPNOTSUPP);
+                self.send_singles(socket, train);
+            }
+        }
+    }
+
+    fn send_singles(&mut self, socket: RawFd, datagrams: &[ToSend<'_>]) {
+        let mut rest = datagrams;
+        while !rest.is_empty() {
+            let (batch, _) = rest.split_at(rest.len().min(BATCH));
+            let slices: Vec<[IoSlice<'_>; 1]> =
+                batch.iter().map(|(_, bytes)| [IoSlice::new(bytes)]).collect();
+            let to: Vec<Option<SockaddrStorage>> =
+                batch.iter().map(|(peer, _)| peer.map(SockaddrStorage::from)).collect();
+            let flags = MsgFlags::MSG_DONTWAIT;
+            let sent = sendmmsg(socket, &mut self.headers, slices.iter(), &to, [], flags);
+            // If the first one can't be sent the others may be.
+            let done = sent.map_or(1, |sent| sent.count().max(1));
+            rest = rest.get(done..).unwrap_or(&[]);
+        }
+    }
+}
+
+/// How many of them go as one train: those that go to the same peer and are as long as the first, and one more that is
+/// shorter.
+fn train_len(datagrams: &[ToSend<'_>]) -> usize {
+    let Some((peer, first)) = datagrams.first() else { return 0 };
+    let len = first.len();
+    if !(1..=TRAIN_DATAGRAM_MAX).contains(&len) {
+        return 1;
+    }
+    let most = BATCH.min(TRAIN_BYTES_MAX / len);
+    let mut count = 1;
+    for (to, bytes) in datagrams.iter().take(most).skip(1) {
+        if to != peer || bytes.len() > len || bytes.is_empty() {
+            break;
+        }
+        count += 1;
+        if bytes.len() < len {
+            break;
+        }
+    }
+    count
+}

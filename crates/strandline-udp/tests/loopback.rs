@@ -1,0 +1,91 @@
+//! Over real sockets on the loopback: what is sent comes, whole and in order for each peer, in trains or not.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use strandline_udp::{BATCH, Receiving, Sending};
+
+fn socket() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    socket
+}
+
+/// All that comes to a socket, until there are so many.
+fn receive(socket: &UdpSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+    let mut receiving = Receiving::new(4096);
+    let mut all = Vec::new();
+    while all.len() < count {
+        // Waits for the first, which stays there.
+        socket.peek_from(&mut [0; 1]).unwrap();
+        receiving.receive(socket).unwrap();
+        all.extend(receiving.datagrams().map(|(peer, bytes)| (peer.unwrap(), bytes.to_vec())));
+    }
+    all
+}
+
+/// Datagrams of these lengths, each with its number in front.
+fn numbered(lengths: &[usize]) -> Vec<Vec<u8>> {
+    let one = |(number, length): (usize, &usize)| {
+        let mut bytes = vec![b'x'; *length];
+        bytes[..2].copy_from_slice(&(number as u16).to_be_bytes());
+        bytes
+    };
+    lengths.iter().enumerate().map(one).collect()
+}
+
+#[test]
+fn equal_ones_and_others_come_whole_and_in_order() {
+    let (a, b) = (socket(), socket());
+    let lengths = [300, 300, 300, 200, 200, 201, 201, 100, 300, 1400, 1400, 2, 2, 3];
+    let sent = numbered(&lengths);
+    let to = Some(b.local_addr().unwrap());
+    Sending::new().send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
+    let came = receive(&b, sent.len());
+    assert_eq!(came.iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent.iter().collect::<Vec<_>>());
+    assert!(came.iter().all(|(peer, _)| *peer == a.local_addr().unwrap()));
+}
+
+#[test]
+fn each_peer_gets_its_own() {
+    let (a, b, c) = (socket(), socket(), socket());
+    let peers = [b.local_addr().unwrap(), c.local_addr().unwrap()];
+    let sent = numbered(&[200; 24]);
+    // In turns of one, two and three.
+    let whose = |number: usize| [0, 1, 1, 0, 0, 0][number % 6];
+    let items = sent.iter().enumerate().map(|(number, bytes)| (Some(peers[whose(number)]), &bytes[..]));
+    Sending::new().send(&a, items);
+    for (who, socket) in [b, c].iter().enumerate() {
+        let own: Vec<Vec<u8>> = (0..sent.len())
+            .filter(|number| whose(*number) == who)
+            .map(|number| sent[number].clone())
+            .collect();
+        let came = receive(socket, own.len());
+        assert_eq!(came.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), own);
+    }
+}
+
+#[test]
+fn more_than_one_call_takes() {
+    let (a, b) = (socket(), socket());
+    a.connect(b.local_addr().unwrap()).unwrap();
+    let sent = numbered(&[100; 3 * BATCH + 5]);
+    Sending::new().send(&a, sent.iter().map(|bytes| (None, &bytes[..])));
+    let came = receive(&b, sent.len());
+    assert_eq!(came.into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent);
+}
+
+#[test]
+fn one_that_cannot_be_sent_keeps_no_other_back() {
+    let (a, b) = (socket(), socket());
+    let to = Some(b.local_addr().unwrap());
+    // Port 0 is nobody's.
+    let nobody = Some("127.0.0.1:0".parse().unwrap());
+    let texts: [&[u8]; 4] = [b"first", b"lost", b"second", b"third, longer"];
+    let items = texts.iter().map(|text| (if *text == b"lost" { nobody } else { to }, *text));
+    Sending::new().send(&a, items);
+    let came = receive(&b, 3);
+    let texts: Vec<&[u8]> = came.iter().map(|(_, bytes)| &bytes[..]).collect();
+    assert_eq!(texts, [&b"first"[..], b"second", b"third, longer"]);
+}
