@@ -92,17 +92,13 @@ impl Service {
         if self.draining && way.token.is_none() {
             return Err((StatusCode::SERVICE_UNAVAILABLE, None));
         }
-        if let (true, Uri::Sip(uri)) = (here, &way.uri) {
-            if uri.user.is_none() && essentials.cseq.method == Method::Options {
-                self.answer(
-                    message,
-                    *flow,
-                    StatusCode::OK,
-                    None,
-                    Some((HeaderName::Accept, b"application/sdp")),
-                );
-                return Ok(());
-            }
+        if let (true, Uri::Sip(uri)) = (here, &way.uri)
+            && uri.user.is_none()
+            && essentials.cseq.method == Method::Options
+        {
+            let accept = Some((HeaderName::Accept, &b"application/sdp"[..]));
+            self.answer(message, *flow, StatusCode::OK, None, accept);
+            return Ok(());
         }
         let Some(incoming) = self.proved(now, incoming)? else { return Ok(()) };
         if essentials.max_forwards == Some(0) {
