@@ -27,7 +27,10 @@ const CONSERVATIVE_ROUNDS: u8 = 5;
 /// A train of acknowledgements this long, in eighths of the smallest round-trip time, shows that the path is full.
 const TRAIN_EIGHTHS: u32 = 5;
 /// Shorter paths are not judged by trains: timers of the pacing side may be late by a part of them that matters.
-const TRAIN_RTT_MIN_US: u32 = 30_000;
+const TRAIN_RTT_MIN_US: u32 = 10_000;
+/// The queue at the end of a train that the path stretched, at least: more than programs are late.
+const TRAIN_QUEUE_MIN_US: u32 = 4_000;
+const TRAIN_QUEUE_DIVISOR: u32 = 16;
 /// Acknowledgements of one train are no further apart than this, or than this part of the smallest round-trip time.
 const TRAIN_GAP_MIN_US: u32 = 4_000;
 const TRAIN_GAP_DIVISOR: u32 = 16;
@@ -100,7 +103,8 @@ impl HyStart {
         }
         self.train_end = now;
         let long = micros(now.since(self.round_began)) >= self.min_us / 8 * TRAIN_EIGHTHS;
-        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(self.min_us / 16));
+        let queue_min = TRAIN_QUEUE_MIN_US.max(self.min_us / TRAIN_QUEUE_DIVISOR);
+        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(queue_min));
         long && queued && self.min_us >= TRAIN_RTT_MIN_US
     }
 

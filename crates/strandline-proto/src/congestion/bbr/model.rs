@@ -20,6 +20,9 @@ const MIN_RTT_HOLDS: Duration = Duration::from_secs(5);
 const LOSS_MAX: u64 = 2;
 const LOSS_MAX_WITHOUT_QUEUE: u64 = 20;
 
+/// Bytes sent after which half of what was lost is forgotten, in packets.
+const LOSS_MEMORY_PACKETS: u64 = 200;
+
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
 
@@ -62,6 +65,11 @@ pub(super) struct Model {
     /// Delivered when the round began, and lost since.
     round_delivered: u64,
     round_lost: u64,
+    /// Bytes sent and lost lately in rounds without a queue.
+    sent_lately: u64,
+    lost_lately: u64,
+    /// There was a queue in the round before.
+    queued: bool,
     /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
     round_flight: [u32; 2],
     /// Bytes in flight that were too many; `u64::MAX`: not known.
@@ -87,6 +95,9 @@ impl Model {
             round_end: 0,
             round_delivered: 0,
             round_lost: 0,
+            sent_lately: 0,
+            lost_lately: 0,
+            queued: false,
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
             lowered: false,
@@ -111,8 +122,8 @@ impl Model {
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
             if self.moments.is_empty() {
-                // Nothing had been in flight: the rate is measured from when this was sent.
-                let delivered = self.delivered - u64::from(ack.acked_bytes);
+                // Nothing had been in flight: the rate is measured from when the latest of this was sent.
+                let delivered = self.delivered - u64::from(ack.acked_bytes.min(pmdcs));
                 self.moments.push_back(Moment { at: sent_at, delivered, app_limited });
             }
             let long_ago = ack.now.as_nanos().saturating_sub(MEASURED_MIN.as_nanos() as u64);
@@ -153,6 +164,7 @@ impl Model {
         let most = if queue { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
         sample.lossy = enough && self.round_lost * 100 > sent * most;
+        self.note_losses(queue, sent, pmdcs);
         self.rounds = self.rounds.wrapping_add(1);
         self.round_end = self.delivered;
         self.round_delivered = self.delivered;
@@ -160,6 +172,29 @@ impl Model {
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
         self.lowered = false;
+    }
+
+    /// Losses that come without a queue say how much of what is sent arrives.
+    fn note_losses(&mut self, queue: bool, sent: u64, pmdcs: u32) {
+        self.queued = queue;
+        if !queue {
+            self.sent_lately += sent;
+            self.lost_lately += self.round_lost;
+        }
+        if self.sent_lately > LOSS_MEMORY_PACKETS * u64::from(pmdcs) {
+            self.sent_lately /= 2;
+            self.lost_lately /= 2;
+        }
+    }
+
+    /// Thousandths to send beyond the bandwidth, so that it arrives though some is lost. An eighth less than that, as what
+    /// policers drop because too much is sent would otherwise make more be sent; and nothing while there is a queue.
+    pub(super) fn lost_permille(&self) -> u64 {
+        let arrived = self.sent_lately.saturating_sub(self.lost_lately);
+        if self.queued || arrived == 0 {
+            return 0;
+        }
+        (self.lost_lately * 875 / arrived).min(LOSS_MAX_WITHOUT_QUEUE * 10)
     }
 
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {

@@ -30,7 +30,8 @@ fn round(cubic: &mut Cubic, now: Time, rtt: Duration) -> Time {
     let packets = cubic.cwnd / PMDCS;
     for number in 0..packets {
         let flight = cubic.cwnd;
-        cubic.on_ack(&ack(now + rtt * number / packets, PMDCS, flight, rtt));
+        // As slow start is paced: in half of a round trip without delay.
+        cubic.on_ack(&ack(now + rtt.min(ms(20)) / 2 * number / packets, PMDCS, flight, rtt));
     }
     now + rtt
 }
