@@ -23,6 +23,9 @@ use crate::time::Time;
 /// Packets in flight that keep acknowledgements coming, whatever the model says.
 const WINDOW_MIN: u32 = 4;
 
+/// Rounds of the start in which the window grows by what is acknowledged, whatever rate that came to so far.
+const FIRST_ROUNDS: u32 = 3;
+
 /// A part of the probing for bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -251,13 +254,10 @@ impl Bbr {
         let target = u32::try_from(path.target(pmdcs)).unwrap_or(u32::MAX);
         let grown = self.cwnd.saturating_add(acked);
         self.cwnd = match path.state {
-            // The model knows too little to bound anything.
+            // The model knows too little to bound anything, and nothing while the first windows are acknowledged.
             State::Startup => {
-                if self.cwnd < target {
-                    grown
-                } else {
-                    self.cwnd
-                }
+                let unknown = self.cwnd < target || path.model.rounds() < FIRST_ROUNDS;
+                if unknown && !path.model.overflows() { grown } else { self.cwnd }
             }
             _ => grown.min(target),
         };
@@ -312,8 +312,13 @@ impl Controller for Bbr {
     }
 
     fn on_lost(&mut self, bytes: u32) {
+        let least = self.window_min();
         if let Some(path) = &mut self.path {
             path.model.on_lost(bytes);
+            // What overflowed is still full: nothing goes in the place of what it dropped.
+            if path.model.overflows() {
+                self.cwnd = self.cwnd.saturating_sub(bytes).max(least);
+            }
         }
     }
 
@@ -344,6 +349,8 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, pmdcs: u32) {
         self.pmdcs = pmdcs.max(1);
-        self.cwnd = self.cwnd.max(self.pmdcs);
+        let started = self.path.as_ref().is_some_and(|path| path.filled);
+        let least = if started { self.pmdcs } else { initial_window_of_ten(self.pmdcs) };
+        self.cwnd = self.cwnd.max(least);
     }
 }

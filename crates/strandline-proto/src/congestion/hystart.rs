@@ -3,8 +3,8 @@
 //!
 //! The smallest round-trip time of a round is that of its first packets, so that a queue shows a round after it began, when
 //! the window has doubled again: on a long path that is a whole queue too much. There slow start ends by the length of the
-//! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at two
-//! windows a round trip is acknowledged in half of one, and for longer only if the path can't take it as fast.
+//! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at four
+//! windows a round trip is acknowledged in a quarter of one, and for longer only if the path can't take it as fast.
 
 #[cfg(test)]
 mod tests;
