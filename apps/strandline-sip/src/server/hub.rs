@@ -15,7 +15,16 @@ use crate::transaction::{Flow, Outbox, Protocol, Time};
 use super::clock::Clock;
 use super::inbox::Inbox;
 use super::live::Watch;
-use super::socket::{Connections, Gate, Sctp, Udp};
+use super::socket::{Connections, Gate, Room, Sctp, TlsSides, Udp};
+
+/// How connections of browsers are taken (RFC 7118).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebSockets {
+    /// Pages from here may connect; pages from everywhere if there is none. Who is no browser names no page.
+    pub(super) origins: Vec<String>,
+    /// How long one may be silent until it is asked whether it is there.
+    pub(super) ping: Option<Duration>,
+}
 
 /// Takes in messages.
 pub(super) struct Taking<'a> {
@@ -38,6 +47,12 @@ pub(super) struct Hub {
     pub(super) clock: Clock,
     pub(super) udp: RefCell<Option<Rc<Udp>>>,
     pub(super) sctp: RefCell<Option<Sctp>>,
+    /// What is used for connections that come, and that are opened, from now on.
+    pub(super) tls: RefCell<TlsSides>,
+    pub(super) room: Cell<Room>,
+    /// Who is refused may be told so, so often.
+    pub(super) refusals_per_sec: Cell<u32>,
+    pub(super) websocket: RefCell<Rc<WebSockets>>,
     writer: Option<Writer>,
     /// Batches that the writer has.
     unsettled: Cell<usize>,
@@ -64,6 +79,10 @@ impl Hub {
             clock,
             udp: RefCell::new(None),
             sctp: RefCell::new(None),
+            tls: RefCell::default(),
+            room: Cell::default(),
+            refusals_per_sec: Cell::default(),
+            websocket: RefCell::default(),
             writer,
             unsettled: Cell::new(0),
             spare: RefCell::new(Outbox::new()),
@@ -90,6 +109,20 @@ impl Hub {
     /// Lets messages that wait be handled.
     pub(super) fn inbox<T>(&self, look: impl FnOnce(&mut Inbox) -> T) -> T {
         look(&mut self.inbox.borrow_mut())
+    }
+
+    /// The time, in seconds since 1970.
+    pub(super) fn unix_secs(&self) -> u64 {
+        self.clock.epoch_unix_secs + self.clock.elapsed().as_secs()
+    }
+
+    /// Ends a connection or an association. False if it is gone already.
+    pub(super) fn close(&self, flow: &Flow) -> bool {
+        match flow.protocol {
+            Protocol::Udp => false,
+            Protocol::Sctp => self.sctp.borrow().as_ref().is_some_and(|sctp| sctp.close(flow)),
+            _ => self.connections.close(flow),
+        }
     }
 
     /// How many associations there are.
@@ -186,7 +219,9 @@ impl Hub {
         for (item, bytes) in out.iter() {
             let sent = match item.flow.protocol {
                 Protocol::Udp => true,
-                Protocol::Tcp | Protocol::Tls => self.connections.queue(item.flow, item.client, bytes),
+                Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
+                    self.connections.queue(item.flow, item.client, bytes)
+                }
                 Protocol::Sctp => match self.sctp.borrow().as_ref() {
                     Some(sctp) => sctp.send(item.flow, bytes),
                     None => false,

@@ -90,7 +90,8 @@ impl Service {
             _ => false,
         };
         if self.draining && way.token.is_none() {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, None));
+            self.refuse_for_now(*flow, message);
+            return Ok(());
         }
         if let (true, Uri::Sip(uri)) = (here, &way.uri) {
             if method == Method::Register {
@@ -237,7 +238,7 @@ impl Service {
                 Err(_) => None,
             };
             let flow = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
-            let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol == Protocol::Tls) else {
+            let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol.is_secure()) else {
                 continue;
             };
             let (uri, path) = (Some(binding.contact.clone()), binding.path.clone());

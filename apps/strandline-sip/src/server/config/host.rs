@@ -1,0 +1,30 @@
+//! Names, addresses and networks.
+
+use std::net::IpAddr;
+
+use super::error::{ConfigError, wrong};
+
+/// A name or an address, in small letters.
+pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigError> {
+    let lower = domain.to_ascii_lowercase();
+    let host = if lower.parse::<IpAddr>().is_ok() {
+        Ok(())
+    } else {
+        crate::codec::Host::parse(lower.as_bytes()).map(|_| ())
+    };
+    host.map_err(|_| wrong(key, format!("{domain:?} is neither a name nor an address")))?;
+    Ok(lower)
+}
+
+/// Networks: an address and the length of its prefix each.
+pub(super) fn networks(key: &str, texts: &[String]) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
+    let network = |text: &String| {
+        let form = || wrong(key, format!("{text:?} is not like 192.0.2.0/24 or 2001:db8::/32"));
+        let (address, prefix) = text.split_once('/').map_or((text.as_str(), None), |(a, p)| (a, Some(p)));
+        let address: IpAddr = address.parse().map_err(|_| form())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.map_or(Ok(most), |prefix| prefix.parse().map_err(|_| form()))?;
+        if prefix > most { Err(form()) } else { Ok((address, prefix)) }
+    };
+    texts.iter().map(network).collect()
+}

@@ -1,0 +1,37 @@
+//! `[limits]`.
+
+use serde::Deserialize;
+
+use crate::codec::Limits;
+use crate::transaction::TransactionLimits;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    users_max: Option<usize>,
+    transactions_max: Option<usize>,
+    connections_max: Option<usize>,
+    message_header_bytes_max: Option<usize>,
+    message_body_bytes_max: Option<usize>,
+}
+
+/// How much there may be of what.
+pub(super) struct Checked {
+    pub(super) users: usize,
+    pub(super) transactions: TransactionLimits,
+    pub(super) connections: usize,
+    pub(super) message: Limits,
+}
+
+pub(super) fn check(file: &Table, users: usize, transactions: usize, message: Limits) -> Checked {
+    let transactions = file.transactions_max.unwrap_or(transactions);
+    let mut message = message;
+    message.header_bytes_max = file.message_header_bytes_max.unwrap_or(message.header_bytes_max);
+    message.body_bytes_max = file.message_body_bytes_max.unwrap_or(message.body_bytes_max);
+    Checked {
+        users: file.users_max.unwrap_or(users),
+        transactions: TransactionLimits { servers_max: transactions, clients_max: transactions },
+        connections: file.connections_max.unwrap_or(1_000_000),
+        message,
+    }
+}

@@ -1,0 +1,82 @@
+//! `[[listen]]` and `--listen`: where it listens.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use crate::server::style::SctpStyle;
+use crate::transaction::Protocol;
+
+use super::error::{ConfigError, wrong};
+use super::host::check_domain;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    protocol: String,
+    address: SocketAddr,
+    advertise: Option<String>,
+    sctp_port: Option<u16>,
+    style: Option<SctpStyle>,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listen {
+    /// For what.
+    pub protocol: Protocol,
+    /// Where; of SCTP, the UDP socket that carries it.
+    pub address: SocketAddr,
+    /// The host that others are told.
+    pub advertise: Option<String>,
+    /// The SCTP port.
+    pub sctp_port: u16,
+    /// Its sockets.
+    pub sctp_style: SctpStyle,
+}
+
+/// Of the file.
+pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
+    let protocol = protocol("listen.protocol", &listen.protocol)?;
+    for (key, there) in [("sctp_port", listen.sctp_port.is_some()), ("style", listen.style.is_some())] {
+        if there && protocol != Protocol::Sctp {
+            let message = format!("goes with protocol = \"sctp\", not {:?}", listen.protocol);
+            return Err(wrong(format!("listen.{key}"), message));
+        }
+    }
+    Ok(Listen {
+        protocol,
+        address: listen.address,
+        advertise: listen.advertise,
+        sctp_port: listen.sctp_port.unwrap_or(5060),
+        sctp_style: listen.style.unwrap_or_default(),
+    })
+}
+
+fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
+    Protocol::from_name(name.as_bytes()).ok_or_else(|| {
+        wrong(key, format!("{name:?} is none of \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" and \"wss\""))
+    })
+}
+
+/// Of the command line.
+pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, ConfigError> {
+    let form =
+        || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
+    let (name, address) = text.split_once(':').ok_or_else(form)?;
+    let protocol = protocol("--listen", name)?;
+    let address = address.parse().map_err(|_| form())?;
+    Ok(Listen { protocol, address, advertise: None, sctp_port: 5060, sctp_style })
+}
+
+/// That others can be told an address.
+pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
+    match &listen.advertise {
+        None if listen.address.ip().is_unspecified() => Err(wrong(
+            "listen.advertise",
+            format!("needed with address {}: phones must be told a name or an address", listen.address),
+        )),
+        Some(host) => check_domain("listen.advertise", host).map(|_| ()),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,202 @@
+//! The configuration: TOML, checked as a whole before anything starts. A module for each table.
+
+mod admin;
+mod auth;
+mod error;
+mod host;
+mod limits;
+mod listen;
+mod metrics;
+mod overload;
+mod registrar;
+mod relay;
+mod store;
+mod timers;
+mod tls;
+mod websocket;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use crate::service::{Mode, Settings};
+use crate::transaction::Protocol;
+
+use super::args::Args;
+use super::hub::WebSockets;
+use super::socket::TlsSides;
+
+pub use admin::Admin;
+pub use auth::Auth;
+pub use error::ConfigError;
+use error::wrong;
+use host::check_domain;
+pub use listen::Listen;
+pub use overload::Overload;
+pub use tls::Tls;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct File {
+    mode: FileMode,
+    domains: Vec<String>,
+    listen: Vec<listen::Table>,
+    store: store::Table,
+    auth: Option<auth::Table>,
+    registrar: registrar::Table,
+    timers: timers::Table,
+    relay: relay::Table,
+    limits: limits::Table,
+    overload: overload::Table,
+    metrics: metrics::Table,
+    tls: Option<tls::Table>,
+    websocket: websocket::Table,
+    admin: admin::Table,
+}
+
+#[derive(Debug, Deserialize, Default, Clone, Copy)]
+#[serde(rename_all = "kebab-case")]
+enum FileMode {
+    #[default]
+    Proxy,
+    FrontEnd,
+}
+
+/// A configuration that makes sense.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Of the service. Its addresses are known once it listens.
+    pub settings: Settings,
+    /// Where to listen.
+    pub listen: Vec<Listen>,
+    /// The SQLite file; memory only without it.
+    pub store: Option<PathBuf>,
+    /// Who has to prove who they are; nobody without it.
+    pub auth: Option<Auth>,
+    /// Connections at most.
+    pub connections_max: usize,
+    /// Too much to do.
+    pub overload: Overload,
+    /// Where metrics are.
+    pub metrics: Option<SocketAddr>,
+    /// Certificates.
+    pub tls: Option<Tls>,
+    /// Connections of browsers.
+    pub websocket: WebSockets,
+    /// Who looks after it, over HTTP.
+    pub admin: Option<Admin>,
+    /// The file as it stands.
+    pub(super) document: toml::Table,
+}
+
+impl Config {
+    /// Reads the file that the command line names, and adds what else stands there.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn of(args: &Args) -> Result<Self, ConfigError> {
+        let (mut file, document) = match &args.config {
+            Some(path) => read(path)?,
+            None => (File::default(), toml::Table::new()),
+        };
+        let admin = admin::check(std::mem::take(&mut file.admin), args.admin, args.admin_token.as_deref())?;
+        let mut config = Self { admin, document, ..check(file)? };
+        for text in &args.listen {
+            config.listen.push(listen::parse_listen(text, args.sctp_style)?);
+        }
+        for domain in &args.domain {
+            config.settings.domains.push(check_domain("--domain", domain)?);
+        }
+        if config.listen.is_empty() {
+            let local = |protocol, port| Listen {
+                protocol,
+                address: SocketAddr::from(([127, 0, 0, 1], port)),
+                advertise: None,
+                sctp_port: 5060,
+                sctp_style: args.sctp_style,
+            };
+            config.listen =
+                vec![local(Protocol::Udp, 5060), local(Protocol::Tcp, 5060), local(Protocol::Sctp, 9899)];
+        }
+        for listen in &mut config.listen {
+            listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());
+            listen::check_listen(listen)?;
+        }
+        let secure = config.listen.iter().find(|listen| listen.protocol.is_secure());
+        if let Some(secure) = secure.filter(|_| config.tls.is_none()) {
+            let name = secure.protocol.name();
+            let message = format!("needed to listen for {name}: a table [tls] with certificate and key");
+            return Err(wrong("tls", message));
+        }
+        for protocol in Protocol::ALL {
+            let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
+            if count > 1 {
+                let name = protocol.name();
+                return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
+            }
+        }
+        config.store = config.store.or_else(|| args.store.clone());
+        config.metrics = args.metrics.or(config.metrics);
+        config.settings.durable = config.store.is_some();
+        config.settings.relay.open |= args.open_relay;
+        if args.front_end {
+            config.settings.mode = Mode::FrontEnd;
+        }
+        Ok(config)
+    }
+}
+
+impl Config {
+    /// What connections with TLS need.
+    pub(super) fn tls_sides(&self) -> TlsSides {
+        self.tls.as_ref().map_or_else(TlsSides::default, |tls| TlsSides {
+            server: Some(tls.server.clone()),
+            client: tls.client.clone(),
+            peers: tls.peers.clone().into(),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<(File, toml::Table), ConfigError> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
+    let malformed = |cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) };
+    Ok((toml::from_str(&text).map_err(malformed)?, toml::from_str(&text).map_err(malformed)?))
+}
+
+fn check(file: File) -> Result<Config, ConfigError> {
+    let defaults = Settings::default();
+    let mode = match file.mode {
+        FileMode::Proxy => Mode::Proxy,
+        FileMode::FrontEnd => Mode::FrontEnd,
+    };
+    let domains =
+        file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
+    let limits =
+        limits::check(&file.limits, defaults.users_max, defaults.limits.servers_max, defaults.message);
+    let settings = Settings {
+        mode,
+        domains,
+        relay: relay::check(&file.relay)?,
+        registrar: registrar::check(&file.registrar)?,
+        users_max: limits.users,
+        timings: timers::check(&file.timers)?,
+        limits: limits.transactions,
+        message: limits.message,
+        ..defaults
+    };
+    Ok(Config {
+        settings,
+        listen: file.listen.into_iter().map(listen::check).collect::<Result<_, _>>()?,
+        auth: file.auth.map(auth::check).transpose()?,
+        store: store::check(file.store)?,
+        connections_max: limits.connections,
+        overload: overload::check(&file.overload)?,
+        metrics: file.metrics.address,
+        tls: file.tls.map(tls::check).transpose()?,
+        websocket: websocket::check(file.websocket)?,
+        admin: None,
+        document: toml::Table::new(),
+    })
+}

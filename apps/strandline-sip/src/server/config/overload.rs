@@ -1,0 +1,73 @@
+//! `[overload]`: what is done when there is more than can be done.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::server::inbox::{Inbox, InboxSettings};
+use crate::server::sources::Sources;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    patience_ms: Option<u64>,
+    queue_bytes_max: Option<usize>,
+    refusals_per_sec_max: Option<u32>,
+    source_messages_per_sec_max: Option<u32>,
+    source_connections_max: Option<u32>,
+}
+
+/// What is done when there is more than can be done.
+#[derive(Debug, Clone, Copy)]
+pub struct Overload {
+    pub(in crate::server) settings: InboxSettings,
+    /// Who is refused may be told so, so often.
+    pub(in crate::server) refusals_per_sec: u32,
+    pub(in crate::server) source_messages_per_sec: Option<u32>,
+    pub(in crate::server) source_connections: Option<u32>,
+}
+
+impl Overload {
+    /// The inbox; `key` must be random.
+    pub(in crate::server) fn inbox(&self, key: [u8; 16]) -> Inbox {
+        Inbox::new(self.settings, self.sources(key), key)
+    }
+
+    fn sources(&self, key: [u8; 16]) -> Option<Sources> {
+        self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key))
+    }
+
+    /// From now on the inbox does as it says here.
+    pub(in crate::server) fn configure(&self, inbox: &mut Inbox, key: [u8; 16]) {
+        inbox.configure(self.settings, self.sources(key));
+    }
+}
+
+pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
+    let defaults = InboxSettings::default();
+    let within = |key: &str, value: u64, least: u64, most: u64| match value {
+        value if (least..=most).contains(&value) => Ok(value),
+        value => Err(wrong(format!("overload.{key}"), format!("{value} is not between {least} and {most}"))),
+    };
+    let patience_ms = file.patience_ms.unwrap_or(defaults.patience.as_millis() as u64);
+    // Longer than half of T1, and senders over UDP ask again before they are refused.
+    let patience = Duration::from_millis(within("patience_ms", patience_ms, 10, 250)?);
+    let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
+    let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
+    let some = |key: &str, value: Option<u32>, most: u32| {
+        let checked = value.map(|value| within(key, value.into(), 1, most.into())).transpose()?;
+        Ok(checked.map(|_| value.unwrap_or(most)))
+    };
+    Ok(Overload {
+        settings: InboxSettings { patience, bytes_max },
+        refusals_per_sec: file.refusals_per_sec_max.unwrap_or(50_000),
+        source_messages_per_sec: some(
+            "source_messages_per_sec_max",
+            file.source_messages_per_sec_max,
+            1_000_000,
+        )?,
+        source_connections: some("source_connections_max", file.source_connections_max, u32::MAX)?,
+    })
+}

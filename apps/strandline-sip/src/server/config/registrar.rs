@@ -1,0 +1,50 @@
+//! `[registrar]`.
+
+use serde::Deserialize;
+
+use crate::registrar::RegistrarSettings;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    expires_default_secs: Option<u32>,
+    expires_min_secs: Option<u32>,
+    expires_max_secs: Option<u32>,
+    contacts_max: Option<usize>,
+    outbound: Option<bool>,
+}
+
+pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
+    let defaults = RegistrarSettings::default();
+    let settings = RegistrarSettings {
+        expires_default_secs: file.expires_default_secs.unwrap_or(defaults.expires_default_secs),
+        expires_min_secs: file.expires_min_secs.unwrap_or(defaults.expires_min_secs),
+        expires_max_secs: file.expires_max_secs.unwrap_or(defaults.expires_max_secs),
+        contacts_max: file.contacts_max.unwrap_or(defaults.contacts_max),
+        outbound: file.outbound.unwrap_or(defaults.outbound),
+        ..defaults
+    };
+    if settings.expires_min_secs > 3600 {
+        // RFC 3261 section 10.3: an hour must never be refused.
+        return Err(wrong(
+            "registrar.expires_min_secs",
+            "more than 3600 would refuse what must not be refused",
+        ));
+    }
+    if settings.expires_max_secs < settings.expires_min_secs {
+        return Err(wrong("registrar.expires_max_secs", "less than expires_min_secs"));
+    }
+    let range = settings.expires_min_secs..=settings.expires_max_secs;
+    if !range.contains(&settings.expires_default_secs) {
+        return Err(wrong(
+            "registrar.expires_default_secs",
+            "not between expires_min_secs and expires_max_secs",
+        ));
+    }
+    if settings.contacts_max == 0 {
+        return Err(wrong("registrar.contacts_max", "0 would let nobody register"));
+    }
+    Ok(settings)
+}

@@ -1,0 +1,19 @@
+//! `[relay]`: whose requests go to hosts that are none of ours.
+
+use serde::Deserialize;
+
+use crate::service::Relay;
+
+use super::error::ConfigError;
+use super::host::networks;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    open: bool,
+    from: Vec<String>,
+}
+
+pub(super) fn check(file: &Table) -> Result<Relay, ConfigError> {
+    Ok(Relay { open: file.open, from: networks("relay.from", &file.from)? })
+}

@@ -1,0 +1,36 @@
+//! `[timers]`.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::transaction::Timings;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    t1_ms: Option<u64>,
+    t2_ms: Option<u64>,
+    t4_ms: Option<u64>,
+    c_secs: Option<u64>,
+}
+
+pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
+    let defaults = Timings::default();
+    let millis = |key: &str, value: Option<u64>, default: Duration, max: u64| match value {
+        None => Ok(default),
+        Some(value) if (10..=max).contains(&value) => Ok(Duration::from_millis(value)),
+        Some(value) => Err(wrong(format!("timers.{key}"), format!("{value} is not between 10 and {max}"))),
+    };
+    let t1 = millis("t1_ms", file.t1_ms, defaults.t1, 10_000)?;
+    let t2 = millis("t2_ms", file.t2_ms, defaults.t2, 60_000)?;
+    let t4 = millis("t4_ms", file.t4_ms, defaults.t4, 60_000)?;
+    let c = file.c_secs.map_or(defaults.c, Duration::from_secs);
+    if c < Duration::from_secs(181) {
+        // RFC 3261 section 16.6, step 11.
+        return Err(wrong("timers.c_secs", "must be more than 180"));
+    }
+    Ok(Timings { t1, t2, t4, c })
+}

@@ -1,0 +1,53 @@
+//! `[tls]`: certificates.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, TlsError};
+
+use super::error::{ConfigError, wrong};
+use super::host::check_domain;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    certificate: PathBuf,
+    key: PathBuf,
+    ca: Option<PathBuf>,
+    client_certificates: Option<String>,
+    #[serde(default)]
+    peers: Vec<String>,
+}
+
+/// What TLS needs.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// For connections that are accepted.
+    pub server: ServerTls,
+    /// For those that are opened, if anybody is trusted.
+    pub client: Option<ClientTls>,
+    /// Domains whose owners may send requests for other hosts.
+    pub peers: Vec<String>,
+}
+
+pub(super) fn check(file: Table) -> Result<Tls, ConfigError> {
+    let clients = match file.client_certificates.as_deref() {
+        None if file.ca.is_some() && !file.peers.is_empty() => ClientCertificates::Optional,
+        None | Some("none") => ClientCertificates::None,
+        Some("optional") => ClientCertificates::Optional,
+        Some("required") => ClientCertificates::Required,
+        Some(other) => {
+            let message = format!("{other:?} is none of \"none\", \"optional\" and \"required\"");
+            return Err(wrong("tls.client_certificates", message));
+        }
+    };
+    if file.ca.is_none() && (clients != ClientCertificates::None || !file.peers.is_empty()) {
+        return Err(wrong("tls.ca", "needed to check the certificates of clients and peers"));
+    }
+    let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
+    let own = OwnFiles { certificate: file.certificate, key: file.key };
+    let broken = |error: TlsError| wrong("tls", error.to_string());
+    let server = ServerTls::new(&own, file.ca.as_deref(), clients).map_err(broken)?;
+    let client = file.ca.as_deref().map(|ca| ClientTls::new(ca, Some(&own))).transpose().map_err(broken)?;
+    Ok(Tls { server, client, peers })
+}
