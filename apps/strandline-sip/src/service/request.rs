@@ -90,7 +90,8 @@ impl Service {
         let way = self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
         let here = self.is_for_us(&way);
         if self.draining && way.token.is_none() {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, None));
+            self.refuse_for_now(*flow, message);
+            return Ok(());
         }
         if let (true, Uri::Sip(uri)) = (here, &way.uri)
             && uri.user.is_none()

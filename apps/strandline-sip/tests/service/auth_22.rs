@@ -15,7 +15,7 @@ fn world(algorithms: &[Algorithm], places: usize) -> World {
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), places);
     let authenticator =
         Authenticator::new("example.com".to_owned(), algorithms.to_vec(), users, nonces, [1; 16]);
-    world.service.authenticate(authenticator);
+    world.service.authenticate(Some(authenticator));
     world
 }
 
