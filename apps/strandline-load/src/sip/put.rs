@@ -85,19 +85,16 @@ impl Put for SocketAddr {
     }
 }
 
-fn decimal(mut number: u64, digits_min: usize, out: &mut Vec<u8>) {
-    let mut digits = [b'0'; 20];
-    let mut at = digits.len();
-    for place in digits.iter_mut().rev() {
-        *place = b'0' + (number % 10) as u8;
-        at -= 1;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
+/// At least `digits_min` digits, which is at least one.
+fn decimal(number: u64, digits_min: usize, out: &mut Vec<u8>) {
+    let (at, mut rest) = (out.len(), number);
+    while rest > 0 || out.len() < at + digits_min {
+        out.push(b'0' + (rest % 10) as u8);
+        rest /= 10;
     }
-    at = at.min(digits.len() - digits_min.min(digits.len()));
-    out.extend_from_slice(digits.get(at..).unwrap_or(&[]));
+    if let Some(digits) = out.get_mut(at..) {
+        digits.reverse();
+    }
 }
 
 #[cfg(test)]
