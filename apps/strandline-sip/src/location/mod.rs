@@ -2,8 +2,12 @@
 
 mod aor;
 mod binding;
+mod journal;
+mod nodes;
 mod table;
 
 pub use aor::write_aor;
-pub use binding::{Binding, FlowUse};
-pub use table::{Journal, Locations};
+pub use binding::{Binding, FlowUse, Origin};
+pub use journal::Journal;
+pub use nodes::{Nodes, SealFlow};
+pub use table::Locations;

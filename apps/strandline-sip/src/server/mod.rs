@@ -18,6 +18,7 @@ mod run;
 mod socket;
 mod sources;
 mod status;
+mod storage;
 mod style;
 mod top;
 mod urgency;

@@ -11,12 +11,11 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::LocalSet;
 
 use crate::auth::{Authenticator, Nonces};
 use crate::service::{Advertised, Seeds, Service};
-use crate::store::{Done, SqliteStore, Store, Writer};
 use crate::transaction::Protocol;
 
 use super::args::{Args, Command};
@@ -27,6 +26,7 @@ use super::inbox::Looks;
 use super::input;
 use super::input::tcp::TlsSides;
 use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::storage::{self, Storage};
 use super::style::SctpStyle;
 use super::top;
 use super::{http, status};
@@ -79,19 +79,12 @@ async fn serve(config: Config, json: bool) -> Result<()> {
     let sockets = Sockets::open(&config)?;
     settings.advertised.clone_from(&sockets.advertised);
     let mut seeds = random_seeds()?;
-    let store = match &config.store {
-        Some(path) => {
-            let mut store = SqliteStore::open(path)?;
-            seeds.tokens = store.secret("flow tokens", seeds.tokens)?;
-            Some(store)
-        }
-        None => None,
-    };
+    let storage = Storage::open(&config, &mut seeds, clock.epoch_unix_secs)?;
     let mut service = Service::new(settings, &seeds, clock.epoch_unix_secs);
     if let Some(auth) = &config.auth {
         service.authenticate(authenticator(auth)?);
     }
-    let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
+    let (writer, following) = storage.start(&mut service, done)?;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_seeds()?.tokens));
@@ -113,13 +106,23 @@ async fn serve(config: Config, json: bool) -> Result<()> {
     );
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), tls.client.clone()));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
-    tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
-    let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
-    end_wanted().await?;
-    tracing::info!("ending gracefully");
-    drain(&hub).await;
+    tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
+    let following = following.map(|following| following.serve(&hub));
+    let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
+    tokio::select! {
+        ended = end_wanted() => ended?,
+        () = hub.is_lost.notified() => {}
+    }
+    let lost = hub.why_lost();
+    if lost.is_none() {
+        tracing::info!("ending gracefully");
+        drain(&hub).await;
+    }
     timer.abort();
-    Ok(())
+    if let Some(following) = following {
+        following.end().await;
+    }
+    lost.map_or(Ok(()), |error| Err(error.into()))
 }
 
 fn random_seeds() -> Result<Seeds> {
@@ -143,23 +146,8 @@ fn authenticator(auth: &Auth) -> Result<Authenticator> {
     Ok(Authenticator::new(realm, algorithms, users, nonces, seeds.tokens))
 }
 
-fn start_store(mut store: SqliteStore, service: &mut Service, done: UnboundedSender<Done>) -> Result<Writer> {
-    store.load(&mut |aor, state| service.load(aor, state))?;
-    let tell = move |told| {
-        // At the end nobody waits for it any more.
-        let _ = done.send(told);
-    };
-    Writer::start(Box::new(store), tell).context("starting the thread that writes bindings down")
-}
-
-async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
-    while let Some(done) = settled.recv().await {
-        hub.settled(done);
-    }
-}
-
 /// Timers, and bindings that expire.
-async fn tick(hub: Rc<Hub>) {
+async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0u64;
@@ -169,6 +157,7 @@ async fn tick(hub: Rc<Hub>) {
     loop {
         interval.tick().await;
         ticks += 1;
+        hub.refuse_overdue(store_timeout);
         if ticks.is_multiple_of(LOOK) {
             let load = hub.inbox(|inbox| looks.look(hub.clock.elapsed(), &inbox.counters));
             hub.service.borrow_mut().look_at(&load);

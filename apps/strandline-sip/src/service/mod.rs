@@ -6,6 +6,7 @@ mod feedback;
 mod forward;
 mod incoming;
 mod known;
+mod nodes;
 mod reply;
 mod request;
 mod response;
@@ -27,6 +28,8 @@ use context::{Context, Target};
 use feedback::Feedback;
 pub use feedback::Load;
 use known::Known;
+pub use nodes::{NodeAddress, Peer};
+use nodes::Peers;
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use token::{Token, Tokens};
 
@@ -94,6 +97,8 @@ pub struct Service {
     known: Known,
     /// What neighbours are told of the load.
     feedback: Feedback,
+    /// Other nodes, if there may be any.
+    nodes: Option<Peers>,
     /// Something that was handed over with the journal is not durable yet.
     unsettled: bool,
     /// It is about to end: nothing new is begun.
@@ -133,6 +138,7 @@ impl Service {
             counters: Counters::default(),
             known: Known::new(seed(16)),
             feedback: Feedback::new(epoch_unix_secs),
+            nodes: None,
             unsettled: false,
             draining: false,
             out: Outbox::new(),
@@ -159,8 +165,11 @@ impl Service {
         &self.locations
     }
 
-    /// Takes bindings that a store has kept.
-    pub fn load(&mut self, aor: &[u8], state: &[u8]) {
+    /// Takes bindings that a store has kept, of another node if it has a name.
+    pub fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) {
+        if self.nodes.is_some() {
+            return self.merge(node, aor, state);
+        }
         let _ = self.locations.load(aor, state);
         for binding in self.locations.bindings(aor) {
             self.known.insert(Time::ZERO, &binding.flow);

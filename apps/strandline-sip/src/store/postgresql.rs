@@ -1,0 +1,245 @@
+//! PostgreSQL.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
+use tokio_postgres::{Client, Config, NoTls};
+
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
+use super::folding::User;
+use super::{Shared, StoreError};
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS sip_nodes (name text PRIMARY KEY, address text NOT NULL, incarnation bigint NOT NULL,
+        beat bigint NOT NULL, beaten_at timestamptz NOT NULL, trimmed bigint NOT NULL);
+    CREATE TABLE IF NOT EXISTS sip_bindings (node text NOT NULL, aor bytea NOT NULL, state bytea NOT NULL,
+        PRIMARY KEY (node, aor));
+    CREATE TABLE IF NOT EXISTS sip_journal (node text NOT NULL, number bigint NOT NULL, changes bytea NOT NULL,
+        PRIMARY KEY (node, number));
+    CREATE TABLE IF NOT EXISTS sip_secrets (name text PRIMARY KEY, value bytea NOT NULL);
+    CREATE TABLE IF NOT EXISTS sip_subscribers (username text NOT NULL, domain text NOT NULL, password text,
+        md5 text, sha256 text, sha512_256 text, PRIMARY KEY (username, domain));";
+/// Any number: nodes that start at once create the tables one after the other.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(5060506050605060)";
+
+/// A connection, with a runtime that runs only while something is asked.
+pub(super) struct PostgreSql {
+    runtime: Runtime,
+    client: Client,
+    task: JoinHandle<()>,
+    timeout: Duration,
+}
+
+impl Drop for PostgreSql {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn failed(what: &str, error: &tokio_postgres::Error) -> StoreError {
+    // What the server says stands in the cause of the error.
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), |cause| cause.to_string());
+    StoreError::new(what, cause)
+}
+
+async fn in_time<T>(
+    what: &str,
+    timeout: Duration,
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(timeout, answer).await {
+        Ok(answer) => answer.map_err(|error| failed(what, &error)),
+        Err(_) => Err(StoreError::new(what, format!("no answer within {} ms", timeout.as_millis()))),
+    }
+}
+
+impl PostgreSql {
+    pub(super) fn open(settings: &Shared) -> Result<Self, StoreError> {
+        // What is wrong with a URL might show a password that stands in it.
+        let mut config: Config = settings
+            .url
+            .parse()
+            .map_err(|_| StoreError::new("store.url", "not like postgresql://user@host:5432/database"))?;
+        config.connect_timeout(settings.timeout);
+        if let Some(password) = &settings.password {
+            config.password(password);
+        }
+        let what = "connecting to PostgreSQL";
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| StoreError::new(what, error))?;
+        let (client, connection) =
+            runtime.block_on(in_time(what, settings.timeout, config.connect(NoTls)))?;
+        let task = runtime.spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "PostgreSQL");
+            }
+        });
+        Ok(Self { runtime, client, task, timeout: settings.timeout })
+    }
+
+    fn run<'a, T, F>(&'a mut self, what: &str, ask: impl FnOnce(&'a mut Client) -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, tokio_postgres::Error>> + 'a,
+    {
+        let answer = ask(&mut self.client);
+        self.runtime.block_on(in_time(what, self.timeout, answer))
+    }
+
+    /// What stands in the table of subscribers: password and hashes, MD5, SHA-256 and SHA-512-256.
+    pub(super) fn subscriber(
+        &mut self,
+        user: &str,
+        domain: &str,
+    ) -> Result<Option<[Option<Vec<u8>>; 4]>, StoreError> {
+        let (user, domain) = (user.to_owned(), domain.to_owned());
+        self.run("reading subscribers", |client| async move {
+            let select = "SELECT password, md5, sha256, sha512_256 FROM sip_subscribers \
+                          WHERE username = $1 AND domain IN ($2, '') ORDER BY domain DESC LIMIT 1";
+            let row = client.query_opt(select, &[&user, &domain]).await?;
+            let text = |row: &tokio_postgres::Row, at: usize| {
+                row.try_get::<_, Option<String>>(at).map(|text| text.map(String::into_bytes))
+            };
+            row.map(|row| Ok([text(&row, 0)?, text(&row, 1)?, text(&row, 2)?, text(&row, 3)?])).transpose()
+        })
+    }
+}
+
+impl Database for PostgreSql {
+    fn connect(settings: &Shared) -> Result<Self, StoreError> {
+        let mut opened = Self::open(settings)?;
+        opened.run("creating tables in PostgreSQL", |client| async move {
+            let transaction = client.transaction().await?;
+            transaction.batch_execute(LOCK).await?;
+            transaction.batch_execute(TABLES).await?;
+            transaction.commit().await
+        })?;
+        Ok(opened)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
+        self.run("reading the nodes", |client| async move {
+            let select = "SELECT name, address, beat, \
+                          (extract(epoch FROM clock_timestamp() - beaten_at) * 1000)::bigint, trimmed \
+                          FROM sip_nodes ORDER BY name";
+            let rows = client.query(select, &[]).await?;
+            let node = |row: &tokio_postgres::Row| {
+                Ok(NodeRow {
+                    name: row.try_get(0)?,
+                    address: row.try_get(1)?,
+                    beat: row.try_get(2)?,
+                    age_ms: row.try_get(3)?,
+                    trimmed: row.try_get(4)?,
+                })
+            };
+            rows.iter().map(node).collect()
+        })
+    }
+
+    fn enter(&mut self, run: &Run, address: &str) -> Result<(), StoreError> {
+        self.run("entering as a node", |client| async move {
+            let insert = "INSERT INTO sip_nodes AS n (name, address, incarnation, beat, beaten_at, trimmed) \
+                          VALUES ($1, $2, $3, 1, clock_timestamp(), 0) ON CONFLICT (name) DO UPDATE SET \
+                          address = excluded.address, incarnation = excluded.incarnation, \
+                          beat = greatest(n.beat, 0) + 1, beaten_at = clock_timestamp()";
+            client.execute(insert, &[&run.name, &address, &run.incarnation]).await.map(|_| ())
+        })
+    }
+
+    fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError> {
+        self.run("saying that the node lives", |client| async move {
+            let update = "UPDATE sip_nodes SET beat = CASE WHEN $3 THEN -1 ELSE beat + 1 END, \
+                          beaten_at = clock_timestamp() WHERE name = $1 AND incarnation = $2";
+            Ok(client.execute(update, &[&run.name, &run.incarnation, &left]).await? > 0)
+        })
+    }
+
+    fn append(&mut self, run: &Run, number: i64, changes: &[u8]) -> Result<bool, StoreError> {
+        self.run("writing bindings", |client| async move {
+            let insert = "INSERT INTO sip_journal (node, number, changes) \
+                          SELECT name, $3, $4 FROM sip_nodes WHERE name = $1 AND incarnation = $2";
+            Ok(client.execute(insert, &[&run.name, &run.incarnation, &number, &changes]).await? > 0)
+        })
+    }
+
+    fn last(&mut self, name: &str) -> Result<i64, StoreError> {
+        self.run("reading the journal", |client| async move {
+            let select = "SELECT greatest((SELECT max(number) FROM sip_journal WHERE node = $1), \
+                          (SELECT trimmed FROM sip_nodes WHERE name = $1), 0)";
+            client.query_one(select, &[&name]).await?.try_get(0)
+        })
+    }
+
+    fn fold(&mut self, run: &Run, users: &[User]) -> Result<bool, StoreError> {
+        self.run("folding the journal", |client| async move {
+            let transaction = client.transaction().await?;
+            let select = "SELECT 1 FROM sip_nodes WHERE name = $1 AND incarnation = $2 FOR SHARE";
+            if transaction.query_opt(select, &[&run.name, &run.incarnation]).await?.is_none() {
+                return Ok(false);
+            }
+            let (gone, kept): (Vec<&User>, Vec<&User>) = users.iter().partition(|(_, state)| state.is_empty());
+            let aors = |users: &[&User]| users.iter().map(|(aor, _)| aor.to_vec()).collect::<Vec<_>>();
+            let states: Vec<&[u8]> = kept.iter().map(|(_, state)| &state[..]).collect();
+            let insert = "INSERT INTO sip_bindings (node, aor, state) \
+                          SELECT $1, * FROM unnest($2::bytea[], $3::bytea[]) \
+                          ON CONFLICT (node, aor) DO UPDATE SET state = excluded.state";
+            transaction.execute(insert, &[&run.name, &aors(&kept), &states]).await?;
+            let delete = "DELETE FROM sip_bindings WHERE node = $1 AND aor = ANY($2)";
+            transaction.execute(delete, &[&run.name, &aors(&gone)]).await?;
+            transaction.commit().await?;
+            Ok(true)
+        })
+    }
+
+    fn trim(&mut self, name: &str, to: i64) -> Result<(), StoreError> {
+        self.run("trimming the journal", |client| async move {
+            let update = "UPDATE sip_nodes SET trimmed = $2 WHERE name = $1";
+            client.execute(update, &[&name, &to]).await?;
+            let delete = "DELETE FROM sip_journal WHERE node = $1 AND number <= $2";
+            client.execute(delete, &[&name, &to]).await.map(|_| ())
+        })
+    }
+
+    fn bindings(&mut self, name: &str, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        let select = &format!(
+            "SELECT aor, state FROM sip_bindings WHERE node = $1 AND aor > $2 ORDER BY aor LIMIT {ROWS}"
+        );
+        let mut after: Vec<u8> = Vec::new();
+        loop {
+            let from = after.clone();
+            let rows = self.run("reading bindings", |client| async move {
+                client.query(select.as_str(), &[&name, &from]).await
+            })?;
+            let failed = |error| failed("reading bindings", &error);
+            for row in &rows {
+                each(row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+            }
+            match rows.last() {
+                Some(row) if rows.len() == ROWS => after = row.try_get(0).map_err(failed)?,
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    fn journal(&mut self, name: &str, after: i64) -> Result<Vec<Entry>, StoreError> {
+        self.run("reading the journal", |client| async move {
+            let select = format!(
+                "SELECT number, changes FROM sip_journal WHERE node = $1 AND number > $2 ORDER BY number LIMIT {ENTRIES}"
+            );
+            let rows = client.query(&select, &[&name, &after]).await?;
+            rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        })
+    }
+
+    fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
+        let value: Vec<u8> = self.run("a secret in the store", |client| async move {
+            let insert = "INSERT INTO sip_secrets (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+            client.execute(insert, &[&name, &&fresh[..]]).await?;
+            client.query_one("SELECT value FROM sip_secrets WHERE name = $1", &[&name]).await?.try_get(0)
+        })?;
+        Ok(value.try_into().unwrap_or(fresh))
+    }
+}
