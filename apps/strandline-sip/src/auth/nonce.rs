@@ -74,6 +74,11 @@ impl Nonces {
         (self.seal(made, number) == seal).then_some((made, number))
     }
 
+    /// Is this one that was made here, whatever has become of it?
+    pub(super) fn is_ours(&self, nonce: &[u8]) -> bool {
+        self.read(nonce).is_some()
+    }
+
     /// Takes a nonce with this count, once.
     pub(super) fn use_once(&mut self, now: Time, nonce: &[u8], count: u32) -> Freshness {
         let Some((made, number)) = self.read(nonce) else { return Freshness::Forged };

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::service::Service;
-use crate::store::{Done, StoreError, StoreFigures, Writer};
+use crate::store::{Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
@@ -39,6 +39,8 @@ pub(super) struct Hub {
     pub(super) udp: RefCell<Option<Rc<Udp>>>,
     pub(super) sctp: RefCell<Option<Sctp>>,
     writer: Option<Writer>,
+    /// Looks for subscribers.
+    seeker: RefCell<Option<Seeker>>,
     /// Batches of answers that wait for the writer.
     unsettled: Cell<usize>,
     /// The number of the last batch of changes that the writer has.
@@ -71,6 +73,7 @@ impl Hub {
             udp: RefCell::new(None),
             sctp: RefCell::new(None),
             writer,
+            seeker: RefCell::new(None),
             unsettled: Cell::new(0),
             submitted: Cell::new(0),
             lost: RefCell::new(None),
@@ -138,6 +141,9 @@ impl Hub {
             let mut service = self.service.borrow_mut();
             work(&mut service, now);
             std::mem::swap(&mut out, &mut service.out);
+            if let Some(seeker) = self.seeker.borrow().as_ref() {
+                service.wanted_subscribers().into_iter().for_each(|who| seeker.seek(who));
+            }
             self.hand_over(&mut service);
         }
         self.send(&mut out);
@@ -198,6 +204,11 @@ impl Hub {
     fn on_settled(&self, count: usize) {
         self.unsettled.set(self.unsettled.get().saturating_sub(count));
         self.watch.borrow_mut().on_settled(self.clock.elapsed(), count);
+    }
+
+    /// Subscribers are looked for by this from now on.
+    pub(super) fn seek_with(&self, seeker: Seeker) {
+        self.seeker.replace(Some(seeker));
     }
 
     /// What was counted of the store, if there is one.

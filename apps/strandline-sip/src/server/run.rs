@@ -14,13 +14,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::LocalSet;
 
-use crate::auth::{Authenticator, Nonces};
+use crate::auth::{Authenticator, Nonces, Source, Subscribers};
 use crate::service::{Advertised, Seeds, Service};
 use crate::transaction::Protocol;
 
 use super::args::{Args, Command};
 use super::clock::Clock;
-use super::config::{Auth, Config, Listen};
+use super::config::{Auth, Config, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
@@ -106,6 +106,9 @@ async fn serve(config: Config, json: bool) -> Result<()> {
     );
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), tls.client.clone()));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
+    if let Some(Users::Table(table, _)) = config.auth.as_ref().map(|auth| &auth.users) {
+        storage::seek(&hub, table.clone())?;
+    }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
@@ -142,7 +145,11 @@ fn authenticator(auth: &Auth) -> Result<Authenticator> {
     let (own, _) = seeds.own.split_at(16);
     let key = <[u8; 16]>::try_from(own).unwrap_or(seeds.tokens);
     let nonces = Nonces::new(key, auth.nonce_lifetime, NONCES);
-    let (realm, algorithms, users) = (auth.realm.clone(), auth.algorithms.clone(), auth.users.clone());
+    let users = match &auth.users {
+        Users::File(users) => Source::Users(users.clone()),
+        Users::Table(_, cache) => Source::Table(Subscribers::new(*cache)),
+    };
+    let (realm, algorithms) = (auth.realm.clone(), auth.algorithms.clone());
     Ok(Authenticator::new(realm, algorithms, users, nonces, seeds.tokens))
 }
 

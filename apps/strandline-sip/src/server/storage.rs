@@ -4,13 +4,14 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::location::Journal;
 use crate::service::{NodeAddress, Peer, Seeds, Service};
 use crate::store::{
-    Done, Feed, News, PeerNode, Shared, SharedStore, SqliteStore, Store as _, StoreStats, Writer,
+    Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store as _, StoreStats,
+    SubscriberTable, Writer,
 };
 
 use super::config::{Config, Store};
@@ -32,7 +33,7 @@ pub(super) enum Storage {
 }
 
 impl Storage {
-    /// Opens what is configured, and takes the key of flow tokens from there.
+    /// Opens what is configured, on a thread that may wait, and takes the key of flow tokens from there.
     pub(super) fn open(config: &Config, seeds: &mut Seeds, epoch_unix_secs: u64) -> Result<Self> {
         match &config.store {
             None => Ok(Self::Memory),
@@ -119,6 +120,24 @@ impl Followed {
         let _ = self.task.await;
         drop(self.feed);
     }
+}
+
+/// Looks for subscribers in a table, which must be there.
+pub(super) fn seek(hub: &Rc<Hub>, table: SubscriberTable) -> Result<()> {
+    table.check().context("auth.subscribers: is the table there? The documentation has its columns")?;
+    let (sender, mut found) = unbounded_channel::<Found>();
+    let tell = move |told| {
+        // At the end nobody waits for it any more.
+        let _ = sender.send(told);
+    };
+    hub.seek_with(Seeker::start(table, tell).context("starting the thread that looks for subscribers")?);
+    let hub = Rc::clone(hub);
+    tokio::task::spawn_local(async move {
+        while let Some((who, found)) = found.recv().await {
+            hub.with(|service, now| service.looked_up(now, who, found));
+        }
+    });
+    Ok(())
 }
 
 /// Hands on what the writer gives back, until the task is ended.

@@ -6,6 +6,7 @@ mod feedback;
 mod forward;
 mod incoming;
 mod known;
+mod lookups;
 mod nodes;
 mod reply;
 mod request;
@@ -28,6 +29,7 @@ use context::{Context, Target};
 use feedback::Feedback;
 pub use feedback::Load;
 use known::Known;
+use lookups::Lookups;
 pub use nodes::{NodeAddress, Peer};
 use nodes::Peers;
 pub use settings::{Advertised, Mode, Relay, Settings};
@@ -97,6 +99,8 @@ pub struct Service {
     known: Known,
     /// What neighbours are told of the load.
     feedback: Feedback,
+    /// Requests that wait until somebody has looked for a subscriber.
+    lookups: Lookups,
     /// Other nodes, if there may be any.
     nodes: Option<Peers>,
     /// Something that was handed over with the journal is not durable yet.
@@ -138,6 +142,7 @@ impl Service {
             counters: Counters::default(),
             known: Known::new(seed(16)),
             feedback: Feedback::new(epoch_unix_secs),
+            lookups: Lookups::default(),
             nodes: None,
             unsettled: false,
             draining: false,

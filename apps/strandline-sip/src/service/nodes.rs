@@ -50,6 +50,8 @@ pub(super) struct Peers {
     peers: Vec<Option<Peer>>,
     /// Requests from here may ask for flows.
     addresses: HashSet<IpAddr>,
+    /// This node's own.
+    own: Option<IpAddr>,
 }
 
 /// How a phone is reached that has registered elsewhere.
@@ -66,7 +68,8 @@ impl Service {
     /// There may be other nodes from now on. This one has a name and perhaps an address for them.
     pub fn join(&mut self, name: &str, address: Option<NodeAddress>) {
         self.locations.share(Nodes::new(name, Box::new(self.tokens.clone())));
-        self.nodes = Some(Peers::default());
+        let own = address.map(|address| address.address.ip());
+        self.nodes = Some(Peers { own, ..Peers::default() });
         if let Some(NodeAddress { protocol, address }) = address {
             let (host, port) = (address.ip().to_string(), address.port());
             self.settings.advertised.push(Advertised { protocol, host, port });
@@ -75,7 +78,8 @@ impl Service {
 
     /// Who else there is.
     pub fn set_nodes(&mut self, peers: Vec<Peer>) {
-        let mut known = Peers::default();
+        let own = self.nodes.as_ref().and_then(|nodes| nodes.own);
+        let mut known = Peers { own, ..Peers::default() };
         for peer in peers {
             let number = usize::from(self.locations.node(&peer.name));
             known.addresses.extend(peer.address.map(|address| address.address.ip().to_canonical()));
@@ -119,6 +123,13 @@ impl Service {
     #[must_use]
     pub fn is_node(&self, address: IpAddr) -> bool {
         self.nodes.as_ref().is_some_and(|nodes| nodes.addresses.contains(&address.to_canonical()))
+    }
+
+    /// Where connections to this address are to come from: nodes know one another by their addresses.
+    #[must_use]
+    pub fn address_for(&self, peer: IpAddr) -> Option<IpAddr> {
+        let own = self.nodes.as_ref()?.own.filter(|own| own.is_ipv4() == peer.is_ipv4())?;
+        self.is_node(peer).then_some(own)
     }
 
     pub(super) fn is_from_node(&self, flow: &Flow) -> bool {

@@ -153,7 +153,8 @@ impl Service {
         match self.prove(now, incoming, &ours, Asking::Proxy) {
             Proof::NotNeeded => Ok(Some(*incoming)),
             Proof::Given => Ok(Some(Incoming { proved: true, ..*incoming })),
-            Proof::Asked => Ok(None),
+            Proof::Asked | Proof::Waits => Ok(None),
+            Proof::TooMany => Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
         }
     }
@@ -288,7 +289,8 @@ impl Service {
         }
         match self.prove(now, incoming, &uri, Asking::Server) {
             Proof::Given | Proof::NotNeeded => {}
-            Proof::Asked => return Ok(()),
+            Proof::Asked | Proof::Waits => return Ok(()),
+            Proof::TooMany => return Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
         }
         if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {

@@ -10,6 +10,7 @@ mod settings;
 mod shared;
 mod sqlite;
 mod stats;
+mod subscribers;
 mod writer;
 
 use crate::location::Journal;
@@ -19,6 +20,7 @@ pub use settings::{Kind, NodeSettings, Shared};
 pub use shared::SharedStore;
 pub use sqlite::SqliteStore;
 pub use stats::{StoreFigures, StoreStats};
+pub use subscribers::{Found, Seeker, SubscriberTable};
 pub use writer::{Done, Writer};
 
 /// What keeps a store from doing what it should.

@@ -5,6 +5,7 @@ use ::mysql::{Conn, Opts, OptsBuilder, Params, TxOpts, Value};
 
 use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
 use super::folding::User;
+use super::subscribers::Row;
 use super::{Shared, StoreError};
 
 /// Users written with one statement.
@@ -56,18 +57,18 @@ impl MySql {
         Ok(Self { connection })
     }
 
-    /// What stands in the table of subscribers: password and hashes, MD5, SHA-256 and SHA-512-256.
-    pub(super) fn subscriber(
-        &mut self,
-        user: &[u8],
-        domain: &[u8],
-    ) -> Result<Option<[Option<Vec<u8>>; 4]>, StoreError> {
-        type Columns = (Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>, Option<Vec<u8>>);
-        let select = "SELECT password, md5, sha256, sha512_256 FROM sip_subscribers \
-                      WHERE username = ? AND domain IN (?, '') ORDER BY domain DESC LIMIT 1";
-        let found: Option<Columns> =
-            self.connection.exec_first(select, (user, domain)).map_err(error("reading subscribers"))?;
-        Ok(found.map(|(password, md5, sha256, sha512)| [password, md5, sha256, sha512]))
+    /// All rows of these subscribers, whatever their domain.
+    pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        let places = vec!["?"; users.len()].join(", ");
+        let select = format!(
+            "SELECT username, domain, password, md5, sha256, sha512_256 FROM sip_subscribers \
+             WHERE username IN ({places})"
+        );
+        let values = Params::Positional(users.iter().map(|user| Value::from(*user)).collect());
+        let row = |(user, domain, password, md5, sha256, sha512)| {
+            (user, domain, [password, md5, sha256, sha512])
+        };
+        self.connection.exec_map(select, values, row).map_err(error("reading subscribers"))
     }
 }
 

@@ -9,6 +9,7 @@ use tokio_postgres::{Client, Config, NoTls};
 
 use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
 use super::folding::User;
+use super::subscribers::Row;
 use super::{Shared, StoreError};
 
 const TABLES: &str = "
@@ -89,21 +90,24 @@ impl PostgreSql {
         self.runtime.block_on(in_time(what, self.timeout, answer))
     }
 
-    /// What stands in the table of subscribers: password and hashes, MD5, SHA-256 and SHA-512-256.
-    pub(super) fn subscriber(
-        &mut self,
-        user: &str,
-        domain: &str,
-    ) -> Result<Option<[Option<Vec<u8>>; 4]>, StoreError> {
-        let (user, domain) = (user.to_owned(), domain.to_owned());
+    /// All rows of these subscribers, whatever their domain.
+    pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        // There are none whose name is no text.
+        let users: Vec<String> =
+            users.iter().filter_map(|user| String::from_utf8(user.to_vec()).ok()).collect();
         self.run("reading subscribers", |client| async move {
-            let select = "SELECT password, md5, sha256, sha512_256 FROM sip_subscribers \
-                          WHERE username = $1 AND domain IN ($2, '') ORDER BY domain DESC LIMIT 1";
-            let row = client.query_opt(select, &[&user, &domain]).await?;
-            let text = |row: &tokio_postgres::Row, at: usize| {
+            let select = "SELECT username, domain, password, md5, sha256, sha512_256 FROM sip_subscribers \
+                          WHERE username = ANY($1)";
+            let rows = client.query(select, &[&users]).await?;
+            let column = |row: &tokio_postgres::Row, at: usize| {
                 row.try_get::<_, Option<String>>(at).map(|text| text.map(String::into_bytes))
             };
-            row.map(|row| Ok([text(&row, 0)?, text(&row, 1)?, text(&row, 2)?, text(&row, 3)?])).transpose()
+            let row = |row: &tokio_postgres::Row| {
+                let (user, domain): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+                let secrets = [column(row, 2)?, column(row, 3)?, column(row, 4)?, column(row, 5)?];
+                Ok((user.into_bytes(), domain.into_bytes(), secrets))
+            };
+            rows.iter().map(row).collect()
         })
     }
 }

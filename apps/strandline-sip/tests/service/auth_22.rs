@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline_sip::auth::{Algorithm, Authenticator, Nonces, Users, response};
+use strandline_sip::auth::{Algorithm, Authenticator, Nonces, Source, Users, response};
 use strandline_sip::codec::Digest;
 
 use crate::harness::{Phone, Sent, World};
@@ -14,7 +14,7 @@ fn world(algorithms: &[Algorithm], places: usize) -> World {
     let users = Users::read(USERS).unwrap();
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), places);
     let authenticator =
-        Authenticator::new("example.com".to_owned(), algorithms.to_vec(), users, nonces, [1; 16]);
+        Authenticator::new("example.com".to_owned(), algorithms.to_vec(), Source::Users(users), nonces, [1; 16]);
     world.service.authenticate(authenticator);
     world
 }

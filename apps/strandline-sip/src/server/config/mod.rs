@@ -15,7 +15,7 @@ mod timers;
 mod tls;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -25,7 +25,7 @@ use crate::transaction::Protocol;
 
 use super::args::Args;
 
-pub use auth::Auth;
+pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::wrong;
 use host::check_domain;
@@ -169,7 +169,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
     Ok(Config {
         settings,
         listen: file.listen.into_iter().map(listen::check).collect::<Result<_, _>>()?,
-        auth: file.auth.map(auth::check).transpose()?,
+        auth: file.auth.map(|auth| auth::check(auth, store.as_ref())).transpose()?,
         store,
         store_timeout,
         connections_max: limits.connections,
