@@ -296,7 +296,7 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         (right.replace("domains", "domain"), "line 1, column 1"),
         (
             right.replace("\"udp\"", "\"tls1\""),
-            "listen.protocol: \"tls1\" is none of \"udp\", \"tcp\", \"sctp\" and \"tls\"",
+            "listen.protocol: \"tls1\" is none of \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" and \"wss\"",
         ),
         (
             right.replace("advertise = \"sip.example.com\"", ""),

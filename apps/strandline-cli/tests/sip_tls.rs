@@ -77,6 +77,10 @@ async fn connect(server: &Server, tls: &ClientTls) -> io::Result<Wire> {
 
 /// The next message, which comes as a whole here.
 async fn next(wire: &Wire) -> String {
+    String::from_utf8(read(wire).await).unwrap()
+}
+
+async fn read(wire: &Wire) -> Vec<u8> {
     let mut room = vec![0; 64 << 10];
     let read = async {
         loop {
@@ -88,7 +92,8 @@ async fn next(wire: &Wire) -> String {
         }
     };
     let len = tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
-    String::from_utf8(room[..len].to_vec()).unwrap()
+    room.truncate(len);
+    room
 }
 
 fn register(user: &str) -> String {
@@ -124,6 +129,42 @@ async fn a_phone_registers_and_is_reached_over_its_connection() {
         let line = "MESSAGE sip:bob@127.0.0.1:5061;transport=tls SIP/2.0\r\nVia: SIP/2.0/TLS 127.0.0.1:";
         assert!(came.starts_with(line) && came.ends_with("\r\n\r\nhi"), "{came}");
     }
+}
+
+/// A text in a frame as a client sends it, with a mask of zeros.
+fn frame(text: &str) -> Vec<u8> {
+    let len = (text.len() as u16).to_be_bytes();
+    [&[0x81, 0xfe], &len[..], &[0; 4], text.as_bytes()].concat()
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_phone_registers_over_websocket_within_tls() {
+    let folder = Folder::new("wss");
+    let config = folder.config("[[listen]]\nprotocol = \"wss\"\naddress = \"127.0.0.1:0\"\n");
+    let server = Server::start(&["--config", config.to_str().unwrap()]);
+    let stream = TcpStream::connect(server.address("wss")).await.unwrap();
+    let phone = Wire::opened(stream, &folder.client(None), "127.0.0.1").unwrap();
+    phone.handshake().await.unwrap();
+    let handshake = "GET / HTTP/1.1\r\nHost: sip\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                     Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+                     Sec-WebSocket-Protocol: sip\r\n\r\n";
+    // Who is in a hurry doesn't wait for the answer.
+    let register = register("bob").replace("TLS", "WSS").replace("transport=tls", "transport=ws");
+    phone.try_write(&[handshake.as_bytes(), &frame(&register)].concat()).unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"Content-Length: 0\r\n\r\n") {
+        answer.extend(read(&phone).await);
+    }
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 101 "), "{answer}");
+    assert!(answer.contains("SIP/2.0 200 OK\r\nVia: SIP/2.0/WSS 127.0.0.1"), "{answer}");
+    // It is as safe as TLS.
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(message("sips:bob@example.com", "UDP").as_bytes(), server.address("udp")).unwrap();
+    let bytes = read(&phone).await;
+    let came = String::from_utf8_lossy(&bytes[4..]);
+    let begin = "MESSAGE sip:bob@127.0.0.1:5061;transport=ws SIP/2.0\r\nVia: SIP/2.0/WSS 127.0.0.1:";
+    assert!(came.starts_with(begin), "{came}");
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -119,8 +119,7 @@ impl Binding {
             FlowUse::First => 'f',
             FlowUse::Only => 'o',
         };
-        let (protocol, connection, peer) =
-            (self.flow.protocol.in_uri(), self.flow.connection, self.flow.peer);
+        let (protocol, connection, peer) = (self.flow.protocol.name(), self.flow.connection, self.flow.peer);
         // Writing to a buffer that grows does not fail.
         let _ = write!(
             out,
@@ -150,7 +149,7 @@ impl Binding {
             b"o" => FlowUse::Only,
             _ => return None,
         };
-        let protocol = Protocol::from_uri(fields.next()?)?;
+        let protocol = Protocol::from_name(fields.next()?)?;
         let connection = number(fields.next()?)?;
         let peer: SocketAddr = core::str::from_utf8(fields.next()?).ok()?.trim_end().parse().ok()?;
         let flow = Flow { protocol, connection, peer };

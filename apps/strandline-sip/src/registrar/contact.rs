@@ -64,6 +64,7 @@ fn one(
     let reg_id = address.reg_id().map_err(|_| BAD_CONTACT)?.unwrap_or(0);
     let instance = address.instance().unwrap_or(&[]);
     let flow_use = match uri.sip() {
+        Some(_) if direct && request.flow.protocol.is_websocket() => FlowUse::Only,
         Some(uri) if direct && settings.outbound => flow_use(uri, reg_id, instance, request),
         _ => FlowUse::None,
     };

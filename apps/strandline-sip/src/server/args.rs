@@ -26,6 +26,8 @@ Examples:
   strandline sip --config /etc/strandline/sip.toml --check
                                               tells what is wrong with a configuration, and ends
   strandline sip --config /etc/strandline/sip.toml
+  strandline sip --listen ws:127.0.0.1:8080 --listen udp:127.0.0.1:5060
+                                              phones in browsers, over WebSocket, and others
   strandline sip --front-end                  answers 200 to everything, for measurements
   strandline sip top                          what the server does whose metrics are at 127.0.0.1:9090
 Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds."
@@ -40,8 +42,8 @@ pub struct Args {
     /// Check the configuration and end
     #[arg(long)]
     pub check: bool,
-    /// Listen at udp:ADDRESS:PORT, tcp:ADDRESS:PORT or sctp:ADDRESS:PORT (there the address is that of the UDP socket
-    /// which carries it, and the SCTP port is 5060)
+    /// Listen at udp:ADDRESS:PORT, tcp:, ws: (WebSocket), tls: and wss: (these two with a table [tls] in the configuration),
+    /// or sctp: (there the address is that of the UDP socket which carries it, and the SCTP port is 5060)
     #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
     pub listen: Vec<String>,
     /// Of those SCTP ports that --listen names or that are there by default: one socket for all associations, or one for

@@ -15,7 +15,16 @@ use crate::transaction::{Flow, Outbox, Protocol, Time};
 use super::clock::Clock;
 use super::inbox::Inbox;
 use super::live::Watch;
-use super::socket::{Connections, Gate, Sctp, Udp};
+use super::socket::{Connections, Gate, Room, Sctp, TlsSides, Udp};
+
+/// How connections of browsers are taken (RFC 7118).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WebSockets {
+    /// Pages from here may connect; pages from everywhere if there is none. Who is no browser names no page.
+    pub(super) origins: Vec<String>,
+    /// How long one may be silent until it is asked whether it is there.
+    pub(super) ping: Option<Duration>,
+}
 
 /// Takes in messages.
 pub(super) struct Taking<'a> {
@@ -38,6 +47,10 @@ pub(super) struct Hub {
     pub(super) clock: Clock,
     pub(super) udp: RefCell<Option<Rc<Udp>>>,
     pub(super) sctp: RefCell<Option<Sctp>>,
+    /// What is used for connections that come, and that are opened, from now on.
+    pub(super) tls: RefCell<TlsSides>,
+    pub(super) room: Cell<Room>,
+    pub(super) websocket: RefCell<Rc<WebSockets>>,
     writer: Option<Writer>,
     /// Looks for subscribers.
     seeker: RefCell<Option<Seeker>>,
@@ -72,6 +85,9 @@ impl Hub {
             clock,
             udp: RefCell::new(None),
             sctp: RefCell::new(None),
+            tls: RefCell::default(),
+            room: Cell::default(),
+            websocket: RefCell::default(),
             writer,
             seeker: RefCell::new(None),
             unsettled: Cell::new(0),
@@ -245,7 +261,9 @@ impl Hub {
         for (item, bytes) in out.iter() {
             let sent = match item.flow.protocol {
                 Protocol::Udp => true,
-                Protocol::Tcp | Protocol::Tls => self.connections.queue(item.flow, item.client, bytes),
+                Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
+                    self.connections.queue(item.flow, item.client, bytes)
+                }
                 Protocol::Sctp => match self.sctp.borrow().as_ref() {
                     Some(sctp) => sctp.send(item.flow, bytes),
                     None => false,

@@ -19,7 +19,7 @@ pub(super) struct Live {
     pub(super) uptime_secs: u64,
     /// Users with bindings: registered phones.
     pub(super) users: usize,
-    /// Over TCP and TLS.
+    /// Over TCP, with and without TLS and WebSocket.
     pub(super) connections: usize,
     /// Over SCTP.
     pub(super) associations: usize,

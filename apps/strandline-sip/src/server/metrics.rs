@@ -57,7 +57,11 @@ pub(super) fn text(hub: &Hub) -> String {
     page.family("transactions", "gauge", "Transactions that are not over.");
     page.sample("transactions", "side=\"server\"", servers as f64);
     page.sample("transactions", "side=\"client\"", clients as f64);
-    page.gauge("connections", "TCP connections.", hub.connections.len() as f64);
+    page.gauge(
+        "connections",
+        "TCP connections, with and without TLS and WebSocket.",
+        hub.connections.len() as f64,
+    );
     let associations = hub.associations();
     page.gauge("associations", "SCTP associations.", associations as f64);
     let share = service.allowed_share();

@@ -11,7 +11,6 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::unbounded_channel;
 use tokio::task::LocalSet;
 
 use crate::auth::{Authenticator, Nonces, Source, Subscribers};
@@ -24,9 +23,8 @@ use super::config::{Auth, Config, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
-use super::input::tcp::TlsSides;
-use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
-use super::storage::{self, Storage};
+use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, TlsSides, Udp};
+use super::storage::{self, Sought, Storage, Stored};
 use super::style::SctpStyle;
 use super::top;
 use super::{http, status};
@@ -58,9 +56,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_open_files();
+    let prepared = Prepared::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(config, args.json))?;
+    local.block_on(&runtime, serve(config, prepared, args.json))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -72,19 +71,38 @@ fn raise_open_files() {
     }
 }
 
-async fn serve(config: Config, json: bool) -> Result<()> {
-    let clock = Clock::start();
-    let (done, settled) = unbounded_channel();
-    let mut settings = config.settings.clone();
-    let sockets = Sockets::open(&config)?;
-    settings.advertised.clone_from(&sockets.advertised);
-    let mut seeds = random_seeds()?;
-    let storage = Storage::open(&config, &mut seeds, clock.epoch_unix_secs)?;
-    let mut service = Service::new(settings, &seeds, clock.epoch_unix_secs);
-    if let Some(auth) = &config.auth {
-        service.authenticate(authenticator(auth)?);
+/// What is made ready before there is a runtime: it waits for disks and databases.
+struct Prepared {
+    clock: Clock,
+    service: Service,
+    stored: Stored,
+    sought: Option<Sought>,
+}
+
+impl Prepared {
+    fn new(config: &Config) -> Result<Self> {
+        let clock = Clock::start();
+        let mut seeds = random_seeds()?;
+        let mut nonces = random_seeds()?.tokens;
+        let storage = Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?;
+        let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
+        let mut sought = None;
+        if let Some(auth) = &config.auth {
+            service.authenticate(authenticator(auth, nonces, storage.node_mark())?);
+            if let Users::Table(table, _) = &auth.users {
+                sought = Some(Sought::start(table.clone())?);
+            }
+        }
+        let stored = storage.start(&mut service)?;
+        Ok(Self { clock, service, stored, sought })
     }
-    let (writer, following) = storage.start(&mut service, done)?;
+}
+
+async fn serve(config: Config, prepared: Prepared, json: bool) -> Result<()> {
+    let Prepared { clock, mut service, stored, sought } = prepared;
+    let sockets = Sockets::open(&config)?;
+    service.set_advertised(&sockets.advertised);
+    let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_seeds()?.tokens));
@@ -99,15 +117,14 @@ async fn serve(config: Config, json: bool) -> Result<()> {
         client: tls.client,
         peers: tls.peers.into(),
     });
-    sockets.serve(
-        &hub,
-        Room { connections: config.connections_max, of_source: overload.source_connections },
-        tls.clone(),
-    );
-    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), tls.client.clone()));
+    hub.tls.replace(tls);
+    hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
+    hub.websocket.replace(Rc::new(config.websocket));
+    sockets.serve(&hub);
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
-    if let Some(Users::Table(table, _)) = config.auth.as_ref().map(|auth| &auth.users) {
-        storage::seek(&hub, table.clone())?;
+    if let Some(sought) = sought {
+        sought.serve(&hub);
     }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
@@ -140,11 +157,9 @@ fn random_seeds() -> Result<Seeds> {
 /// Nonces in use at once, for which the server remembers what was used of them.
 const NONCES: usize = 1 << 20;
 
-fn authenticator(auth: &Auth) -> Result<Authenticator> {
+fn authenticator(auth: &Auth, key: [u8; 16], node_mark: u16) -> Result<Authenticator> {
     let seeds = random_seeds()?;
-    let (own, _) = seeds.own.split_at(16);
-    let key = <[u8; 16]>::try_from(own).unwrap_or(seeds.tokens);
-    let nonces = Nonces::new(key, auth.nonce_lifetime, NONCES);
+    let nonces = Nonces::new(key, auth.nonce_lifetime, NONCES).of_node(node_mark);
     let users = match &auth.users {
         Users::File(users) => Source::Users(users.clone()),
         Users::Table(_, cache) => Source::Table(Subscribers::new(*cache)),
@@ -233,7 +248,7 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
     let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
         let one = |one: &Advertised| {
-            let (name, host, port) = (one.protocol.in_uri(), &one.host, one.port);
+            let (name, host, port) = (one.protocol.name(), &one.host, one.port);
             let carrier = carrier(one).map_or(String::new(), |port| format!(",\"carrier\":{port}"));
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
@@ -244,7 +259,7 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
     for one in &sockets.advertised {
-        let name = one.protocol.in_uri().to_ascii_uppercase();
+        let name = one.protocol.name().to_ascii_uppercase();
         let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
@@ -263,8 +278,8 @@ fn association() -> AssociationConfig {
 #[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
-    tcp: RefCell<Option<TcpListener>>,
-    tls: RefCell<Option<TcpListener>>,
+    /// With and without TLS and WebSocket.
+    connections: RefCell<Vec<(Protocol, TcpListener)>>,
     sctp: RefCell<Option<Sctp>>,
     /// Associations that the server sets up itself.
     opened: RefCell<Option<Opened>>,
@@ -278,7 +293,7 @@ impl Sockets {
         let mut sockets = Self::default();
         for listen in &config.listen {
             let port = sockets.open_one(listen).with_context(|| {
-                let name = listen.protocol.in_uri();
+                let name = listen.protocol.name();
                 format!(
                     "listening on {name} {}: is another server there, or is the port below 1024?",
                     listen.address
@@ -299,11 +314,10 @@ impl Sockets {
                 self.udp = Some(udp);
                 Ok(port)
             }
-            Protocol::Tcp | Protocol::Tls => {
+            Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
                 let listener = input::tcp::listen(listen.address)?;
                 let port = listener.local_addr()?.port();
-                let place = if listen.protocol == Protocol::Tls { &self.tls } else { &self.tcp };
-                place.replace(Some(listener));
+                self.connections.borrow_mut().push((listen.protocol, listener));
                 Ok(port)
             }
             Protocol::Sctp => {
@@ -329,16 +343,13 @@ impl Sockets {
         }
     }
 
-    fn serve(&self, hub: &Rc<Hub>, room: Room, tls: TlsSides) {
+    fn serve(&self, hub: &Rc<Hub>) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
-        if let Some(listener) = self.tcp.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room, None));
-        }
-        if let Some(listener) = self.tls.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), room, Some(tls)));
+        for (protocol, listener) in self.connections.take() {
+            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), protocol));
         }
         if let Some(sctp) = self.sctp.take() {
             match &sctp {
@@ -347,7 +358,7 @@ impl Sockets {
                     tokio::task::spawn_local(input::sctp::watch_many(Rc::clone(many), Rc::clone(hub)));
                 }
                 Sctp::One(one) => {
-                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub), room.connections);
+                    let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub));
                     tokio::task::spawn_local(accepting);
                     if let Some(opened) = self.opened.take() {
                         let opening = input::sctp::open_wanted(opened, Rc::clone(one), Rc::clone(hub));

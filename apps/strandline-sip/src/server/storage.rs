@@ -4,11 +4,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::location::Journal;
-use crate::service::{NodeAddress, Peer, Seeds, Service};
+use crate::service::{NodeAddress, Peer, Service};
 use crate::store::{
     Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store as _, StoreStats,
     SubscriberTable, Writer,
@@ -24,6 +24,9 @@ const TURN: usize = 500;
 /// What the key of flow tokens is called in a store.
 const TOKENS: &str = "flow tokens";
 
+/// What the key of nonces is called: all nodes have the same.
+const NONCES: &str = "nonces";
+
 /// A store that is open.
 pub(super) enum Storage {
     /// Nothing is kept.
@@ -32,37 +35,58 @@ pub(super) enum Storage {
     Shared(Box<SharedStore>, Arc<Shared>),
 }
 
+/// A store that is in use.
+pub(super) struct Stored {
+    pub(super) writer: Option<Writer>,
+    pub(super) settled: UnboundedReceiver<Done>,
+    pub(super) following: Option<Following>,
+}
+
 impl Storage {
-    /// Opens what is configured, on a thread that may wait, and takes the key of flow tokens from there.
-    pub(super) fn open(config: &Config, seeds: &mut Seeds, epoch_unix_secs: u64) -> Result<Self> {
+    /// Opens what is configured, and takes the keys of flow tokens and nonces from there.
+    pub(super) fn open(
+        config: &Config,
+        tokens: &mut [u8; 16],
+        nonces: &mut [u8; 16],
+        epoch_unix_secs: u64,
+    ) -> Result<Self> {
         match &config.store {
             None => Ok(Self::Memory),
             Some(Store::Sqlite(path)) => {
                 let mut store = SqliteStore::open(path)?;
-                seeds.tokens = store.secret(TOKENS, seeds.tokens)?;
+                *tokens = store.secret(TOKENS, *tokens)?;
                 Ok(Self::Sqlite(store))
             }
             Some(Store::Shared(settings)) => {
                 let settings = Arc::new((**settings).clone());
                 // Another one each time: the time, and in case that two begin at once, chance.
-                let [a, b, ..] = seeds.tokens;
+                let [a, b, ..] = *tokens;
                 let incarnation = (epoch_unix_secs << 16) as i64 | i64::from(u16::from_le_bytes([a, b]));
                 let kind = settings.kind.name();
                 let mut store = SharedStore::open(&settings, incarnation)
                     .with_context(|| format!("the store ({kind}): is it there, and is store.url right?"))?;
-                seeds.tokens = store.secret(TOKENS, seeds.tokens)?;
+                *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.name), *tokens)?;
+                *nonces = store.secret(NONCES, *nonces)?;
                 Ok(Self::Shared(Box::new(store), settings))
             }
         }
     }
 
+    /// What tells nonces of this node from those of others.
+    pub(super) fn node_mark(&self) -> u16 {
+        match self {
+            Self::Memory | Self::Sqlite(_) => 0,
+            Self::Shared(_, settings) => {
+                let fold = |mark: u16, byte: u8| mark.rotate_left(5) ^ u16::from(byte).wrapping_mul(0x9e3b);
+                settings.node.name.bytes().fold(1, fold)
+            }
+        }
+    }
+
     /// Gives the service what is kept, and starts the threads.
-    pub(super) fn start(
-        self,
-        service: &mut Service,
-        done: UnboundedSender<Done>,
-    ) -> Result<(Option<Writer>, Option<Following>)> {
+    pub(super) fn start(self, service: &mut Service) -> Result<Stored> {
         let stats = Arc::new(StoreStats::default());
+        let (done, settled) = unbounded_channel();
         let write = |store, stats: &Arc<StoreStats>| {
             let tell = move |told| {
                 // At the end nobody waits for it any more.
@@ -71,11 +95,11 @@ impl Storage {
             let started = Writer::start(store, Arc::clone(stats), tell);
             started.context("starting the thread that writes bindings down")
         };
-        match self {
-            Self::Memory => Ok((None, None)),
+        let (writer, following) = match self {
+            Self::Memory => (None, None),
             Self::Sqlite(mut store) => {
                 store.load(&mut |node, aor, state| service.load(node, aor, state))?;
-                Ok((Some(write(Box::new(store), &stats)?), None))
+                (Some(write(Box::new(store), &stats)?), None)
             }
             Self::Shared(mut store, settings) => {
                 service.join(&settings.node.name, NodeAddress::read(&settings.node.address));
@@ -88,9 +112,10 @@ impl Storage {
                 let feed = store
                     .follow(Arc::clone(&stats), tell)
                     .context("starting the thread that follows other nodes")?;
-                Ok((Some(write(store, &stats)?), Some(Following { feed, news })))
+                (Some(write(store, &stats)?), Some(Following { feed, news }))
             }
-        }
+        };
+        Ok(Stored { writer, settled, following })
     }
 }
 
@@ -122,22 +147,34 @@ impl Followed {
     }
 }
 
-/// Looks for subscribers in a table, which must be there.
-pub(super) fn seek(hub: &Rc<Hub>, table: SubscriberTable) -> Result<()> {
-    table.check().context("auth.subscribers: is the table there? The documentation has its columns")?;
-    let (sender, mut found) = unbounded_channel::<Found>();
-    let tell = move |told| {
-        // At the end nobody waits for it any more.
-        let _ = sender.send(told);
-    };
-    hub.seek_with(Seeker::start(table, tell).context("starting the thread that looks for subscribers")?);
-    let hub = Rc::clone(hub);
-    tokio::task::spawn_local(async move {
-        while let Some((who, found)) = found.recv().await {
-            hub.with(|service, now| service.looked_up(now, who, found));
-        }
-    });
-    Ok(())
+/// Subscribers in a table, and the thread that looks for them.
+pub(super) struct Sought {
+    seeker: Seeker,
+    found: UnboundedReceiver<Found>,
+}
+
+impl Sought {
+    /// The table must be there.
+    pub(super) fn start(table: SubscriberTable) -> Result<Self> {
+        table.check().context("auth.subscribers: is the table there, with all of its columns?")?;
+        let (sender, found) = unbounded_channel::<Found>();
+        let tell = move |told| {
+            // At the end nobody waits for it any more.
+            let _ = sender.send(told);
+        };
+        let started = Seeker::start(table, tell);
+        Ok(Self { seeker: started.context("starting the thread that looks for subscribers")?, found })
+    }
+
+    pub(super) fn serve(mut self, hub: &Rc<Hub>) {
+        hub.seek_with(self.seeker);
+        let hub = Rc::clone(hub);
+        tokio::task::spawn_local(async move {
+            while let Some((who, found)) = self.found.recv().await {
+                hub.with(|service, now| service.looked_up(now, who, found));
+            }
+        });
+    }
 }
 
 /// Hands on what the writer gives back, until the task is ended.

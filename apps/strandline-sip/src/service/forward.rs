@@ -159,7 +159,7 @@ impl Service {
         let via = NewVia {
             transport: copy.flow.protocol.in_via(),
             host: here.host(),
-            port: Some(here.port).filter(|port| *port != 5060),
+            port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.branch,
             rport: false,
             params: b"",

@@ -158,6 +158,11 @@ impl Service {
         self.authenticator = Some(authenticator);
     }
 
+    /// Its addresses, once it listens.
+    pub fn set_advertised(&mut self, advertised: &[Advertised]) {
+        self.settings.advertised.splice(0..0, advertised.iter().cloned());
+    }
+
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> &Counters {

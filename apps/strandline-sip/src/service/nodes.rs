@@ -23,13 +23,13 @@ impl NodeAddress {
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let (protocol, address) = text.split_once(':')?;
-        Some(Self { protocol: Protocol::from_uri(protocol.as_bytes())?, address: address.parse().ok()? })
+        Some(Self { protocol: Protocol::from_name(protocol.as_bytes())?, address: address.parse().ok()? })
     }
 }
 
 impl core::fmt::Display for NodeAddress {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}:{}", self.protocol.in_uri(), self.address)
+        write!(f, "{}:{}", self.protocol.name(), self.address)
     }
 }
 

@@ -265,7 +265,7 @@ impl Service {
                 Err(_) => None,
             };
             let flow = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
-            let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol == Protocol::Tls) else {
+            let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol.is_secure()) else {
                 continue;
             };
             let (uri, path) = (Some(binding.contact.clone()), binding.path.clone());

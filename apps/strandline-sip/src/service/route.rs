@@ -92,11 +92,11 @@ impl Service {
         let protocol = match uri.transport() {
             // RFC 3261 section 26.2.2: `sips` is TLS, whatever else it says.
             _ if uri.secure => Protocol::Tls,
-            Some(name) => Protocol::from_uri(name)?,
+            Some(name) => Protocol::from_name(name)?,
             None => Protocol::Udp,
         };
-        let port = uri.port.unwrap_or(if protocol == Protocol::Tls { 5061 } else { 5060 });
-        self.settings.address(protocol)?;
+        let port = uri.port.unwrap_or(protocol.default_port());
+        self.settings.address(protocol).filter(|_| !protocol.is_websocket())?;
         let host = match uri.maddr() {
             Some(maddr) => crate::codec::Host::parse(maddr).ok()?,
             None => uri.host,

@@ -49,7 +49,7 @@ impl SharedStore {
         }))
     }
 
-    /// A secret of this node that stays the same: `fresh` the first time.
+    /// A secret that stays the same: `fresh` the first time.
     ///
     /// # Errors
     /// If it can't be read or written.
@@ -292,8 +292,7 @@ impl<D: Database> Store for Journaled<D> {
 
 impl<D: Database> Opened for Journaled<D> {
     fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
-        let name = format!("{name} of {}", self.run.name);
-        let result = self.database().and_then(|database| database.secret(&name, fresh));
+        let result = self.database().and_then(|database| database.secret(name, fresh));
         self.checked(result)
     }
 

@@ -16,16 +16,43 @@ pub enum Protocol {
     Sctp = 2,
     /// TLS over TCP.
     Tls = 3,
+    /// WebSocket (RFC 7118).
+    Ws = 4,
+    /// WebSocket over TLS.
+    Wss = 5,
 }
 
 impl Protocol {
     /// All that there are.
-    pub const ALL: [Self; 4] = [Self::Udp, Self::Tcp, Self::Sctp, Self::Tls];
+    pub const ALL: [Self; 6] = [Self::Udp, Self::Tcp, Self::Sctp, Self::Tls, Self::Ws, Self::Wss];
 
     /// What it takes arrives, in order, or the sender is told: nothing is retransmitted over it.
     #[must_use]
     pub const fn is_reliable(self) -> bool {
         !matches!(self, Self::Udp)
+    }
+
+    /// What it carries is sealed by TLS.
+    #[must_use]
+    pub const fn is_secure(self) -> bool {
+        matches!(self, Self::Tls | Self::Wss)
+    }
+
+    /// Connections are opened by phones only: there is no way to one but its own connection (RFC 7118).
+    #[must_use]
+    pub const fn is_websocket(self) -> bool {
+        matches!(self, Self::Ws | Self::Wss)
+    }
+
+    /// The port where nothing names one (RFC 3261 section 19.1.2, RFC 7118 section 5.5).
+    #[must_use]
+    pub const fn default_port(self) -> u16 {
+        match self {
+            Self::Udp | Self::Tcp | Self::Sctp => 5060,
+            Self::Tls => 5061,
+            Self::Ws => 80,
+            Self::Wss => 443,
+        }
     }
 
     /// The name that it has in Via.
@@ -36,24 +63,37 @@ impl Protocol {
             Self::Tcp => Transport::Tcp,
             Self::Sctp => Transport::Sctp,
             Self::Tls => Transport::Tls,
+            Self::Ws => Transport::Ws,
+            Self::Wss => Transport::Wss,
         }
     }
 
-    /// The value that it has as a URI's `transport`.
+    /// Its name, in small letters.
     #[must_use]
-    pub const fn in_uri(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
             Self::Sctp => "sctp",
             Self::Tls => "tls",
+            Self::Ws => "ws",
+            Self::Wss => "wss",
         }
     }
 
-    /// The protocol that a URI's `transport` names, in any case.
+    /// The value that it has as a URI's `transport`: `ws` with and without TLS (RFC 7118 section 5.2).
     #[must_use]
-    pub fn from_uri(name: &[u8]) -> Option<Self> {
-        Self::ALL.into_iter().find(|protocol| protocol.in_uri().as_bytes().eq_ignore_ascii_case(name))
+    pub const fn in_uri(self) -> &'static str {
+        match self {
+            Self::Wss => Self::Ws.name(),
+            other => other.name(),
+        }
+    }
+
+    /// The protocol of this name, in any case: also what a URI's `transport` names.
+    #[must_use]
+    pub fn from_name(name: &[u8]) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name().as_bytes().eq_ignore_ascii_case(name))
     }
 }
 

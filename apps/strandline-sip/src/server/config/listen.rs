@@ -54,8 +54,9 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
 }
 
 fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
-    Protocol::from_uri(name.as_bytes())
-        .ok_or_else(|| wrong(key, format!("{name:?} is none of \"udp\", \"tcp\", \"sctp\" and \"tls\"")))
+    Protocol::from_name(name.as_bytes()).ok_or_else(|| {
+        wrong(key, format!("{name:?} is none of \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" and \"wss\""))
+    })
 }
 
 /// Of the command line.

@@ -13,6 +13,7 @@ mod relay;
 mod store;
 mod timers;
 mod tls;
+mod websocket;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -24,6 +25,7 @@ use crate::service::{Mode, Settings};
 use crate::transaction::Protocol;
 
 use super::args::Args;
+use super::hub::WebSockets;
 
 pub use auth::{Auth, Users};
 pub use error::ConfigError;
@@ -50,6 +52,7 @@ struct File {
     overload: overload::Table,
     metrics: metrics::Table,
     tls: Option<tls::Table>,
+    websocket: websocket::Table,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -81,6 +84,8 @@ pub struct Config {
     pub metrics: Option<SocketAddr>,
     /// Certificates.
     pub tls: Option<Tls>,
+    /// Connections of browsers.
+    pub websocket: WebSockets,
 }
 
 impl Config {
@@ -115,13 +120,16 @@ impl Config {
             listen.advertise = listen.advertise.take().or_else(|| args.advertise.clone());
             listen::check_listen(listen)?;
         }
-        if config.tls.is_none() && config.listen.iter().any(|listen| listen.protocol == Protocol::Tls) {
-            return Err(wrong("tls", "needed to listen for tls: a table [tls] with certificate and key"));
+        let secure = config.listen.iter().find(|listen| listen.protocol.is_secure());
+        if let Some(secure) = secure.filter(|_| config.tls.is_none()) {
+            let name = secure.protocol.name();
+            let message = format!("needed to listen for {name}: a table [tls] with certificate and key");
+            return Err(wrong("tls", message));
         }
         for protocol in Protocol::ALL {
             let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
             if count > 1 {
-                let name = protocol.in_uri();
+                let name = protocol.name();
                 return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
             }
         }
@@ -176,5 +184,6 @@ fn check(file: File) -> Result<Config, ConfigError> {
         overload: overload::check(&file.overload)?,
         metrics: file.metrics.address,
         tls: file.tls.map(tls::check).transpose()?,
+        websocket: websocket::check(file.websocket)?,
     })
 }

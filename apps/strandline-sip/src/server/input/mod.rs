@@ -1,6 +1,8 @@
 //! What comes in: a task for each socket and each connection.
 
 pub(super) mod sctp;
+mod taker;
 pub(super) mod tcp;
 pub(super) mod udp;
 pub(super) mod work;
+mod ws;

@@ -60,10 +60,12 @@ fn ended(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
 }
 
 /// Accepts one-to-one sockets until the task is ended.
-pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>, max: usize) {
+pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
     loop {
         match one.listener.accept().await {
-            Ok(association) if one.len() >= max => association.abort("too many associations"),
+            Ok(association) if one.len() >= hub.room.get().connections => {
+                association.abort("too many associations")
+            }
             Ok(association) => {
                 tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), Rc::new(association)));
             }

@@ -1,4 +1,4 @@
-//! TCP, with and without TLS: a task for each connection, which waits without a buffer of its own.
+//! TCP, with and without TLS and WebSocket: a task for each connection, which waits without a buffer of its own.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use strandline_tls::{ClientTls, ServerTls, Wire, domains, is_domain};
+use strandline_tls::{ClientTls, Wire, domains, is_domain};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -16,7 +16,10 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::{Connection, Room};
+use crate::server::socket::Connection;
+
+use super::taker::{End, Taker};
+use super::ws;
 
 /// Bytes read at a time, into room that all connections of a shard share.
 const READ: usize = 256 << 10;
@@ -31,9 +34,6 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-/// What a connection was ended by.
-type End = Result<(), crate::codec::Error>;
-
 pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
@@ -44,35 +44,24 @@ pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> 
     TcpListener::from_std(socket.into())
 }
 
-/// What TLS needs on connections that are accepted and opened.
-#[derive(Clone, Default)]
-pub(in crate::server) struct TlsSides {
-    pub(in crate::server) server: Option<ServerTls>,
-    pub(in crate::server) client: Option<ClientTls>,
-    /// Domains whose owners may send requests for other hosts (RFC 5922).
-    pub(in crate::server) peers: Rc<[String]>,
-}
-
-/// Accepts until the task is ended: with TLS if there is something for it.
-pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: Room, tls: Option<TlsSides>) {
+/// Accepts until the task is ended.
+pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, protocol: Protocol) {
     loop {
         match listener.accept().await {
-            Ok((stream, peer)) if !hub.connections.has_room(peer, &room) => drop(stream),
+            Ok((stream, peer)) if !hub.connections.has_room(peer, &hub.room.get()) => drop(stream),
             Ok((stream, peer)) => {
                 let _ = stream.set_nodelay(true);
-                match tls.as_ref().and_then(|tls| Some((tls, tls.server.as_ref()?))) {
-                    None => {
-                        let connection = hub.connections.add(Protocol::Tcp, peer, None);
-                        stand(Rc::clone(&hub), connection, Wire::plain(stream), Side::Accepted);
-                    }
-                    Some((sides, tls)) => match Wire::accepted(stream, tls) {
-                        Ok(wire) => {
-                            let connection = hub.connections.add(Protocol::Tls, peer, None);
-                            let sides = sides.clone();
-                            tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire, sides));
+                match wire(stream, &hub, protocol) {
+                    Ok(wire) => {
+                        let connection = hub.connections.add(protocol, peer, None);
+                        if protocol == Protocol::Tcp {
+                            let reader = Reader::new(&hub, &connection, Side::Accepted);
+                            stand(Rc::clone(&hub), connection, wire, reader);
+                        } else {
+                            tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire));
                         }
-                        Err(error) => tracing::warn!(%error, "TLS"),
-                    },
+                    }
+                    Err(error) => tracing::warn!(%error, "TLS"),
                 }
             }
             Err(error) => {
@@ -83,20 +72,38 @@ pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, room: 
     }
 }
 
-/// Lets TLS come to an understanding before anything else.
-async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, sides: TlsSides) {
-    match tokio::time::timeout(OPEN, wire.handshake()).await {
-        Ok(Ok(())) => {
+fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
+    match &hub.tls.borrow().server {
+        Some(tls) if protocol.is_secure() => Wire::accepted(stream, tls),
+        _ => Ok(Wire::plain(stream)),
+    }
+}
+
+/// Lets TLS and WebSocket come to an understanding before anything else.
+async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) {
+    let greeted = async {
+        wire.handshake().await?;
+        if connection.protocol.is_websocket() { ws::greet(&wire, &hub).await } else { Ok(Vec::new()) }
+    };
+    match tokio::time::timeout(OPEN, greeted).await {
+        Ok(Ok(rest)) => {
             let proved = wire.peer_certificate().map(|certificate| domains(&certificate)).unwrap_or_default();
-            let is_peer = |proved: &String| sides.peers.iter().any(|peer| is_domain(proved, peer));
+            let peers = Rc::clone(&hub.tls.borrow().peers);
+            let is_peer = |proved: &String| peers.iter().any(|peer| is_domain(proved, peer));
             if proved.iter().any(is_peer) {
                 hub.service.borrow_mut().connection_trusted(connection.id);
             }
-            stand(hub, connection, wire, Side::Accepted);
+            if connection.protocol.is_websocket() {
+                let frames = ws::Frames::new(&hub, &connection, rest);
+                stand(hub, connection, wire, frames);
+            } else {
+                let reader = Reader::new(&hub, &connection, Side::Accepted);
+                stand(hub, connection, wire, reader);
+            }
         }
         failed => {
             if let Ok(Err(error)) = failed {
-                tracing::debug!(%error, peer = %connection.peer, "TLS");
+                tracing::debug!(%error, peer = %connection.peer, "a connection can't be taken");
             }
             hub.connections.remove(&connection);
         }
@@ -104,22 +111,19 @@ async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, sides: TlsS
 }
 
 /// A connection stands.
-fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, side: Side) {
+fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker: impl Taker + 'static) {
     let wire = Rc::new(wire);
     connection.opened(Rc::clone(&wire));
     hub.service.borrow_mut().connection_opened(connection.id);
     tokio::task::spawn_local(Rc::clone(&connection).write_rest());
-    tokio::task::spawn_local(receive(hub, connection, wire, side));
+    tokio::task::spawn_local(receive(hub, connection, wire, taker));
 }
 
 /// Opens those connections that are wanted, until the task is ended.
-pub(in crate::server) async fn open_wanted(
-    mut wanted: UnboundedReceiver<Rc<Connection>>,
-    hub: Rc<Hub>,
-    tls: Option<ClientTls>,
-) {
+pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Connection>>, hub: Rc<Hub>) {
     while let Some(connection) = wanted.recv().await {
-        tokio::task::spawn_local(open(Rc::clone(&hub), connection, tls.clone()));
+        let tls = hub.tls.borrow().client.clone();
+        tokio::task::spawn_local(open(Rc::clone(&hub), connection, tls));
     }
 }
 
@@ -129,7 +133,10 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) 
     let opened = tokio::time::timeout(OPEN, connect(connection.protocol, connection.peer, from, tls)).await;
     let clients = connection.clients.take();
     match opened {
-        Ok(Ok(wire)) => stand(hub, connection, wire, Side::Opened),
+        Ok(Ok(wire)) => {
+            let reader = Reader::new(&hub, &connection, Side::Opened);
+            stand(hub, connection, wire, reader);
+        }
         Ok(Err(_)) | Err(_) => {
             tracing::debug!(peer = %connection.peer, "a connection can't be opened");
             hub.connections.remove(&connection);
@@ -164,27 +171,36 @@ async fn connect(
 }
 
 /// Receives until the connection ends.
-async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, side: Side) {
-    let mut reader = Reader::new(&hub, &connection, side);
+async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, mut reader: impl Taker) {
+    if reader.begin(&hub).is_err() {
+        return end(hub, connection, reader).await;
+    }
     let mut begun = None;
     loop {
-        let waiting = reader.is_waiting();
+        let (waiting, idle) = (reader.is_waiting(), reader.idle_max());
         let read = std::future::poll_fn(|context| poll_read(&wire, context, &mut reader, &hub));
         // Who begins a message must end it: there is no time limit between messages.
-        let on = match waiting {
-            false => {
-                begun = None;
-                read.await
-            }
-            true => {
-                let begun = *begun.get_or_insert_with(tokio::time::Instant::now);
-                tokio::time::timeout_at(begun + PATIENCE, read).await.unwrap_or(false)
-            }
+        let until = if waiting {
+            Some(*begun.get_or_insert_with(tokio::time::Instant::now) + PATIENCE)
+        } else {
+            begun = None;
+            idle.map(|idle| tokio::time::Instant::now() + idle)
+        };
+        let on = match until {
+            None => read.await,
+            Some(until) => match tokio::time::timeout_at(until, read).await {
+                Ok(on) => on,
+                Err(_) => !waiting && reader.on_idle(&hub),
+            },
         };
         if !on {
             break;
         }
     }
+    end(hub, connection, reader).await;
+}
+
+async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
     // What it still asked for is answered, if it listens.
     hub.is_done().await;
     reader.end(&hub);
@@ -195,7 +211,7 @@ async fn receive(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, side:
 }
 
 /// Reads into the room that all share, and handles what came while it is there. False at the end.
-fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut Reader, hub: &Rc<Hub>) -> Poll<bool> {
+fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hub: &Rc<Hub>) -> Poll<bool> {
     ROOM.with_borrow_mut(|room| {
         loop {
             if std::task::ready!(wire.poll_read_ready(context)).is_err() {
@@ -227,30 +243,8 @@ impl Reader {
         Self { flow, framer: StreamFramer::new(side, limits), begun: Vec::new(), broken: None }
     }
 
-    fn is_waiting(&self) -> bool {
-        !self.begun.is_empty()
-    }
-
-    /// Takes what was read; an error if the stream makes no sense any more.
-    fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> End {
-        if self.begun.is_empty() {
-            let used = self.cut(hub, read)?;
-            self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
-            return Ok(());
-        }
-        let mut all = std::mem::take(&mut self.begun);
-        all.extend_from_slice(read);
-        let used = self.cut(hub, &all)?;
-        if used == 0 {
-            self.begun = all;
-        } else {
-            self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
-        }
-        Ok(())
-    }
-
     /// Takes in all whole messages, and returns how many bytes they were.
-    fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, crate::codec::Error> {
+    fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, End> {
         let (mut used, mut result, mut pings) = (0, Ok(()), 0);
         let (flow, framer) = (self.flow, &mut self.framer);
         hub.take_in(|taking| {
@@ -270,7 +264,7 @@ impl Reader {
                     Ok(Cut::Pong { len } | Cut::Blank { len }) => used += len,
                     Err(error) => {
                         self.broken = Some((error, rest.into()));
-                        result = Err(error);
+                        result = Err(End);
                         break;
                     }
                 }
@@ -280,6 +274,30 @@ impl Reader {
             hub.with(|service, _| (0..pings).for_each(|_| service.out.push(flow, None, b"\r\n")));
         }
         result.map(|()| used)
+    }
+}
+
+impl Taker for Reader {
+    fn is_waiting(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    /// Takes what was read; an error if the stream makes no sense any more.
+    fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
+        if self.begun.is_empty() {
+            let used = self.cut(hub, read)?;
+            self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
+            return Ok(());
+        }
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(read);
+        let used = self.cut(hub, &all)?;
+        if used == 0 {
+            self.begun = all;
+        } else {
+            self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
+        }
+        Ok(())
     }
 
     /// What made no sense may still be a message that can be answered.

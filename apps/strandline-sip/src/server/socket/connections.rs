@@ -11,6 +11,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Protocol};
 
+use super::websocket::WebSocket;
+
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
 const PENDING_MAX: usize = 1 << 20;
 
@@ -21,6 +23,8 @@ pub(in crate::server) struct Connection {
     pub(in crate::server) peer: SocketAddr,
     /// None while it is being opened.
     pub(in crate::server) stream: RefCell<Option<Rc<Wire>>>,
+    /// Of those that carry frames, once they may.
+    websocket: RefCell<Option<Box<WebSocket>>>,
     pending: RefCell<Vec<u8>>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
@@ -29,7 +33,7 @@ pub(in crate::server) struct Connection {
 }
 
 /// How many connections there may be.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(in crate::server) struct Room {
     pub(in crate::server) connections: usize,
     /// From one source.
@@ -93,6 +97,7 @@ impl Connections {
             protocol,
             peer,
             stream: RefCell::new(stream),
+            websocket: RefCell::default(),
             pending: RefCell::default(),
             busy: Cell::new(false),
             clients: RefCell::default(),
@@ -134,7 +139,7 @@ impl Connections {
     pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let connection = match self.find(&flow) {
             Some(connection) => connection,
-            None if flow.connection == 0 => {
+            None if flow.connection == 0 && !flow.protocol.is_websocket() => {
                 let connection = self.add(flow.protocol, flow.peer, None);
                 if self.wanted.send(Rc::clone(&connection)).is_err() {
                     self.remove(&connection);
@@ -149,13 +154,38 @@ impl Connections {
             connection.close();
             return false;
         }
-        pending.extend_from_slice(bytes);
+        match connection.websocket.borrow_mut().as_mut() {
+            Some(websocket) => {
+                if !websocket.seal(bytes, &mut pending) {
+                    return false;
+                }
+            }
+            None if flow.protocol.is_websocket() => return false,
+            None => pending.extend_from_slice(bytes),
+        }
         if connection.stream.borrow().is_none() {
             connection.clients.borrow_mut().extend(client);
         } else if !connection.busy.replace(true) {
             self.dirty.borrow_mut().push(Rc::clone(&connection));
         }
         true
+    }
+
+    /// Lets something be done with the frames of a connection, and queues what comes of it.
+    pub(in crate::server) fn with_frames<R>(
+        &self,
+        connection: &Rc<Connection>,
+        work: impl FnOnce(&mut WebSocket, &mut Vec<u8>) -> R,
+    ) -> Option<R> {
+        let mut websocket = connection.websocket.borrow_mut();
+        let mut pending = connection.pending.borrow_mut();
+        let result = work(websocket.as_mut()?, &mut pending);
+        if pending.len() > PENDING_MAX {
+            connection.close();
+        } else if !pending.is_empty() && !connection.busy.replace(true) {
+            self.dirty.borrow_mut().push(Rc::clone(connection));
+        }
+        Some(result)
     }
 
     /// Writes what was queued.
@@ -219,6 +249,11 @@ impl Connection {
             // If it has ended already, that is what was wanted.
             let _ = socket2::SockRef::from(stream.tcp()).shutdown(std::net::Shutdown::Both);
         }
+    }
+
+    /// From now on it carries frames.
+    pub(in crate::server) fn carry_frames(&self, websocket: WebSocket) {
+        self.websocket.replace(Some(Box::new(websocket)));
     }
 
     /// The stream is open: what was queued meanwhile can be written.

@@ -3,9 +3,13 @@
 mod connections;
 mod gate;
 mod sctp;
+mod tls;
 mod udp;
+mod websocket;
 
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::Gate;
 pub(super) use sctp::{Many, One, Opened, Sctp};
+pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;
+pub(super) use websocket::{Opened as OpenedFrame, WebSocket, frame};

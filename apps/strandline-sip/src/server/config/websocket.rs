@@ -1,0 +1,35 @@
+//! `[websocket]`: connections of browsers.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::server::hub::WebSockets;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    origins: Vec<String>,
+    ping_secs: Option<u64>,
+}
+
+pub(super) fn check(file: Table) -> Result<WebSockets, ConfigError> {
+    for origin in &file.origins {
+        let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
+        if host.is_none_or(|host| host.is_empty() || host.contains(['/', ' '])) {
+            let message = format!("{origin:?} is not like \"https://phone.example.com\", without a path");
+            return Err(wrong("websocket.origins", message));
+        }
+    }
+    let ping = match file.ping_secs.unwrap_or(30) {
+        0 => None,
+        secs @ 5..=3600 => Some(Duration::from_secs(secs)),
+        secs => {
+            let message = format!("{secs} is neither between 5 and 3600 nor 0, for never");
+            return Err(wrong("websocket.ping_secs", message));
+        }
+    };
+    Ok(WebSockets { origins: file.origins, ping })
+}

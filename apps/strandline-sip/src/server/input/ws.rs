@@ -1,0 +1,260 @@
+//! WebSocket (RFC 7118): the handshake, and messages out of frames. What is under it is TCP's.
+
+use std::io::{self, ErrorKind};
+use std::rc::Rc;
+use std::time::Duration;
+
+use strandline_tls::Wire;
+use tungstenite::error::{Error, ProtocolError};
+use tungstenite::handshake::derive_accept_key;
+use tungstenite::handshake::machine::TryParse;
+use tungstenite::handshake::server::{Request, create_response};
+
+use crate::codec::Datagram;
+use crate::server::hub::{Hub, WebSockets};
+use crate::server::socket::{Connection, OpenedFrame, WebSocket, frame};
+use crate::transaction::Flow;
+
+use super::taker::{End, Taker};
+
+/// Bytes that a handshake may have.
+const HEAD_MAX: usize = 8192;
+/// Bytes read at a time: what TLS opens must fit.
+const READ: usize = 32 << 10;
+
+/// Waits for the handshake and answers it. Returns what came after it.
+///
+/// # Errors
+/// If it isn't one that asks for SIP: the client has been told why.
+pub(super) async fn greet(wire: &Wire, hub: &Hub) -> io::Result<Vec<u8>> {
+    let settings = Rc::clone(&hub.websocket.borrow());
+    let (mut head, mut room) = (Vec::new(), vec![0; READ]);
+    loop {
+        std::future::poll_fn(|context| wire.poll_read_ready(context)).await?;
+        match wire.try_read(&mut room) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(len) => head.extend_from_slice(room.get(..len).unwrap_or(&[])),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
+            Err(error) => return Err(error),
+        }
+        let answer = match Request::try_parse(&head) {
+            Ok(None) if head.len() < HEAD_MAX => continue,
+            Ok(Some((len, _))) if len > HEAD_MAX => Err(TOO_LARGE),
+            Ok(None) => Err(TOO_LARGE),
+            Ok(Some((len, request))) => accept(&request, &settings).map(|answer| (len, answer)),
+            Err(error) => Err(Refusal::of(&error)),
+        };
+        match answer {
+            Ok((len, answer)) => {
+                write(wire, answer.as_bytes()).await?;
+                return Ok(head.split_off(len));
+            }
+            Err(refusal) => {
+                write(wire, refusal.text().as_bytes()).await?;
+                wire.close();
+                return Err(io::Error::other(refusal.why));
+            }
+        }
+    }
+}
+
+/// Why there is no WebSocket for this client.
+struct Refusal {
+    status: &'static str,
+    /// Lines of headers.
+    headers: &'static str,
+    why: &'static str,
+}
+
+const TOO_LARGE: Refusal = Refusal {
+    status: "431 Request Header Fields Too Large",
+    headers: "",
+    why: "The headers of the handshake are too large.",
+};
+const NO_SIP: Refusal = Refusal {
+    status: "400 Bad Request",
+    headers: "",
+    why: "The subprotocol must be sip: Sec-WebSocket-Protocol: sip (RFC 7118).",
+};
+const FOREIGN: Refusal = Refusal {
+    status: "403 Forbidden",
+    headers: "",
+    why: "Pages from there may not connect: see websocket.origins of the server's configuration.",
+};
+
+impl Refusal {
+    fn of(error: &Error) -> Self {
+        let upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\n";
+        let (status, headers, why) = match error {
+            Error::Protocol(ProtocolError::WrongHttpMethod) => {
+                ("405 Method Not Allowed", "Allow: GET\r\n", "A handshake is a GET.")
+            }
+            Error::Protocol(ProtocolError::WrongHttpVersion) => {
+                ("505 HTTP Version Not Supported", "", "A handshake needs HTTP/1.1.")
+            }
+            Error::Protocol(
+                ProtocolError::MissingConnectionUpgradeHeader | ProtocolError::MissingUpgradeWebSocketHeader,
+            ) => ("426 Upgrade Required", upgrade, "Here is SIP over WebSocket (RFC 7118)."),
+            Error::Protocol(ProtocolError::MissingSecWebSocketVersionHeader) => (
+                "426 Upgrade Required",
+                "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
+                "The version of WebSocket must be 13.",
+            ),
+            _ => ("400 Bad Request", "", "The handshake makes no sense (RFC 6455 section 4.2.1)."),
+        };
+        Self { status, headers, why }
+    }
+
+    fn text(&self) -> String {
+        let Self { status, headers, why } = self;
+        let len = why.len() + 1;
+        format!(
+            "HTTP/1.1 {status}\r\n{headers}Content-Type: text/plain; charset=utf-8\r\nContent-Length: {len}\r\n\
+             Connection: close\r\n\r\n{why}\n"
+        )
+    }
+}
+
+/// The answer to a handshake that asks for SIP.
+fn accept(request: &Request, settings: &WebSockets) -> Result<String, Refusal> {
+    create_response(request).map_err(|error| Refusal::of(&error))?;
+    let headers = request.headers();
+    let offered = headers.get_all("Sec-WebSocket-Protocol").iter().filter_map(|value| value.to_str().ok());
+    if !offered.flat_map(|value| value.split(',')).any(|name| name.trim().eq_ignore_ascii_case("sip")) {
+        return Err(NO_SIP);
+    }
+    if let Some(origin) = headers.get("Origin").filter(|_| !settings.origins.is_empty()) {
+        let allowed = |allowed: &String| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes());
+        if !settings.origins.iter().any(allowed) {
+            return Err(FOREIGN);
+        }
+    }
+    let key = headers.get("Sec-WebSocket-Key").map_or(&b""[..], |key| key.as_bytes());
+    let accept = derive_accept_key(key);
+    Ok(format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: sip\r\n\r\n"
+    ))
+}
+
+async fn write(wire: &Wire, bytes: &[u8]) -> io::Result<()> {
+    let mut rest = bytes;
+    while !rest.is_empty() || !wire.try_flush()? {
+        match wire.try_write(rest) {
+            Ok(len) => rest = rest.get(len..).unwrap_or(&[]),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => wire.tcp().writable().await?,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Takes messages out of the frames of a connection. Bytes are kept only of a frame that isn't whole yet.
+pub(super) struct Frames {
+    flow: Flow,
+    connection: Rc<Connection>,
+    begun: Vec<u8>,
+    /// Parts of a message have come, and more are to come.
+    unfinished: bool,
+    message_bytes_max: usize,
+    settings: Rc<WebSockets>,
+    /// It was asked whether it is there, and nothing has come since.
+    asked: bool,
+}
+
+impl Frames {
+    /// `rest` came after the handshake.
+    pub(super) fn new(hub: &Hub, connection: &Rc<Connection>, rest: Vec<u8>) -> Self {
+        let limits = hub.service.borrow().message_limits();
+        let message_bytes_max = limits.header_bytes_max + limits.body_bytes_max;
+        connection.carry_frames(WebSocket::new(message_bytes_max));
+        Self {
+            flow: Flow { protocol: connection.protocol, connection: connection.id, peer: connection.peer },
+            connection: Rc::clone(connection),
+            begun: rest,
+            unfinished: false,
+            message_bytes_max,
+            settings: Rc::clone(&hub.websocket.borrow()),
+            asked: false,
+        }
+    }
+
+    /// Takes in all whole frames, and returns how many bytes they were; `None` at the end of the connection.
+    fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Option<usize> {
+        let (mut used, mut on, mut pings) = (0, true, 0);
+        hub.take_in(|taking| {
+            while on {
+                let rest = bytes.get(used..).unwrap_or(&[]);
+                let found = match frame(rest, self.message_bytes_max) {
+                    Ok(Some(found)) => found,
+                    Ok(None) => return,
+                    Err(code) => {
+                        hub.connections.with_frames(&self.connection, |frames, out| frames.close(code, out));
+                        on = false;
+                        return;
+                    }
+                };
+                self.unfinished = found.unfinished.unwrap_or(self.unfinished);
+                used += found.len;
+                let whole = rest.get(..found.len).unwrap_or(&[]);
+                let opened =
+                    hub.connections.with_frames(&self.connection, |frames, out| frames.open(whole, out));
+                match opened {
+                    Some(OpenedFrame::Message(message)) => match Datagram::of(&message) {
+                        Datagram::Sip => taking.push(self.flow, &message, || message.clone()),
+                        Datagram::KeepAlive if &message[..] == b"\r\n\r\n" => pings += 1,
+                        Datagram::KeepAlive | Datagram::Stun => {}
+                    },
+                    Some(OpenedFrame::Nothing) => {}
+                    Some(OpenedFrame::End) | None => on = false,
+                }
+            }
+        });
+        hub.connections.flush();
+        if pings > 0 {
+            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(self.flow, None, b"\r\n")));
+        }
+        on.then_some(used)
+    }
+}
+
+impl Taker for Frames {
+    fn is_waiting(&self) -> bool {
+        self.unfinished || !self.begun.is_empty()
+    }
+
+    fn begin(&mut self, hub: &Rc<Hub>) -> Result<(), End> {
+        self.take(hub, &[])
+    }
+
+    fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
+        self.asked = false;
+        let kept = std::mem::take(&mut self.begun);
+        let joined: Vec<u8>;
+        let all = if kept.is_empty() {
+            read
+        } else {
+            joined = [&kept[..], read].concat();
+            &joined
+        };
+        let used = self.cut(hub, all).ok_or(End)?;
+        self.begun = all.get(used..).unwrap_or(&[]).to_vec();
+        Ok(())
+    }
+
+    fn idle_max(&self) -> Option<Duration> {
+        self.settings.ping
+    }
+
+    fn on_idle(&mut self, hub: &Rc<Hub>) -> bool {
+        if std::mem::replace(&mut self.asked, true) {
+            tracing::debug!(peer = %self.connection.peer, "it doesn't answer any more");
+            return false;
+        }
+        let sent = hub.connections.with_frames(&self.connection, |frames, out| frames.ping(out));
+        hub.connections.flush();
+        sent == Some(true)
+    }
+
+    fn end(self, _: &Rc<Hub>) {}
+}
