@@ -37,6 +37,8 @@ pub struct Phone {
     pub name: String,
     pub server: SocketAddr,
     pub is_patient: bool,
+    /// Where the last message came from.
+    from: SocketAddr,
     carrier: Carrier,
     socket: Socket,
     count: u32,
@@ -87,7 +89,7 @@ impl Phone {
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             Socket::Udp(socket)
         };
-        Self { name: name.to_owned(), server, is_patient: true, carrier, socket, count: 0, cseq: 0 }
+        Self { name: name.to_owned(), server, is_patient: true, from: server, carrier, socket, count: 0, cseq: 0 }
     }
 
     fn local(&self) -> SocketAddr {
@@ -97,7 +99,7 @@ impl Phone {
         }
     }
 
-    fn contact(&self) -> String {
+    pub fn contact(&self) -> String {
         let (name, at) = (&self.name, self.local());
         match self.carrier {
             Carrier::Udp => format!("<sip:{name}@{at}>"),
@@ -114,9 +116,14 @@ impl Phone {
     }
 
     fn send(&mut self, text: &str) {
+        self.send_to(text, self.server);
+    }
+
+    /// Over UDP an answer goes to where the request came from, and a request within a dialog to its first Route.
+    fn send_to(&mut self, text: &str, to: SocketAddr) {
         match &mut self.socket {
             Socket::Udp(socket) => {
-                socket.send_to(text.as_bytes(), self.server).unwrap();
+                socket.send_to(text.as_bytes(), to).unwrap();
             }
             Socket::Tcp(stream, _) => stream.write_all(text.as_bytes()).unwrap(),
         }
@@ -127,7 +134,8 @@ impl Phone {
         match &mut self.socket {
             Socket::Udp(socket) => {
                 let mut room = [0; 65_536];
-                let len = socket.recv(&mut room).ok()?;
+                let (len, from) = socket.recv_from(&mut room).ok()?;
+                self.from = from;
                 Some(String::from_utf8(room[..len].to_vec()).unwrap())
             }
             Socket::Tcp(stream, rest) => loop {
@@ -190,9 +198,15 @@ impl Phone {
 
     /// The answer to a REGISTER that only asks.
     pub fn query(&mut self) -> String {
-        let text = self.register_text("", 3600);
-        self.send(&text);
-        self.receive(" REGISTER")
+        loop {
+            let text = self.register_text("", 3600);
+            self.send(&text);
+            let answer = self.receive(" REGISTER");
+            // A busy machine may take a server's time for longer than it lets anybody wait.
+            if !answer.starts_with("SIP/2.0 503") {
+                return answer;
+            }
+        }
     }
 
     fn invite(&mut self, to: &str) -> String {
@@ -226,7 +240,9 @@ impl Phone {
             line(ok, "Call-ID"),
             if method == "ACK" { 1 } else { 2 },
         );
-        self.send(&text);
+        let first = line(&text, "Route").split_once('@').unwrap().1;
+        let first = first.split([';', '>']).next().unwrap().parse().unwrap();
+        self.send_to(&text, first);
         text
     }
 }
@@ -270,7 +286,8 @@ pub fn try_call(phones: &mut [Phone], caller: usize, callee: usize) -> String {
     assert!(came.starts_with("INVITE "), "{came}");
     let contact = phones[callee].contact();
     let answer = ok(&came, &contact);
-    phones[callee].send(&answer);
+    let to = phones[callee].from;
+    phones[callee].send_to(&answer, to);
     let ok_at_caller = phones[caller].receive("SIP/2.0 200");
     phones[caller].in_dialog("ACK", &ok_at_caller, true);
     let ack = phones[callee].receive("ACK ");
@@ -279,7 +296,8 @@ pub fn try_call(phones: &mut [Phone], caller: usize, callee: usize) -> String {
     let bye = phones[caller].receive("BYE ");
     let contact = phones[caller].contact();
     let end = ok(&bye, &contact);
-    phones[caller].send(&end);
+    let to = phones[caller].from;
+    phones[caller].send_to(&end, to);
     phones[callee].receive(" BYE");
     ok_at_caller
 }
