@@ -193,7 +193,8 @@ fn a_node_dies_under_load(kind: Kind) {
     }
     at_last("there is more load", || nodes[1].metric("strandline_sip_registered_total") > 1500.0);
     end.store(true, Ordering::Relaxed);
-    let acknowledged: Vec<HashSet<(String, String)>> = load.into_iter().map(|load| load.join().unwrap()).collect();
+    let acknowledged: Vec<HashSet<(String, String)>> =
+        load.into_iter().map(|load| load.join().unwrap()).collect();
     nodes[2].start();
     let users: HashSet<&String> = acknowledged.iter().flatten().map(|(user, _)| user).collect();
     at_last("the node that died has caught up", || {

@@ -124,7 +124,10 @@ fn what_is_acknowledged_survives(kind: Kind) {
     // A second one under the same name is refused, and the first goes on.
     let second = Command::new(PROGRAM).args(["sip", "--config"]).arg(&config).output().unwrap();
     let error = String::from_utf8(second.stderr).unwrap();
-    assert!(!second.status.success() && error.contains("each needs a [node] with a name of its own"), "{error}");
+    assert!(
+        !second.status.success() && error.contains("each needs a [node] with a name of its own"),
+        "{error}"
+    );
     assert!(phone.register(&server, "u0", 3600).starts_with("SIP/2.0 200"));
     // One that ends in order is followed at once; what it knew is folded into the table sooner or later.
     assert!(server.terminate().success());

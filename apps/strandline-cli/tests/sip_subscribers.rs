@@ -98,7 +98,8 @@ fn subscribers_prove_who_they_are(server: &Server) {
     assert_eq!(register("bob", "wonder:land", Algorithm::Sha256), "SIP/2.0 200 OK");
     assert_eq!(register("bob", "wonder:land", Algorithm::Md5), "SIP/2.0 200 OK");
     assert_eq!(register("eve", "paradise", Algorithm::Md5), "SIP/2.0 200 OK");
-    for (user, password) in [("bob", "another"), ("eve", "paradise"), ("ann", "wonder:land"), ("nobody", "")] {
+    for (user, password) in [("bob", "another"), ("eve", "paradise"), ("ann", "wonder:land"), ("nobody", "")]
+    {
         let answer = register(user, password, Algorithm::Sha256);
         assert!(answer.starts_with("SIP/2.0 401"), "{user}: {answer}");
     }
@@ -122,7 +123,8 @@ fn subscribers_of(kind: Kind) {
     database.go_on();
     database.kill();
     database.restart();
-    database.sql("INSERT INTO sip_subscribers (username, domain, password) VALUES ('zoe', 'example.com', 'x')");
+    database
+        .sql("INSERT INTO sip_subscribers (username, domain, password) VALUES ('zoe', 'example.com', 'x')");
     let ok = (0..100).any(|_| {
         std::thread::sleep(Duration::from_millis(100));
         phone.register(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK"
@@ -212,7 +214,10 @@ fn a_store_that_is_not_there_is_told_without_its_password() {
         let output = Command::new(PROGRAM).args(["sip", "--config"]).arg(&file).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success());
-        assert!(stderr.contains(&format!("the store ({kind}): is it there, and is store.url right?")), "{stderr}");
+        assert!(
+            stderr.contains(&format!("the store ({kind}): is it there, and is store.url right?")),
+            "{stderr}"
+        );
         assert!(!stderr.contains("secret"), "{stderr}");
     }
     std::fs::remove_dir_all(folder).unwrap();

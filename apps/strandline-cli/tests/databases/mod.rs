@@ -56,7 +56,8 @@ fn program(candidates: &[&str]) -> PathBuf {
 fn postgresql(name: &str) -> PathBuf {
     let versions = fs::read_dir("/usr/lib/postgresql")
         .unwrap_or_else(|_| panic!("PostgreSQL is missing: run `make test-deps`"));
-    let mut found: Vec<PathBuf> = versions.map(|version| version.unwrap().path().join("bin").join(name)).collect();
+    let mut found: Vec<PathBuf> =
+        versions.map(|version| version.unwrap().path().join("bin").join(name)).collect();
     found.retain(|path| path.exists());
     found.sort();
     found.pop().unwrap_or_else(|| panic!("PostgreSQL's {name} is missing: run `make test-deps`"))
@@ -73,7 +74,8 @@ pub struct Database {
 impl Database {
     pub fn start(kind: Kind) -> Self {
         let port = free_port();
-        let folder = std::env::temp_dir().join(format!("strandline-{}-{}-{port}", kind.name(), std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("strandline-{}-{}-{port}", kind.name(), std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("data")).unwrap();
         for path in [&folder, &folder.join("data")] {
@@ -109,7 +111,9 @@ impl Database {
             Kind::Redis => return,
             Kind::PostgreSql => {
                 let mut command = self.command(&postgresql("initdb"));
-                command.args(["--auth=trust", "--username=sip", "--no-sync", "--no-instructions", "-D"]).arg(&data);
+                command
+                    .args(["--auth=trust", "--username=sip", "--no-sync", "--no-instructions", "-D"])
+                    .arg(&data);
                 command
             }
             Kind::MySql => {
@@ -133,7 +137,9 @@ impl Database {
             Kind::Redis => {
                 let mut command = self.command(&program(&["/usr/bin/redis-server"]));
                 command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "yes"]);
-                command.args(["--appendfsync", "always", "--requirepass", "wonder:land@", "--dir"]).arg(&data);
+                command
+                    .args(["--appendfsync", "always", "--requirepass", "wonder:land@", "--dir"])
+                    .arg(&data);
                 command
             }
             Kind::PostgreSql => {

@@ -89,7 +89,16 @@ impl Phone {
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             Socket::Udp(socket)
         };
-        Self { name: name.to_owned(), server, is_patient: true, from: server, carrier, socket, count: 0, cseq: 0 }
+        Self {
+            name: name.to_owned(),
+            server,
+            is_patient: true,
+            from: server,
+            carrier,
+            socket,
+            count: 0,
+            cseq: 0,
+        }
     }
 
     fn local(&self) -> SocketAddr {
@@ -232,7 +241,8 @@ impl Phone {
             std::mem::swap(&mut from, &mut to);
         }
         let routes: String = routes.iter().map(|route| format!("{route}\r\n")).collect();
-        let target = if is_caller { line(ok, "Contact").trim_matches(['<', '>']) } else { "sip:caller@192.0.2.9" };
+        let target =
+            if is_caller { line(ok, "Contact").trim_matches(['<', '>']) } else { "sip:caller@192.0.2.9" };
         let via = self.via();
         let text = format!(
             "{method} {target} SIP/2.0\r\n{via}Max-Forwards: 70\r\n{routes}From: {from}\r\nTo: {to}\r\nCall-ID: {}\r\n\

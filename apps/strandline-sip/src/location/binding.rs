@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use crate::codec::Uri;
 use crate::transaction::{Flow, Protocol};
 
-use super::nodes::SealFlow;
+use super::seal::SealFlow;
 
 /// What the flow of a registration is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,10 +4,12 @@ mod aor;
 mod binding;
 mod journal;
 mod nodes;
+mod seal;
 mod table;
 
 pub use aor::write_aor;
 pub use binding::{Binding, FlowUse, Origin};
 pub use journal::Journal;
-pub use nodes::{Nodes, SealFlow};
+pub use nodes::Nodes;
+pub use seal::SealFlow;
 pub use table::Locations;

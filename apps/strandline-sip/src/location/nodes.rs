@@ -7,16 +7,10 @@
 use std::collections::HashMap;
 
 use super::binding::{Binding, number};
-use crate::transaction::Flow;
+use super::seal::SealFlow;
 
 /// Stamps in a millisecond: more make them run ahead of the time.
 const STAMPS_PER_MS: u64 = 256;
-
-/// Makes a text of a flow by which another node can ask for it, and which only this one can open.
-pub trait SealFlow: core::fmt::Debug {
-    /// Appends the text: letters, digits, `-` and `_`.
-    fn seal(&self, flow: &Flow, out: &mut Vec<u8>);
-}
 
 /// A binding that was made at one node and removed or replaced at another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,9 +144,8 @@ impl Nodes {
                 own_gone |= node == 0;
                 continue;
             }
-            let same = |other: &&mut Binding| {
-                other.is_for(&binding.instance, binding.reg_id, &binding.contact)
-            };
+            let same =
+                |other: &&mut Binding| other.is_for(&binding.instance, binding.reg_id, &binding.contact);
             match into.iter_mut().find(same) {
                 None => into.push(binding),
                 Some(other) => {

@@ -130,9 +130,7 @@ impl Registrar {
                 Some(binding) if *binding.call_id == *call_id && cseq < binding.cseq => return Err(OLD),
                 // A repetition, unless it comes to another node.
                 Some(binding)
-                    if *binding.call_id == *call_id
-                        && cseq == binding.cseq
-                        && binding.origin.is_none() => {}
+                    if *binding.call_id == *call_id && cseq == binding.cseq && binding.origin.is_none() => {}
                 Some(_) => same = false,
                 None => {
                     added += usize::from(wanted.expires > 0);

@@ -30,8 +30,8 @@ use feedback::Feedback;
 pub use feedback::Load;
 use known::Known;
 use lookups::Lookups;
-pub use nodes::{NodeAddress, Peer};
 use nodes::Peers;
+pub use nodes::{NodeAddress, Peer};
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use token::{Token, Tokens};
 

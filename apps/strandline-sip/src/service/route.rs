@@ -40,7 +40,8 @@ impl Service {
         essentials: &Essentials<'a>,
     ) -> Result<Way<'a>, crate::codec::Error> {
         let uri = essentials.routable_uri()?;
-        let mut way = Way { uri, replaced: None, ours: 0, last_taken: false, token: None, asked: None, next: None };
+        let mut way =
+            Way { uri, replaced: None, ours: 0, last_taken: false, token: None, asked: None, next: None };
         let mut last = None;
         let mut above = true;
         for route in message.routes() {

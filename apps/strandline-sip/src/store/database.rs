@@ -4,6 +4,8 @@
 //! and for each of them bindings (a row for each user, with what the user has at that node) and a journal (numbered without
 //! gaps; a row for each commit). Each row of bindings and journal is written by its node only.
 
+use std::collections::HashMap;
+
 use super::folding::User;
 use super::{Shared, StoreError};
 
@@ -64,6 +66,19 @@ pub(super) trait Database: Sized + Send + 'static {
 
     /// A secret that stays the same: `fresh` the first time.
     fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError>;
+}
+
+/// Where each node's journal was read to.
+pub(super) type Positions = HashMap<String, i64>;
+
+/// A row of the table of subscribers: user, domain, and what the user proves to know: password, or the hashes MD5, SHA-256
+/// and SHA-512-256.
+pub(super) type SubscriberRow = (Vec<u8>, Vec<u8>, [Option<Vec<u8>>; 4]);
+
+/// Another run is the node.
+pub(super) fn taken(name: &str) -> StoreError {
+    let cause = "another server runs under this name: each needs a [node] with a name of its own";
+    StoreError { is_final: true, ..StoreError::new(format!("node {name:?}"), cause) }
 }
 
 /// Entries of a journal that are read at once.

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::location::Journal;
 
-use super::database::{Database, NodeRow, Run};
-use super::shared::{Positions, taken};
+use super::database::{Database, NodeRow, Positions, Run, taken};
 use super::stats::now;
 use super::{Shared, StoreError, StoreStats};
 

@@ -3,9 +3,8 @@
 use ::mysql::prelude::Queryable;
 use ::mysql::{Conn, Opts, OptsBuilder, Params, TxOpts, Value};
 
-use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow};
 use super::folding::User;
-use super::subscribers::Row;
 use super::{Shared, StoreError};
 
 /// Users written with one statement.
@@ -58,16 +57,15 @@ impl MySql {
     }
 
     /// All rows of these subscribers, whatever their domain.
-    pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+    pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<SubscriberRow>, StoreError> {
         let places = vec!["?"; users.len()].join(", ");
         let select = format!(
             "SELECT username, domain, password, md5, sha256, sha512_256 FROM sip_subscribers \
              WHERE username IN ({places})"
         );
         let values = Params::Positional(users.iter().map(|user| Value::from(*user)).collect());
-        let row = |(user, domain, password, md5, sha256, sha512)| {
-            (user, domain, [password, md5, sha256, sha512])
-        };
+        let row =
+            |(user, domain, password, md5, sha256, sha512)| (user, domain, [password, md5, sha256, sha512]);
         self.connection.exec_map(select, values, row).map_err(error("reading subscribers"))
     }
 }
@@ -119,8 +117,7 @@ impl Database for MySql {
     fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
         let select = "SELECT name, address, beat, \
                       TIMESTAMPDIFF(MICROSECOND, beaten_at, NOW(3)) DIV 1000, trimmed FROM sip_nodes ORDER BY name";
-        let row =
-            |(name, address, beat, age_ms, trimmed)| NodeRow { name, address, beat, age_ms, trimmed };
+        let row = |(name, address, beat, age_ms, trimmed)| NodeRow { name, address, beat, age_ms, trimmed };
         self.connection.query_map(select, row).map_err(error("reading the nodes"))
     }
 
@@ -158,8 +155,7 @@ impl Database for MySql {
 
     fn fold(&mut self, run: &Run, users: &[User]) -> Result<bool, StoreError> {
         let what = "folding the journal";
-        let mut transaction =
-            self.connection.start_transaction(TxOpts::default()).map_err(error(what))?;
+        let mut transaction = self.connection.start_transaction(TxOpts::default()).map_err(error(what))?;
         let done = fold(&mut transaction, run, users).map_err(error(what))?;
         transaction.commit().map_err(error(what))?;
         Ok(done)

@@ -7,9 +7,8 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, Config, NoTls};
 
-use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run, SubscriberRow};
 use super::folding::User;
-use super::subscribers::Row;
 use super::{Shared, StoreError};
 
 const TABLES: &str = "
@@ -91,7 +90,7 @@ impl PostgreSql {
     }
 
     /// All rows of these subscribers, whatever their domain.
-    pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+    pub(super) fn subscribers(&mut self, users: &[&[u8]]) -> Result<Vec<SubscriberRow>, StoreError> {
         // There are none whose name is no text.
         let users: Vec<String> =
             users.iter().filter_map(|user| String::from_utf8(user.to_vec()).ok()).collect();
@@ -184,7 +183,8 @@ impl Database for PostgreSql {
             if transaction.query_opt(select, &[&run.name, &run.incarnation]).await?.is_none() {
                 return Ok(false);
             }
-            let (gone, kept): (Vec<&User>, Vec<&User>) = users.iter().partition(|(_, state)| state.is_empty());
+            let (gone, kept): (Vec<&User>, Vec<&User>) =
+                users.iter().partition(|(_, state)| state.is_empty());
             let aors = |users: &[&User]| users.iter().map(|(aor, _)| aor.to_vec()).collect::<Vec<_>>();
             let states: Vec<&[u8]> = kept.iter().map(|(_, state)| &state[..]).collect();
             let insert = "INSERT INTO sip_bindings (node, aor, state) \

@@ -79,7 +79,9 @@ impl Redis {
         // Where the command isn't allowed nothing can be said.
         let policy = cmd("CONFIG").arg("GET").arg("appendfsync").query::<Vec<String>>(&mut self.connection);
         if policy.is_ok_and(|policy| policy.last().is_some_and(|policy| policy != "always")) {
-            tracing::warn!("Redis: appendfsync isn't always: the last second may be lost if its machine fails");
+            tracing::warn!(
+                "Redis: appendfsync isn't always: the last second may be lost if its machine fails"
+            );
         }
         Ok(())
     }

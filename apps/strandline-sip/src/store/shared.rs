@@ -1,13 +1,13 @@
 //! Bindings in a database that several nodes may share: a journal first, as in SQLite, and the table of bindings when there
 //! is time. Each node writes what was made there, and reads what all have.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::location::Journal;
 
-use super::database::{Database, Run};
+use super::database::{Database, Positions, Run, taken};
 use super::feed::{Feed, Follower, News};
 use super::folding::Folding;
 use super::mysql::MySql;
@@ -24,9 +24,6 @@ const KEEP: Duration = Duration::from_secs(10);
 const FRESH: Duration = Duration::from_millis(1500);
 /// How often a load may begin again because the journal was trimmed meanwhile.
 const LOADS: usize = 5;
-
-/// Where each node's journal was read to.
-pub(super) type Positions = HashMap<String, i64>;
 
 /// A store of a kind that is known when the server runs.
 pub struct SharedStore(Box<dyn Opened>);
@@ -96,12 +93,6 @@ struct Journaled<D> {
     /// Up to where the journal was folded, and when: that much can go after a while.
     folded: VecDeque<(Instant, i64)>,
     positions: Positions,
-}
-
-/// Another run is the node.
-pub(super) fn taken(name: &str) -> StoreError {
-    let cause = "another server runs under this name: each needs a [node] with a name of its own";
-    StoreError { is_final: true, ..StoreError::new(format!("node {name:?}"), cause) }
 }
 
 impl<D: Database> Journaled<D> {

@@ -63,8 +63,7 @@ impl SqliteStore {
 
     /// Folds some users, within a transaction.
     fn fold(&self, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
-        let mut put =
-            self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+        let mut put = self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
         let mut remove = self.connection.prepare_cached("DELETE FROM bindings WHERE aor = ?1")?;
         for (aor, state) in some {
             if state.is_empty() {

@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use crate::auth::{Algorithm, Secret, Subscriber};
 
+use super::database::SubscriberRow as Row;
 use super::mysql::MySql;
 use super::postgresql::PostgreSql;
 use super::stats::now;
@@ -27,9 +28,6 @@ pub enum SubscriberTable {
     /// In the table `sip_subscribers` of a database.
     Shared(Arc<Shared>),
 }
-
-/// A row of the table: user, domain, password, and the hashes MD5, SHA-256 and SHA-512-256.
-pub(super) type Row = (Vec<u8>, Vec<u8>, [Option<Vec<u8>>; 4]);
 
 /// What was found: `None` if nobody could look, and within that `None` if there is no such subscriber.
 pub type Found = (Subscriber, Option<Option<Secret>>);
@@ -133,7 +131,9 @@ impl Seeker {
     /// If there is no thread to be had.
     pub fn start(table: SubscriberTable, found: impl FnMut(Found) + Send + 'static) -> std::io::Result<Self> {
         let (wanted, queue) = channel();
-        std::thread::Builder::new().name("subscribers".to_owned()).spawn(move || seek(&table, &queue, found))?;
+        std::thread::Builder::new()
+            .name("subscribers".to_owned())
+            .spawn(move || seek(&table, &queue, found))?;
         Ok(Self { wanted })
     }
 

@@ -153,7 +153,8 @@ impl<D: FnMut(Done)> Worker<D> {
         let (mut more, mut pause) = (true, BACK_OFF_MIN);
         let mut through = 0;
         loop {
-            let (submitted, closed) = self.wait(through, if more { QUIET } else { Duration::from_secs(3600) });
+            let (submitted, closed) =
+                self.wait(through, if more { QUIET } else { Duration::from_secs(3600) });
             if submitted > through || !self.changes.is_empty() {
                 self.stats.set_backlog(self.changes.as_bytes().len());
                 match self.commit() {

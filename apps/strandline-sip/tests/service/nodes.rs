@@ -21,7 +21,8 @@ fn address(ip: &str) -> NodeAddress {
 
 fn node(name: &str, ip: &str) -> World {
     let advertised = |protocol| Advertised { protocol, host: ip.to_owned(), port: 5060 };
-    let settings = Settings { advertised: Protocol::ALL.map(advertised).to_vec(), durable: true, ..settings() };
+    let settings =
+        Settings { advertised: Protocol::ALL.map(advertised).to_vec(), durable: true, ..settings() };
     let mut world = World::with(settings);
     world.service.join(name, Some(address(ip)));
     world
@@ -118,7 +119,7 @@ fn flows_are_given_to_nodes_only() {
     // The same from elsewhere, and from a node with a token that isn't whole.
     let stranger = Phone::tcp("192.0.2.66:5060", 66);
     assert_eq!(a.one(&stranger, text).first_line(), "SIP/2.0 403 Relaying Denied");
-    let forged = text.replacen("Route: <sip:", "Route: <sip:A", 1).replace("z9hG4bK", "z9hG4bKx");
+    let forged = text.replacen("\r\nRoute: <sip:", "\r\nRoute: <sip:A", 1).replace("z9hG4bK", "z9hG4bKx");
     let from_b = Phone::tcp("10.0.0.2:40000", 99);
     assert_eq!(a.one(&from_b, &forged).first_line(), "SIP/2.0 403 Relaying Denied");
 }
@@ -218,9 +219,8 @@ fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
         register(&mut a, &phone, "other", 9, "");
         a.service.sweep(later, 1000);
     }
-    let swept = Journal::read(a.service.journal.as_bytes()).any(|(aor, state)| {
-        aor == b"bob@example.com" && state.is_empty()
-    });
+    let swept = Journal::read(a.service.journal.as_bytes())
+        .any(|(aor, state)| aor == b"bob@example.com" && state.is_empty());
     assert!(swept);
 }
 
@@ -239,11 +239,8 @@ fn a_node_that_tells_all_again_replaces_what_was_known() {
 }
 
 fn subscribers(world: &mut World) {
-    let cache = CacheSettings {
-        max: 100,
-        lifetime: Duration::from_secs(300),
-        unknown: Duration::from_secs(10),
-    };
+    let cache =
+        CacheSettings { max: 100, lifetime: Duration::from_secs(300), unknown: Duration::from_secs(10) };
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
     let users = Source::Table(Subscribers::new(cache));
     let realm = "example.com".to_owned();
@@ -311,6 +308,7 @@ fn who_is_not_found_is_challenged_and_who_cannot_be_looked_for_is_told_to_come_a
     assert_eq!(later.first_line(), "SIP/2.0 503 Service Unavailable");
     assert_eq!(later.line("Retry-After"), Some("10"));
     assert!(world.receive(&phone, &text.replace("z9hG4bK", "z9hG4bKx")).is_empty());
+    assert_eq!(world.service.wanted_subscribers(), [eve.clone()]);
     world.service.looked_up(world.now, eve, Some(None));
     assert!(world.sent().remove(0).first_line().starts_with("SIP/2.0 401"));
     // Known not to exist: nobody looks again.

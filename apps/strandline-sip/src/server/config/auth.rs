@@ -103,7 +103,9 @@ fn users(file: &Table, store: Option<&Store>) -> Result<Users, ConfigError> {
             Ok(Users::File(users))
         }
         (None, Some(text)) => Ok(Users::Table(table(text, store)?, cache(file)?)),
-        (None, None) => Err(wrong("auth.users", "needed: a file of users; or auth.subscribers, a table of them")),
+        (None, None) => {
+            Err(wrong("auth.users", "needed: a file of users; or auth.subscribers, a table of them"))
+        }
         (Some(_), Some(_)) => Err(wrong("auth.subscribers", "there is auth.users as well")),
     }
 }

@@ -47,7 +47,8 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
         return Err(wrong("node.address", hint));
     };
     let read = NodeAddress::read(&address);
-    let Some(read) = read.filter(|read| read.address.port() != 0 && !read.address.ip().is_unspecified()) else {
+    let Some(read) = read.filter(|read| read.address.port() != 0 && !read.address.ip().is_unspecified())
+    else {
         let message = format!("{address:?} is not like \"tcp:192.0.2.1:5060\"");
         return Err(wrong("node.address", message));
     };

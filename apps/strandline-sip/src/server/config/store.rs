@@ -72,7 +72,8 @@ pub(super) fn check(
         return Ok((Some(Store::Shared(Box::new(shared))), timeout));
     }
     if node.is_some() {
-        let hint = "needs a store that nodes can share: kind = \"mysql\", \"postgresql\" or \"redis\" in [store]";
+        let hint =
+            "needs a store that nodes can share: kind = \"mysql\", \"postgresql\" or \"redis\" in [store]";
         return Err(wrong("node", hint));
     }
     for (key, given) in [
