@@ -64,7 +64,9 @@ impl Phone {
                  Content-Length: 0\r\n\r\n"
             ),
         );
-        self.receive()
+        // What was asked before may come again meanwhile.
+        let wanted = format!("\r\nCSeq: {cseq} REGISTER\r\n");
+        std::iter::repeat_with(|| self.receive()).find(|came| came.contains(&wanted)).unwrap()
     }
 
     /// Asks until it is acknowledged.

@@ -9,6 +9,9 @@ pub(super) const FOLD: usize = 2000;
 /// Changed users from which on folding doesn't wait until nothing else is to do.
 const FOLD_FROM: usize = 50_000;
 
+/// Bytes of the journal from which on it doesn't wait either: a journal grows with each change, also of the same users.
+const FOLD_FROM_BYTES: usize = 32 << 20;
+
 /// A user and what it has, which may be nothing.
 pub(super) type User = (Box<[u8]>, Vec<u8>);
 
@@ -19,6 +22,8 @@ pub(super) struct Folding {
     changed: HashMap<Box<[u8]>, Vec<u8>>,
     /// What is left of this round.
     round: Vec<User>,
+    /// Bytes of the journal since this round began.
+    bytes: usize,
     /// The last entry of the journal that the round comes from.
     round_to: i64,
 }
@@ -26,6 +31,7 @@ pub(super) struct Folding {
 impl Folding {
     /// A change is in the journal.
     pub(super) fn note(&mut self, aor: &[u8], state: &[u8]) {
+        self.bytes += 8 + aor.len() + state.len();
         match self.changed.get_mut(aor) {
             Some(place) => {
                 place.clear();
@@ -49,7 +55,7 @@ impl Folding {
 
     /// There is so much to do that it can't wait, or a round has begun.
     pub(super) fn is_due(&self) -> bool {
-        self.changed.len() >= FOLD_FROM || !self.round.is_empty()
+        self.changed.len() >= FOLD_FROM || self.bytes >= FOLD_FROM_BYTES || !self.round.is_empty()
     }
 
     /// Some users to be folded; if they are the last of a round, also up to which entry the journal is folded then. `last`
@@ -60,6 +66,7 @@ impl Folding {
             // In the order of the table's keys, neighbours share pages.
             self.round.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
             self.round_to = last;
+            self.bytes = 0;
         }
         let some = self.round.split_off(self.round.len().saturating_sub(FOLD));
         (some, self.round.is_empty().then_some(self.round_to))

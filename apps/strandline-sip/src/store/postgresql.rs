@@ -207,25 +207,25 @@ impl Database for PostgreSql {
         })
     }
 
+    /// Through a portal, so that the server makes one plan and reads the table once.
     fn bindings(&mut self, name: &str, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
-        let select = &format!(
-            "SELECT aor, state FROM sip_bindings WHERE node = $1 AND aor > $2 ORDER BY aor LIMIT {ROWS}"
-        );
-        let mut after: Vec<u8> = Vec::new();
-        loop {
-            let from = after.clone();
-            let rows = self.run("reading bindings", |client| async move {
-                client.query(select.as_str(), &[&name, &from]).await
-            })?;
-            let failed = |error| failed("reading bindings", &error);
-            for row in &rows {
-                each(row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        let (what, timeout, client) = ("reading bindings", self.timeout, &mut self.client);
+        let failed = |error| failed(what, &error);
+        self.runtime.block_on(async {
+            let transaction = in_time(what, timeout, client.transaction()).await?;
+            let select = "SELECT aor, state FROM sip_bindings WHERE node = $1";
+            let select = in_time(what, timeout, transaction.prepare(select)).await?;
+            let portal = in_time(what, timeout, transaction.bind(&select, &[&name])).await?;
+            loop {
+                let rows = in_time(what, timeout, transaction.query_portal(&portal, ROWS as i32)).await?;
+                for row in &rows {
+                    each(row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+                }
+                if rows.len() < ROWS {
+                    return in_time(what, timeout, transaction.commit()).await;
+                }
             }
-            match rows.last() {
-                Some(row) if rows.len() == ROWS => after = row.try_get(0).map_err(failed)?,
-                _ => return Ok(()),
-            }
-        }
+        })
     }
 
     fn journal(&mut self, name: &str, after: i64) -> Result<Vec<Entry>, StoreError> {

@@ -171,6 +171,7 @@ impl<D: Database> Journaled<D> {
         if let Some((beat, age)) = before.filter(|(beat, _)| *beat >= 0) {
             // A server that has ended without a word may be started again at once: then nothing has changed.
             let known = age + begun.elapsed();
+            #[allow(clippy::disallowed_methods, reason = "whether another server lives, only time tells")]
             std::thread::sleep(FRESH.saturating_sub(known));
             let nodes = self.database()?.nodes()?;
             if nodes.iter().any(|row| row.name == run.name && row.beat != beat) {
