@@ -69,6 +69,13 @@ fn it_tells_what_goes_on() {
     let addresses = body(&page).replace("http://www.w3.org/2000/svg", "");
     assert!(!addresses.contains("http://") && !addresses.contains("https://"));
     assert!(server.metrics("/live.html").starts_with("HTTP/1.1 404"));
+    // Who asks for the head only gets no body, and what can't be done is told.
+    let head = server.metrics_by("HEAD", "/");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+    assert!(head.contains(&format!("Content-Length: {}\r\n", body(&page).len())), "{head}");
+    let put = server.metrics_by("PUT", "/metrics");
+    assert!(put.starts_with("HTTP/1.1 405 ") && put.contains("\r\nAllow: GET, HEAD\r\n"), "{put}");
+    assert!(server.metrics_by("%\u{7f}", "/").starts_with("HTTP/1.1 400 "));
 }
 
 #[test]

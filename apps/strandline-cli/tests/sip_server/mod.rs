@@ -61,12 +61,30 @@ impl Server {
     /// What stands at a path of the metrics.
     #[allow(dead_code, reason = "not every test has metrics")]
     pub fn metrics(&self, path: &str) -> String {
+        self.metrics_by("GET", path)
+    }
+
+    #[allow(dead_code, reason = "not every test has metrics")]
+    pub fn metrics_by(&self, method: &str, path: &str) -> String {
         let address = self.listening["metrics"].as_str().unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let request = format!("{method} {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
         let mut page = String::new();
         stream.read_to_string(&mut page).unwrap();
         page
+    }
+
+    /// Where it is looked after.
+    #[allow(dead_code, reason = "not every test looks after it")]
+    pub fn admin(&self) -> &str {
+        self.listening["admin"].as_str().unwrap()
+    }
+
+    #[allow(dead_code, reason = "not every test has it read its configuration again")]
+    pub fn hang_up(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 
     #[allow(dead_code, reason = "not every test has a browser")]

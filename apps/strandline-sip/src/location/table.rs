@@ -226,6 +226,30 @@ impl Locations {
         gone
     }
 
+    /// Users whose addresses begin with `prefix`: up to `most` of those in `count` places from `from` on, and the place after
+    /// the last one looked at; `None` if there are no more.
+    #[must_use]
+    pub fn page(
+        &self,
+        from: u32,
+        count: u32,
+        most: usize,
+        prefix: &[u8],
+    ) -> (Vec<(&[u8], &[Binding])>, Option<u32>) {
+        let mut found = Vec::new();
+        let places = self.entries.places();
+        let end = places.min(from.saturating_add(count));
+        for slot in from..end {
+            if let Some(entry) = self.entries.get(slot).filter(|entry| entry.aor.starts_with(prefix)) {
+                found.push((&*entry.aor, entry.bindings.as_slice()));
+                if found.len() == most {
+                    return (found, Some(slot + 1).filter(|next| *next < places));
+                }
+            }
+        }
+        (found, Some(end).filter(|end| *end < places))
+    }
+
     /// Looks at up to `count` places for bindings that have expired, and forgets them. Returns how many.
     pub fn sweep(&mut self, count: u32, unix_secs: u64, journal: &mut Journal) -> usize {
         let places = self.entries.places();

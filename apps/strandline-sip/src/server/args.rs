@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::style::SctpStyle;
-use super::top;
+use super::{admin_client, top};
 
 /// Other things than serving.
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum Command {
     /// Show what a server does, in the terminal
     Top(top::Args),
+    /// Look after a running server: registrations, draining, the configuration read again
+    Admin(admin_client::Args),
 }
 
 /// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
@@ -30,7 +32,8 @@ Examples:
                                               phones in browsers, over WebSocket, and others
   strandline sip --front-end                  answers 200 to everything, for measurements
   strandline sip top                          what the server does whose metrics are at 127.0.0.1:9090
-Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds."
+  strandline sip admin --token FILE status    the same of one that was started with --admin 127.0.0.1:9091
+Reads its configuration again on SIGHUP, without dropping a connection. Ends gracefully on SIGTERM and SIGINT: transactions may finish first, for up to 35 seconds."
 )]
 pub struct Args {
     #[allow(missing_docs)]
@@ -53,6 +56,12 @@ pub struct Args {
     /// The live page at http://ADDRESS:PORT/, metrics for Prometheus at http://ADDRESS:PORT/metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
+    /// Look after the server over HTTP at ADDRESS:PORT (`strandline sip admin`); needs --admin-token
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub admin: Option<SocketAddr>,
+    /// A file with the secret that who looks after the server must show
+    #[arg(long, value_name = "FILE")]
+    pub admin_token: Option<PathBuf>,
     /// A domain of the users
     #[arg(long, value_name = "NAME")]
     pub domain: Vec<String>,

@@ -50,6 +50,8 @@ pub(super) struct Hub {
     /// What is used for connections that come, and that are opened, from now on.
     pub(super) tls: RefCell<TlsSides>,
     pub(super) room: Cell<Room>,
+    /// Who is refused may be told so, so often.
+    pub(super) refusals_per_sec: Cell<u32>,
     pub(super) websocket: RefCell<Rc<WebSockets>>,
     writer: Option<Writer>,
     /// Looks for subscribers.
@@ -87,6 +89,7 @@ impl Hub {
             sctp: RefCell::new(None),
             tls: RefCell::default(),
             room: Cell::default(),
+            refusals_per_sec: Cell::default(),
             websocket: RefCell::default(),
             writer,
             seeker: RefCell::new(None),
@@ -118,6 +121,20 @@ impl Hub {
     /// Lets messages that wait be handled.
     pub(super) fn inbox<T>(&self, look: impl FnOnce(&mut Inbox) -> T) -> T {
         look(&mut self.inbox.borrow_mut())
+    }
+
+    /// The time, in seconds since 1970.
+    pub(super) fn unix_secs(&self) -> u64 {
+        self.clock.epoch_unix_secs + self.clock.elapsed().as_secs()
+    }
+
+    /// Ends a connection or an association. False if it is gone already.
+    pub(super) fn close(&self, flow: &Flow) -> bool {
+        match flow.protocol {
+            Protocol::Udp => false,
+            Protocol::Sctp => self.sctp.borrow().as_ref().is_some_and(|sctp| sctp.close(flow)),
+            _ => self.connections.close(flow),
+        }
     }
 
     /// How many associations there are.

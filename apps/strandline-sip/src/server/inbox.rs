@@ -116,6 +116,11 @@ impl Inbox {
         }
     }
 
+    /// From now on it does as these say. What sources have sent is forgotten.
+    pub(super) fn configure(&mut self, settings: InboxSettings, sources: Option<Sources>) {
+        (self.settings, self.sources) = (settings, sources);
+    }
+
     /// A message has come. `keep` makes a copy of it that lasts, and `knows` tells whether a phone is registered over a flow.
     pub(super) fn push(
         &mut self,

@@ -3,6 +3,8 @@
 //! A shard is one thread with everything on it: sockets, connections, transactions and timers; nothing is shared and no task
 //! is made for a message. Only the store, which waits for disks, has a thread of its own.
 
+mod admin;
+mod admin_client;
 mod admission;
 mod args;
 mod clock;
@@ -13,8 +15,11 @@ mod inbox;
 mod input;
 mod live;
 mod metrics;
+mod pages;
+mod reload;
 mod repeats;
 mod run;
+mod seeds;
 mod socket;
 mod sources;
 mod status;
@@ -23,6 +28,7 @@ mod style;
 mod top;
 mod urgency;
 
+pub use admin_client::Args as AdminArgs;
 pub use args::{Args, Command};
 pub use config::{Config, ConfigError};
 pub use run::run;

@@ -13,21 +13,21 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
-use crate::auth::{Authenticator, Nonces, Source, Subscribers};
-use crate::service::{Advertised, Seeds, Service};
+use crate::service::{Advertised, Service};
 use crate::transaction::Protocol;
 
 use super::args::{Args, Command};
 use super::clock::Clock;
-use super::config::{Auth, Config, Listen, Users};
+use super::config::{Admin, Config, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
-use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, TlsSides, Udp};
+use super::reload::Reloader;
+use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
+use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::SctpStyle;
-use super::top;
-use super::{http, status};
+use super::{admin, admin_client, http, pages, status, top};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -47,8 +47,10 @@ const DRAIN: Duration = Duration::from_secs(35);
 /// # Errors
 /// If the configuration is wrong, or something can't be opened.
 pub fn run(args: &Args) -> Result<ExitCode> {
-    if let Some(Command::Top(args)) = &args.command {
-        return top::run(args);
+    match &args.command {
+        Some(Command::Top(args)) => return top::run(args),
+        Some(Command::Admin(args)) => return admin_client::run(args),
+        None => {}
     }
     let config = Config::of(args)?;
     if args.check {
@@ -59,7 +61,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let prepared = Prepared::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(config, prepared, args.json))?;
+    local.block_on(&runtime, serve(config, prepared, args))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -75,6 +77,7 @@ fn raise_open_files() {
 struct Prepared {
     clock: Clock,
     service: Service,
+    nonces: NonceKey,
     stored: Stored,
     sought: Option<Sought>,
 }
@@ -83,51 +86,60 @@ impl Prepared {
     fn new(config: &Config) -> Result<Self> {
         let clock = Clock::start();
         let mut seeds = random_seeds()?;
-        let mut nonces = random_seeds()?.tokens;
+        let mut nonces = NonceKey { key: random_key()?, mark: 0 };
         let storage = Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?;
         let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
         let mut sought = None;
         if let Some(auth) = &config.auth {
-            service.authenticate(authenticator(auth, nonces, storage.node_mark())?);
+            service.authenticate(Some(authenticator(auth, nonces)?));
             if let Users::Table(table, _) = &auth.users {
                 sought = Some(Sought::start(table.clone())?);
             }
         }
         let stored = storage.start(&mut service)?;
-        Ok(Self { clock, service, stored, sought })
+        Ok(Self { clock, service, nonces, stored, sought })
     }
 }
 
-async fn serve(config: Config, prepared: Prepared, json: bool) -> Result<()> {
-    let Prepared { clock, mut service, stored, sought } = prepared;
+async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
+    let Prepared { clock, mut service, nonces, stored, sought } = prepared;
     let sockets = Sockets::open(&config)?;
     service.set_advertised(&sockets.advertised);
     let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
-    let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_seeds()?.tokens));
+    let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
     let users = hub.service.borrow().locations().len();
     let metrics = match config.metrics {
         Some(address) => Some(listen_for_metrics(address, &hub).await?),
         None => None,
     };
-    print(&sockets, users, metrics, json);
-    let tls = config.tls.map_or_else(TlsSides::default, |tls| TlsSides {
-        server: Some(tls.server),
-        client: tls.client,
-        peers: tls.peers.into(),
-    });
-    hub.tls.replace(tls);
+    let reloader = Reloader::new(args.clone(), &config, nonces);
+    let admin = match &config.admin {
+        Some(admin) => Some(listen_for_admin(admin, &hub, &reloader).await?),
+        None => None,
+    };
+    let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
+    print(&sockets, users, [("metrics", metrics), ("admin", admin)], args.json);
+    hub.tls.replace(config.tls_sides());
+    hub.refusals_per_sec.set(overload.refusals_per_sec);
     hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
     hub.websocket.replace(Rc::new(config.websocket));
     sockets.serve(&hub);
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
-    tokio::task::spawn_local(input::work::work(Rc::clone(&hub), overload.refusals_per_sec));
+    tokio::task::spawn_local(input::work::work(Rc::clone(&hub)));
     if let Some(sought) = sought {
         sought.serve(&hub);
     }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
+    let reloading = Rc::clone(&hub);
+    tokio::task::spawn_local(async move {
+        while hangup.recv().await.is_some() {
+            // What is wrong is told in the log.
+            let _ = reloader.reload(&reloading);
+        }
+    });
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
     tokio::select! {
         ended = end_wanted() => ended?,
@@ -143,29 +155,6 @@ async fn serve(config: Config, prepared: Prepared, json: bool) -> Result<()> {
         following.end().await;
     }
     lost.map_or(Ok(()), |error| Err(error.into()))
-}
-
-fn random_seeds() -> Result<Seeds> {
-    let mut seeds = Seeds { own: [0; 64], tokens: [0; 16] };
-    #[allow(clippy::disallowed_methods)]
-    getrandom::fill(&mut seeds.own)
-        .and_then(|()| getrandom::fill(&mut seeds.tokens))
-        .map_err(|error| anyhow::anyhow!("random numbers: {error}"))?;
-    Ok(seeds)
-}
-
-/// Nonces in use at once, for which the server remembers what was used of them.
-const NONCES: usize = 1 << 20;
-
-fn authenticator(auth: &Auth, key: [u8; 16], node_mark: u16) -> Result<Authenticator> {
-    let seeds = random_seeds()?;
-    let nonces = Nonces::new(key, auth.nonce_lifetime, NONCES).of_node(node_mark);
-    let users = match &auth.users {
-        Users::File(users) => Source::Users(users.clone()),
-        Users::Table(_, cache) => Source::Table(Subscribers::new(*cache)),
-    };
-    let (realm, algorithms) = (auth.realm.clone(), auth.algorithms.clone());
-    Ok(Authenticator::new(realm, algorithms, users, nonces, seeds.tokens))
 }
 
 /// Timers, and bindings that expire.
@@ -219,7 +208,7 @@ async fn end_wanted() -> Result<()> {
 
 /// Lets what has begun come to its end.
 async fn drain(hub: &Rc<Hub>) {
-    hub.service.borrow_mut().drain();
+    hub.service.borrow_mut().set_draining(true);
     let over = async {
         let mut interval = tokio::time::interval(TICK);
         loop {
@@ -237,14 +226,25 @@ async fn drain(hub: &Rc<Hub>) {
 
 /// Returns where they are.
 async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<SocketAddr> {
+    let hub = Rc::clone(hub);
+    listen_for_http("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request))).await
+}
+
+async fn listen_for_admin(admin: &Admin, hub: &Rc<Hub>, reloader: &Rc<Reloader>) -> Result<SocketAddr> {
+    let (address, token) = (admin.address, admin.token.clone());
+    let admin = admin::Admin { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader) };
+    listen_for_http("admin", address, Rc::new(move |request: &_| admin.answer(request))).await
+}
+
+async fn listen_for_http(what: &str, address: SocketAddr, handler: http::Handler) -> Result<SocketAddr> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("metrics at {address}: is the port taken?"))?;
+    let listener = listener.with_context(|| format!("{what} at {address}: is the port taken?"))?;
     let address = listener.local_addr()?;
-    tokio::task::spawn_local(http::serve(listener, Rc::clone(hub)));
+    tokio::task::spawn_local(http::serve(listener, handler));
     Ok(address)
 }
 
-fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: bool) {
+fn print(sockets: &Sockets, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
     let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
         let one = |one: &Advertised| {
@@ -253,8 +253,11 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
         let all: Vec<String> = sockets.advertised.iter().map(one).collect();
-        let metrics = metrics.map_or(String::new(), |address| format!(",\"metrics\":\"{address}\""));
-        println!("{{\"listening\":[{}],\"users\":{users}{metrics}}}", all.join(","));
+        let other = |(name, address): (&str, Option<SocketAddr>)| {
+            address.map_or(String::new(), |address| format!(",\"{name}\":\"{address}\""))
+        };
+        let others = others.map(other).concat();
+        println!("{{\"listening\":[{}],\"users\":{users}{others}}}", all.join(","));
         return;
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
@@ -263,8 +266,13 @@ fn print(sockets: &Sockets, users: usize, metrics: Option<SocketAddr>, json: boo
         let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
-    if let Some(address) = metrics {
-        println!("  live page at http://{address}/, metrics at http://{address}/metrics");
+    for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
+        match name {
+            "metrics" => println!("  live page at http://{address}/, metrics at http://{address}/metrics"),
+            _ => {
+                println!("  looked after with: strandline sip admin --address {address} --token FILE status")
+            }
+        }
     }
 }
 

@@ -34,6 +34,11 @@ fn live(hub: &Hub) -> Live {
 
 /// What goes on, as JSON.
 pub(super) fn json(hub: &Hub) -> String {
+    value(hub).to_string()
+}
+
+/// The same, to be added to.
+pub(super) fn value(hub: &Hub) -> serde_json::Value {
     // Numbers and texts: that can't fail.
-    serde_json::to_string(&live(hub)).unwrap_or_default()
+    serde_json::to_value(live(hub)).unwrap_or_default()
 }

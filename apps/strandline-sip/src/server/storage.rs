@@ -16,6 +16,7 @@ use crate::store::{
 
 use super::config::{Config, Store};
 use super::hub::Hub;
+use super::seeds::NonceKey;
 
 /// News of other nodes that may wait.
 const NEWS: usize = 16;
@@ -35,6 +36,11 @@ pub(super) enum Storage {
     Shared(Box<SharedStore>, Arc<Shared>),
 }
 
+/// What tells nonces of a node from those of others.
+fn mark(name: &str) -> u16 {
+    name.bytes().fold(1, |mark: u16, byte| mark.rotate_left(5) ^ u16::from(byte).wrapping_mul(0x9e3b))
+}
+
 /// A store that is in use.
 pub(super) struct Stored {
     pub(super) writer: Option<Writer>,
@@ -47,7 +53,7 @@ impl Storage {
     pub(super) fn open(
         config: &Config,
         tokens: &mut [u8; 16],
-        nonces: &mut [u8; 16],
+        nonces: &mut NonceKey,
         epoch_unix_secs: u64,
     ) -> Result<Self> {
         match &config.store {
@@ -66,19 +72,9 @@ impl Storage {
                 let mut store = SharedStore::open(&settings, incarnation)
                     .with_context(|| format!("the store ({kind}): is it there, and is store.url right?"))?;
                 *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.name), *tokens)?;
-                *nonces = store.secret(NONCES, *nonces)?;
+                *nonces =
+                    NonceKey { key: store.secret(NONCES, nonces.key)?, mark: mark(&settings.node.name) };
                 Ok(Self::Shared(Box::new(store), settings))
-            }
-        }
-    }
-
-    /// What tells nonces of this node from those of others.
-    pub(super) fn node_mark(&self) -> u16 {
-        match self {
-            Self::Memory | Self::Sqlite(_) => 0,
-            Self::Shared(_, settings) => {
-                let fold = |mark: u16, byte: u8| mark.rotate_left(5) ^ u16::from(byte).wrapping_mul(0x9e3b);
-                settings.node.name.bytes().fold(1, fold)
             }
         }
     }

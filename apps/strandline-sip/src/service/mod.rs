@@ -1,5 +1,6 @@
 //! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
 
+mod admin;
 mod checks;
 mod context;
 mod feedback;
@@ -105,7 +106,7 @@ pub struct Service {
     nodes: Option<Peers>,
     /// Something that was handed over with the journal is not durable yet.
     unsettled: bool,
-    /// It is about to end: nothing new is begun.
+    /// Nothing new is begun.
     draining: bool,
     /// Messages to be sent at once.
     pub out: Outbox,
@@ -151,11 +152,6 @@ impl Service {
             journal: if settings.durable { Journal::default() } else { Journal::off() },
             settings,
         }
-    }
-
-    /// From now on users have to prove who they are.
-    pub fn authenticate(&mut self, authenticator: Authenticator) {
-        self.authenticator = Some(authenticator);
     }
 
     /// Its addresses, once it listens.
@@ -221,12 +217,7 @@ impl Service {
         self.unsettled = unsettled;
     }
 
-    /// From now on new requests are refused with 503; what has begun goes on.
-    pub fn drain(&mut self) {
-        self.draining = true;
-    }
-
-    /// It is about to end.
+    /// It begins nothing new.
     #[must_use]
     pub const fn is_draining(&self) -> bool {
         self.draining
@@ -279,6 +270,11 @@ impl Service {
         if essentials.via.oc {
             self.feedback.asked(now, flow.peer.ip(), &essentials.via);
         }
+        self.refuse_for_now(flow, request);
+    }
+
+    /// 503, with a time after which it may be tried again.
+    fn refuse_for_now(&mut self, flow: Flow, request: &Message<'_>) {
         // Not all at the same time again: 2 to 9 seconds.
         let [digit, ..] = self.tag(request);
         let later = &[b'2' + digit % 8];

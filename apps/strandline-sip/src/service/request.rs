@@ -96,7 +96,8 @@ impl Service {
             _ => false,
         };
         if self.draining && way.token.is_none() {
-            return Err((StatusCode::SERVICE_UNAVAILABLE, None));
+            self.refuse_for_now(*flow, message);
+            return Ok(());
         }
         if let (true, Uri::Sip(uri)) = (here, &way.uri) {
             if method == Method::Register {

@@ -20,7 +20,7 @@ fn world(algorithms: &[Algorithm], places: usize) -> World {
         nonces,
         [1; 16],
     );
-    world.service.authenticate(authenticator);
+    world.service.authenticate(Some(authenticator));
     world
 }
 

@@ -244,7 +244,13 @@ fn subscribers(world: &mut World) {
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
     let users = Source::Table(Subscribers::new(cache));
     let realm = "example.com".to_owned();
-    world.service.authenticate(Authenticator::new(realm, vec![Algorithm::Sha256], users, nonces, [1; 16]));
+    world.service.authenticate(Some(Authenticator::new(
+        realm,
+        vec![Algorithm::Sha256],
+        users,
+        nonces,
+        [1; 16],
+    )));
 }
 
 fn with_credentials(phone: &Phone, user: &str, challenge: &Sent, password: &str, cseq: u32) -> String {
@@ -325,7 +331,13 @@ fn nonces_of_another_node_are_stale_and_not_wrong() {
     let own = Nonces::new([9; 16], Duration::from_secs(300), 16).of_node(2);
     let realm = "example.com".to_owned();
     let source = Source::Users(users());
-    world.service.authenticate(Authenticator::new(realm, vec![Algorithm::Sha256], source, own, [1; 16]));
+    world.service.authenticate(Some(Authenticator::new(
+        realm,
+        vec![Algorithm::Sha256],
+        source,
+        own,
+        [1; 16],
+    )));
     let phone = Phone::udp("192.0.2.1:5060");
     let mut challenge = world.one(&phone, &phone.register("bob", 1, ""));
     let foreign = nonces.make(world.now);

@@ -23,6 +23,9 @@ use crate::time::Time;
 /// Packets in flight that keep acknowledgements coming, whatever the model says.
 const WINDOW_MIN: u32 = 4;
 
+/// Rounds of the start in which the window grows by what is acknowledged, whatever rate that came to so far.
+const FIRST_ROUNDS: u32 = 3;
+
 /// A part of the probing for bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -78,6 +81,9 @@ impl PathModel {
         self.state = state;
         self.since = now;
         self.since_round = self.model.rounds();
+        if state == State::ProbeBw(Phase::Up) {
+            self.full_bandwidth = self.model.bandwidth();
+        }
         if state == State::ProbeBw(Phase::Down) {
             self.model.begin_cycle();
             // Two to three seconds, so that flows don't probe in step.
@@ -103,15 +109,21 @@ impl PathModel {
         }
     }
 
-    fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32) {
+    /// What fills the path when that is less than a few packets: fewer are never in flight when acknowledgements come for
+    /// several at once.
+    fn quantised(bytes: u64, pmdcs: u32) -> u64 {
+        bytes.max(u64::from(pmdcs) * u64::from(WINDOW_MIN))
+    }
+
+    fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32, pmdcs: u32) {
         match self.state {
             State::Startup => self.on_startup(now, sample),
             State::Drain => {
-                if u64::from(flight) <= self.model.in_flight(100) {
+                if u64::from(flight) <= Self::quantised(self.model.in_flight(100), pmdcs) {
                     self.enter(now, State::ProbeBw(Phase::Down));
                 }
             }
-            State::ProbeBw(phase) => self.on_probe_bw(now, sample, phase, flight),
+            State::ProbeBw(phase) => self.on_probe_bw(now, sample, phase, flight, pmdcs),
             State::ProbeRtt => {
                 let waited = self.lasted(now) >= Duration::from_millis(200);
                 if waited && self.model.rounds() != self.since_round {
@@ -145,28 +157,15 @@ impl PathModel {
         }
     }
 
-    fn on_probe_bw(&mut self, now: Time, sample: &Sample, phase: Phase, flight: u32) {
-        let one_product = self.model.in_flight(100);
+    fn on_probe_bw(&mut self, now: Time, sample: &Sample, phase: Phase, flight: u32, pmdcs: u32) {
         let next = match phase {
             Phase::Down => {
-                let drained = u64::from(flight) <= one_product.min(self.model.in_flight_high() / 20 * 17);
-                drained.then_some(Phase::Cruise)
+                let enough = self.model.in_flight(100).min(self.in_flight_high(pmdcs) / 20 * 17);
+                (u64::from(flight) <= Self::quantised(enough, pmdcs)).then_some(Phase::Cruise)
             }
             Phase::Cruise => (self.lasted(now) >= self.cruise).then_some(Phase::Refill),
             Phase::Refill => (self.model.rounds() != self.since_round).then_some(Phase::Up),
-            Phase::Up => {
-                let a_round =
-                    self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
-                let full = u64::from(flight) >= self.model.in_flight(125);
-                if sample.lossy {
-                    self.model.on_congestion();
-                    Some(Phase::Down)
-                } else {
-                    self.model.raise_in_flight_high(flight);
-                    // An application that sends less never fills it.
-                    (a_round && (full || sample.app_limited)).then_some(Phase::Down)
-                }
-            }
+            Phase::Up => self.on_up(now, sample, flight, pmdcs),
         };
         // What is found lost at first had been sent in another state, before this one began to make up for it.
         let settled = self.model.rounds().wrapping_sub(self.since_round) >= 2;
@@ -178,16 +177,45 @@ impl PathModel {
         }
     }
 
+    /// Goes on for as long as the path gives more.
+    fn on_up(&mut self, now: Time, sample: &Sample, flight: u32, pmdcs: u32) -> Option<Phase> {
+        if sample.lossy {
+            self.model.on_congestion();
+            return Some(Phase::Down);
+        }
+        self.model.raise_in_flight_high(flight);
+        if !sample.round_began {
+            return None;
+        }
+        if self.model.bandwidth() > self.full_bandwidth / 10 * 11 {
+            self.full_bandwidth = self.model.bandwidth();
+            return None;
+        }
+        let a_round = self.model.rounds() != self.since_round && self.lasted(now) > self.model.min_rtt();
+        let full = u64::from(flight) >= Self::quantised(self.model.in_flight(125), pmdcs);
+        // An application that sends less never fills it.
+        (a_round && (full || sample.app_limited)).then_some(Phase::Down)
+    }
+
+    /// A batch of the pacer and what one acknowledgement stands for come on top of what the path takes.
+    fn extra(&self, pmdcs: u32) -> u64 {
+        u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 2
+    }
+
+    /// Bytes in flight that were too many; never less than what keeps the path busy.
+    fn in_flight_high(&self, pmdcs: u32) -> u64 {
+        let least = Self::quantised(self.model.in_flight(70) + self.extra(pmdcs), pmdcs);
+        self.model.in_flight_high().max(least)
+    }
+
     /// What may be in flight.
     fn target(&self, pmdcs: u32) -> u64 {
         let (_, gain) = self.gains();
-        // A batch of the pacer and what one acknowledgement stands for come on top.
-        let extra = u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 2;
-        let extra = if self.state == State::ProbeRtt { 0 } else { extra };
+        let extra = if self.state == State::ProbeRtt { 0 } else { self.extra(pmdcs) };
         let high = match self.state {
             // Room for others.
-            State::ProbeBw(Phase::Cruise) => self.model.in_flight_high() / 20 * 17,
-            _ => self.model.in_flight_high(),
+            State::ProbeBw(Phase::Cruise) => self.in_flight_high(pmdcs) / 20 * 17,
+            _ => self.in_flight_high(pmdcs),
         };
         (self.model.in_flight(gain) + extra).min(high)
     }
@@ -226,13 +254,10 @@ impl Bbr {
         let target = u32::try_from(path.target(pmdcs)).unwrap_or(u32::MAX);
         let grown = self.cwnd.saturating_add(acked);
         self.cwnd = match path.state {
-            // The model knows too little to bound anything.
+            // The model knows too little to bound anything, and nothing while the first windows are acknowledged.
             State::Startup => {
-                if self.cwnd < target {
-                    grown
-                } else {
-                    self.cwnd
-                }
+                let unknown = self.cwnd < target || path.model.rounds() < FIRST_ROUNDS;
+                if unknown && !path.model.overflows() { grown } else { self.cwnd }
             }
             _ => grown.min(target),
         };
@@ -259,7 +284,12 @@ impl Controller for Bbr {
             _ => 0,
         };
         let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
-        (rate > 0).then_some(rate)
+        // What arrives is to fill the path, and what was measured is what arrived.
+        let sent = match path.state {
+            State::ProbeBw(Phase::Cruise | Phase::Refill) => rate + rate / 1_000 * path.model.lost_permille(),
+            _ => rate,
+        };
+        (sent > 0).then_some(sent)
     }
 
     fn recovers_in_proportion(&self) -> bool {
@@ -271,7 +301,7 @@ impl Controller for Bbr {
         let pmdcs = self.pmdcs;
         let path = self.path(ack.now);
         let sample = path.model.on_ack(ack, pmdcs);
-        path.on_sample(ack.now, &sample, flight);
+        path.on_sample(ack.now, &sample, flight, pmdcs);
         self.set_window(ack.acked_bytes);
     }
 
@@ -282,8 +312,13 @@ impl Controller for Bbr {
     }
 
     fn on_lost(&mut self, bytes: u32) {
+        let least = self.window_min();
         if let Some(path) = &mut self.path {
             path.model.on_lost(bytes);
+            // What overflowed is still full: nothing goes in the place of what it dropped.
+            if path.model.overflows() {
+                self.cwnd = self.cwnd.saturating_sub(bytes).max(least);
+            }
         }
     }
 
@@ -314,6 +349,8 @@ impl Controller for Bbr {
 
     fn on_mtu(&mut self, pmdcs: u32) {
         self.pmdcs = pmdcs.max(1);
-        self.cwnd = self.cwnd.max(self.pmdcs);
+        let started = self.path.as_ref().is_some_and(|path| path.filled);
+        let least = if started { self.pmdcs } else { initial_window_of_ten(self.pmdcs) };
+        self.cwnd = self.cwnd.max(least);
     }
 }

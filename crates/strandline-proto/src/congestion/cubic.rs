@@ -234,6 +234,8 @@ impl Controller for Cubic {
 
     fn on_mtu(&mut self, pmdcs: u32) {
         self.pmdcs = pmdcs.max(1);
-        self.cwnd = self.cwnd.max(self.pmdcs);
+        // Ten packets are as many as before while nothing is known but their size.
+        let least = if self.ssthresh == u32::MAX { initial_window_of_ten(self.pmdcs) } else { self.pmdcs };
+        self.cwnd = self.cwnd.max(least);
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! The smallest round-trip time of a round is that of its first packets, so that a queue shows a round after it began, when
 //! the window has doubled again: on a long path that is a whole queue too much. There slow start ends by the length of the
-//! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at two
-//! windows a round trip is acknowledged in half of one, and for longer only if the path can't take it as fast.
+//! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at four
+//! windows a round trip is acknowledged in a quarter of one, and for longer only if the path can't take it as fast.
 
 #[cfg(test)]
 mod tests;
@@ -27,7 +27,10 @@ const CONSERVATIVE_ROUNDS: u8 = 5;
 /// A train of acknowledgements this long, in eighths of the smallest round-trip time, shows that the path is full.
 const TRAIN_EIGHTHS: u32 = 5;
 /// Shorter paths are not judged by trains: timers of the pacing side may be late by a part of them that matters.
-const TRAIN_RTT_MIN_US: u32 = 30_000;
+const TRAIN_RTT_MIN_US: u32 = 10_000;
+/// The queue at the end of a train that the path stretched, at least: more than programs are late.
+const TRAIN_QUEUE_MIN_US: u32 = 4_000;
+const TRAIN_QUEUE_DIVISOR: u32 = 16;
 /// Acknowledgements of one train are no further apart than this, or than this part of the smallest round-trip time.
 const TRAIN_GAP_MIN_US: u32 = 4_000;
 const TRAIN_GAP_DIVISOR: u32 = 16;
@@ -100,7 +103,8 @@ impl HyStart {
         }
         self.train_end = now;
         let long = micros(now.since(self.round_began)) >= self.min_us / 8 * TRAIN_EIGHTHS;
-        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(self.min_us / 16));
+        let queue_min = TRAIN_QUEUE_MIN_US.max(self.min_us / TRAIN_QUEUE_DIVISOR);
+        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(queue_min));
         long && queued && self.min_us >= TRAIN_RTT_MIN_US
     }
 

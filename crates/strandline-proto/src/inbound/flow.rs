@@ -42,8 +42,8 @@ pub(super) struct Flow {
     packets_before: u32,
     /// Bytes that came in the present round.
     arrived: u32,
-    /// What the receive buffer held when it began.
-    used_before: u32,
+    /// What waited to be read when it began.
+    unread_before: u32,
     /// The window as the peer saw it when that was last looked at.
     promised: u32,
     /// The receive buffer is to be no larger, as of the latest round.
@@ -69,7 +69,7 @@ impl Default for Flow {
             packets: 0,
             packets_before: 0,
             arrived: 0,
-            used_before: 0,
+            unread_before: 0,
             promised: 0,
             buffer_max: u32::MAX,
             rtt: None,
@@ -103,22 +103,23 @@ impl Flow {
         self.patience
     }
 
-    /// A packet with data came, after which the peer has `promised` bytes of window left and the buffer holds `used`. At the
-    /// end of a round: bytes that the application read in a round-trip time.
+    /// A packet with data came, after which the peer has `promised` bytes of window left. True: a [`turn`](Self::turn) is due.
     #[inline]
-    pub(super) fn on_packet(&mut self, now: Time, promised: u32, used: u32) -> Option<u32> {
+    pub(super) fn on_packet(&mut self, now: Time, promised: u32) -> bool {
         self.packets = self.packets.wrapping_add(1);
         self.arrived = self.arrived.wrapping_add(self.promised.wrapping_sub(promised));
         self.promised = promised;
-        if now < self.until { None } else { self.turn(now, used) }
+        now >= self.until
     }
 
-    /// A round ends, unless none had begun, and the next begins.
+    /// A round ends, unless none had begun, and the next begins, with `unread` bytes that the application could read. Returns
+    /// what it kept up with in a round-trip time, in bytes: what came, unless it waits to be read. What waits for something
+    /// that is missing isn't for the application to read.
     #[inline(never)]
-    fn turn(&mut self, now: Time, used: u32) -> Option<u32> {
+    pub(super) fn turn(&mut self, now: Time, unread: u32) -> Option<u32> {
         let rtt = self.rtt?;
         let begun = self.until != Time::ZERO;
-        let read = self.arrived.saturating_add(self.used_before).saturating_sub(used);
+        let kept_up = self.arrived.saturating_add(self.unread_before).saturating_sub(unread);
         let elapsed = now.since(self.since);
         if begun {
             self.end_round();
@@ -127,8 +128,8 @@ impl Flow {
         self.until = now + rtt.max(ROUND_MIN);
         self.packets = 0;
         self.arrived = 0;
-        self.used_before = used;
-        let in_round_trip = u128::from(read) * rtt.as_nanos() / elapsed.as_nanos().max(1);
+        self.unread_before = unread;
+        let in_round_trip = u128::from(kept_up) * rtt.as_nanos() / elapsed.as_nanos().max(1);
         u32::try_from(in_round_trip).ok().filter(|_| begun)
     }
 

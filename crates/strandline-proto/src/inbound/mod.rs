@@ -191,11 +191,13 @@ impl Inbound {
         }
         let (mut wants_rtt, mut every, mut patience) = (false, EVERY_MIN, Duration::MAX);
         if let Some(flow) = &mut self.flow {
-            if let Some(in_round_trip) = flow.on_packet(now, self.window.promised(), self.window.used()) {
-                flow.buffer_max = buffer_max();
+            if flow.on_packet(now, self.window.promised()) {
                 let held = held(&self.map, &self.ready, &self.window);
-                let wanted = in_round_trip.saturating_mul(ROUND_TRIPS).saturating_add(held);
-                self.window.grow(wanted, flow.buffer_max);
+                if let Some(in_round_trip) = flow.turn(now, self.window.used().saturating_sub(held)) {
+                    flow.buffer_max = buffer_max();
+                    let wanted = in_round_trip.saturating_mul(ROUND_TRIPS).saturating_add(held);
+                    self.window.grow(wanted, flow.buffer_max);
+                }
             }
             self.window.squeeze(flow.buffer_max);
             if flow.wants_rtt(now) {

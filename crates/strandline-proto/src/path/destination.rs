@@ -22,7 +22,7 @@ use crate::time::Time;
 
 /// Tail-loss probes in a row without an answer, at most; after that only T3-rtx counts. Each waits twice as long as the
 /// one before.
-const PROBES_MAX: u8 = 3;
+const PROBES_MAX: u8 = 8;
 
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
@@ -321,11 +321,8 @@ impl Path {
         if self.is_fresh() {
             return None;
         }
-        let window = u64::from(self.congestion.window());
-        // As much faster than a window each round trip as it takes for the window, not the rate, to be the limit.
         let slow_start = self.congestion.window() < self.congestion.slow_start_threshold();
-        let fifths = if slow_start { 10 } else { 6 };
-        Some((window * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1))
+        Some(Pacer::rate_of(self.congestion.window(), slow_start, srtt))
     }
 
     /// Nothing more goes now though data waits: if that is for pacing alone, the timer for the next batch is set.

@@ -18,6 +18,12 @@ const SAVED: Duration = Duration::from_millis(4);
 /// Packets that can be saved up, at least.
 const SAVED_PACKETS: u32 = 10;
 
+/// Fifths of a window in each round trip at which a window is sent: as much faster than one as it takes for the window, not the
+/// rate, to be the limit. In slow start it is replaced by twice as much within the round trip, and what is sent late in one
+/// is late in all that follow.
+const FIFTHS: u64 = 6;
+const SLOW_START_FIFTHS: u64 = 20;
+
 /// Packets of a batch, at least.
 const BATCH_PACKETS: u32 = 2;
 
@@ -41,6 +47,12 @@ fn bytes_in(rate: u64, time: Duration) -> i64 {
 impl Pacer {
     pub(super) const fn new() -> Self {
         Self { credit: 0, at: Time::MAX, release: Time::MAX }
+    }
+
+    /// The rate, in bytes a second, for a window of so many bytes where the controller names none.
+    pub(super) fn rate_of(window: u32, slow_start: bool, srtt: Duration) -> u64 {
+        let fifths = if slow_start { SLOW_START_FIFTHS } else { FIFTHS };
+        (u64::from(window) * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1)
     }
 
     /// Time has passed: brings up to date what may be sent. `rate` in bytes a second; `None`: there is no pacing.

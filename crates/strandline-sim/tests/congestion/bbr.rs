@@ -26,3 +26,18 @@ fn a_long_queue_stays_short() {
     assert!(bbr.rates[0] > 8.5e6, "{bbr:?}");
     assert!(bbr.queue_bytes_mean < cubic.queue_bytes_mean / 4.0, "{bbr:?} {cubic:?}");
 }
+
+/// A slow local network holds about one packet, and acknowledgements come for two: what is in flight never falls to the product of rate and delay.
+#[test]
+fn a_slow_local_network_is_full() {
+    let bbr = measure(Algorithm::Bbr, link(10, Duration::from_micros(200), 150_000), 0.0);
+    assert!(bbr.rates[0] > 9.2e6, "{bbr:?}");
+    assert!(bbr.queue_bytes_mean < 15_000.0, "{bbr:?}");
+}
+
+/// What is lost on the way to the bottleneck is made up for, so that what arrives fills it.
+#[test]
+fn what_is_lost_before_the_bottleneck_is_sent_on_top() {
+    let bbr = measure(Algorithm::Bbr, link(50, ms(20), 150_000), 0.05);
+    assert!(bbr.rates[0] > 50e6 * 0.91, "{bbr:?}");
+}

@@ -21,6 +21,12 @@ pub enum ConfigError {
         /// What and where.
         cause: Box<toml::de::Error>,
     },
+    /// It is to be read again, and there is no file.
+    #[error("there is no file to read again: the server was started without --config")]
+    NoFile,
+    /// The system gives no random numbers.
+    #[error("{0}")]
+    Random(String),
     /// A value that makes no sense.
     #[error("{key}: {message}")]
     Value {

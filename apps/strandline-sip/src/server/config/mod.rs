@@ -1,5 +1,6 @@
 //! The configuration: TOML, checked as a whole before anything starts. A module for each table.
 
+mod admin;
 mod auth;
 mod error;
 mod host;
@@ -26,7 +27,9 @@ use crate::transaction::Protocol;
 
 use super::args::Args;
 use super::hub::WebSockets;
+use super::socket::TlsSides;
 
+pub use admin::Admin;
 pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::wrong;
@@ -53,6 +56,7 @@ struct File {
     metrics: metrics::Table,
     tls: Option<tls::Table>,
     websocket: websocket::Table,
+    admin: admin::Table,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -86,6 +90,10 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Connections of browsers.
     pub websocket: WebSockets,
+    /// Who looks after it, over HTTP.
+    pub admin: Option<Admin>,
+    /// The file as it stands.
+    pub(super) document: toml::Table,
 }
 
 impl Config {
@@ -94,11 +102,12 @@ impl Config {
     /// # Errors
     /// The first thing that is wrong.
     pub fn of(args: &Args) -> Result<Self, ConfigError> {
-        let file = match &args.config {
+        let (mut file, document) = match &args.config {
             Some(path) => read(path)?,
-            None => File::default(),
+            None => (File::default(), toml::Table::new()),
         };
-        let mut config = check(file)?;
+        let admin = admin::check(std::mem::take(&mut file.admin), args.admin, args.admin_token.as_deref())?;
+        let mut config = Self { admin, document, ..check(file)? };
         for text in &args.listen {
             config.listen.push(listen::parse_listen(text, args.sctp_style)?);
         }
@@ -144,11 +153,22 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<File, ConfigError> {
+impl Config {
+    /// What connections with TLS need.
+    pub(super) fn tls_sides(&self) -> TlsSides {
+        self.tls.as_ref().map_or_else(TlsSides::default, |tls| TlsSides {
+            server: Some(tls.server.clone()),
+            client: tls.client.clone(),
+            peers: tls.peers.clone().into(),
+        })
+    }
+}
+
+fn read(path: &Path) -> Result<(File, toml::Table), ConfigError> {
     let text = std::fs::read_to_string(path)
         .map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
-    toml::from_str(&text)
-        .map_err(|cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) })
+    let malformed = |cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) };
+    Ok((toml::from_str(&text).map_err(malformed)?, toml::from_str(&text).map_err(malformed)?))
 }
 
 fn check(file: File) -> Result<Config, ConfigError> {
@@ -185,5 +205,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         metrics: file.metrics.address,
         tls: file.tls.map(tls::check).transpose()?,
         websocket: websocket::check(file.websocket)?,
+        admin: None,
+        document: toml::Table::new(),
     })
 }

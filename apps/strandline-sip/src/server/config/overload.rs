@@ -32,8 +32,16 @@ pub struct Overload {
 impl Overload {
     /// The inbox; `key` must be random.
     pub(in crate::server) fn inbox(&self, key: [u8; 16]) -> Inbox {
-        let sources = self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key));
-        Inbox::new(self.settings, sources, key)
+        Inbox::new(self.settings, self.sources(key), key)
+    }
+
+    fn sources(&self, key: [u8; 16]) -> Option<Sources> {
+        self.source_messages_per_sec.map(|per_sec| Sources::new(per_sec, key))
+    }
+
+    /// From now on the inbox does as it says here.
+    pub(in crate::server) fn configure(&self, inbox: &mut Inbox, key: [u8; 16]) {
+        inbox.configure(self.settings, self.sources(key));
     }
 }
 

@@ -73,8 +73,8 @@ impl Telling {
 }
 
 /// Works until the task is ended.
-pub(in crate::server) async fn work(hub: Rc<Hub>, refusals_per_sec: u32) {
-    let mut telling = Telling::new(refusals_per_sec);
+pub(in crate::server) async fn work(hub: Rc<Hub>) {
+    let mut telling = Telling::new(hub.refusals_per_sec.get());
     let mut ended = hub.clock.elapsed();
     loop {
         if hub.inbox(|inbox| inbox.is_empty()) {
@@ -82,6 +82,7 @@ pub(in crate::server) async fn work(hub: Rc<Hub>, refusals_per_sec: u32) {
             ended = hub.clock.elapsed();
         }
         let begin = hub.clock.elapsed();
+        telling.per_sec = f64::from(hub.refusals_per_sec.get());
         let (share, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
             _ if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MAX_SCTP),
             true => (SHARE_OVERLOADED, QUANTUM_MAX_OVERLOADED),

@@ -135,6 +135,15 @@ impl Connections {
         self.by_id.borrow().get(&id).cloned()
     }
 
+    /// Ends a connection: whoever reads from it finds the end. False if it is gone already.
+    pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
+        let found = self.find(flow).filter(|_| flow.connection != 0);
+        found.is_some_and(|connection| {
+            connection.close();
+            true
+        })
+    }
+
     /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
     pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let connection = match self.find(&flow) {

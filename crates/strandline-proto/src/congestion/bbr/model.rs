@@ -20,6 +20,9 @@ const MIN_RTT_HOLDS: Duration = Duration::from_secs(5);
 const LOSS_MAX: u64 = 2;
 const LOSS_MAX_WITHOUT_QUEUE: u64 = 20;
 
+/// Bytes sent after which half of what was lost is forgotten, in packets.
+const LOSS_MEMORY_PACKETS: u64 = 200;
+
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
 
@@ -27,6 +30,8 @@ const LOST_PACKETS_MIN: u64 = 6;
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     at: Time,
+    /// When the latest of that had been sent.
+    sent_at: Time,
     delivered: u64,
     /// The application sent less than it might have.
     app_limited: bool,
@@ -62,6 +67,11 @@ pub(super) struct Model {
     /// Delivered when the round began, and lost since.
     round_delivered: u64,
     round_lost: u64,
+    /// Bytes sent and lost lately in rounds without a queue.
+    sent_lately: u64,
+    lost_lately: u64,
+    /// There was a queue in the round before.
+    queued: bool,
     /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
     round_flight: [u32; 2],
     /// Bytes in flight that were too many; `u64::MAX`: not known.
@@ -87,6 +97,9 @@ impl Model {
             round_end: 0,
             round_delivered: 0,
             round_lost: 0,
+            sent_lately: 0,
+            lost_lately: 0,
+            queued: false,
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
             lowered: false,
@@ -111,14 +124,14 @@ impl Model {
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
             if self.moments.is_empty() {
-                // Nothing had been in flight: the rate is measured from when this was sent.
-                let delivered = self.delivered - u64::from(ack.acked_bytes);
-                self.moments.push_back(Moment { at: sent_at, delivered, app_limited });
+                // Nothing had been in flight: the rate is measured from when the latest of this was sent.
+                let delivered = self.delivered - u64::from(ack.acked_bytes.min(pmdcs));
+                self.moments.push_back(Moment { at: sent_at, sent_at, delivered, app_limited });
             }
             let long_ago = ack.now.as_nanos().saturating_sub(MEASURED_MIN.as_nanos() as u64);
             let long_ago = self.moment_before(sent_at.min(Time::from_nanos(long_ago)));
             if let Some(then) = long_ago.or_else(|| self.moment_before(sent_at)) {
-                self.measure(ack.now, then, &mut sample);
+                self.measure(ack.now, sent_at, then, &mut sample);
             }
             self.end_round(pmdcs, &mut sample);
         }
@@ -130,9 +143,11 @@ impl Model {
         self.moments.iter().rev().find(|moment| moment.at <= at).copied()
     }
 
-    /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back.
-    fn measure(&mut self, now: Time, then: Moment, sample: &mut Sample) {
-        let elapsed = now.since(then.at).max(self.min_rtt).max(MEASURED_MIN).as_nanos();
+    /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back; but
+    /// no more than that at which it was sent, since acknowledgements may be held up and come together.
+    fn measure(&mut self, now: Time, sent_at: Time, then: Moment, sample: &mut Sample) {
+        let elapsed = now.since(then.at).max(sent_at.since(then.sent_at));
+        let elapsed = elapsed.max(self.min_rtt).max(MEASURED_MIN).as_nanos();
         let bytes = u128::from(self.delivered - then.delivered);
         let rate = u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
         sample.app_limited = then.app_limited;
@@ -149,10 +164,11 @@ impl Model {
         }
         sample.round_bytes = self.delivered - self.round_delivered;
         let sent = sample.round_bytes + self.round_lost;
-        let queue = self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2));
+        let queue = self.shows_queue();
         let most = if queue { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
         sample.lossy = enough && self.round_lost * 100 > sent * most;
+        self.note_losses(queue, sent, pmdcs);
         self.rounds = self.rounds.wrapping_add(1);
         self.round_end = self.delivered;
         self.round_delivered = self.delivered;
@@ -162,8 +178,32 @@ impl Model {
         self.lowered = false;
     }
 
+    /// Losses that come without a queue say how much of what is sent arrives.
+    fn note_losses(&mut self, queue: bool, sent: u64, pmdcs: u32) {
+        self.queued = queue;
+        if !queue {
+            self.sent_lately += sent;
+            self.lost_lately += self.round_lost;
+        }
+        if self.sent_lately > LOSS_MEMORY_PACKETS * u64::from(pmdcs) {
+            self.sent_lately /= 2;
+            self.lost_lately /= 2;
+        }
+    }
+
+    /// Thousandths to send beyond the bandwidth, so that it arrives though some is lost. An eighth less than that, as what
+    /// policers drop because too much is sent would otherwise make more be sent; and nothing while there is a queue.
+    pub(super) fn lost_permille(&self) -> u64 {
+        let arrived = self.sent_lately.saturating_sub(self.lost_lately);
+        if self.queued || arrived == 0 {
+            return 0;
+        }
+        (self.lost_lately * 875 / arrived).min(LOSS_MAX_WITHOUT_QUEUE * 10)
+    }
+
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
         // With a queue a round trip is longer than the smallest, and they are to reach back over it all the same.
+        let known = rtt.unwrap_or(Duration::ZERO);
         let rtt = rtt.unwrap_or(self.min_rtt);
         let apart = if rtt == Duration::MAX { Duration::ZERO } else { rtt.max(MEASURED_MIN) / MOMENTS_EACH };
         if let Some(last) = self.moments.back_mut()
@@ -175,7 +215,19 @@ impl Model {
         if self.moments.len() >= MOMENTS_MAX {
             self.moments.pop_front();
         }
-        self.moments.push_back(Moment { at: now, delivered: self.delivered, app_limited });
+        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(known.as_nanos() as u64));
+        self.moments.push_back(Moment { at: now, sent_at, delivered: self.delivered, app_limited });
+    }
+
+    /// All packets of this round found a queue.
+    fn shows_queue(&self) -> bool {
+        self.round_rtt != Duration::MAX
+            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
+    }
+
+    /// The queue of this round overflows.
+    pub(super) fn overflows(&self) -> bool {
+        self.round_lost > 0 && self.shows_queue()
     }
 
     pub(super) fn on_starved(&mut self, flight: u32) {

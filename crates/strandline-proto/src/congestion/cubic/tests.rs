@@ -30,7 +30,8 @@ fn round(cubic: &mut Cubic, now: Time, rtt: Duration) -> Time {
     let packets = cubic.cwnd / PMDCS;
     for number in 0..packets {
         let flight = cubic.cwnd;
-        cubic.on_ack(&ack(now + rtt * number / packets, PMDCS, flight, rtt));
+        // As slow start is paced: in half of a round trip without delay.
+        cubic.on_ack(&ack(now + rtt.min(ms(20)) / 2 * number / packets, PMDCS, flight, rtt));
     }
     now + rtt
 }
@@ -127,6 +128,19 @@ fn a_needless_reduction_is_undone_once() {
     assert_eq!(cubic.window(), 100_000);
 }
 
+/// RFC 6928: ten packets, also of the size that the path turns out to take before the first of them goes.
+#[test]
+fn the_initial_window_follows_the_size_of_packets_while_it_is_fresh() {
+    let mut cubic = Cubic::new(1248);
+    cubic.on_mtu(1468);
+    assert_eq!(cubic.window(), initial_window_of_ten(1468));
+    let mut cubic = Cubic::new(1248);
+    cubic.on_fast_retransmit(Time::ZERO);
+    let window = cubic.window();
+    cubic.on_mtu(1468);
+    assert_eq!(cubic.window(), window);
+}
+
 /// RFC 9406: the window doubles while the delay stays, and slow start ends when it grows, without any loss.
 #[test]
 fn slow_start_ends_when_the_delay_grows() {
@@ -204,7 +218,8 @@ proptest! {
                 Op::Idle(periods) => cubic.on_idle(periods),
                 Op::Mtu(pmdcs) => {
                     cubic.on_mtu(pmdcs % 9000);
-                    grows_by = 9000;
+                    // At most to the initial window of such packets.
+                    grows_by = initial_window_of_ten(9000);
                 }
                 Op::Wait(micros) => now += Duration::from_micros(u64::from(micros)),
             }

@@ -171,3 +171,38 @@ fn a_larger_buffer_opens_the_window() {
     assert_eq!(rig.sack().a_rwnd, 40_000);
     assert_eq!(rig.take(&whole(FIRST + 10, 10, b"x")), READABLE);
 }
+
+/// What came behind something missing isn't for the application to read: while that is sent again, for as many round trips
+/// as it takes, the sender isn't held up.
+#[test]
+fn the_window_grows_while_something_is_missing() {
+    const RTT_MS: u32 = 20;
+    let ms = core::time::Duration::from_millis;
+    let mut rig = Rig::new();
+    let payload = [0; 1000];
+    let mut tsn = FIRST;
+    let mut round_trips = |rig: &mut Rig, count: u32, until: u32| {
+        let mut told = Vec::new();
+        for packet in 0..count * RTT_MS * 20 {
+            if rig.inbound.flow.as_ref().is_some_and(|flow| flow.wants_rtt(rig.now)) {
+                rig.inbound.on_rtt_asked(rig.now, 7, Some(ms(u64::from(RTT_MS))));
+            }
+            if tsn != until {
+                assert_ne!(
+                    rig.take(&whole(tsn, (tsn - FIRST) as u16, &payload)),
+                    DataOutcome::Dropped(DropReason::BufferFull)
+                );
+            }
+            tsn += 1;
+            rig.texts();
+            told.push(rig.sack().a_rwnd);
+            rig.now += ms(1) * u32::from(packet % 20 == 19);
+        }
+        told.into_iter().min().unwrap()
+    };
+    round_trips(&mut rig, 5, 0);
+    let missing = FIRST + 5 * RTT_MS * 20;
+    let least = round_trips(&mut rig, 10, missing);
+    assert!(least > 800_000, "of 400,000 bytes in a round trip: {least}");
+    assert!(rig.inbound.receive_buffer() > 5_000_000);
+}

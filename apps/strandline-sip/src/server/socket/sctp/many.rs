@@ -13,7 +13,7 @@ use strandline::{AssociationId, Endpoint};
 use crate::server::socket::Connections;
 use crate::transaction::{Flow, Protocol};
 
-use super::{Waiting, unordered};
+use super::{TAKEN_AWAY, Waiting, unordered};
 
 /// The one-to-many socket, and the numbers that its associations have as flows.
 pub(in crate::server) struct Many {
@@ -61,6 +61,17 @@ impl Many {
     /// Associations that have ended without a notification.
     pub(in crate::server) fn missed(&self) -> Vec<AssociationId> {
         self.flows.borrow().keys().copied().filter(|id| self.endpoint.control(*id).is_err()).collect()
+    }
+
+    pub(super) fn close(&self, flow: &Flow) -> bool {
+        let id = self.ids.borrow().get(&flow.connection).copied();
+        match id.map(|id| self.endpoint.control(id)) {
+            Some(Ok(control)) => {
+                control.abort(TAKEN_AWAY);
+                true
+            }
+            _ => false,
+        }
     }
 
     pub(super) fn send(self: &Rc<Self>, flow: Flow, data: Bytes) -> bool {

@@ -36,6 +36,14 @@ impl Sctp {
         }
     }
 
+    /// Ends an association. False if it is gone already.
+    pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
+        match self {
+            Self::Many(many) => many.close(flow),
+            Self::One(one) => one.close(flow),
+        }
+    }
+
     /// Sends a message. False if the association is gone.
     pub(in crate::server) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
         let data = Bytes::copy_from_slice(bytes);
@@ -45,6 +53,9 @@ impl Sctp {
         }
     }
 }
+
+/// Why an association is ended that somebody was taken away with.
+const TAKEN_AWAY: &str = "the registration was taken away";
 
 /// No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
 fn unordered() -> SendInfo {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::socket::Connections;
 use crate::transaction::{Flow, Protocol};
 
-use super::{Waiting, unordered};
+use super::{TAKEN_AWAY, Waiting, unordered};
 
 /// An association that was begun here, to be received from.
 pub(in crate::server) type Opened = UnboundedReceiver<SocketAddr>;
@@ -111,6 +111,14 @@ impl One {
                 None
             }
         }
+    }
+
+    pub(super) fn close(&self, flow: &Flow) -> bool {
+        let found = self.associations.borrow().get(&flow.connection).cloned();
+        found.is_some_and(|association| {
+            association.abort(TAKEN_AWAY);
+            true
+        })
     }
 
     pub(super) fn send(self: &Rc<Self>, flow: Flow, data: Bytes) -> bool {

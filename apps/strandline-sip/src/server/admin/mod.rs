@@ -1,0 +1,67 @@
+//! Looking after a running server over HTTP: bindings, draining, the configuration read again. Who asks shows a token.
+
+mod bindings;
+
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+
+use super::http::{Answer, Request};
+use super::hub::Hub;
+use super::reload::Reloader;
+use super::status;
+
+/// What the answers are made with.
+pub(super) struct Admin {
+    pub(super) hub: Rc<Hub>,
+    pub(super) token: String,
+    pub(super) reloader: Rc<Reloader>,
+}
+
+impl Admin {
+    /// Answers a request.
+    pub(super) fn answer(&self, request: &Request) -> Answer {
+        let shown = request.token.as_deref().unwrap_or_default();
+        if !bool::from(shown.as_bytes().ct_eq(self.token.as_bytes())) {
+            return Answer::unauthorized();
+        }
+        let method = request.method.as_str();
+        match (&request.parts()[..], method) {
+            (["status"], "GET") => Answer::json(200, &self.status()),
+            (["bindings"], "GET") => bindings::page(&self.hub, request),
+            (["bindings", user], "GET") => bindings::show(&self.hub, user),
+            (["bindings", user], "DELETE") => bindings::kick(&self.hub, user, request.value("contact")),
+            (["drain"], "PUT" | "DELETE") => {
+                let draining = method == "PUT";
+                self.hub.service.borrow_mut().set_draining(draining);
+                tracing::info!(draining, "as somebody has asked for");
+                Answer::json(200, &json!({"draining": draining}))
+            }
+            (["reload"], "POST") => match self.reloader.reload(&self.hub) {
+                Ok(done) => Answer::json(200, &json!({"changed": done.changed, "kept": done.kept})),
+                Err(error) => Answer::error(422, &error.to_string(), "nothing has changed"),
+            },
+            (["status" | "bindings"], _) => Answer::not_allowed("GET, HEAD"),
+            (["bindings", _], _) => Answer::not_allowed("GET, HEAD, DELETE"),
+            (["drain"], _) => Answer::not_allowed("PUT, DELETE"),
+            (["reload"], _) => Answer::not_allowed("POST"),
+            _ => Answer::error(
+                404,
+                "there is nothing here",
+                "there are /status, /bindings, /drain and /reload",
+            ),
+        }
+    }
+
+    fn status(&self) -> Value {
+        let mut all = status::value(&self.hub);
+        if let Some(all) = all.as_object_mut() {
+            // Second by second it stands on the live page.
+            all.remove("seconds");
+            all.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+            all.insert("reloads".to_owned(), self.reloader.told());
+        }
+        all
+    }
+}

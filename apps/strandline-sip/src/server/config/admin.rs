@@ -1,0 +1,60 @@
+//! `[admin]`: looking after the server over HTTP.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::error::{ConfigError, wrong};
+
+/// Letters of a token at least: fewer could be guessed.
+const TOKEN_MIN: usize = 16;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    address: Option<SocketAddr>,
+    token: Option<PathBuf>,
+}
+
+/// Where it is asked, and what who asks must show.
+#[derive(Clone)]
+pub struct Admin {
+    /// Where.
+    pub address: SocketAddr,
+    /// What.
+    pub token: String,
+}
+
+impl core::fmt::Debug for Admin {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "Admin({})", self.address)
+    }
+}
+
+/// As the file says, unless the command line does.
+pub(super) fn check(
+    file: Table,
+    address: Option<SocketAddr>,
+    token: Option<&Path>,
+) -> Result<Option<Admin>, ConfigError> {
+    let token = token.map(Path::to_owned).or(file.token);
+    match (address.or(file.address), token) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(wrong("admin.address", "needed with a token, such as \"127.0.0.1:9091\"")),
+        (Some(_), None) => {
+            let hint = "needed: a file with a secret, such as `openssl rand -hex 32` makes (--admin-token)";
+            Err(wrong("admin.token", hint))
+        }
+        (Some(address), Some(path)) => {
+            let text = std::fs::read_to_string(&path);
+            let text = text.map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
+            let token = text.trim().to_owned();
+            if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
+                let message = format!("{} must hold one word of {TOKEN_MIN} letters or more", path.display());
+                return Err(wrong("admin.token", message));
+            }
+            Ok(Some(Admin { address, token }))
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The live page and metrics.
+
+use super::http::{Answer, Request};
+use super::hub::Hub;
+use super::{metrics, status};
+
+/// The live page: all of it, with what it needs.
+const PAGE: &str = include_str!("live.html");
+
+/// Answers a request for one of them.
+pub(super) fn answer(hub: &Hub, request: &Request) -> Answer {
+    let page = |kind, body| match request.method.as_str() {
+        "GET" => Answer::text(200, kind, body),
+        _ => Answer::not_allowed("GET, HEAD"),
+    };
+    match request.parts()[..] {
+        [] => page("text/html; charset=utf-8", PAGE.to_owned()),
+        ["live.json"] => page("application/json", status::json(hub)),
+        ["metrics"] => page("text/plain; version=0.0.4; charset=utf-8", metrics::text(hub)),
+        _ => {
+            let others = "There are / and /live.json and /metrics here.\n".to_owned();
+            Answer::text(404, "text/plain; charset=utf-8", others)
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! The configuration read again, without dropping a connection: all of it or nothing.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+
+use super::args::Args;
+use super::config::{Config, ConfigError};
+use super::hub::Hub;
+use super::seeds::{NonceKey, authenticator, random_key};
+use super::socket::Room;
+
+/// What stays as it is until the server is started again: tables, and keys of tables.
+const KEPT: [&str; 11] = [
+    "listen",
+    "store",
+    "node",
+    "timers",
+    "metrics",
+    "admin",
+    "hep.address",
+    "limits.users_max",
+    "limits.transactions_max",
+    "auth.nonce_lifetime_secs",
+    "auth.subscribers",
+];
+
+/// What came of it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Reloaded {
+    /// Tables that say something else now, and files that were read again.
+    pub(super) changed: Vec<String>,
+    /// What says something else now and doesn't count yet.
+    pub(super) kept: Vec<String>,
+}
+
+/// Reads it again.
+pub(super) struct Reloader {
+    args: Args,
+    /// What counts now, as it stands in the file.
+    document: RefCell<toml::Table>,
+    nonces: Cell<NonceKey>,
+    /// How often, and what was wrong the last time.
+    done: RefCell<(u64, Option<String>)>,
+}
+
+impl Reloader {
+    pub(super) fn new(args: Args, running: &Config, nonces: NonceKey) -> Rc<Self> {
+        let document = RefCell::new(running.document.clone());
+        Rc::new(Self { args, document, nonces: Cell::new(nonces), done: RefCell::default() })
+    }
+
+    /// How often it was read again, and what was wrong the last time.
+    pub(super) fn told(&self) -> Value {
+        let (count, error) = &*self.done.borrow();
+        json!({"count": count, "last_error": error})
+    }
+
+    /// Reads it again.
+    ///
+    /// # Errors
+    /// What is wrong with it: then nothing has changed.
+    pub(super) fn reload(&self, hub: &Rc<Hub>) -> Result<Reloaded, ConfigError> {
+        let result = self.try_reload(hub);
+        let mut done = self.done.borrow_mut();
+        done.0 += 1;
+        done.1 = result.as_ref().err().map(ToString::to_string);
+        match &result {
+            Ok(Reloaded { changed, kept }) => {
+                tracing::info!(?changed, ?kept, "the configuration was read again");
+            }
+            Err(error) => tracing::error!(%error, "the configuration is wrong, and nothing has changed"),
+        }
+        result
+    }
+
+    fn try_reload(&self, hub: &Rc<Hub>) -> Result<Reloaded, ConfigError> {
+        if self.args.config.is_none() {
+            return Err(ConfigError::NoFile);
+        }
+        let new = Config::of(&self.args)?;
+        // Whatever can fail comes first.
+        let key = random_key().map_err(|error| ConfigError::Random(error.to_string()))?;
+        let nonces = self.nonces.get().next();
+        let authenticator = new.auth.as_ref().map(|auth| authenticator(auth, nonces)).transpose();
+        let authenticator = authenticator.map_err(|error| ConfigError::Random(error.to_string()))?;
+        let told = differences(&self.document.borrow(), &new.document);
+        let (tls, websocket) = (new.tls_sides(), Rc::new(new.websocket.clone()));
+        hub.tls.replace(tls);
+        hub.websocket.replace(websocket);
+        hub.room.set(Room { connections: new.connections_max, of_source: new.overload.source_connections });
+        hub.refusals_per_sec.set(new.overload.refusals_per_sec);
+        hub.inbox(|inbox| new.overload.configure(inbox, key));
+        let mut service = hub.service.borrow_mut();
+        service.configure(&new.settings);
+        // The thread that looks for subscribers stays as it is.
+        let path = "auth.subscribers";
+        if at(&self.document.borrow(), path) == at(&new.document, path) {
+            service.authenticate(authenticator);
+            self.nonces.set(nonces);
+        }
+        drop(service);
+        let mut document = self.document.borrow_mut();
+        *document = counting(&document, new.document);
+        Ok(told)
+    }
+}
+
+/// The value at `table` or `table.key`.
+fn at<'a>(document: &'a toml::Table, path: &str) -> Option<&'a toml::Value> {
+    match path.split_once('.') {
+        None => document.get(path),
+        Some((table, key)) => document.get(table)?.as_table()?.get(key),
+    }
+}
+
+fn put(document: &mut toml::Table, path: &str, value: Option<toml::Value>) {
+    let (table, key) = match path.split_once('.') {
+        None => (Some(&mut *document), path),
+        Some((table, key)) => (document.get_mut(table).and_then(toml::Value::as_table_mut), key),
+    };
+    let Some(table) = table else { return };
+    match value {
+        Some(value) => {
+            table.insert(key.to_owned(), value);
+        }
+        None => {
+            table.remove(key);
+        }
+    }
+}
+
+/// A new document, with the old values of what is kept.
+fn counting(old: &toml::Table, new: toml::Table) -> toml::Table {
+    let mut counting = new;
+    for path in KEPT {
+        put(&mut counting, path, at(old, path).cloned());
+    }
+    counting
+}
+
+fn differences(old: &toml::Table, new: &toml::Table) -> Reloaded {
+    let kept = KEPT.into_iter().filter(|path| at(old, path) != at(new, path));
+    let kept = kept.map(|path| format!("{path}: needs a new start")).collect();
+    let counting = counting(old, new.clone());
+    let keys = old.keys().chain(counting.keys().filter(|key| !old.contains_key(*key)));
+    let changed = keys.filter(|key| old.get(*key) != counting.get(*key)).cloned();
+    let files =
+        [("auth.users", "auth.users: read again"), ("tls.certificate", "tls: certificates read again")];
+    let read = files.into_iter().filter(|(path, _)| at(new, path).is_some());
+    Reloaded { changed: changed.chain(read.map(|(_, text)| text.to_owned())).collect(), kept }
+}
+
+#[cfg(test)]
+mod tests;

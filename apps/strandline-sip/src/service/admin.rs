@@ -1,0 +1,55 @@
+//! What those who look after the service change while it runs.
+
+use crate::auth::Authenticator;
+use crate::codec::Index;
+use crate::location::Binding;
+use crate::registrar::Registrar;
+
+use super::Service;
+use super::settings::Settings;
+
+impl Service {
+    /// From now on users have to prove who they are; nobody has to without an authenticator. Who has a nonce of the last one
+    /// gets a new one.
+    pub fn authenticate(&mut self, authenticator: Option<Authenticator>) {
+        self.authenticator = authenticator;
+    }
+
+    /// From now on it does as these say. Its addresses, timers, limits of users and transactions, and whether bindings are
+    /// written down, stay as they are.
+    pub fn configure(&mut self, new: &Settings) {
+        let Settings { advertised, users_max, timings, limits, durable, .. } = &self.settings;
+        let settings = Settings {
+            advertised: advertised.clone(),
+            users_max: *users_max,
+            timings: *timings,
+            limits: *limits,
+            durable: *durable,
+            ..new.clone()
+        };
+        self.registrar = Registrar::new(settings.registrar);
+        self.index = Some(Index::with_limits(settings.message));
+        self.settings = settings;
+    }
+
+    /// Takes away the bindings of a user, or that for one contact, and returns them.
+    pub fn unbind(&mut self, aor: &[u8], contact: Option<&[u8]>) -> Vec<Binding> {
+        let is_meant = |binding: &Binding| contact.is_none_or(|contact| *binding.contact == *contact);
+        if !self.locations.bindings(aor).iter().any(is_meant) {
+            return Vec::new();
+        }
+        let change = |bindings: &mut Vec<Binding>| bindings.extract_if(.., |one| is_meant(one)).collect();
+        self.locations.change(aor, &mut self.journal, change).unwrap_or_default()
+    }
+
+    /// While it drains, registrations and what begins a dialog are refused with 503; what has begun goes on.
+    pub fn set_draining(&mut self, draining: bool) {
+        self.draining = draining;
+    }
+
+    /// Does this connection or association stand?
+    #[must_use]
+    pub fn stands(&self, connection: u64) -> bool {
+        self.connections.contains(&connection)
+    }
+}
