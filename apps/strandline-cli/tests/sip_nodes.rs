@@ -62,6 +62,7 @@ fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
         if is_so() {
             return;
         }
+        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
         std::thread::sleep(Duration::from_millis(50));
     }
     panic!("never: {what}");

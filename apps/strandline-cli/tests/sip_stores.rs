@@ -76,6 +76,7 @@ impl Phone {
             assert!(answer.starts_with("SIP/2.0 200") || answer.starts_with("SIP/2.0 503"), "{answer}");
             if answer.starts_with("SIP/2.0 503") {
                 assert!(answer.contains("\r\nRetry-After: "), "{answer}");
+                // Sleeps because a phone that is told to come again does so a little later.
                 std::thread::sleep(Duration::from_millis(100));
             }
             answer.starts_with("SIP/2.0 200")

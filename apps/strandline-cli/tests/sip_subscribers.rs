@@ -126,6 +126,7 @@ fn subscribers_of(kind: Kind) {
     database
         .sql("INSERT INTO sip_subscribers (username, domain, password) VALUES ('zoe', 'example.com', 'x')");
     let ok = (0..100).any(|_| {
+        // Sleeps because a phone that is told to come again does so a little later.
         std::thread::sleep(Duration::from_millis(100));
         phone.register(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK"
     });

@@ -166,6 +166,7 @@ impl Database {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
             assert!(ended.is_none(), "{ended:?}: {}", self.log());
             assert!(Instant::now() < end, "not ready: {}", self.log());
+            // Sleeps because nothing tells when a server of another project can be used.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
