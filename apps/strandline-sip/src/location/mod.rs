@@ -2,10 +2,16 @@
 
 mod aor;
 mod binding;
+mod journal;
+mod nodes;
+mod seal;
 mod table;
 mod text;
 
 pub use aor::write_aor;
-pub use binding::{Binding, FlowUse};
-pub use table::{Journal, Locations};
+pub use binding::{Binding, FlowUse, Origin};
+pub use journal::Journal;
+pub use nodes::Nodes;
+pub use seal::SealFlow;
+pub use table::Locations;
 pub use text::Text;
