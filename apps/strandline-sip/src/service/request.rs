@@ -265,7 +265,8 @@ impl Service {
             return None;
         }
         if self.draining {
-            return Some(Err((StatusCode::SERVICE_UNAVAILABLE, None)));
+            self.refuse_for_now(incoming.flow, &incoming.message);
+            return Some(Ok(()));
         }
         Some(self.on_register(now, incoming))
     }
