@@ -121,9 +121,9 @@ const CLOSE_AT: f64 = 3.0;
 const CLOSE_TO: f64 = 2.0;
 /// With less than so many times, more is let in. Between the two nothing changes: each change lets in some who ask for the
 /// second or third time.
-const OPEN_AT: f64 = 0.95;
+const OPEN_AT: f64 = 1.2;
 /// How fast, while there is more than can be done.
-const OPENING: f64 = 1.02;
+const OPENING: f64 = 1.05;
 /// How fast afterwards.
 const OPENING_AFTERWARDS: f64 = 1.3;
 

@@ -98,7 +98,7 @@ fn it_closes_as_far_as_it_must_and_opens_again() {
     assert_eq!(gate.look(20_000.0, Some(10_000.0)), None);
     assert_eq!(gate.look(13_000.0, Some(10_000.0)), None);
     assert_eq!(gate.look(40_000.0, Some(10_000.0)), Some(0.1));
-    let more = gate.look(9_000.0, Some(10_000.0)).unwrap();
+    let more = gate.look(10_000.0, Some(10_000.0)).unwrap();
     assert!((0.1..0.11).contains(&more), "{more}");
     assert!((0..10).any(|_| gate.look(1000.0, None) == Some(1.0)));
     assert_eq!(gate.look(1000.0, None), None);
