@@ -14,6 +14,8 @@ pub(crate) struct Target {
     pub(crate) path: Box<[u8]>,
     /// Targets with a higher one are tried first.
     pub(crate) q: u16,
+    /// That way leads over another node.
+    pub(crate) over_node: bool,
 }
 
 /// A request sent to one target.
@@ -22,6 +24,8 @@ pub(crate) struct Leg {
     pub(crate) client: ClientId,
     /// A final response came, or none will.
     pub(crate) done: bool,
+    /// It went to another node.
+    pub(crate) over_node: bool,
 }
 
 /// The best response so far.

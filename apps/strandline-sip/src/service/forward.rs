@@ -125,7 +125,7 @@ impl Service {
             let written = written.is_ok();
             self.out = out;
             if let Some(context) = self.contexts.get_mut(slot).filter(|_| written) {
-                context.legs.push(Leg { client, done: false });
+                context.legs.push(Leg { client, done: false, over_node: target.over_node });
                 context.live += 1;
                 sent += 1;
                 self.counters.forwarded += 1;
