@@ -79,3 +79,6 @@ impl Folding {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -235,3 +235,6 @@ impl<D: FnMut(Done)> Worker<D> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

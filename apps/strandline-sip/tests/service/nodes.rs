@@ -314,7 +314,7 @@ fn who_is_not_found_is_challenged_and_who_cannot_be_looked_for_is_told_to_come_a
     assert_eq!(later.first_line(), "SIP/2.0 503 Service Unavailable");
     assert_eq!(later.line("Retry-After"), Some("10"));
     assert!(world.receive(&phone, &text.replace("z9hG4bK", "z9hG4bKx")).is_empty());
-    assert_eq!(world.service.wanted_subscribers(), [eve.clone()]);
+    assert_eq!(world.service.wanted_subscribers(), std::slice::from_ref(&eve));
     world.service.looked_up(world.now, eve, Some(None));
     assert!(world.sent().remove(0).first_line().starts_with("SIP/2.0 401"));
     // Known not to exist: nobody looks again.
