@@ -156,7 +156,7 @@ impl Service {
             _ => write!(path, "@{address};transport={};lr>", protocol.in_uri()),
         };
         Some(Over::Node(Target {
-            uri: Some(binding.contact.clone()),
+            uri: Some(Box::from(&*binding.contact)),
             flow: Flow::to(protocol, address),
             path: path.into(),
             q: binding.q,
