@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod context;
+mod directory;
 mod feedback;
 mod forward;
 mod incoming;
@@ -11,10 +12,11 @@ mod reply;
 mod request;
 mod response;
 mod route;
+mod routing;
 mod settings;
 mod token;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
 
@@ -25,9 +27,11 @@ use crate::registrar::Registrar;
 use crate::transaction::{ClientId, Flow, Outbox, Received, Slots, Time, Transactions};
 
 use context::{Context, Target};
+pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
 pub use feedback::Load;
 use known::Known;
+pub(crate) use settings::contains;
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use token::{Token, Tokens};
 
@@ -87,6 +91,8 @@ pub struct Service {
     trusted: HashSet<u64>,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
+    /// Requests that hops of trunks have, and until when they are to say something.
+    hops: VecDeque<(Time, ClientId, u64)>,
     index: Option<Index>,
     aor: Vec<u8>,
     targets: Vec<Target>,
@@ -128,6 +134,7 @@ impl Service {
             connections: HashSet::new(),
             trusted: HashSet::new(),
             epoch_unix_secs,
+            hops: VecDeque::new(),
             index: Some(Index::with_limits(settings.message)),
             aor: Vec::new(),
             targets: Vec::new(),
@@ -309,12 +316,14 @@ impl Service {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
-        self.transactions.next_deadline()
+        let hop = self.hops.front().map(|(until, ..)| *until);
+        [self.transactions.next_deadline(), hop].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.transactions.handle_timeout(now, &mut self.out);
+        self.give_up_hops(now);
         self.on_events(now);
     }
 

@@ -12,3 +12,4 @@ mod hostile;
 mod overload_rfc7339;
 mod path_rfc3327;
 mod registrar_10_3;
+mod routing;
