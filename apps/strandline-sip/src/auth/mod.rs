@@ -5,15 +5,17 @@
 
 mod digest;
 mod nonce;
+mod subscribers;
 mod users;
 
-use crate::codec::{Auth, HeaderName, Message};
+use crate::codec::{Auth, HeaderName, Host, Message};
 use crate::transaction::Time;
 
 pub use digest::{Algorithm, response};
 use nonce::Freshness;
 pub use nonce::Nonces;
-pub use users::{Users, UsersError};
+pub use subscribers::{CacheSettings, Subscriber, Subscribers};
+pub use users::{Secret, Users, UsersError};
 
 /// What credentials came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +28,17 @@ pub enum Verdict<'a> {
         /// The password was right.
         stale: bool,
     },
+    /// Somebody has to look for this user first.
+    LookUp(&'a [u8]),
+}
+
+/// Where users and their secrets are.
+#[derive(Debug)]
+pub enum Source {
+    /// All of them here.
+    Users(Users),
+    /// In a table, of which this is what is known.
+    Table(Subscribers),
 }
 
 /// Whom to ask for a password: the phone of a user, or who calls through the proxy.
@@ -57,12 +70,23 @@ impl Asking {
     }
 }
 
+/// The subscriber with this name.
+#[must_use]
+pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
+    let mut domain = match domain {
+        Host::Name(name) => name.to_vec(),
+        address => address.to_string().into_bytes(),
+    };
+    domain.make_ascii_lowercase();
+    Subscriber { user: user.into(), domain: domain.into() }
+}
+
 /// Checks credentials.
 #[derive(Debug)]
 pub struct Authenticator {
     realm: String,
     algorithms: Vec<Algorithm>,
-    users: Users,
+    users: Source,
     nonces: Nonces,
     /// Compared with where there is no such user, so that it takes as long.
     nobody: [u8; 16],
@@ -74,15 +98,21 @@ impl Authenticator {
     pub fn new(
         realm: String,
         algorithms: Vec<Algorithm>,
-        users: Users,
+        users: Source,
         nonces: Nonces,
         seed: [u8; 16],
     ) -> Self {
         Self { realm, algorithms, users, nonces, nobody: seed }
     }
 
-    /// Checks the credentials of a request for our realm.
-    pub fn check<'a>(&mut self, now: Time, message: &Message<'a>, asking: Asking) -> Verdict<'a> {
+    /// Checks the credentials of a request for our realm, from a user of this domain.
+    pub fn check<'a>(
+        &mut self,
+        now: Time,
+        message: &Message<'a>,
+        asking: Asking,
+        domain: &Host<'_>,
+    ) -> Verdict<'a> {
         let mut stale = false;
         for line in message.lines(asking.credentials()) {
             let Ok(auth) = line.parse::<Auth<'a>>() else { continue };
@@ -90,8 +120,9 @@ impl Authenticator {
             if digest.realm != Some(self.realm.as_bytes()) {
                 continue;
             }
-            match self.check_one(now, message, &digest) {
+            match self.check_one(now, message, &digest, domain) {
                 Verdict::Is(user) => return Verdict::Is(user),
+                Verdict::LookUp(user) => return Verdict::LookUp(user),
                 Verdict::Challenge { stale: this } => stale |= this,
             }
         }
@@ -103,6 +134,7 @@ impl Authenticator {
         now: Time,
         message: &Message<'a>,
         digest: &crate::codec::Digest<'a>,
+        domain: &Host<'_>,
     ) -> Verdict<'a> {
         let wrong = Verdict::Challenge { stale: false };
         let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
@@ -125,7 +157,16 @@ impl Authenticator {
                 _ => return wrong,
             },
         };
-        let known = self.users.secret(user, algorithm, self.realm.as_bytes());
+        let realm = self.realm.as_bytes();
+        let known = match &mut self.users {
+            Source::Users(users) => users.secret(user, algorithm, realm),
+            // Nobody looks for those who haven't even asked for a nonce.
+            Source::Table(_) if !self.nonces.is_ours(nonce) => return wrong,
+            Source::Table(table) => match table.known(now, &subscriber(user, domain)) {
+                Some(secret) => secret.and_then(|secret| secret.hash(user, algorithm, realm)),
+                None => return Verdict::LookUp(user),
+            },
+        };
         let secret = known.clone().unwrap_or_else(|| algorithm.hash(&[&self.nobody]));
         let expected = response(algorithm, &secret, line.method.as_bytes(), digest);
         if !digest::same(&expected, given) || known.is_none() {
@@ -135,6 +176,18 @@ impl Authenticator {
             Freshness::Fresh => Verdict::Is(user),
             Freshness::Stale => Verdict::Challenge { stale: true },
             Freshness::Forged => wrong,
+        }
+    }
+
+    /// Somebody has looked for a subscriber, who may not exist; or could not look. Returns whether anything is known now.
+    pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) -> bool {
+        match (&mut self.users, found) {
+            (Source::Users(_), _) => true,
+            (Source::Table(table), Some(secret)) => {
+                table.found(now, who, secret);
+                true
+            }
+            (Source::Table(table), None) => table.not_found(now, &who),
         }
     }
 

@@ -35,6 +35,8 @@ struct Used {
 #[derive(Debug)]
 pub struct Nonces {
     hasher: SipHasher24,
+    /// In the highest bits of each number; nodes that have the same key have others.
+    node: u64,
     next: u64,
     lifetime: Duration,
     used: Vec<Used>,
@@ -46,10 +48,19 @@ impl Nonces {
     pub fn new(key: [u8; 16], lifetime: Duration, places: usize) -> Self {
         Self {
             hasher: SipHasher24::new_with_key(&key),
+            node: 0,
             next: 1,
             lifetime,
             used: vec![Used::default(); places.max(1)],
         }
+    }
+
+    /// Others with the same key make nonces too: theirs are told from these by a mark, and are stale here, since what was
+    /// used of them is known there.
+    #[must_use]
+    pub const fn of_node(mut self, mark: u16) -> Self {
+        self.node = (mark as u64) << 48;
+        self
     }
 
     fn seal(&self, made: u64, number: u64) -> u64 {
@@ -62,7 +73,7 @@ impl Nonces {
     /// A new one.
     #[must_use]
     pub fn make(&mut self, now: Time) -> String {
-        let (made, number) = (now.as_millis() + 1, self.next);
+        let (made, number) = (now.as_millis() + 1, self.node | self.next);
         self.next += 1;
         format!("{made:x}.{number:x}.{:016x}", self.seal(made, number))
     }
@@ -74,13 +85,18 @@ impl Nonces {
         (self.seal(made, number) == seal).then_some((made, number))
     }
 
+    /// Is this one that was made here, whatever has become of it?
+    pub(super) fn is_ours(&self, nonce: &[u8]) -> bool {
+        self.read(nonce).is_some()
+    }
+
     /// Takes a nonce with this count, once.
     pub(super) fn use_once(&mut self, now: Time, nonce: &[u8], count: u32) -> Freshness {
         let Some((made, number)) = self.read(nonce) else { return Freshness::Forged };
         let age = now - Time::from_millis(made);
         let places = self.used.len() as u64;
         let Some(place) = self.used.get_mut((number % places) as usize) else { return Freshness::Stale };
-        if age > self.lifetime || count == 0 {
+        if age > self.lifetime || count == 0 || number >> 48 != self.node >> 48 {
             return Freshness::Stale;
         }
         if place.number != number {

@@ -14,10 +14,40 @@ pub struct UsersError {
     pub what: String,
 }
 
+/// What a user proves to know.
 #[derive(Clone, PartialEq, Eq)]
-enum Secret {
+pub struct Secret(Kind);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Kind {
     Password(Vec<u8>),
     Hashes(Vec<(Algorithm, Vec<u8>)>),
+}
+
+impl Secret {
+    /// A password, or else hashes of user, realm and password in hexadecimal, of which those don't count that aren't what
+    /// they should be. `None` if there is neither.
+    #[must_use]
+    pub fn of(password: Option<Vec<u8>>, mut hashes: Vec<(Algorithm, Vec<u8>)>) -> Option<Self> {
+        if let Some(password) = password {
+            return Some(Self(Kind::Password(password)));
+        }
+        hashes.retain(|(algorithm, hash)| {
+            hash.len() == algorithm.digits() && hash.iter().all(u8::is_ascii_hexdigit)
+        });
+        hashes.iter_mut().for_each(|(_, hash)| hash.make_ascii_lowercase());
+        (!hashes.is_empty()).then_some(Self(Kind::Hashes(hashes)))
+    }
+
+    /// The hash of user, realm and password.
+    pub(super) fn hash(&self, user: &[u8], algorithm: Algorithm, realm: &[u8]) -> Option<Vec<u8>> {
+        match &self.0 {
+            Kind::Password(password) => Some(algorithm.hash(&[user, realm, password])),
+            Kind::Hashes(hashes) => {
+                hashes.iter().find(|(other, _)| *other == algorithm).map(|(_, hash)| hash.clone())
+            }
+        }
+    }
 }
 
 impl core::fmt::Debug for Secret {
@@ -60,7 +90,7 @@ impl Users {
             };
             let user = user.as_bytes().to_vec();
             if kind == "password" {
-                if users.secrets.insert(user, Secret::Password(value.as_bytes().to_vec())).is_some() {
+                if users.secrets.insert(user, Secret(Kind::Password(value.as_bytes().to_vec()))).is_some() {
                     return Err(wrong("this user is there already"));
                 }
                 continue;
@@ -71,8 +101,8 @@ impl Users {
                 return Err(wrong("the hash has not as many hexadecimal digits as it should"));
             }
             let hash = (algorithm, value.to_ascii_lowercase().into_bytes());
-            match users.secrets.entry(user).or_insert_with(|| Secret::Hashes(Vec::new())) {
-                Secret::Hashes(hashes) if hashes.iter().all(|(other, _)| *other != algorithm) => {
+            match &mut users.secrets.entry(user).or_insert_with(|| Secret(Kind::Hashes(Vec::new()))).0 {
+                Kind::Hashes(hashes) if hashes.iter().all(|(other, _)| *other != algorithm) => {
                     hashes.push(hash)
                 }
                 _ => return Err(wrong("this user has such a secret already")),
@@ -95,11 +125,6 @@ impl Users {
 
     /// The hash of user, realm and password.
     pub(super) fn secret(&self, user: &[u8], algorithm: Algorithm, realm: &[u8]) -> Option<Vec<u8>> {
-        match self.secrets.get(user)? {
-            Secret::Password(password) => Some(algorithm.hash(&[user, realm, password])),
-            Secret::Hashes(hashes) => {
-                hashes.iter().find(|(other, _)| *other == algorithm).map(|(_, hash)| hash.clone())
-            }
-        }
+        self.secrets.get(user)?.hash(user, algorithm, realm)
     }
 }

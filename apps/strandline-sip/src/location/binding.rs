@@ -2,7 +2,10 @@
 
 use core::net::SocketAddr;
 
+use crate::codec::Uri;
 use crate::transaction::{Flow, Protocol};
+
+use super::seal::SealFlow;
 
 /// What the flow of a registration is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +43,19 @@ pub struct Binding {
     pub flow: Flow,
     /// What for.
     pub flow_use: FlowUse,
+    /// Which of two is the later, where there are several nodes; 0 until it is known.
+    pub stamp: u64,
+    /// Which other node it was made at; `None` for this one.
+    pub origin: Option<Box<Origin>>,
+}
+
+/// The node that a phone has registered at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Origin {
+    /// Its number among the nodes that are known here, from 1.
+    pub node: u16,
+    /// What that node makes of a flow of its own, and nobody else can open; empty if the flow doesn't matter.
+    pub token: Box<[u8]>,
 }
 
 impl Binding {
@@ -49,8 +65,47 @@ impl Binding {
         self.expires_at <= unix_secs
     }
 
+    /// The number of the node that it was made at: 0 for this one.
+    #[must_use]
+    pub fn node(&self) -> u16 {
+        self.origin.as_ref().map_or(0, |origin| origin.node)
+    }
+
+    /// Is this what `instance`, `reg_id` and `contact` name? The same instance and reg-id (RFC 5626 section 6), or the same
+    /// URI.
+    #[must_use]
+    pub fn is_for(&self, instance: &[u8], reg_id: u32, contact: &[u8]) -> bool {
+        if reg_id > 0 || self.reg_id > 0 {
+            return reg_id == self.reg_id && *instance == *self.instance;
+        }
+        if *contact == *self.contact {
+            return true;
+        }
+        match (Uri::parse(contact), Uri::parse(&self.contact)) {
+            (Ok(wanted), Ok(bound)) => wanted.matches(&bound),
+            _ => false,
+        }
+    }
+
     /// Appends it as a line. What it is made of has no line ends in it, and tabs in it become blanks.
     pub fn write(&self, out: &mut Vec<u8>) {
+        self.write_fields(out);
+        out.push(b'\n');
+    }
+
+    /// Appends it as a line for other nodes: with its stamp, and what the flow is called elsewhere.
+    pub(super) fn write_for_others(&self, out: &mut Vec<u8>, seal: &dyn SealFlow) {
+        use std::io::Write;
+        self.write_fields(out);
+        // Writing to a buffer that grows does not fail.
+        let _ = write!(out, "\t{}\t", self.stamp);
+        if self.flow_use != FlowUse::None {
+            seal.seal(&self.flow, out);
+        }
+        out.push(b'\n');
+    }
+
+    fn write_fields(&self, out: &mut Vec<u8>) {
         use std::io::Write;
         let texts = [&self.contact, &self.params, &self.call_id, &self.instance, &self.path];
         for text in texts {
@@ -66,7 +121,7 @@ impl Binding {
         };
         let (protocol, connection, peer) = (self.flow.protocol.name(), self.flow.connection, self.flow.peer);
         // Writing to a buffer that grows does not fail.
-        let _ = writeln!(
+        let _ = write!(
             out,
             "{}\t{}\t{}\t{}\t{flow_use}\t{protocol}\t{connection}\t{peer}",
             self.cseq, self.expires_at, self.q, self.reg_id
@@ -76,6 +131,11 @@ impl Binding {
     /// Reads a line that [`write`](Self::write) made; `None` if it is anything else.
     #[must_use]
     pub fn read(line: &[u8]) -> Option<Self> {
+        Self::read_of(line, 0)
+    }
+
+    /// Reads a line of a node.
+    pub(super) fn read_of(line: &[u8], node: u16) -> Option<Self> {
         let mut fields = line.split(|byte| *byte == b'\t');
         let mut text = || fields.next().map(Box::<[u8]>::from);
         let (contact, params, call_id, instance, path) = (text()?, text()?, text()?, text()?, text()?);
@@ -93,10 +153,27 @@ impl Binding {
         let connection = number(fields.next()?)?;
         let peer: SocketAddr = core::str::from_utf8(fields.next()?).ok()?.trim_end().parse().ok()?;
         let flow = Flow { protocol, connection, peer };
-        Some(Self { contact, params, call_id, cseq, expires_at, q, reg_id, instance, path, flow, flow_use })
+        let stamp = fields.next().and_then(number).unwrap_or(0);
+        let token = fields.next().unwrap_or(&[]).into();
+        let origin = (node != 0).then(|| Box::new(Origin { node, token }));
+        Some(Self {
+            contact,
+            params,
+            call_id,
+            cseq,
+            expires_at,
+            q,
+            reg_id,
+            instance,
+            path,
+            flow,
+            flow_use,
+            stamp,
+            origin,
+        })
     }
 }
 
-fn number<T: core::str::FromStr>(text: &[u8]) -> Option<T> {
+pub(super) fn number<T: core::str::FromStr>(text: &[u8]) -> Option<T> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }

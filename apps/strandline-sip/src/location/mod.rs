@@ -2,8 +2,14 @@
 
 mod aor;
 mod binding;
+mod journal;
+mod nodes;
+mod seal;
 mod table;
 
 pub use aor::write_aor;
-pub use binding::{Binding, FlowUse};
-pub use table::{Journal, Locations};
+pub use binding::{Binding, FlowUse, Origin};
+pub use journal::Journal;
+pub use nodes::Nodes;
+pub use seal::SealFlow;
+pub use table::Locations;

@@ -7,86 +7,9 @@ use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
 use super::binding::{Binding, FlowUse};
+use super::journal::Journal;
+use super::nodes::Nodes;
 use crate::transaction::Slots;
-
-/// Changes that a store has to write down, one after the other: length and text of an address of record, length and text of
-/// its bindings, of which there may be none.
-#[derive(Debug, Default, Clone)]
-pub struct Journal {
-    bytes: Vec<u8>,
-    changes: usize,
-    /// Nobody will write it down.
-    off: bool,
-}
-
-impl Journal {
-    /// One that takes nothing, where there is no store.
-    #[must_use]
-    pub const fn off() -> Self {
-        Self { bytes: Vec::new(), changes: 0, off: true }
-    }
-
-    /// Nothing changed.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.changes == 0
-    }
-
-    /// How many changes.
-    #[must_use]
-    pub const fn len(&self) -> usize {
-        self.changes
-    }
-
-    /// All changes as bytes.
-    #[must_use]
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    /// Forgets all.
-    pub fn clear(&mut self) {
-        self.bytes.clear();
-        self.changes = 0;
-    }
-
-    /// Adds what another has.
-    pub fn append(&mut self, other: &Self) {
-        self.bytes.extend_from_slice(&other.bytes);
-        self.changes += other.changes;
-    }
-
-    /// Notes the bindings that a user has now.
-    pub fn record(&mut self, aor: &[u8], bindings: &[Binding]) {
-        if self.off {
-            return;
-        }
-        self.bytes.extend_from_slice(&(aor.len() as u32).to_le_bytes());
-        self.bytes.extend_from_slice(aor);
-        let at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; 4]);
-        for binding in bindings {
-            binding.write(&mut self.bytes);
-        }
-        let len = (self.bytes.len() - at - 4) as u32;
-        if let Some(place) = self.bytes.get_mut(at..at + 4) {
-            place.copy_from_slice(&len.to_le_bytes());
-        }
-        self.changes += 1;
-    }
-
-    /// Address of record and bindings of each change in `bytes`. Ends at the first thing that is none.
-    pub fn read(bytes: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
-        let mut rest = bytes;
-        let mut take = move || {
-            let len = u32::from_le_bytes(*rest.first_chunk()?) as usize;
-            let text = rest.get(4..4 + len)?;
-            rest = rest.get(4 + len..)?;
-            Some(text)
-        };
-        core::iter::from_fn(move || Some((take()?, take()?)))
-    }
-}
 
 #[derive(Debug)]
 struct Entry {
@@ -104,6 +27,16 @@ pub struct Locations {
     by_connection: HashMap<u64, Vec<u32>>,
     /// Where the search for expired bindings goes on.
     swept: u32,
+    /// Only where there may be other nodes.
+    nodes: Option<Nodes>,
+}
+
+/// Notes what a user has.
+fn record(journal: &mut Journal, nodes: Option<&Nodes>, aor: &[u8], bindings: &[Binding]) {
+    match nodes {
+        None => journal.record(aor, bindings),
+        Some(nodes) => journal.record_with(aor, |out| nodes.write(aor, bindings, out)),
+    }
 }
 
 impl Locations {
@@ -116,7 +49,25 @@ impl Locations {
             hasher: SipHasher13::new_with_key(&seed),
             by_connection: HashMap::new(),
             swept: 0,
+            nodes: None,
         }
+    }
+
+    /// There may be other nodes from now on.
+    pub fn share(&mut self, nodes: Nodes) {
+        self.nodes = Some(nodes);
+    }
+
+    /// The time, in milliseconds since 1970, for what is bound from now on.
+    pub fn set_now(&mut self, unix_ms: u64) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.set_now(unix_ms);
+        }
+    }
+
+    /// The number of a node; 0 for this one.
+    pub fn node(&mut self, name: &str) -> u16 {
+        self.nodes.as_mut().map_or(0, |nodes| nodes.number(name))
     }
 
     /// How many users are registered.
@@ -162,10 +113,56 @@ impl Locations {
             None => self.insert(aor)?,
         };
         let entry = self.entries.get_mut(slot)?;
-        let result = change(&mut entry.bindings);
-        journal.record(aor, &entry.bindings);
+        let result = match &mut self.nodes {
+            None => change(&mut entry.bindings),
+            Some(nodes) => {
+                let before = Nodes::before_change(&entry.bindings);
+                let result = change(&mut entry.bindings);
+                nodes.after_change(aor, before, &mut entry.bindings);
+                result
+            }
+        };
+        record(journal, self.nodes.as_ref(), aor, &entry.bindings);
         self.settle(slot);
         Some(result)
+    }
+
+    /// Takes what a node has of a user now: all of its bindings there. Notes in the journal if bindings of this node are
+    /// gone by that. `None` if there are too many users, or no other nodes.
+    pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<()> {
+        let state = self.nodes.as_mut()?.read(node, state);
+        let found = self.find(aor);
+        let slot = match found {
+            Some(slot) => Some(slot),
+            None if state.bindings.is_empty() => None,
+            None => Some(self.insert(aor)?),
+        };
+        let nodes = self.nodes.as_mut()?;
+        let Some(slot) = slot else {
+            nodes.merge(node, aor, state, &mut Vec::new());
+            return Some(());
+        };
+        let entry = self.entries.get_mut(slot)?;
+        if nodes.merge(node, aor, state, &mut entry.bindings) {
+            record(journal, Some(nodes), aor, &entry.bindings);
+        }
+        self.settle(slot);
+        Some(())
+    }
+
+    /// Forgets all that a node has told of, before it tells all again.
+    pub fn forget_node(&mut self, node: u16) {
+        if let Some(nodes) = &mut self.nodes {
+            nodes.forget(node);
+        }
+        for slot in 0..self.entries.places() {
+            let Some(entry) = self.entries.get_mut(slot) else { continue };
+            let before = entry.bindings.len();
+            entry.bindings.retain(|binding| binding.node() != node);
+            if entry.bindings.len() < before {
+                self.settle(slot);
+            }
+        }
     }
 
     /// Takes what a store has kept.
@@ -206,7 +203,7 @@ impl Locations {
             self.entries.remove(slot);
             return;
         }
-        for binding in &entry.bindings {
+        for binding in entry.bindings.iter().filter(|binding| binding.origin.is_none()) {
             if binding.flow_use == FlowUse::Only && binding.flow.connection != 0 {
                 let users = self.by_connection.entry(binding.flow.connection).or_default();
                 if users.last() != Some(&slot) && !users.contains(&slot) {
@@ -221,7 +218,9 @@ impl Locations {
         let mut gone = 0;
         for slot in self.by_connection.remove(&connection).unwrap_or_default() {
             gone += self.retain(slot, journal, |binding| {
-                binding.flow_use != FlowUse::Only || binding.flow.connection != connection
+                binding.flow_use != FlowUse::Only
+                    || binding.flow.connection != connection
+                    || binding.origin.is_some()
             });
         }
         gone
@@ -257,6 +256,9 @@ impl Locations {
         let mut gone = 0;
         for _ in 0..count.min(places) {
             self.swept = if self.swept + 1 < places { self.swept + 1 } else { 0 };
+            if self.swept == 0 {
+                self.sweep_removed(unix_secs, journal);
+            }
             gone += self.retain(self.swept, journal, |binding| !binding.has_expired(unix_secs));
         }
         gone
@@ -264,13 +266,26 @@ impl Locations {
 
     fn retain(&mut self, slot: u32, journal: &mut Journal, keep: impl Fn(&Binding) -> bool) -> usize {
         let Some(entry) = self.entries.get_mut(slot) else { return 0 };
-        let before = entry.bindings.len();
-        entry.bindings.retain(keep);
+        let (before, mut own_gone) = (entry.bindings.len(), false);
+        entry.bindings.retain(|binding| {
+            let stays = keep(binding);
+            own_gone |= !stays && binding.origin.is_none();
+            stays
+        });
         let gone = before - entry.bindings.len();
+        if own_gone {
+            record(journal, self.nodes.as_ref(), &entry.aor, &entry.bindings);
+        }
         if gone > 0 {
-            journal.record(&entry.aor, &entry.bindings);
             self.settle(slot);
         }
         gone
+    }
+
+    fn sweep_removed(&mut self, unix_secs: u64, journal: &mut Journal) {
+        let changed = self.nodes.as_mut().map(|nodes| nodes.sweep(unix_secs)).unwrap_or_default();
+        for aor in changed {
+            record(journal, self.nodes.as_ref(), &aor, self.bindings(&aor));
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a REGISTER asks for each of its contacts.
 
-use crate::codec::{Address, HeaderName, Message, SipUri, Uri, Values};
+use crate::codec::{Address, HeaderName, Message, SipUri, Values};
 use crate::location::{Binding, FlowUse};
 
 use super::settings::RegistrarSettings;
@@ -122,18 +122,9 @@ fn without_expires(address: &Address<'_>) -> Vec<u8> {
 }
 
 impl Wanted {
-    /// Is this binding the one that is meant? The same instance and reg-id (RFC 5626 section 6), or the same URI.
+    /// Is this binding the one that is meant?
     pub(super) fn is_for(&self, binding: &Binding) -> bool {
-        if self.reg_id > 0 || binding.reg_id > 0 {
-            return self.reg_id == binding.reg_id && *self.instance == *binding.instance;
-        }
-        if *self.contact == *binding.contact {
-            return true;
-        }
-        match (Uri::parse(&self.contact), Uri::parse(&binding.contact)) {
-            (Ok(wanted), Ok(bound)) => wanted.matches(&bound),
-            _ => false,
-        }
+        binding.is_for(&self.instance, self.reg_id, &self.contact)
     }
 
     /// Binds, refreshes or removes.
@@ -157,6 +148,8 @@ impl Wanted {
             binding.cseq = essentials.cseq.number;
             binding.expires_at = expires_at;
             (binding.q, binding.flow, binding.flow_use) = (self.q, request.flow, self.flow_use);
+            // It is one of this node now, wherever it was made before.
+            (binding.stamp, binding.origin) = (0, None);
             return;
         }
         bindings.push(Binding {
@@ -171,6 +164,8 @@ impl Wanted {
             path: path.into(),
             flow: request.flow,
             flow_use: self.flow_use,
+            stamp: 0,
+            origin: None,
         });
     }
 }

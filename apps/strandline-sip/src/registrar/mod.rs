@@ -128,7 +128,9 @@ impl Registrar {
         for wanted in wanted {
             match bindings.iter().find(|binding| wanted.is_for(binding)) {
                 Some(binding) if *binding.call_id == *call_id && cseq < binding.cseq => return Err(OLD),
-                Some(binding) if *binding.call_id == *call_id && cseq == binding.cseq => {}
+                // A repetition, unless it comes to another node.
+                Some(binding)
+                    if *binding.call_id == *call_id && cseq == binding.cseq && binding.origin.is_none() => {}
                 Some(_) => same = false,
                 None => {
                     added += usize::from(wanted.expires > 0);

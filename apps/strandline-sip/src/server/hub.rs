@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::service::Service;
-use crate::store::{Done, Writer};
+use crate::store::{Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
@@ -54,8 +54,16 @@ pub(super) struct Hub {
     pub(super) refusals_per_sec: Cell<u32>,
     pub(super) websocket: RefCell<Rc<WebSockets>>,
     writer: Option<Writer>,
-    /// Batches that the writer has.
+    /// Looks for subscribers.
+    seeker: RefCell<Option<Seeker>>,
+    /// Batches of answers that wait for the writer.
     unsettled: Cell<usize>,
+    /// The number of the last batch of changes that the writer has.
+    submitted: Cell<u64>,
+    /// Why the server has to end.
+    lost: RefCell<Option<StoreError>>,
+    /// It has to.
+    pub(super) is_lost: Notify,
     spare: RefCell<Outbox>,
     inbox: RefCell<Inbox>,
     /// Somebody waits for messages.
@@ -84,7 +92,11 @@ impl Hub {
             refusals_per_sec: Cell::default(),
             websocket: RefCell::default(),
             writer,
+            seeker: RefCell::new(None),
             unsettled: Cell::new(0),
+            submitted: Cell::new(0),
+            lost: RefCell::new(None),
+            is_lost: Notify::new(),
             spare: RefCell::new(Outbox::new()),
             inbox: RefCell::new(inbox),
             came: Notify::new(),
@@ -162,6 +174,9 @@ impl Hub {
             let mut service = self.service.borrow_mut();
             work(&mut service, now);
             std::mem::swap(&mut out, &mut service.out);
+            if let Some(seeker) = self.seeker.borrow().as_ref() {
+                service.wanted_subscribers().into_iter().for_each(|who| seeker.seek(who));
+            }
             self.hand_over(&mut service);
         }
         self.send(&mut out);
@@ -178,27 +193,71 @@ impl Hub {
         }
         let waits = !service.held.is_empty();
         let Service { journal, held, .. } = service;
-        writer.submit(journal, held);
+        let at = self.clock.elapsed();
+        self.submitted.set(writer.submit(journal, held, at));
+        // A repetition must not be answered before what it repeats is durable.
+        service.set_unsettled(true);
         if waits {
             self.unsettled.set(self.unsettled.get() + 1);
-            self.watch.borrow_mut().on_handed_over(self.clock.elapsed());
-            service.set_unsettled(true);
+            self.watch.borrow_mut().on_handed_over(at);
         }
     }
 
     /// The store has written down what these answers acknowledge, or failed to.
     pub(super) fn settled(self: &Rc<Self>, done: Done) {
-        let left = self.unsettled.get().saturating_sub(done.held.len());
-        self.unsettled.set(left);
-        self.watch.borrow_mut().on_settled(self.clock.elapsed(), done.held.len());
-        self.service.borrow_mut().set_unsettled(left > 0);
-        for mut held in done.held {
-            if done.durable {
-                self.send(&mut held);
-            } else {
-                self.send(&mut refused(&held));
+        match done {
+            Done::Durable { held, through } => {
+                self.on_settled(held.len());
+                if through == self.submitted.get() {
+                    self.service.borrow_mut().set_unsettled(false);
+                }
+                held.into_iter().for_each(|mut held| self.send(&mut held));
             }
+            Done::Failed { held } => self.refuse(held),
+            Done::Lost(error) => self.lose(error),
         }
+    }
+
+    /// Answers with 503 who has waited for the store for longer than this.
+    pub(super) fn refuse_overdue(self: &Rc<Self>, patience: Duration) {
+        let since = self.clock.elapsed().checked_sub(patience);
+        if let (Some(writer), Some(since)) = (&self.writer, since) {
+            self.refuse(writer.overdue(since));
+        }
+    }
+
+    fn refuse(self: &Rc<Self>, held: Vec<Outbox>) {
+        if held.is_empty() {
+            return;
+        }
+        self.on_settled(held.len());
+        held.iter().for_each(|held| self.send(&mut refused(held)));
+    }
+
+    fn on_settled(&self, count: usize) {
+        self.unsettled.set(self.unsettled.get().saturating_sub(count));
+        self.watch.borrow_mut().on_settled(self.clock.elapsed(), count);
+    }
+
+    /// Subscribers are looked for by this from now on.
+    pub(super) fn seek_with(&self, seeker: Seeker) {
+        self.seeker.replace(Some(seeker));
+    }
+
+    /// What was counted of the store, if there is one.
+    pub(super) fn store_figures(&self) -> Option<StoreFigures> {
+        self.writer.as_ref().map(|writer| writer.stats().figures())
+    }
+
+    /// The store will never work again: the server has to end.
+    pub(super) fn lose(&self, error: StoreError) {
+        self.lost.replace(Some(error));
+        self.is_lost.notify_one();
+    }
+
+    /// Why the server has to end, if it has.
+    pub(super) fn why_lost(&self) -> Option<StoreError> {
+        self.lost.take()
     }
 
     /// Nothing waits for the store.

@@ -66,7 +66,27 @@ pub(super) fn text(hub: &Hub) -> String {
     page.gauge("associations", "SCTP associations.", associations as f64);
     let share = service.allowed_share();
     page.gauge("allowed_share", "Share of what they have that neighbours may send (RFC 7339).", share);
+    store(hub, &service, &mut page);
     page.0
+}
+
+fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
+    let Some(figures) = hub.store_figures() else { return };
+    page.counter("store_commits_total", "Commits that are durable.", figures.commits);
+    page.counter("store_failures_total", "Commits that failed.", figures.failures);
+    page.family("store_commit_seconds_total", "counter", "How long those took that are durable.");
+    page.sample("store_commit_seconds_total", "", figures.commit_time.as_secs_f64());
+    let working = f64::from(u8::from(!figures.is_failing));
+    page.gauge("store_working", "1 while the store can be written and followed.", working);
+    let backlog = figures.backlog_bytes as f64;
+    page.gauge("store_backlog_bytes", "Changes that are being written, or can't be.", backlog);
+    if figures.followed_at > std::time::Duration::ZERO {
+        page.gauge("nodes_alive", "Other nodes that are there.", service.nodes_alive() as f64);
+        let age = hub.clock.elapsed().saturating_sub(figures.followed_at).as_secs_f64();
+        page.gauge("nodes_followed_seconds", "How long ago other nodes' changes were looked for.", age);
+        let followed = figures.changes_followed;
+        page.counter("nodes_changes_total", "Users whom other nodes have changed.", followed);
+    }
 }
 
 fn inbox(hub: &Hub, page: &mut Page) {

@@ -24,6 +24,7 @@ mod seeds;
 mod socket;
 mod sources;
 mod status;
+mod storage;
 mod style;
 mod top;
 mod urgency;

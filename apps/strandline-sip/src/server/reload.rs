@@ -1,6 +1,6 @@
 //! The configuration read again, without dropping a connection: all of it or nothing.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::args::Args;
 use super::config::{Config, ConfigError};
 use super::hub::Hub;
-use super::seeds::{authenticator, random_key};
+use super::seeds::{NonceKey, authenticator, random_key};
 use super::socket::Room;
 
 /// What stays as it is until the server is started again: tables, and keys of tables.
-const KEPT: [&str; 10] = [
+const KEPT: [&str; 11] = [
     "listen",
     "store",
     "node",
@@ -23,6 +23,7 @@ const KEPT: [&str; 10] = [
     "limits.users_max",
     "limits.transactions_max",
     "auth.nonce_lifetime_secs",
+    "auth.subscribers",
 ];
 
 /// What came of it.
@@ -39,14 +40,15 @@ pub(super) struct Reloader {
     args: Args,
     /// What counts now, as it stands in the file.
     document: RefCell<toml::Table>,
+    nonces: Cell<NonceKey>,
     /// How often, and what was wrong the last time.
     done: RefCell<(u64, Option<String>)>,
 }
 
 impl Reloader {
-    pub(super) fn new(args: Args, running: &Config) -> Rc<Self> {
+    pub(super) fn new(args: Args, running: &Config, nonces: NonceKey) -> Rc<Self> {
         let document = RefCell::new(running.document.clone());
-        Rc::new(Self { args, document, done: RefCell::default() })
+        Rc::new(Self { args, document, nonces: Cell::new(nonces), done: RefCell::default() })
     }
 
     /// How often it was read again, and what was wrong the last time.
@@ -80,7 +82,8 @@ impl Reloader {
         let new = Config::of(&self.args)?;
         // Whatever can fail comes first.
         let key = random_key().map_err(|error| ConfigError::Random(error.to_string()))?;
-        let authenticator = new.auth.as_ref().map(authenticator).transpose();
+        let nonces = self.nonces.get().next();
+        let authenticator = new.auth.as_ref().map(|auth| authenticator(auth, nonces)).transpose();
         let authenticator = authenticator.map_err(|error| ConfigError::Random(error.to_string()))?;
         let told = differences(&self.document.borrow(), &new.document);
         let (tls, websocket) = (new.tls_sides(), Rc::new(new.websocket.clone()));
@@ -94,7 +97,12 @@ impl Reloader {
         });
         let mut service = hub.service.borrow_mut();
         service.configure(&new.settings);
-        service.authenticate(authenticator);
+        // The thread that looks for subscribers stays as it is.
+        let path = "auth.subscribers";
+        if at(&self.document.borrow(), path) == at(&new.document, path) {
+            service.authenticate(authenticator);
+            self.nonces.set(nonces);
+        }
         drop(service);
         let mut document = self.document.borrow_mut();
         *document = counting(&document, new.document);

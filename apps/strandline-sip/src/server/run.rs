@@ -11,22 +11,21 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::LocalSet;
 
 use crate::service::{Advertised, Service};
-use crate::store::{Done, SqliteStore, Store, Writer};
 use crate::transaction::Protocol;
 
 use super::args::{Args, Command};
 use super::clock::Clock;
-use super::config::{Admin, Config, Listen};
+use super::config::{Admin, Config, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
-use super::seeds::{authenticator, random_key, random_seeds};
+use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
 use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::storage::{self, Sought, Storage, Stored};
 use super::style::SctpStyle;
 use super::{admin, admin_client, http, pages, status, top};
 
@@ -59,9 +58,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     raise_open_files();
+    let prepared = Prepared::new(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(config, args))?;
+    local.block_on(&runtime, serve(config, prepared, args))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,26 +73,39 @@ fn raise_open_files() {
     }
 }
 
-async fn serve(config: Config, args: &Args) -> Result<()> {
-    let clock = Clock::start();
-    let (done, settled) = unbounded_channel();
-    let mut settings = config.settings.clone();
-    let sockets = Sockets::open(&config)?;
-    settings.advertised.clone_from(&sockets.advertised);
-    let mut seeds = random_seeds()?;
-    let store = match &config.store {
-        Some(path) => {
-            let mut store = SqliteStore::open(path)?;
-            seeds.tokens = store.secret("flow tokens", seeds.tokens)?;
-            Some(store)
+/// What is made ready before there is a runtime: it waits for disks and databases.
+struct Prepared {
+    clock: Clock,
+    service: Service,
+    nonces: NonceKey,
+    stored: Stored,
+    sought: Option<Sought>,
+}
+
+impl Prepared {
+    fn new(config: &Config) -> Result<Self> {
+        let clock = Clock::start();
+        let mut seeds = random_seeds()?;
+        let mut nonces = NonceKey { key: random_key()?, mark: 0 };
+        let storage = Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?;
+        let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
+        let mut sought = None;
+        if let Some(auth) = &config.auth {
+            service.authenticate(Some(authenticator(auth, nonces)?));
+            if let Users::Table(table, _) = &auth.users {
+                sought = Some(Sought::start(table.clone())?);
+            }
         }
-        None => None,
-    };
-    let mut service = Service::new(settings, &seeds, clock.epoch_unix_secs);
-    if let Some(auth) = &config.auth {
-        service.authenticate(Some(authenticator(auth)?));
+        let stored = storage.start(&mut service)?;
+        Ok(Self { clock, service, nonces, stored, sought })
     }
-    let writer = store.map(|store| start_store(store, &mut service, done)).transpose()?;
+}
+
+async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
+    let Prepared { clock, mut service, nonces, stored, sought } = prepared;
+    let sockets = Sockets::open(&config)?;
+    service.set_advertised(&sockets.advertised);
+    let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
@@ -101,7 +114,7 @@ async fn serve(config: Config, args: &Args) -> Result<()> {
         Some(address) => Some(listen_for_metrics(address, &hub).await?),
         None => None,
     };
-    let reloader = Reloader::new(args.clone(), &config);
+    let reloader = Reloader::new(args.clone(), &config, nonces);
     let admin = match &config.admin {
         Some(admin) => Some(listen_for_admin(admin, &hub, &reloader).await?),
         None => None,
@@ -116,7 +129,11 @@ async fn serve(config: Config, args: &Args) -> Result<()> {
     sockets.serve(&hub);
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub)));
-    tokio::task::spawn_local(settle(Rc::clone(&hub), settled));
+    if let Some(sought) = sought {
+        sought.serve(&hub);
+    }
+    tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
+    let following = following.map(|following| following.serve(&hub));
     let reloading = Rc::clone(&hub);
     tokio::task::spawn_local(async move {
         while hangup.recv().await.is_some() {
@@ -124,31 +141,25 @@ async fn serve(config: Config, args: &Args) -> Result<()> {
             let _ = reloader.reload(&reloading);
         }
     });
-    let timer = tokio::task::spawn_local(tick(Rc::clone(&hub)));
-    end_wanted().await?;
-    tracing::info!("ending gracefully");
-    drain(&hub).await;
-    timer.abort();
-    Ok(())
-}
-
-fn start_store(mut store: SqliteStore, service: &mut Service, done: UnboundedSender<Done>) -> Result<Writer> {
-    store.load(&mut |aor, state| service.load(aor, state))?;
-    let tell = move |told| {
-        // At the end nobody waits for it any more.
-        let _ = done.send(told);
-    };
-    Writer::start(Box::new(store), tell).context("starting the thread that writes bindings down")
-}
-
-async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
-    while let Some(done) = settled.recv().await {
-        hub.settled(done);
+    let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
+    tokio::select! {
+        ended = end_wanted() => ended?,
+        () = hub.is_lost.notified() => {}
     }
+    let lost = hub.why_lost();
+    if lost.is_none() {
+        tracing::info!("ending gracefully");
+        drain(&hub).await;
+    }
+    timer.abort();
+    if let Some(following) = following {
+        following.end().await;
+    }
+    lost.map_or(Ok(()), |error| Err(error.into()))
 }
 
 /// Timers, and bindings that expire.
-async fn tick(hub: Rc<Hub>) {
+async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut interval = tokio::time::interval(TICK);
     interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let mut ticks = 0u64;
@@ -158,6 +169,7 @@ async fn tick(hub: Rc<Hub>) {
     loop {
         interval.tick().await;
         ticks += 1;
+        hub.refuse_overdue(store_timeout);
         if ticks.is_multiple_of(LOOK) {
             let load = hub.inbox(|inbox| looks.look(hub.clock.elapsed(), &inbox.counters));
             hub.service.borrow_mut().look_at(&load);

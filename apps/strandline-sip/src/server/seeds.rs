@@ -2,10 +2,10 @@
 
 use anyhow::Result;
 
-use crate::auth::{Authenticator, Nonces};
+use crate::auth::{Authenticator, Nonces, Source, Subscribers};
 use crate::service::Seeds;
 
-use super::config::Auth;
+use super::config::{Auth, Users};
 
 /// Nonces in use at once, for which the server remembers what was used of them.
 const NONCES: usize = 1 << 20;
@@ -23,8 +23,26 @@ pub(super) fn random_key() -> Result<[u8; 16]> {
     Ok(random_seeds()?.tokens)
 }
 
-pub(super) fn authenticator(auth: &Auth) -> Result<Authenticator> {
-    let nonces = Nonces::new(random_key()?, auth.nonce_lifetime, NONCES);
-    let (realm, algorithms, users) = (auth.realm.clone(), auth.algorithms.clone(), auth.users.clone());
+/// What nonces are sealed with: nodes that share a store have the same key, and other marks.
+#[derive(Clone, Copy)]
+pub(super) struct NonceKey {
+    pub(super) key: [u8; 16],
+    pub(super) mark: u16,
+}
+
+impl NonceKey {
+    /// The next one: what was used of earlier nonces isn't known with it, so they are stale.
+    pub(super) const fn next(self) -> Self {
+        Self { mark: self.mark.wrapping_add(1), ..self }
+    }
+}
+
+pub(super) fn authenticator(auth: &Auth, nonces: NonceKey) -> Result<Authenticator> {
+    let nonces = Nonces::new(nonces.key, auth.nonce_lifetime, NONCES).of_node(nonces.mark);
+    let users = match &auth.users {
+        Users::File(users) => Source::Users(users.clone()),
+        Users::Table(_, cache) => Source::Table(Subscribers::new(*cache)),
+    };
+    let (realm, algorithms) = (auth.realm.clone(), auth.algorithms.clone());
     Ok(Authenticator::new(realm, algorithms, users, nonces, random_key()?))
 }

@@ -1,6 +1,6 @@
 //! Who sends a request: asked and checked (RFC 3261 section 22).
 
-use crate::auth::{Asking, Verdict as Credentials};
+use crate::auth::{Asking, Verdict as Credentials, subscriber};
 use crate::codec::{Reply, SipUri, StatusCode};
 use crate::transaction::Time;
 
@@ -19,6 +19,10 @@ pub(super) enum Proof {
     Asked,
     /// The credentials are another user's.
     OfAnother,
+    /// The request waits until somebody has looked for the user.
+    Waits,
+    /// Too many wait for that.
+    TooMany,
 }
 
 impl Service {
@@ -31,7 +35,7 @@ impl Service {
         asking: Asking,
     ) -> Proof {
         let Some(authenticator) = &mut self.authenticator else { return Proof::NotNeeded };
-        match authenticator.check(now, &incoming.message, asking) {
+        match authenticator.check(now, &incoming.message, asking, &uri.host) {
             Credentials::Is(user) => {
                 let named = uri.user.map(|user| crate::codec::unescape(user));
                 if named.is_some_and(|named| named.eq(user.iter().copied())) {
@@ -39,6 +43,10 @@ impl Service {
                 } else {
                     Proof::OfAnother
                 }
+            }
+            Credentials::LookUp(user) => {
+                let who = subscriber(user, &uri.host);
+                if self.wait_for(incoming, who) { Proof::Waits } else { Proof::TooMany }
             }
             Credentials::Challenge { stale } => {
                 let challenges = authenticator.challenges(now, stale);

@@ -17,12 +17,14 @@ pub(crate) struct Target {
     pub(crate) path: Box<[u8]>,
     /// Targets with a higher one are tried first.
     pub(crate) q: u16,
+    /// That way leads over another node.
+    pub(crate) over_node: bool,
 }
 
 impl Target {
     /// One without a path.
     pub(crate) fn new(uri: Option<Box<[u8]>>, flow: Flow, q: u16) -> Self {
-        Self { uri, flow, path: Box::default(), q }
+        Self { uri, flow, path: Box::default(), q, over_node: false }
     }
 }
 
@@ -32,6 +34,8 @@ pub(crate) struct Leg {
     pub(crate) client: ClientId,
     /// A final response came, or none will.
     pub(crate) done: bool,
+    /// It went to another node.
+    pub(crate) over_node: bool,
 }
 
 /// The best response so far.

@@ -130,7 +130,7 @@ impl Service {
                 if context.hops && !context.later.is_empty() {
                     self.hops.push_back((now + self.settings.directory.failover, client, user));
                 }
-                context.legs.push(Leg { client, done: false });
+                context.legs.push(Leg { client, done: false, over_node: target.over_node });
                 context.live += 1;
                 sent += 1;
                 self.counters.forwarded += 1;

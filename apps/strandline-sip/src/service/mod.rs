@@ -8,6 +8,8 @@ mod feedback;
 mod forward;
 mod incoming;
 mod known;
+mod lookups;
+mod nodes;
 mod reply;
 mod request;
 mod response;
@@ -31,6 +33,9 @@ pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
 pub use feedback::Load;
 use known::Known;
+use lookups::Lookups;
+use nodes::Peers;
+pub use nodes::{NodeAddress, Peer};
 pub(crate) use settings::contains;
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use token::{Token, Tokens};
@@ -101,6 +106,10 @@ pub struct Service {
     known: Known,
     /// What neighbours are told of the load.
     feedback: Feedback,
+    /// Requests that wait until somebody has looked for a subscriber.
+    lookups: Lookups,
+    /// Other nodes, if there may be any.
+    nodes: Option<Peers>,
     /// Something that was handed over with the journal is not durable yet.
     unsettled: bool,
     /// Nothing new is begun.
@@ -141,6 +150,8 @@ impl Service {
             counters: Counters::default(),
             known: Known::new(seed(16)),
             feedback: Feedback::new(epoch_unix_secs),
+            lookups: Lookups::default(),
+            nodes: None,
             unsettled: false,
             draining: false,
             out: Outbox::new(),
@@ -148,6 +159,11 @@ impl Service {
             journal: if settings.durable { Journal::default() } else { Journal::off() },
             settings,
         }
+    }
+
+    /// Its addresses, once it listens.
+    pub fn set_advertised(&mut self, advertised: &[Advertised]) {
+        self.settings.advertised.splice(0..0, advertised.iter().cloned());
     }
 
     /// What happened so far.
@@ -162,8 +178,11 @@ impl Service {
         &self.locations
     }
 
-    /// Takes bindings that a store has kept.
-    pub fn load(&mut self, aor: &[u8], state: &[u8]) {
+    /// Takes bindings that a store has kept, of another node if it has a name.
+    pub fn load(&mut self, node: &str, aor: &[u8], state: &[u8]) {
+        if self.nodes.is_some() {
+            return self.merge(node, aor, state);
+        }
         let _ = self.locations.load(aor, state);
         for binding in self.locations.bindings(aor) {
             self.known.insert(Time::ZERO, &binding.flow);

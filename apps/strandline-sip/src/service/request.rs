@@ -11,9 +11,13 @@ use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, T
 use super::checks::Proof;
 use super::context::Target;
 use super::incoming::Incoming;
+use super::nodes::Over;
 use super::reply::{answer_flow, noting};
 use super::route::Way;
 use super::{Mode, Service};
+
+/// Bytes of an address of record: stores have keys of this length.
+const AOR_MAX: usize = 512;
 
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);
@@ -81,10 +85,12 @@ impl Service {
 
     fn on_new(&mut self, now: Time, incoming: &Incoming<'_>, arriving: Arriving) -> Result<(), Verdict> {
         let Incoming { message, essentials, flow, .. } = incoming;
-        let way = self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
+        let mut way =
+            self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
+        way.asked = way.asked.filter(|_| self.is_from_node(flow));
         let method = essentials.cseq.method;
         let here = match &way.uri {
-            Uri::Sip(uri) if way.next.is_none() && way.token.is_none() => {
+            Uri::Sip(uri) if way.next.is_none() && way.token.is_none() && way.asked.is_none() => {
                 self.settings.is_domain(&uri.host, uri.port)
             }
             _ => false,
@@ -108,7 +114,12 @@ impl Service {
                 return Ok(());
             }
         }
-        let Some(incoming) = self.proved(now, incoming)? else { return Ok(()) };
+        let proved = match way.asked {
+            // The other node has asked who it is.
+            Some(_) => Some(Incoming { proved: true, ..*incoming }),
+            None => self.proved(now, incoming)?,
+        };
+        let Some(incoming) = proved else { return Ok(()) };
         if essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
@@ -148,7 +159,8 @@ impl Service {
         match self.prove(now, incoming, &ours, Asking::Proxy) {
             Proof::NotNeeded => Ok(Some(*incoming)),
             Proof::Given => Ok(Some(Incoming { proved: true, ..*incoming })),
-            Proof::Asked => Ok(None),
+            Proof::Asked | Proof::Waits => Ok(None),
+            Proof::TooMany => Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
         }
     }
@@ -189,7 +201,7 @@ impl Service {
     /// The one target of a request that isn't for one of our users: the other end of its dialog, the next Route, or the
     /// request URI.
     fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
-        let target = |flow| Target { uri: None, flow, path: Box::default(), q: 0 };
+        let target = |flow| Target::new(None, flow, 0);
         if way.token.is_none() && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
         }
@@ -198,8 +210,8 @@ impl Service {
             let uri = next.sip_uri().map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Route")))?;
             return self.resolve(&uri).map(target).ok_or(unresolved);
         }
-        if let Some(token) = &way.token {
-            let flow = self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
+        let far_end = |token| self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
+        if let Some(flow) = way.asked.or_else(|| way.token.as_ref().map(far_end)) {
             if flow.connection != 0 && !self.connections.contains(&flow.connection) {
                 return Err((StatusCode::FLOW_FAILED, None));
             }
@@ -225,9 +237,25 @@ impl Service {
         for binding in
             self.locations.bindings(&self.aor).iter().filter(|binding| !binding.has_expired(unix_secs))
         {
-            let stands = self.connections.contains(&binding.flow.connection);
+            if let Some(over) = self.over_node(binding) {
+                match over {
+                    Over::Node(target) => {
+                        if !uri.secure || target.flow.protocol == Protocol::Tls {
+                            targets.push(target);
+                        }
+                        continue;
+                    }
+                    Over::Gone => {
+                        dead = true;
+                        continue;
+                    }
+                    Over::Contact => {}
+                }
+            }
+            let stands = binding.origin.is_none() && self.connections.contains(&binding.flow.connection);
             let over_flow = match binding.flow_use {
                 FlowUse::None => None,
+                FlowUse::Only if binding.origin.is_some() => None,
                 FlowUse::First => Some(binding.flow).filter(|_| stands),
                 FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
                 FlowUse::Only => {
@@ -250,7 +278,7 @@ impl Service {
                 continue;
             };
             let (uri, path) = (Some(binding.contact.clone()), binding.path.clone());
-            targets.push(Target { uri, flow, path, q: binding.q });
+            targets.push(Target { uri, flow, path, q: binding.q, over_node: false });
         }
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
         match targets.is_empty() {
@@ -270,7 +298,8 @@ impl Service {
         }
         match self.prove(now, incoming, &uri, Asking::Server) {
             Proof::Given | Proof::NotNeeded => {}
-            Proof::Asked => return Ok(()),
+            Proof::Asked | Proof::Waits => return Ok(()),
+            Proof::TooMany => return Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
         }
         if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
@@ -280,6 +309,10 @@ impl Service {
             return Ok(());
         }
         self.name(&uri);
+        if self.aor.len() > AOR_MAX {
+            return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
+        }
+        self.locations.set_now(self.epoch_unix_secs * 1000 + now.as_millis());
         let request = Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));

@@ -185,7 +185,14 @@ impl Service {
 
     pub(super) fn on_send_failed(&mut self, now: Time, client: ClientId) {
         if let Some(user) = self.transactions.forget_client(client) {
-            self.on_leg_lost(now, user, StatusCode::SERVER_INTERNAL_ERROR);
+            let (slot, number) = (user as u32, (user >> 32) as usize);
+            let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
+            // A node that can't be reached takes the flows of its phones with it.
+            let code = match leg {
+                Some(leg) if leg.over_node => StatusCode::FLOW_FAILED,
+                _ => StatusCode::SERVER_INTERNAL_ERROR,
+            };
+            self.on_leg_lost(now, user, code);
             self.on_leg_over(user as u32);
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Way<'a> {
     pub(super) last_taken: bool,
     /// The token that the first of ours holds.
     pub(super) token: Option<Token>,
+    /// The flow that another node asks for.
+    pub(super) asked: Option<Flow>,
     /// The next Route that isn't ours.
     pub(super) next: Option<Route<'a>>,
 }
@@ -38,7 +40,8 @@ impl Service {
         essentials: &Essentials<'a>,
     ) -> Result<Way<'a>, crate::codec::Error> {
         let uri = essentials.routable_uri()?;
-        let mut way = Way { uri, replaced: None, ours: 0, last_taken: false, token: None, next: None };
+        let mut way =
+            Way { uri, replaced: None, ours: 0, last_taken: false, token: None, asked: None, next: None };
         let mut last = None;
         let mut above = true;
         for route in message.routes() {
@@ -51,6 +54,9 @@ impl Service {
                 Uri::Sip(uri) if way.ours < 2 && self.is_ours(&uri) => {
                     way.ours += 1;
                     way.token = way.token.or_else(|| uri.user.and_then(|user| self.tokens.read(user)));
+                    if way.token.is_none() && self.nodes.is_some() {
+                        way.asked = uri.user.and_then(|user| self.tokens.read_flow(user));
+                    }
                 }
                 _ => {
                     way.next = Some(route);

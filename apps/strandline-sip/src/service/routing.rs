@@ -78,7 +78,11 @@ impl Service {
         way: &Way<'_>,
         targets: &mut Vec<Target>,
     ) -> Option<Result<(), Verdict>> {
-        if self.settings.directory.routes.is_empty() || way.next.is_some() || way.token.is_some() {
+        if self.settings.directory.routes.is_empty()
+            || way.next.is_some()
+            || way.token.is_some()
+            || way.asked.is_some()
+        {
             return None;
         }
         match &way.uri {

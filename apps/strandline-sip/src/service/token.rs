@@ -6,6 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use siphasher::sip::SipHasher24;
 
+use crate::location::SealFlow;
 use crate::transaction::{Flow, Protocol};
 
 /// The ways to both ends of a dialog.
@@ -42,65 +43,105 @@ impl Tokens {
         hasher.finish() as u16
     }
 
-    fn seal(&self, bytes: &[u8]) -> [u8; SEAL_LEN] {
+    /// Tokens of one kind can't be taken for those of another.
+    fn seal(&self, kind: &[u8], bytes: &[u8]) -> [u8; SEAL_LEN] {
         let mut hasher = self.hasher;
-        hasher.write(b"token");
+        hasher.write(kind);
         hasher.write(bytes);
         hasher.finish().to_le_bytes()
     }
 
+    fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; 90]) -> Option<&'a [u8]> {
+        let len = decode(text, room)?;
+        let (body, seal) = room.get(..len)?.split_at_checked(len.checked_sub(SEAL_LEN)?)?;
+        // The seal isn't compared in constant time: with 64 bits of SipHash there is nothing to learn from it.
+        (self.seal(kind, body) == *seal).then_some(body)
+    }
+
     /// Appends a token as text: letters, digits, `-` and `_`.
     pub fn write(&self, caller: &Flow, callee: &Flow, caller_tag: &[u8], out: &mut Vec<u8>) {
-        let mut bytes = [0u8; 80];
-        let mut len = 0;
-        let mut put = |part: &[u8]| {
-            if let Some(place) = bytes.get_mut(len..len + part.len()) {
-                place.copy_from_slice(part);
-                len += part.len();
-            }
-        };
-        put(&self.tag_mark(caller_tag).to_le_bytes());
-        for flow in [caller, callee] {
-            let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
-            let connected = flow.connection != 0;
-            put(&[flow.protocol as u8 | u8::from(v6) << 4 | u8::from(connected) << 5]);
-            if connected {
-                put(&flow.connection.to_le_bytes());
-            }
-            match flow.peer.ip() {
-                IpAddr::V4(address) => put(&address.octets()),
-                IpAddr::V6(address) => put(&address.octets()),
-            }
-            put(&flow.peer.port().to_le_bytes());
-        }
-        let seal = self.seal(bytes.get(..len).unwrap_or(&[]));
-        if let Some(place) = bytes.get_mut(len..len + SEAL_LEN) {
-            place.copy_from_slice(&seal);
-        }
-        encode(bytes.get(..len + SEAL_LEN).unwrap_or(&[]), out);
+        let mut body = Body::default();
+        body.put(&self.tag_mark(caller_tag).to_le_bytes());
+        body.put_flow(caller);
+        body.put_flow(callee);
+        self.finish(b"token", body, out);
+    }
+
+    fn finish(&self, kind: &[u8], mut body: Body, out: &mut Vec<u8>) {
+        let seal = self.seal(kind, body.bytes());
+        body.put(&seal);
+        encode(body.bytes(), out);
     }
 
     /// Opens a token; `None` if it isn't one of ours.
     #[must_use]
     pub fn read(&self, text: &[u8]) -> Option<Token> {
-        let mut bytes = [0u8; 90];
-        let len = decode(text, &mut bytes)?;
-        let (body, seal) = bytes.get(..len)?.split_at_checked(len.checked_sub(SEAL_LEN)?)?;
-        // The seal isn't compared in constant time: with 64 bits of SipHash there is nothing to learn from it.
-        if self.seal(body) != *seal {
-            return None;
-        }
-        let mut rest = body;
+        let mut room = [0u8; 90];
+        let mut rest = self.open(b"token", text, &mut room)?;
         let tag = u16::from_le_bytes(take(&mut rest)?);
         let caller = take_flow(&mut rest)?;
         let callee = take_flow(&mut rest)?;
         Some(Token { caller, callee, tag })
     }
 
+    /// Opens what stands for a flow at other nodes; `None` if it isn't one of ours.
+    #[must_use]
+    pub fn read_flow(&self, text: &[u8]) -> Option<Flow> {
+        let mut room = [0u8; 90];
+        take_flow(&mut self.open(b"flow", text, &mut room)?)
+    }
+
     /// The end that a request with this tag in From goes to.
     #[must_use]
     pub fn far_end(&self, token: &Token, from_tag: &[u8]) -> Flow {
         if self.tag_mark(from_tag) == token.tag { token.callee } else { token.caller }
+    }
+}
+
+impl SealFlow for Tokens {
+    fn seal(&self, flow: &Flow, out: &mut Vec<u8>) {
+        let mut body = Body::default();
+        body.put_flow(flow);
+        self.finish(b"flow", body, out);
+    }
+}
+
+/// What a token is made of.
+struct Body {
+    bytes: [u8; 80],
+    len: usize,
+}
+
+impl Default for Body {
+    fn default() -> Self {
+        Self { bytes: [0; 80], len: 0 }
+    }
+}
+
+impl Body {
+    fn bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+
+    fn put(&mut self, part: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(self.len..self.len + part.len()) {
+            place.copy_from_slice(part);
+            self.len += part.len();
+        }
+    }
+
+    fn put_flow(&mut self, flow: &Flow) {
+        let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
+        let connected = flow.connection != 0;
+        self.put(&[flow.protocol as u8 | u8::from(v6) << 4 | u8::from(connected) << 5]);
+        if connected {
+            self.put(&flow.connection.to_le_bytes());
+        }
+        match flow.peer.ip() {
+            IpAddr::V4(address) => self.put(&address.octets()),
+            IpAddr::V6(address) => self.put(&address.octets()),
+        }
+        self.put(&flow.peer.port().to_le_bytes());
     }
 }
 

@@ -4,35 +4,24 @@
 //! a little at a time, what changed is folded into the table `bindings`, where each user has one row; a phone that has
 //! registered ten times since is written there once.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use rusqlite::{Connection, params};
 
-use super::{Store, StoreError};
+use super::folding::{Folding, User};
+use super::{Each, Store, StoreError};
 use crate::location::Journal;
-
-/// Users folded at a time.
-const FOLD: usize = 2000;
-/// Changed users from which on folding doesn't wait until nothing else is to do.
-const FOLD_FROM: usize = 50_000;
-
-type Changed = HashMap<Box<[u8]>, Vec<u8>>;
 
 /// Bindings in an SQLite file.
 #[derive(Debug)]
 pub struct SqliteStore {
     connection: Connection,
-    /// What changed since the last round of folding began.
-    changed: Changed,
-    /// What is being folded, and the last row of the journal that it comes from.
-    folding: Vec<(Box<[u8]>, Vec<u8>)>,
-    folding_to: i64,
+    folding: Folding,
     last: i64,
 }
 
 fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + '_ {
-    move |cause| StoreError { what: what.to_owned(), cause: cause.to_string() }
+    move |cause| StoreError::new(what, cause)
 }
 
 impl SqliteStore {
@@ -56,7 +45,7 @@ impl SqliteStore {
         let last = connection
             .query_row("SELECT coalesce(max(number), 0) FROM journal", [], |row| row.get(0))
             .map_err(error(&what))?;
-        Ok(Self { connection, changed: Changed::new(), folding: Vec::new(), folding_to: 0, last })
+        Ok(Self { connection, folding: Folding::default(), last })
     }
 
     /// A secret that stays the same: `fresh` the first time.
@@ -72,42 +61,20 @@ impl SqliteStore {
         Ok(value.try_into().unwrap_or(fresh))
     }
 
-    fn note(&mut self, aor: &[u8], state: &[u8]) {
-        match self.changed.get_mut(aor) {
-            Some(place) => {
-                place.clear();
-                place.extend_from_slice(state);
-            }
-            None => {
-                self.changed.insert(aor.into(), state.into());
-            }
-        }
-    }
-
     /// Folds some users, within a transaction.
-    fn fold(&mut self) -> rusqlite::Result<()> {
-        if self.folding.is_empty() {
-            self.folding = std::mem::take(&mut self.changed).into_iter().collect();
-            // In the order of the table's keys, neighbours share pages.
-            self.folding.sort_unstable_by(|(a, _), (b, _)| b.cmp(a));
-            self.folding_to = self.last;
-        }
-        {
-            let mut put =
-                self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
-            let mut remove = self.connection.prepare_cached("DELETE FROM bindings WHERE aor = ?1")?;
-            let from = self.folding.len().saturating_sub(FOLD);
-            for (aor, state) in self.folding.drain(from..) {
-                if state.is_empty() {
-                    remove.execute([&aor[..]])?;
-                } else {
-                    put.execute([&aor[..], &state[..]])?;
-                }
+    fn fold(&self, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
+        let mut put = self.connection.prepare_cached("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+        let mut remove = self.connection.prepare_cached("DELETE FROM bindings WHERE aor = ?1")?;
+        for (aor, state) in some {
+            if state.is_empty() {
+                remove.execute([&aor[..]])?;
+            } else {
+                put.execute([&aor[..], &state[..]])?;
             }
         }
-        if self.folding.is_empty() {
+        if let Some(folded) = folded {
             let mut forget = self.connection.prepare_cached("DELETE FROM journal WHERE number <= ?1")?;
-            forget.execute([self.folding_to])?;
+            forget.execute([folded])?;
         }
         Ok(())
     }
@@ -125,9 +92,9 @@ impl SqliteStore {
         Ok(())
     }
 
-    fn try_fold(&mut self) -> rusqlite::Result<()> {
+    fn try_fold(&self, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
         self.connection.execute_batch("BEGIN IMMEDIATE")?;
-        self.fold()?;
+        self.fold(some, folded)?;
         self.connection.execute_batch("COMMIT")
     }
 
@@ -141,22 +108,16 @@ impl SqliteStore {
     }
 
     fn fold_some(&mut self) -> Result<(), StoreError> {
-        let result = self.try_fold();
+        let (some, folded) = self.folding.take(self.last);
+        let result = self.try_fold(&some, folded);
         if result.is_err() {
             self.roll_back();
-            // What was taken out stays in the journal until a later round has written it: so it must come again.
-            self.reload_journal()?;
+            self.folding.put_back(some);
         }
         result.map_err(error("folding the journal"))
     }
 
-    fn reload_journal(&mut self) -> Result<(), StoreError> {
-        self.folding.clear();
-        self.changed.clear();
-        self.read_journal(&mut |_, _| {})
-    }
-
-    fn read_journal(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+    fn read_journal(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
         let what = "reading the journal";
         let mut rows = Vec::new();
         {
@@ -171,8 +132,8 @@ impl SqliteStore {
         }
         for row in rows {
             for (aor, state) in Journal::read(&row) {
-                each(aor, state);
-                self.note(aor, state);
+                each("", aor, state);
+                self.folding.note(aor, state);
             }
         }
         Ok(())
@@ -180,7 +141,7 @@ impl SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn load(&mut self, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+    fn load(&mut self, each: &mut Each<'_>) -> Result<(), StoreError> {
         let what = "reading bindings";
         {
             let mut select =
@@ -189,7 +150,7 @@ impl Store for SqliteStore {
             while let Some(row) = rows.next().map_err(error(what))? {
                 let aor = row.get_ref(0).and_then(|value| Ok(value.as_blob()?)).map_err(error(what))?;
                 let state = row.get_ref(1).and_then(|value| Ok(value.as_blob()?)).map_err(error(what))?;
-                each(aor, state);
+                each("", aor, state);
             }
         }
         self.read_journal(each)
@@ -204,10 +165,8 @@ impl Store for SqliteStore {
             self.roll_back();
         }
         result.map_err(error("writing bindings"))?;
-        for (aor, state) in Journal::read(changes.as_bytes()) {
-            self.note(aor, state);
-        }
-        if self.changed.len() >= FOLD_FROM || !self.folding.is_empty() {
+        self.folding.note_all(changes);
+        if self.folding.is_due() {
             // What was committed stays committed whatever becomes of this.
             if let Err(error) = self.fold_some() {
                 tracing::warn!(%error, "the journal grows");
@@ -217,10 +176,10 @@ impl Store for SqliteStore {
     }
 
     fn idle(&mut self) -> Result<bool, StoreError> {
-        if self.folding.is_empty() && self.changed.is_empty() {
+        if self.folding.is_done() {
             return Ok(false);
         }
         self.fold_some()?;
-        Ok(!self.folding.is_empty() || !self.changed.is_empty())
+        Ok(!self.folding.is_done())
     }
 }

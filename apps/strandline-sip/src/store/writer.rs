@@ -1,40 +1,80 @@
 //! The thread that writes bindings down: everything that came together while the last commit was on its way goes into the
 //! next (group commit).
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::location::Journal;
 use crate::transaction::Outbox;
 
-use super::Store;
+use super::stats::now;
+use super::{Store, StoreError, StoreStats};
 
 /// How long nothing must happen before the store is put in order.
 const QUIET: Duration = Duration::from_millis(200);
+/// How long to wait after a failure; twice as long each time.
+const BACK_OFF_MIN: Duration = Duration::from_millis(50);
+const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+/// Bytes of changes from which on only the last of each user is kept while the store fails.
+const COMPACT_FROM: usize = 4 << 20;
 
 /// What the writer gives back.
 #[derive(Debug)]
-pub struct Done {
-    /// The answers that waited.
-    pub held: Vec<Outbox>,
-    /// What they acknowledge is durable.
-    pub durable: bool,
+pub enum Done {
+    /// All that was handed over up to this submission is durable, and these answers waited for it.
+    Durable {
+        /// The answers.
+        held: Vec<Outbox>,
+        /// The number of the last submission.
+        through: u64,
+    },
+    /// What these answers acknowledge isn't durable yet.
+    Failed {
+        /// The answers.
+        held: Vec<Outbox>,
+    },
+    /// The store will never work again for this server.
+    Lost(StoreError),
+}
+
+/// Answers that wait.
+#[derive(Debug)]
+struct Held {
+    answers: Outbox,
+    number: u64,
+    at: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
     changes: Journal,
-    held: Vec<Outbox>,
+    held: VecDeque<Held>,
+    /// How many submissions there were.
+    submitted: u64,
     closed: bool,
+}
+
+impl Queue {
+    /// Those that wait for submissions up to this.
+    fn take(&mut self, through: u64) -> Vec<Outbox> {
+        let count = self.held.iter().take_while(|held| held.number <= through).count();
+        self.held.drain(..count).map(|held| held.answers).collect()
+    }
 }
 
 type Shared = Arc<(Mutex<Queue>, Condvar)>;
 
-/// Writes bindings down on a thread of its own. Dropping it waits until all is written.
+fn lock(shared: &Shared) -> MutexGuard<'_, Queue> {
+    shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes bindings down on a thread of its own. Dropping it waits until all is written, or can't be.
 #[derive(Debug)]
 pub struct Writer {
     shared: Shared,
+    stats: Arc<StoreStats>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -43,32 +83,54 @@ impl Writer {
     ///
     /// # Errors
     /// If there is no thread to be had.
-    pub fn start(store: Box<dyn Store>, done: impl FnMut(Done) + Send + 'static) -> std::io::Result<Self> {
+    pub fn start(
+        store: Box<dyn Store>,
+        stats: Arc<StoreStats>,
+        done: impl FnMut(Done) + Send + 'static,
+    ) -> std::io::Result<Self> {
         let shared = Shared::default();
-        let theirs = Arc::clone(&shared);
-        let thread =
-            std::thread::Builder::new().name("store".to_owned()).spawn(move || work(&theirs, store, done))?;
-        Ok(Self { shared, thread: Some(thread) })
+        let (theirs, counted) = (Arc::clone(&shared), Arc::clone(&stats));
+        let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
+            Worker { shared: theirs, store, done, stats: counted, changes: Journal::default() }.work();
+        })?;
+        Ok(Self { shared, stats, thread: Some(thread) })
     }
 
-    /// Hands over changes, and the answers that wait for them. Both come back empty.
-    pub fn submit(&self, changes: &mut Journal, held: &mut Outbox) {
-        let (queue, wake) = &*self.shared;
-        let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Hands over changes, and the answers that wait for them since `at`. Both come back empty. Returns the number of
+    /// this submission, from 1.
+    pub fn submit(&self, changes: &mut Journal, held: &mut Outbox, at: Duration) -> u64 {
+        let mut queue = lock(&self.shared);
         queue.changes.append(changes);
         changes.clear();
+        queue.submitted += 1;
+        let number = queue.submitted;
         if !held.is_empty() {
-            queue.held.push(std::mem::take(held));
+            queue.held.push_back(Held { answers: std::mem::take(held), number, at });
         }
-        wake.notify_one();
+        self.shared.1.notify_one();
+        number
+    }
+
+    /// Takes back the answers that have waited since `since` or for longer. Whatever becomes of what they acknowledge, they
+    /// are not given back any more.
+    #[must_use]
+    pub fn overdue(&self, since: Duration) -> Vec<Outbox> {
+        let mut queue = lock(&self.shared);
+        let count = queue.held.iter().take_while(|held| held.at <= since).count();
+        queue.held.drain(..count).map(|held| held.answers).collect()
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> &StoreStats {
+        &self.stats
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        let (queue, wake) = &*self.shared;
-        queue.lock().unwrap_or_else(PoisonError::into_inner).closed = true;
-        wake.notify_one();
+        lock(&self.shared).closed = true;
+        self.shared.1.notify_one();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -77,40 +139,102 @@ impl Drop for Writer {
     }
 }
 
-fn work(shared: &Shared, mut store: Box<dyn Store>, mut done: impl FnMut(Done)) {
-    let mut changes = Journal::default();
-    let mut more = true;
-    loop {
-        let (mut held, mut closed) = (Vec::new(), false);
-        {
-            let (queue, wake) = &**shared;
-            let mut queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
-            if queue.changes.is_empty() && queue.held.is_empty() && !queue.closed {
-                let wait = if more { QUIET } else { Duration::from_secs(3600) };
-                (queue, _) = wake.wait_timeout(queue, wait).unwrap_or_else(PoisonError::into_inner);
-            }
-            std::mem::swap(&mut changes, &mut queue.changes);
-            std::mem::swap(&mut held, &mut queue.held);
-            closed |= queue.closed;
-        }
-        if !changes.is_empty() || !held.is_empty() {
-            let durable = match store.commit(&changes) {
-                Ok(()) => true,
-                Err(error) => {
-                    tracing::error!(%error, "bindings are not durable");
-                    false
+struct Worker<D> {
+    shared: Shared,
+    store: Box<dyn Store>,
+    done: D,
+    stats: Arc<StoreStats>,
+    /// What is not durable yet.
+    changes: Journal,
+}
+
+impl<D: FnMut(Done)> Worker<D> {
+    fn work(mut self) {
+        let (mut more, mut pause) = (true, BACK_OFF_MIN);
+        let mut through = 0;
+        loop {
+            let (submitted, closed) =
+                self.wait(through, if more { QUIET } else { Duration::from_secs(3600) });
+            if submitted > through || !self.changes.is_empty() {
+                self.stats.set_backlog(self.changes.as_bytes().len());
+                match self.commit() {
+                    Ok(()) => {
+                        (through, more, pause) = (submitted, true, BACK_OFF_MIN);
+                        self.changes.clear();
+                        let held = lock(&self.shared).take(through);
+                        (self.done)(Done::Durable { held, through });
+                        self.stats.set_backlog(0);
+                    }
+                    Err(error) if closed || error.is_final => return self.give_up(submitted, error),
+                    Err(error) => {
+                        tracing::error!(%error, "bindings are not durable");
+                        let held = lock(&self.shared).take(submitted);
+                        (self.done)(Done::Failed { held });
+                        self.rest(pause);
+                        pause = (pause * 2).min(BACK_OFF_MAX);
+                    }
                 }
-            };
-            changes.clear();
-            done(Done { held, durable });
-            more = true;
-        } else if closed {
-            return;
-        } else if more {
-            more = store.idle().unwrap_or_else(|error| {
-                tracing::warn!(%error, "the store can't be put in order");
-                false
-            });
+            } else if closed {
+                return;
+            } else if more {
+                more = self.store.idle().unwrap_or_else(|error| {
+                    tracing::warn!(%error, "the store can't be put in order");
+                    false
+                });
+            }
+        }
+    }
+
+    /// Waits for something to do, for a while, and takes it.
+    fn wait(&mut self, through: u64, patience: Duration) -> (u64, bool) {
+        let shared = Arc::clone(&self.shared);
+        let mut queue = lock(&shared);
+        if queue.submitted == through && self.changes.is_empty() && !queue.closed {
+            (queue, _) = shared.1.wait_timeout(queue, patience).unwrap_or_else(PoisonError::into_inner);
+        }
+        if self.changes.is_empty() {
+            std::mem::swap(&mut self.changes, &mut queue.changes);
+        } else {
+            self.changes.append(&queue.changes);
+            queue.changes.clear();
+        }
+        (queue.submitted, queue.closed)
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let begin = now();
+        let result = self.store.commit(&self.changes);
+        match &result {
+            Ok(()) => self.stats.on_commit(begin.elapsed()),
+            Err(_) => self.stats.on_failure(),
+        }
+        result
+    }
+
+    /// Waits after a failure, unless it is to end.
+    fn rest(&mut self, pause: Duration) {
+        if self.changes.as_bytes().len() >= COMPACT_FROM {
+            self.changes.compact();
+        }
+        let (queue, end) = (lock(&self.shared), now() + pause);
+        let left = |_: &mut Queue| now() < end;
+        let (queue, _) = self
+            .shared
+            .1
+            .wait_timeout_while(queue, pause, |queue| !queue.closed && left(queue))
+            .unwrap_or_else(PoisonError::into_inner);
+        drop(queue);
+    }
+
+    fn give_up(mut self, submitted: u64, error: StoreError) {
+        tracing::error!(%error, users = self.changes.len(), "what was not acknowledged is not written down");
+        let held = lock(&self.shared).take(submitted);
+        (self.done)(Done::Failed { held });
+        if error.is_final {
+            (self.done)(Done::Lost(error));
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

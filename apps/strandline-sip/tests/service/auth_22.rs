@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use strandline_sip::auth::{Algorithm, Authenticator, Nonces, Users, response};
+use strandline_sip::auth::{Algorithm, Authenticator, Nonces, Source, Users, response};
 use strandline_sip::codec::Digest;
 
 use crate::harness::{Phone, Sent, World};
@@ -13,8 +13,13 @@ fn world(algorithms: &[Algorithm], places: usize) -> World {
     let mut world = World::new();
     let users = Users::read(USERS).unwrap();
     let nonces = Nonces::new([9; 16], Duration::from_secs(300), places);
-    let authenticator =
-        Authenticator::new("example.com".to_owned(), algorithms.to_vec(), users, nonces, [1; 16]);
+    let authenticator = Authenticator::new(
+        "example.com".to_owned(),
+        algorithms.to_vec(),
+        Source::Users(users),
+        nonces,
+        [1; 16],
+    );
     world.service.authenticate(Some(authenticator));
     world
 }

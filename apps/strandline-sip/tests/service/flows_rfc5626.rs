@@ -60,7 +60,7 @@ fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_430() {
     before.register_with(&bob, "bob", OUTBOUND);
     let mut world = World::new();
     for (aor, state) in strandline_sip::location::Journal::read(before.service.journal.as_bytes()) {
-        world.service.load(aor, state);
+        world.service.load("", aor, state);
     }
     assert_eq!(world.one(&alice, &alice.invite("bob", "1")).first_line(), "SIP/2.0 430 Flow Failed");
 }

@@ -9,6 +9,7 @@ mod flows_rfc5626;
 mod forking_16_7;
 mod harness;
 mod hostile;
+mod nodes;
 mod overload_rfc7339;
 mod path_rfc3327;
 mod registrar_10_3;

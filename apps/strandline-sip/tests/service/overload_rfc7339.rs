@@ -97,7 +97,7 @@ fn flows_that_registered_are_known() {
     let journal = world.service.journal.clone();
     let mut restarted = World::new();
     for (aor, state) in strandline_sip::location::Journal::read(journal.as_bytes()) {
-        restarted.service.load(aor, state);
+        restarted.service.load("", aor, state);
     }
     assert!(restarted.service.knows(&bob.0) && !restarted.service.knows(&eve.0));
 }

@@ -122,7 +122,7 @@ fn the_journal_has_what_a_restart_needs() {
     world.receive(&phone, &phone.register("eve", 2, "Contact: *\r\nExpires: 0\r\n"));
     let mut after = World::new();
     for (aor, state) in Journal::read(world.service.journal.as_bytes()) {
-        after.service.load(aor, state);
+        after.service.load("", aor, state);
     }
     assert_eq!(after.service.locations().len(), 1);
     let kept = after.service.locations().bindings(b"bob@example.com");

@@ -1,21 +1,37 @@
 //! `[auth]`: who has to prove who they are.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::auth::{Algorithm, Users};
+use crate::auth::{self, Algorithm, CacheSettings};
+use crate::store::{Kind, SubscriberTable};
 
 use super::error::{ConfigError, wrong};
+use super::store::Store;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     realm: String,
-    users: PathBuf,
+    users: Option<PathBuf>,
+    subscribers: Option<String>,
+    cache_secs: Option<u64>,
+    cache_unknown_secs: Option<u64>,
+    cache_max: Option<usize>,
     algorithms: Option<Vec<String>>,
     nonce_lifetime_secs: Option<u64>,
+}
+
+/// Where users and their secrets are.
+#[derive(Debug, Clone)]
+pub enum Users {
+    /// All of them here.
+    File(auth::Users),
+    /// In a table, and how much of it is kept for how long.
+    Table(SubscriberTable, CacheSettings),
 }
 
 /// How users prove who they are.
@@ -31,7 +47,70 @@ pub struct Auth {
     pub nonce_lifetime: Duration,
 }
 
-pub(super) fn check(file: Table) -> Result<Auth, ConfigError> {
+fn cache(file: &Table) -> Result<CacheSettings, ConfigError> {
+    let within = |key: &str, value: Option<u64>, default: u64, least: u64, most: u64| match value {
+        None => Ok(default),
+        Some(value) if (least..=most).contains(&value) => Ok(value),
+        Some(value) => {
+            Err(wrong(format!("auth.{key}"), format!("{value} is not between {least} and {most}")))
+        }
+    };
+    let max = file.cache_max.map(|max| max as u64);
+    Ok(CacheSettings {
+        max: within("cache_max", max, 500_000, 100, 100_000_000)? as usize,
+        lifetime: Duration::from_secs(within("cache_secs", file.cache_secs, 300, 1, 86_400)?),
+        unknown: Duration::from_secs(within("cache_unknown_secs", file.cache_unknown_secs, 10, 1, 3600)?),
+    })
+}
+
+fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigError> {
+    let key = "auth.subscribers";
+    if let Some(path) = text.strip_prefix("sqlite:").filter(|path| !path.is_empty()) {
+        if matches!(store, Some(Store::Sqlite(store)) if *store == *PathBuf::from(path)) {
+            return Err(wrong(key, "the server holds the file of its store locked: use another file"));
+        }
+        return Ok(SubscriberTable::Sqlite(PathBuf::from(path)));
+    }
+    match (text, store) {
+        ("store", Some(Store::Shared(shared))) if shared.kind != Kind::Redis => {
+            Ok(SubscriberTable::Shared(Arc::new((**shared).clone())))
+        }
+        ("store", _) => {
+            let hint = "needs a [store] with kind = \"mysql\" or \"postgresql\"; or name a file, such as \
+                        \"sqlite:/etc/strandline/subscribers.db\"";
+            Err(wrong(key, hint))
+        }
+        // It isn't shown: whoever writes a URL here may have put a password in it.
+        _ => Err(wrong(key, "neither \"store\" nor like \"sqlite:/etc/strandline/subscribers.db\"")),
+    }
+}
+
+fn users(file: &Table, store: Option<&Store>) -> Result<Users, ConfigError> {
+    match (&file.users, &file.subscribers) {
+        (Some(path), None) => {
+            let cached = [
+                ("cache_secs", file.cache_secs.is_some()),
+                ("cache_unknown_secs", file.cache_unknown_secs.is_some()),
+                ("cache_max", file.cache_max.is_some()),
+            ];
+            if let Some((key, _)) = cached.into_iter().find(|(_, given)| *given) {
+                return Err(wrong(format!("auth.{key}"), "goes with auth.subscribers"));
+            }
+            let text = std::fs::read_to_string(path)
+                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
+            let users = auth::Users::read(&text)
+                .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())))?;
+            Ok(Users::File(users))
+        }
+        (None, Some(text)) => Ok(Users::Table(table(text, store)?, cache(file)?)),
+        (None, None) => {
+            Err(wrong("auth.users", "needed: a file of users; or auth.subscribers, a table of them"))
+        }
+        (Some(_), Some(_)) => Err(wrong("auth.subscribers", "there is auth.users as well")),
+    }
+}
+
+pub(super) fn check(file: Table, store: Option<&Store>) -> Result<Auth, ConfigError> {
     if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\'))
     {
         return Err(wrong(
@@ -39,10 +118,7 @@ pub(super) fn check(file: Table) -> Result<Auth, ConfigError> {
             "must be a text without quotes and backslashes, such as \"example.com\"",
         ));
     }
-    let text = std::fs::read_to_string(&file.users)
-        .map_err(|cause| ConfigError::Unreadable { path: file.users.clone(), cause })?;
-    let users = Users::read(&text)
-        .map_err(|error| wrong("auth.users", format!("{}, {error}", file.users.display())))?;
+    let users = users(&file, store)?;
     let names = file.algorithms.unwrap_or_else(|| vec!["SHA-256".to_owned(), "MD5".to_owned()]);
     let known = |name: &String| {
         let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");

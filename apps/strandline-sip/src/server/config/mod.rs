@@ -9,6 +9,7 @@ mod host;
 mod limits;
 mod listen;
 mod metrics;
+mod node;
 mod overload;
 mod registrar;
 mod relay;
@@ -19,7 +20,8 @@ mod tls;
 mod websocket;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 
@@ -32,12 +34,13 @@ use super::hub::WebSockets;
 use super::socket::TlsSides;
 
 pub use admin::Admin;
-pub use auth::Auth;
+pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::wrong;
 use host::check_domain;
 pub use listen::Listen;
 pub use overload::Overload;
+pub use store::Store;
 pub use tls::Tls;
 
 #[derive(Debug, Deserialize, Default)]
@@ -47,6 +50,7 @@ struct File {
     domains: Vec<String>,
     listen: Vec<listen::Table>,
     store: store::Table,
+    node: node::Table,
     auth: Option<auth::Table>,
     registrar: registrar::Table,
     timers: timers::Table,
@@ -78,8 +82,10 @@ pub struct Config {
     pub settings: Settings,
     /// Where to listen.
     pub listen: Vec<Listen>,
-    /// The SQLite file; memory only without it.
-    pub store: Option<PathBuf>,
+    /// Where bindings are kept; memory only without it.
+    pub store: Option<Store>,
+    /// How long an answer may wait for the store.
+    pub store_timeout: Duration,
     /// Who has to prove who they are; nobody without it.
     pub auth: Option<Auth>,
     /// Connections at most.
@@ -146,7 +152,7 @@ impl Config {
                 return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
             }
         }
-        config.store = config.store.or_else(|| args.store.clone());
+        config.store = config.store.or_else(|| args.store.clone().map(Store::Sqlite));
         config.metrics = args.metrics.or(config.metrics);
         config.settings.durable = config.store.is_some();
         config.settings.relay.open |= args.open_relay;
@@ -206,11 +212,14 @@ fn check(file: File) -> Result<Config, ConfigError> {
         message: limits.message,
         ..defaults
     };
+    let node = node::check(&file.node)?;
+    let (store, store_timeout) = store::check(file.store, node)?;
     Ok(Config {
         settings,
         listen: file.listen.into_iter().map(listen::check).collect::<Result<_, _>>()?,
-        auth: file.auth.map(auth::check).transpose()?,
-        store: store::check(file.store)?,
+        auth: file.auth.map(|auth| auth::check(auth, store.as_ref())).transpose()?,
+        store,
+        store_timeout,
         connections_max: limits.connections,
         overload: overload::check(&file.overload)?,
         metrics: file.metrics.address,

@@ -1,25 +1,144 @@
 //! `[store]`: where bindings are kept.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::store::{Kind, NodeSettings, Shared};
+
 use super::error::{ConfigError, wrong};
 
-#[derive(Debug, Deserialize, Default)]
+#[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Table {
     kind: Option<String>,
     path: Option<PathBuf>,
+    url: Option<String>,
+    password_file: Option<PathBuf>,
+    password_env: Option<String>,
+    timeout_ms: Option<u64>,
+    replicas_min: Option<u32>,
 }
 
-/// The SQLite file; memory only without it.
-pub(super) fn check(store: Table) -> Result<Option<PathBuf>, ConfigError> {
-    match (store.kind.as_deref(), store.path) {
-        (None | Some("memory"), None) => Ok(None),
-        (Some("memory"), Some(_)) => Err(wrong("store.path", "goes with kind = \"sqlite\"")),
-        (None | Some("sqlite"), Some(path)) => Ok(Some(path)),
-        (Some("sqlite"), None) => Err(wrong("store.path", "needed with kind = \"sqlite\"")),
-        (Some(kind), _) => Err(wrong("store.kind", format!("{kind:?} is neither \"memory\" nor \"sqlite\""))),
+impl core::fmt::Debug for Table {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // The URL may hold a password.
+        f.debug_struct("Table").field("kind", &self.kind).field("path", &self.path).finish_non_exhaustive()
     }
+}
+
+/// Where bindings are kept.
+#[derive(Debug, Clone)]
+pub enum Store {
+    /// In this file, for one server.
+    Sqlite(PathBuf),
+    /// In a database that several nodes may share.
+    Shared(Box<Shared>),
+}
+
+/// How long an answer may wait, unless it is configured.
+const TIMEOUT_MS: u64 = 2000;
+
+/// The store, none for memory only; and how long an answer may wait for it.
+pub(super) fn check(
+    table: Table,
+    node: Option<NodeSettings>,
+) -> Result<(Option<Store>, Duration), ConfigError> {
+    let timeout_ms = table.timeout_ms.unwrap_or(TIMEOUT_MS);
+    if !(50..=30_000).contains(&timeout_ms) {
+        return Err(wrong("store.timeout_ms", format!("{timeout_ms} is not between 50 and 30000")));
+    }
+    let timeout = Duration::from_millis(timeout_ms);
+    let kind = match table.kind.as_deref() {
+        None if table.path.is_some() => "sqlite",
+        None => "memory",
+        Some(kind) => kind,
+    };
+    let shared = match kind {
+        "memory" | "sqlite" => None,
+        "mysql" => Some(Kind::MySql),
+        "postgresql" => Some(Kind::PostgreSql),
+        "redis" => Some(Kind::Redis),
+        other => {
+            let message = format!(
+                "{other:?} is none of \"memory\", \"sqlite\", \"mysql\", \"postgresql\" and \"redis\""
+            );
+            return Err(wrong("store.kind", message));
+        }
+    };
+    if let Some(kind) = shared {
+        let shared = check_shared(table, kind, timeout, node)?;
+        return Ok((Some(Store::Shared(Box::new(shared))), timeout));
+    }
+    if node.is_some() {
+        let hint =
+            "needs a store that nodes can share: kind = \"mysql\", \"postgresql\" or \"redis\" in [store]";
+        return Err(wrong("node", hint));
+    }
+    for (key, given) in [
+        ("store.url", table.url.is_some()),
+        ("store.password_file", table.password_file.is_some()),
+        ("store.password_env", table.password_env.is_some()),
+        ("store.replicas_min", table.replicas_min.is_some()),
+    ] {
+        if given {
+            return Err(wrong(key, "goes with kind = \"mysql\", \"postgresql\" or \"redis\""));
+        }
+    }
+    match (kind, table.path) {
+        ("sqlite", None) => Err(wrong("store.path", "needed with kind = \"sqlite\"")),
+        ("sqlite", Some(path)) => Ok((Some(Store::Sqlite(path)), timeout)),
+        (_, Some(_)) => Err(wrong("store.path", "goes with kind = \"sqlite\"")),
+        (_, None) => Ok((None, timeout)),
+    }
+}
+
+fn check_shared(
+    table: Table,
+    kind: Kind,
+    timeout: Duration,
+    node: Option<NodeSettings>,
+) -> Result<Shared, ConfigError> {
+    let name = kind.name();
+    if table.path.is_some() {
+        return Err(wrong("store.path", "goes with kind = \"sqlite\""));
+    }
+    if table.replicas_min.is_some() && kind != Kind::Redis {
+        return Err(wrong("store.replicas_min", "goes with kind = \"redis\""));
+    }
+    let example = match kind {
+        Kind::MySql => "mysql://user@host:3306/database",
+        Kind::PostgreSql => "postgresql://user@host:5432/database",
+        Kind::Redis => "redis://host:6379/0",
+    };
+    let Some(url) = table.url else {
+        return Err(wrong("store.url", format!("needed with kind = {name:?}, such as {example:?}")));
+    };
+    let schemes: &[&str] = match kind {
+        Kind::MySql => &["mysql://"],
+        Kind::PostgreSql => &["postgresql://", "postgres://"],
+        Kind::Redis => &["redis://", "redis+unix://", "unix://", "valkey://"],
+    };
+    // It isn't shown: there may be a password in it.
+    if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
+        return Err(wrong("store.url", format!("not like {example:?}, which goes with kind = {name:?}")));
+    }
+    let password = match (table.password_file, table.password_env) {
+        (None, None) => None,
+        (Some(path), None) => {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
+            Some(text.trim_end_matches(['\r', '\n']).to_owned())
+        }
+        (None, Some(variable)) => {
+            let unset = |_| wrong("store.password_env", format!("there is no variable {variable:?}"));
+            Some(std::env::var(&variable).map_err(unset)?)
+        }
+        (Some(_), Some(_)) => {
+            return Err(wrong("store.password_env", "there is store.password_file as well"));
+        }
+    };
+    let replicas_min = table.replicas_min.unwrap_or(0);
+    Ok(Shared { kind, url, password, timeout, replicas_min, node: node.unwrap_or_else(super::node::alone) })
 }

@@ -2,14 +2,14 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use strandline_tls::{ClientTls, Wire, domains, is_domain};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::codec::{Cut, Side, StreamFramer};
@@ -130,7 +130,8 @@ pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Conn
 
 /// Opens a connection for what is queued on it already.
 async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) {
-    let opened = tokio::time::timeout(OPEN, connect(connection.protocol, connection.peer, tls)).await;
+    let from = hub.service.borrow().address_for(connection.peer.ip());
+    let opened = tokio::time::timeout(OPEN, connect(connection.protocol, connection.peer, from, tls)).await;
     let clients = connection.clients.take();
     match opened {
         Ok(Ok(wire)) => {
@@ -146,8 +147,20 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) 
 }
 
 /// The certificate of a peer must be for its address: names aren't looked up yet.
-async fn connect(protocol: Protocol, peer: SocketAddr, tls: Option<ClientTls>) -> io::Result<Wire> {
-    let stream = TcpStream::connect(peer).await?;
+async fn connect(
+    protocol: Protocol,
+    peer: SocketAddr,
+    from: Option<IpAddr>,
+    tls: Option<ClientTls>,
+) -> io::Result<Wire> {
+    let stream = match from {
+        None => TcpStream::connect(peer).await?,
+        Some(from) => {
+            let socket = if from.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+            socket.bind(SocketAddr::new(from, 0))?;
+            socket.connect(peer).await?
+        }
+    };
     let _ = stream.set_nodelay(true);
     if protocol != Protocol::Tls {
         return Ok(Wire::plain(stream));

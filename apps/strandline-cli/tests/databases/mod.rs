@@ -1,0 +1,268 @@
+//! Database servers of a test's own: on a free port, in a folder that goes with them.
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nobody: database servers refuse to run as root.
+const NOBODY: u32 = 65_534;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    MySql,
+    PostgreSql,
+    Redis,
+}
+
+impl Kind {
+    pub const ALL: [Self; 3] = [Self::MySql, Self::PostgreSql, Self::Redis];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MySql => "mysql",
+            Self::PostgreSql => "postgresql",
+            Self::Redis => "redis",
+        }
+    }
+}
+
+/// A port that nobody listens at: below those that the system gives to clients.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + (std::process::id() % 100) as u16 * 100;
+    loop {
+        let port = start + NEXT.fetch_add(1, Ordering::Relaxed) % 1000;
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+}
+
+/// A program of Debian's.
+fn program(candidates: &[&str]) -> PathBuf {
+    let found = candidates.iter().map(PathBuf::from).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("{} is missing: run `make test-deps`", candidates[0]))
+}
+
+fn postgresql(name: &str) -> PathBuf {
+    let versions = fs::read_dir("/usr/lib/postgresql")
+        .unwrap_or_else(|_| panic!("PostgreSQL is missing: run `make test-deps`"));
+    let mut found: Vec<PathBuf> =
+        versions.map(|version| version.unwrap().path().join("bin").join(name)).collect();
+    found.retain(|path| path.exists());
+    found.sort();
+    found.pop().unwrap_or_else(|| panic!("PostgreSQL's {name} is missing: run `make test-deps`"))
+}
+
+/// It is killed, and its folder removed, with this value.
+pub struct Database {
+    pub kind: Kind,
+    pub folder: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl Database {
+    pub fn start(kind: Kind) -> Self {
+        let port = free_port();
+        let folder =
+            std::env::temp_dir().join(format!("strandline-{}-{}-{port}", kind.name(), std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("data")).unwrap();
+        for path in [&folder, &folder.join("data")] {
+            if rustix::process::geteuid().is_root() {
+                std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+            }
+        }
+        let mut database = Self { kind, folder, port, child: None };
+        database.prepare();
+        database.restart();
+        database
+    }
+
+    /// A command that runs as nobody, and says what it has to say into a file.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        let log = fs::File::options().create(true).append(true).open(self.folder.join("log")).unwrap();
+        command.current_dir(&self.folder).stdin(Stdio::null());
+        command.stdout(log.try_clone().unwrap()).stderr(log).env("HOME", &self.folder);
+        if rustix::process::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    fn prepare(&self) {
+        let data = self.folder.join("data");
+        let mut command = match self.kind {
+            Kind::Redis => return,
+            Kind::PostgreSql => {
+                let mut command = self.command(&postgresql("initdb"));
+                command
+                    .args(["--auth=trust", "--username=sip", "--no-sync", "--no-instructions", "-D"])
+                    .arg(&data);
+                command
+            }
+            Kind::MySql => {
+                let mut command = self.command(&program(&["/usr/bin/mariadb-install-db"]));
+                command.args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db"]);
+                command.arg(format!("--datadir={}", data.display()));
+                let users = "CREATE DATABASE IF NOT EXISTS sip;\n\
+                             CREATE USER IF NOT EXISTS sip@'%' IDENTIFIED BY 'wonder:land@';\n\
+                             GRANT ALL ON sip.* TO sip@'%';\n";
+                fs::write(self.folder.join("users.sql"), users).unwrap();
+                command
+            }
+        };
+        assert!(command.status().unwrap().success(), "{}", self.log());
+    }
+
+    /// Starts it again, and waits until it can be used.
+    pub fn restart(&mut self) {
+        let (data, port) = (self.folder.join("data"), self.port.to_string());
+        let mut command = match self.kind {
+            Kind::Redis => {
+                let mut command = self.command(&program(&["/usr/bin/redis-server"]));
+                command.args(["--bind", "127.0.0.1", "--port", &port, "--save", "", "--appendonly", "yes"]);
+                command
+                    .args(["--appendfsync", "always", "--requirepass", "wonder:land@", "--dir"])
+                    .arg(&data);
+                command
+            }
+            Kind::PostgreSql => {
+                let mut command = self.command(&postgresql("postgres"));
+                command.args(["-h", "127.0.0.1", "-p", &port, "-k"]).arg(&self.folder).arg("-D").arg(&data);
+                command
+            }
+            Kind::MySql => {
+                let mut command = self.command(&program(&["/usr/sbin/mariadbd"]));
+                command.arg("--no-defaults").arg(format!("--datadir={}", data.display()));
+                command.args(["--bind-address=127.0.0.1", &format!("--port={port}")]);
+                command.arg(format!("--socket={}", self.folder.join("socket").display()));
+                command.arg(format!("--init-file={}", self.folder.join("users.sql").display()));
+                command
+            }
+        };
+        self.child = Some(command.spawn().unwrap());
+        self.wait();
+    }
+
+    fn wait(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        while !self.is_ready() {
+            let ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
+            assert!(ended.is_none(), "{ended:?}: {}", self.log());
+            assert!(Instant::now() < end, "not ready: {}", self.log());
+            // Sleeps because nothing tells when a server of another project can be used.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        let address = ("127.0.0.1", self.port);
+        match self.kind {
+            Kind::PostgreSql => {
+                let mut command = self.command(&postgresql("pg_isready"));
+                command.args(["-q", "-h", "127.0.0.1", "-p", &self.port.to_string()]);
+                command.status().unwrap().success()
+            }
+            _ => TcpStream::connect(address).is_ok(),
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().unwrap();
+        match self.kind {
+            // Each of its connections has a process.
+            Kind::PostgreSql => {
+                for pid in self.processes() {
+                    // One may have ended meanwhile.
+                    let _ = kill_process(pid, signal);
+                }
+            }
+            _ => kill_process(Pid::from_child(child), signal).unwrap(),
+        }
+    }
+
+    /// The server and its children.
+    fn processes(&self) -> Vec<Pid> {
+        let parent = self.child.as_ref().unwrap().id();
+        let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).unwrap();
+        let pids = children.split_whitespace().map(|pid| pid.parse().unwrap());
+        std::iter::once(parent as i32).chain(pids).map(|pid| Pid::from_raw(pid).unwrap()).collect()
+    }
+
+    /// It does nothing until [`go_on`](Self::go_on).
+    pub fn stall(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// As `kill -9` does it.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.child.take().unwrap().wait().unwrap();
+    }
+
+    /// What a configuration says of it, with the password in a file where there is one.
+    pub fn config(&self) -> String {
+        let (kind, port) = (self.kind.name(), self.port);
+        let password = self.folder.join("password");
+        fs::write(&password, "wonder:land@\n").unwrap();
+        let url = match self.kind {
+            Kind::MySql => format!("mysql://sip@127.0.0.1:{port}/sip"),
+            Kind::PostgreSql => format!("postgresql://sip@127.0.0.1:{port}/postgres"),
+            Kind::Redis => format!("redis://127.0.0.1:{port}/0"),
+        };
+        let password = match self.kind {
+            Kind::PostgreSql => String::new(),
+            _ => format!("password_file = \"{}\"\n", password.display()),
+        };
+        format!("[store]\nkind = \"{kind}\"\nurl = \"{url}\"\n{password}timeout_ms = 1000\n")
+    }
+
+    /// Runs statements in it (not in Redis).
+    pub fn sql(&self, statements: &str) {
+        let port = self.port.to_string();
+        let mut command = match self.kind {
+            Kind::PostgreSql => {
+                let mut command = self.command(&postgresql("psql"));
+                command.args(["-q", "-h", "127.0.0.1", "-p", &port, "-U", "sip", "-d", "postgres", "-c"]);
+                command
+            }
+            Kind::MySql => {
+                let mut command = self.command(&program(&["/usr/bin/mariadb", "/usr/bin/mysql"]));
+                command.args(["--no-defaults", "-u", "root", "-D", "sip"]);
+                command.arg(format!("--socket={}", self.folder.join("socket").display())).arg("-e");
+                command
+            }
+            Kind::Redis => panic!("no SQL"),
+        };
+        assert!(command.arg(statements).status().unwrap().success(), "{}", self.log());
+    }
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}

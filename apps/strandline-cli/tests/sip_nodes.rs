@@ -1,0 +1,226 @@
+//! Three nodes of `strandline sip` with one database, and phones that call one another over them.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
+
+mod databases;
+mod phones;
+mod sip_server;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use databases::{Database, Kind, free_port};
+use phones::{Carrier, Phone};
+use sip_server::Server;
+
+/// A node at an address of its own.
+struct Node {
+    config: std::path::PathBuf,
+    server: Option<Server>,
+}
+
+impl Node {
+    fn new(database: &Database, number: u8) -> Self {
+        let (udp, tcp) = (free_port(), free_port());
+        let address = format!("127.0.0.{}", number + 2);
+        let text = format!(
+            "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"{address}:{udp}\"\n\
+             [[listen]]\nprotocol = \"tcp\"\naddress = \"{address}:{tcp}\"\n[metrics]\naddress = \"127.0.0.1:0\"\n\
+             [node]\nname = \"n{number}\"\naddress = \"tcp:{address}:{tcp}\"\nlease_ms = 1500\n{}",
+            database.config()
+        );
+        let config = database.folder.join(format!("n{number}.toml"));
+        std::fs::write(&config, text).unwrap();
+        let mut node = Self { config, server: None };
+        node.start();
+        node
+    }
+
+    fn start(&mut self) {
+        self.server = Some(Server::configured(&self.config));
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().unwrap()
+    }
+
+    fn kill(&mut self) {
+        self.server.take().unwrap().kill();
+    }
+
+    fn metric(&self, name: &str) -> f64 {
+        let page = self.server().metrics("/metrics");
+        page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+    }
+}
+
+/// Waits for something that comes sooner or later.
+fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
+fn nodes(database: &Database) -> Vec<Node> {
+    let nodes: Vec<Node> = (0..3).map(|number| Node::new(database, number)).collect();
+    at_last("all nodes know one another", || {
+        nodes.iter().all(|node| node.metric("strandline_sip_nodes_alive") == 2.0)
+    });
+    nodes
+}
+
+fn wait_for_users(nodes: &[&Node], users: usize) {
+    at_last("all nodes know all users", || {
+        nodes.iter().all(|node| node.metric("strandline_sip_users") == users as f64)
+    });
+}
+
+/// Phones of each kind at each node.
+fn phones(nodes: &[Node]) -> Vec<Phone> {
+    let mut phones = Vec::new();
+    for (number, node) in nodes.iter().enumerate() {
+        for carrier in [Carrier::Udp, Carrier::UdpBehindNat, Carrier::Tcp] {
+            let mut phone = Phone::new(&format!("{}{number}", carrier.name()), carrier, node.server());
+            assert!(phone.register().starts_with("SIP/2.0 200"));
+            phones.push(phone);
+        }
+    }
+    phones
+}
+
+fn phones_of_all_nodes_call_one_another(kind: Kind) {
+    let database = Database::start(kind);
+    let mut nodes = nodes(&database);
+    let mut phones = phones(&nodes);
+    wait_for_users(&nodes.iter().collect::<Vec<_>>(), phones.len());
+    for caller in 0..phones.len() {
+        for callee in 0..phones.len() {
+            if caller != callee {
+                phones::call(&mut phones, caller, callee);
+            }
+        }
+    }
+    // A node dies: its phones behind connections and NATs are gone with it, those with addresses aren't.
+    nodes[2].kill();
+    at_last("the others see that", || {
+        nodes[..2].iter().all(|node| node.metric("strandline_sip_nodes_alive") == 1.0)
+    });
+    phones::call(&mut phones, 0, 6);
+    phones::call(&mut phones, 3, 6);
+    phones::call(&mut phones, 1, 4);
+    assert!(phones::refused(&mut phones[0], "nat2").starts_with("SIP/2.0 430"));
+    assert!(phones::refused(&mut phones[4], "nat2").starts_with("SIP/2.0 430"));
+    // One of them registers elsewhere, and is reached there by all.
+    phones[7].server = nodes[0].server().address("udp");
+    assert!(phones[7].register().starts_with("SIP/2.0 200"));
+    wait_for_users(&[&nodes[0], &nodes[1]], 9);
+    at_last("the other node knows where it is now", || {
+        phones::try_call(&mut phones, 3, 7).starts_with("SIP/2.0 200")
+    });
+    // The node comes back, knows all, and does not undo that.
+    nodes[2].start();
+    assert_eq!(nodes[2].server().users(), 9);
+    at_last("all nodes are there", || {
+        nodes.iter().all(|node| node.metric("strandline_sip_nodes_alive") == 2.0)
+    });
+    phones[8] = Phone::new("tcp2", Carrier::Tcp, nodes[2].server());
+    assert!(phones[8].register().starts_with("SIP/2.0 200"));
+    phones::call(&mut phones, 8, 7);
+    phones::call(&mut phones, 8, 0);
+    at_last("the others know its new connection", || {
+        phones::try_call(&mut phones, 1, 8).starts_with("SIP/2.0 200")
+    });
+    // What is removed at another node is gone everywhere, also for a node that starts anew.
+    phones[7].server = nodes[1].server().address("udp");
+    assert!(phones[7].unregister().starts_with("SIP/2.0 200"));
+    wait_for_users(&nodes.iter().collect::<Vec<_>>(), 8);
+    nodes[2].kill();
+    nodes[2].start();
+    assert_eq!(nodes[2].server().users(), 8);
+}
+
+/// Registers users at a node one after the other until it is told to end. Returns those that were acknowledged, and their
+/// contacts.
+fn register_on(
+    server: std::net::SocketAddr,
+    prefix: String,
+    end: Arc<AtomicBool>,
+) -> HashSet<(String, String)> {
+    let mut acknowledged = HashSet::new();
+    let mut phone = Phone::at("", Carrier::Udp, server);
+    phone.is_patient = false;
+    for number in 0.. {
+        if end.load(Ordering::Relaxed) {
+            break;
+        }
+        phone.name = format!("{prefix}{}", number % 500);
+        match phone.try_register(3600) {
+            Some(answer) if answer.starts_with("SIP/2.0 200") => {
+                acknowledged.insert((phone.name.clone(), phone.contact()));
+            }
+            Some(answer) => assert!(answer.starts_with("SIP/2.0 503"), "{answer}"),
+            // The node has been killed.
+            None => break,
+        }
+    }
+    acknowledged
+}
+
+fn a_node_dies_under_load(kind: Kind) {
+    let database = Database::start(kind);
+    let mut nodes = nodes(&database);
+    let mut phones: Vec<Phone> = phones(&nodes[..2]);
+    let end = Arc::new(AtomicBool::new(false));
+    let load: Vec<_> = (0..3)
+        .map(|number| {
+            let (server, end) = (nodes[number].server().address("udp"), Arc::clone(&end));
+            // Two nodes register the same users' other contacts at once.
+            let prefix = if number == 0 { "own".to_owned() } else { "both".to_owned() };
+            std::thread::spawn(move || register_on(server, prefix, end))
+        })
+        .collect();
+    at_last("there is load", || nodes[2].metric("strandline_sip_registered_total") > 300.0);
+    nodes[2].kill();
+    // Calls between phones of living nodes go on.
+    for round in 0..5 {
+        phones::call(&mut phones, round % 3, 3 + round % 3);
+    }
+    at_last("there is more load", || nodes[1].metric("strandline_sip_registered_total") > 1500.0);
+    end.store(true, Ordering::Relaxed);
+    let acknowledged: Vec<HashSet<(String, String)>> =
+        load.into_iter().map(|load| load.join().unwrap()).collect();
+    nodes[2].start();
+    let users: HashSet<&String> = acknowledged.iter().flatten().map(|(user, _)| user).collect();
+    at_last("the node that died has caught up", || {
+        nodes.iter().all(|node| node.metric("strandline_sip_users") >= (users.len() + phones.len()) as f64)
+    });
+    // The contacts that were bound at two nodes at once are all there, and the node that died serves again.
+    let mut asking = Phone::new("", Carrier::Udp, nodes[2].server());
+    for (user, contact) in acknowledged.into_iter().flatten() {
+        asking.name = user;
+        let answer = asking.query();
+        assert!(answer.contains(&contact), "{contact} isn't in {answer}");
+    }
+}
+
+macro_rules! for_each_kind {
+    ($($test:ident: $kind:ident $check:ident;)*) => {
+        $(#[test] fn $test() { $check(Kind::$kind); })*
+    };
+}
+
+for_each_kind! {
+    phones_call_one_another_with_mariadb: MySql phones_of_all_nodes_call_one_another;
+    phones_call_one_another_with_postgresql: PostgreSql phones_of_all_nodes_call_one_another;
+    phones_call_one_another_with_redis: Redis phones_of_all_nodes_call_one_another;
+    a_node_dies_under_load_with_mariadb: MySql a_node_dies_under_load;
+    a_node_dies_under_load_with_postgresql: PostgreSql a_node_dies_under_load;
+    a_node_dies_under_load_with_redis: Redis a_node_dies_under_load;
+}

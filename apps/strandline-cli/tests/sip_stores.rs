@@ -1,0 +1,205 @@
+//! `strandline sip` with its bindings in MariaDB, PostgreSQL and Redis, which stall and die as they do.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
+
+mod databases;
+mod sip_server;
+
+use std::net::UdpSocket;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use databases::{Database, Kind};
+use sip_server::{PROGRAM, Server};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A configuration with this database, beside its folder.
+fn configuration(database: &Database, more: &str) -> PathBuf {
+    let text = format!(
+        "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
+         [[listen]]\nprotocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n\
+         {}{more}",
+        database.config()
+    );
+    let path = database.folder.join("sip.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A phone on UDP.
+struct Phone {
+    socket: UdpSocket,
+    cseq: u32,
+}
+
+impl Phone {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, cseq: 0 }
+    }
+
+    fn send(&self, server: &Server, text: &str) {
+        self.socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+    }
+
+    fn receive(&self) -> String {
+        let mut room = [0; 65_536];
+        let len = self.socket.recv(&mut room).unwrap();
+        String::from_utf8(room[..len].to_vec()).unwrap()
+    }
+
+    /// The answer to a REGISTER, of which `expires` seconds are asked.
+    fn register(&mut self, server: &Server, user: &str, expires: u32) -> String {
+        self.cseq += 1;
+        let (cseq, at) = (self.cseq, self.socket.local_addr().unwrap());
+        self.send(
+            server,
+            &format!(
+                "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{user}{cseq};rport\r\n\
+                 From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+                 CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@{at}>\r\nExpires: {expires}\r\n\
+                 Content-Length: 0\r\n\r\n"
+            ),
+        );
+        // What was asked before may come again meanwhile.
+        let wanted = format!("\r\nCSeq: {cseq} REGISTER\r\n");
+        std::iter::repeat_with(|| self.receive()).find(|came| came.contains(&wanted)).unwrap()
+    }
+
+    /// Asks until it is acknowledged.
+    fn register_at_last(&mut self, server: &Server, user: &str) {
+        let ok = (0..100).any(|_| {
+            let answer = self.register(server, user, 3600);
+            assert!(answer.starts_with("SIP/2.0 200") || answer.starts_with("SIP/2.0 503"), "{answer}");
+            if answer.starts_with("SIP/2.0 503") {
+                assert!(answer.contains("\r\nRetry-After: "), "{answer}");
+                // Sleeps because a phone that is told to come again does so a little later.
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            answer.starts_with("SIP/2.0 200")
+        });
+        assert!(ok);
+    }
+
+    /// Sends a MESSAGE, which `to` must get.
+    fn reach(&self, server: &Server, user: &str, to: &Self) {
+        let at = self.socket.local_addr().unwrap();
+        let number = at.port();
+        self.send(
+            server,
+            &format!(
+                "MESSAGE sip:{user}@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bKm{number}{user};rport\r\n\
+                 From: <sip:a@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: m{number}\r\n\
+                 CSeq: 1 MESSAGE\r\nContent-Length: 2\r\n\r\nhi"
+            ),
+        );
+        let came = to.receive();
+        assert!(came.starts_with(&format!("MESSAGE sip:{user}@")), "{came}");
+    }
+}
+
+fn metric(server: &Server, name: &str) -> f64 {
+    let page = server.metrics("/metrics");
+    page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
+}
+
+/// What was acknowledged is there after the server and the database have been killed.
+fn what_is_acknowledged_survives(kind: Kind) {
+    let mut database = Database::start(kind);
+    let config = configuration(&database, "");
+    let mut server = Server::configured(&config);
+    let mut phone = Phone::new();
+    for user in 0..50 {
+        let answer = phone.register(&server, &format!("u{user}"), 3600);
+        assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
+    }
+    let answer = phone.register(&server, "u0", 0);
+    assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
+    server.kill();
+    database.kill();
+    database.restart();
+    let mut server = Server::configured(&config);
+    assert_eq!(server.users(), 49);
+    assert!(metric(&server, "strandline_sip_store_working") == 1.0);
+    // A second one under the same name is refused, and the first goes on.
+    let second = Command::new(PROGRAM).args(["sip", "--config"]).arg(&config).output().unwrap();
+    let error = String::from_utf8(second.stderr).unwrap();
+    assert!(
+        !second.status.success() && error.contains("each needs a [node] with a name of its own"),
+        "{error}"
+    );
+    assert!(phone.register(&server, "u0", 3600).starts_with("SIP/2.0 200"));
+    // One that ends in order is followed at once; what it knew is folded into the table sooner or later.
+    assert!(server.terminate().success());
+    assert_eq!(Server::configured(&config).users(), 50);
+}
+
+/// While the database stalls or is gone, phones are found, and who registers is told to come again.
+fn stalls_are_survived(kind: Kind) {
+    let mut database = Database::start(kind);
+    let config = configuration(&database, "");
+    let mut server = Server::configured(&config);
+    let (mut bob, mut eve, caller) = (Phone::new(), Phone::new(), Phone::new());
+    bob.register_at_last(&server, "bob");
+    database.stall();
+    let refused = eve.register(&server, "eve", 3600);
+    assert!(refused.starts_with("SIP/2.0 503") && refused.contains("\r\nRetry-After: "), "{refused}");
+    caller.reach(&server, "bob", &bob);
+    assert!(metric(&server, "strandline_sip_store_backlog_bytes") > 0.0);
+    database.go_on();
+    eve.register_at_last(&server, "eve");
+    database.kill();
+    let refused = bob.register(&server, "bob", 3600);
+    assert!(refused.starts_with("SIP/2.0 503"), "{refused}");
+    // The same again isn't acknowledged either, though it changes nothing in memory.
+    bob.cseq -= 1;
+    assert!(bob.register(&server, "bob", 3600).starts_with("SIP/2.0 503"));
+    assert!(metric(&server, "strandline_sip_store_working") == 0.0);
+    Phone::new().reach(&server, "eve", &eve);
+    database.restart();
+    bob.register_at_last(&server, "bob");
+    server.kill();
+    assert_eq!(Server::configured(&config).users(), 2);
+}
+
+/// What the store holds can be put in order while phones come and go, and be read again.
+fn journals_are_folded(kind: Kind) {
+    let database = Database::start(kind);
+    let config = configuration(&database, "");
+    let mut server = Server::configured(&config);
+    let mut phone = Phone::new();
+    for round in 0..3 {
+        for user in 0..20 {
+            let expires = if round == 2 && user % 2 == 0 { 0 } else { 3600 };
+            assert!(phone.register(&server, &format!("u{user}"), expires).starts_with("SIP/2.0 200"));
+        }
+        if round == 1 {
+            server.kill();
+            server = Server::configured(&config);
+            assert_eq!(server.users(), 20);
+        }
+    }
+    server.kill();
+    assert_eq!(Server::configured(&config).users(), 10);
+}
+
+macro_rules! for_each_kind {
+    ($($test:ident: $kind:ident $check:ident;)*) => {
+        $(#[test] fn $test() { $check(Kind::$kind); })*
+    };
+}
+
+for_each_kind! {
+    what_is_acknowledged_survives_in_mariadb: MySql what_is_acknowledged_survives;
+    what_is_acknowledged_survives_in_postgresql: PostgreSql what_is_acknowledged_survives;
+    what_is_acknowledged_survives_in_redis: Redis what_is_acknowledged_survives;
+    stalls_of_mariadb_are_survived: MySql stalls_are_survived;
+    stalls_of_postgresql_are_survived: PostgreSql stalls_are_survived;
+    stalls_of_redis_are_survived: Redis stalls_are_survived;
+    journals_are_folded_in_mariadb: MySql journals_are_folded;
+    journals_are_folded_in_postgresql: PostgreSql journals_are_folded;
+    journals_are_folded_in_redis: Redis journals_are_folded;
+}

@@ -1,0 +1,225 @@
+//! `strandline sip` with its subscribers in a table: of MariaDB, PostgreSQL, or an SQLite file.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
+
+mod databases;
+mod sip_server;
+
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use databases::{Database, Kind};
+use sip_server::{PROGRAM, Server};
+use strandline_sip::auth::{Algorithm, response};
+use strandline_sip::codec::Digest;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Phones that register with a password.
+struct Phone {
+    socket: UdpSocket,
+    cseq: u32,
+}
+
+impl Phone {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, cseq: 0 }
+    }
+
+    fn ask(&mut self, server: &Server, user: &str, credentials: &str) -> String {
+        self.cseq += 1;
+        let (cseq, at) = (self.cseq, self.socket.local_addr().unwrap());
+        let text = format!(
+            "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{cseq};rport\r\n\
+             From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+             CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@{at}>\r\n{credentials}Content-Length: 0\r\n\r\n"
+        );
+        self.socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+        let mut room = [0; 65_536];
+        let len = self.socket.recv(&mut room).unwrap();
+        String::from_utf8(room[..len].to_vec()).unwrap()
+    }
+
+    /// The first line of the answer to a REGISTER with this password.
+    fn register(&mut self, server: &Server, user: &str, password: &str, algorithm: Algorithm) -> String {
+        let challenge = self.ask(server, user, "");
+        let wanted = format!("algorithm={}", algorithm.name());
+        let line = challenge.lines().find(|line| line.contains(&wanted)).unwrap();
+        let nonce = line.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap();
+        let secret = algorithm.hash(&[user.as_bytes(), b"example.com", password.as_bytes()]);
+        let digest = Digest {
+            nonce: Some(nonce.as_bytes()),
+            uri: Some(b"sip:example.com"),
+            qop: Some(b"auth"),
+            nc: Some(b"00000001"),
+            cnonce: Some(b"c"),
+            ..Digest::default()
+        };
+        let answer = String::from_utf8(response(algorithm, &secret, b"REGISTER", &digest)).unwrap();
+        let credentials = format!(
+            "Authorization: Digest username=\"{user}\", realm=\"example.com\", nonce=\"{nonce}\", \
+             uri=\"sip:example.com\", response=\"{answer}\", algorithm={}, cnonce=\"c\", qop=auth, nc=00000001\r\n",
+            algorithm.name()
+        );
+        self.ask(server, user, &credentials).lines().next().unwrap().to_owned()
+    }
+}
+
+fn configuration(folder: &Path, more: &str) -> PathBuf {
+    let text = format!(
+        "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
+         [metrics]\naddress = \"127.0.0.1:0\"\n[auth]\nrealm = \"example.com\"\ncache_unknown_secs = 1\n{more}"
+    );
+    let path = folder.join("sip.toml");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Statements that make subscribers: bob with a password, eve with a hash, and ann of another domain.
+fn statements(table: &str) -> String {
+    let hash = Algorithm::Md5.hash(&[b"eve", b"example.com", b"paradise"]);
+    let hash = String::from_utf8(hash).unwrap();
+    format!(
+        "INSERT INTO {table} (username, domain, password) VALUES ('bob', 'example.com', 'wonder:land');\
+         INSERT INTO {table} (username, domain, password) VALUES ('bob', 'example.net', 'another');\
+         INSERT INTO {table} (username, domain, md5) VALUES ('eve', '', '{hash}');\
+         INSERT INTO {table} (username, domain, password) VALUES ('ann', 'example.net', 'wonder:land');"
+    )
+}
+
+fn subscribers_prove_who_they_are(server: &Server) {
+    let mut phone = Phone::new();
+    let mut register =
+        |user: &str, password: &str, algorithm| phone.register(server, user, password, algorithm);
+    assert_eq!(register("bob", "wonder:land", Algorithm::Sha256), "SIP/2.0 200 OK");
+    assert_eq!(register("bob", "wonder:land", Algorithm::Md5), "SIP/2.0 200 OK");
+    assert_eq!(register("eve", "paradise", Algorithm::Md5), "SIP/2.0 200 OK");
+    for (user, password) in [("bob", "another"), ("eve", "paradise"), ("ann", "wonder:land"), ("nobody", "")]
+    {
+        let answer = register(user, password, Algorithm::Sha256);
+        assert!(answer.starts_with("SIP/2.0 401"), "{user}: {answer}");
+    }
+}
+
+fn subscribers_of(kind: Kind) {
+    let mut database = Database::start(kind);
+    let more = format!("subscribers = \"store\"\n{}", database.config());
+    let config = configuration(&database.folder, &more);
+    let server = Server::configured(&config);
+    database.sql(&statements("sip_subscribers"));
+    subscribers_prove_who_they_are(&server);
+    // Who is known goes on being known while the database stalls, and who isn't is told to come again. Nothing becomes
+    // durable meanwhile, but the password was right.
+    database.stall();
+    let mut phone = Phone::new();
+    let answer = phone.register(&server, "zoe", "", Algorithm::Sha256);
+    assert!(answer.starts_with("SIP/2.0 503"), "{answer}");
+    let answer = phone.register(&server, "bob", "another", Algorithm::Sha256);
+    assert!(answer.starts_with("SIP/2.0 401"), "{answer}");
+    database.go_on();
+    database.kill();
+    database.restart();
+    database
+        .sql("INSERT INTO sip_subscribers (username, domain, password) VALUES ('zoe', 'example.com', 'x')");
+    let ok = (0..100).any(|_| {
+        // Sleeps because a phone that is told to come again does so a little later.
+        std::thread::sleep(Duration::from_millis(100));
+        phone.register(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK"
+    });
+    assert!(ok);
+}
+
+#[test]
+fn subscribers_are_in_mariadb() {
+    subscribers_of(Kind::MySql);
+}
+
+#[test]
+fn subscribers_are_in_postgresql() {
+    subscribers_of(Kind::PostgreSql);
+}
+
+#[test]
+fn subscribers_are_in_an_sqlite_file() {
+    let folder = std::env::temp_dir().join(format!("strandline-subscribers-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("subscribers.db");
+    let more = format!("subscribers = \"sqlite:{}\"\n", file.display());
+    // The file is made, and may be written while the server runs.
+    let server = Server::configured(&configuration(&folder, &more));
+    rusqlite::Connection::open(&file).unwrap().execute_batch(&statements("subscribers")).unwrap();
+    subscribers_prove_who_they_are(&server);
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn what_is_wrong_with_stores_and_nodes_is_told() {
+    let folder = std::env::temp_dir().join(format!("strandline-stores-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sip.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&file).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let mysql = "[store]\nkind = \"mysql\"\nurl = \"mysql://sip:secret@127.0.0.1/sip\"\n";
+    let node = "[node]\nname = \"a\"\naddress = \"tcp:192.0.2.1:5060\"\n";
+    let auth = "[auth]\nrealm = \"example.com\"\nsubscribers = \"store\"\n";
+    assert_eq!(check(&format!("{mysql}{node}{auth}")), (true, String::new()));
+    for (text, error) in [
+        ("[store]\nkind = \"oracle\"\n".to_owned(), "store.kind: \"oracle\" is none of"),
+        ("[store]\nkind = \"redis\"\n".to_owned(), "store.url: needed with kind = \"redis\", such as"),
+        (mysql.replace("mysql://", "redis://"), "store.url: not like \"mysql://user@host:3306/database\""),
+        (format!("{mysql}path = \"a.db\"\n"), "store.path: goes with kind = \"sqlite\""),
+        (format!("{mysql}replicas_min = 1\n"), "store.replicas_min: goes with kind = \"redis\""),
+        (format!("{mysql}timeout_ms = 1\n"), "store.timeout_ms: 1 is not between 50 and 30000"),
+        (format!("{mysql}password_env = \"NO_SUCH_VARIABLE\"\n"), "store.password_env: there is no variable"),
+        (format!("{mysql}password_file = \"/no/such/file\"\n"), "/no/such/file: No such file"),
+        (node.to_owned(), "node: needs a store that nodes can share"),
+        (format!("{mysql}[node]\naddress = \"tcp:192.0.2.1:5060\"\n"), "node.name: needed"),
+        (format!("{mysql}[node]\nname = \"a\"\n"), "node.address: needed"),
+        (format!("{mysql}{}", node.replace("\"a\"", "\"a b\"")), "node.name: \"a b\" is not made of"),
+        (format!("{mysql}{}", node.replace("tcp:", "")), "node.address: \"192.0.2.1:5060\" is not like"),
+        (format!("{mysql}{node}lease_ms = 1\n"), "node.lease_ms: 1 is not between 1500 and 60000"),
+        (auth.to_owned(), "auth.subscribers: needs a [store] with kind = \"mysql\" or \"postgresql\""),
+        (auth.replace("subscribers = \"store\"\n", ""), "auth.users: needed"),
+        (auth.replace("\"store\"", "\"mysql://a:secret@b\""), "auth.subscribers: neither \"store\" nor like"),
+        (format!("{mysql}{auth}cache_secs = 0\n"), "auth.cache_secs: 0 is not between 1 and 86400"),
+    ] {
+        let (success, stderr) = check(&text);
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+        assert!(!stderr.contains("secret"), "{stderr}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn a_store_that_is_not_there_is_told_without_its_password() {
+    let folder = std::env::temp_dir().join(format!("strandline-stores-absent-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let port = databases::free_port();
+    for (kind, url) in [
+        ("mysql", format!("mysql://sip:secret@127.0.0.1:{port}/sip")),
+        ("postgresql", format!("postgresql://sip:secret@127.0.0.1:{port}/sip")),
+        ("redis", format!("redis://:secret@127.0.0.1:{port}/0")),
+    ] {
+        let file = folder.join("sip.toml");
+        let text = format!(
+            "[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n[store]\nkind = \"{kind}\"\nurl = \"{url}\"\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let output = Command::new(PROGRAM).args(["sip", "--config"]).arg(&file).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success());
+        assert!(
+            stderr.contains(&format!("the store ({kind}): is it there, and is store.url right?")),
+            "{stderr}"
+        );
+        assert!(!stderr.contains("secret"), "{stderr}");
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}

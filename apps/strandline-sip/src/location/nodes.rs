@@ -1,0 +1,200 @@
+//! Several nodes that share a store: which bindings were made at which of them, which of two is the later, and what was
+//! removed here though it was made elsewhere.
+//!
+//! Each node writes down only what was made there. What others made comes in whatever order it may: the later stamp counts,
+//! and what somebody has removed stays so until it would have expired.
+
+use std::collections::HashMap;
+
+use super::binding::{Binding, number};
+use super::seal::SealFlow;
+
+/// Stamps in a millisecond: more make them run ahead of the time.
+const STAMPS_PER_MS: u64 = 256;
+
+/// A binding that was made at one node and removed or replaced at another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// Who removed it.
+    by: u16,
+    /// Where it was made.
+    node: u16,
+    stamp: u64,
+    /// When it would have expired, in seconds since 1970.
+    until: u64,
+}
+
+impl Removed {
+    fn covers(&self, binding: &Binding) -> bool {
+        self.node == binding.node() && self.stamp >= binding.stamp
+    }
+}
+
+/// The nodes that are known, and what is needed to tell which of two bindings is the later.
+#[derive(Debug)]
+pub struct Nodes {
+    /// The first is this one.
+    names: Vec<Box<str>>,
+    stamp: u64,
+    unix_ms: u64,
+    removed: HashMap<Box<[u8]>, Vec<Removed>>,
+    seal: Box<dyn SealFlow>,
+}
+
+/// What a user has at a node.
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) bindings: Vec<Binding>,
+    removed: Vec<Removed>,
+}
+
+/// A binding as a change has found it: where it was made, when, and until when it counts.
+pub(super) type Found = (u16, u64, u64);
+
+impl Nodes {
+    /// With this node's name.
+    #[must_use]
+    pub fn new(name: &str, seal: Box<dyn SealFlow>) -> Self {
+        Self { names: vec![name.into()], stamp: 0, unix_ms: 0, removed: HashMap::new(), seal }
+    }
+
+    /// The number of a node, which is 0 for this one, and a new one if it wasn't known.
+    pub fn number(&mut self, name: &str) -> u16 {
+        if let Some(at) = self.names.iter().position(|known| **known == *name) {
+            return at as u16;
+        }
+        self.names.push(name.into());
+        (self.names.len() - 1) as u16
+    }
+
+    pub(super) fn set_now(&mut self, unix_ms: u64) {
+        self.unix_ms = unix_ms;
+    }
+
+    fn next_stamp(&mut self) -> u64 {
+        self.stamp = (self.stamp + 1).max(self.unix_ms.saturating_mul(STAMPS_PER_MS));
+        self.stamp
+    }
+
+    /// Reads what a node has written of a user.
+    pub(super) fn read(&mut self, node: u16, state: &[u8]) -> State {
+        let mut read = State::default();
+        for line in state.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            if let Some(removed) = line.strip_prefix(b"\tremoved\t") {
+                read.removed.extend(self.read_removed(node, removed));
+            } else if let Some(binding) = Binding::read_of(line, node) {
+                self.stamp = self.stamp.max(binding.stamp);
+                read.bindings.push(binding);
+            }
+        }
+        read
+    }
+
+    fn read_removed(&mut self, by: u16, line: &[u8]) -> Option<Removed> {
+        let mut fields = line.split(|byte| *byte == b'\t');
+        let node = self.number(core::str::from_utf8(fields.next()?).ok()?);
+        Some(Removed { by, node, stamp: number(fields.next()?)?, until: number(fields.next()?)? })
+    }
+
+    /// Writes what was made here of a user's bindings, and what was removed here.
+    pub(super) fn write(&self, aor: &[u8], bindings: &[Binding], out: &mut Vec<u8>) {
+        use std::io::Write;
+        for binding in bindings.iter().filter(|binding| binding.origin.is_none()) {
+            binding.write_for_others(out, &*self.seal);
+        }
+        for removed in self.removed.get(aor).into_iter().flatten().filter(|removed| removed.by == 0) {
+            let name = self.names.get(usize::from(removed.node)).map_or("", |name| name);
+            // Writing to a buffer that grows does not fail.
+            let _ = writeln!(out, "\tremoved\t{name}\t{}\t{}", removed.stamp, removed.until);
+        }
+    }
+
+    /// Which bindings of other nodes there are before a change.
+    pub(super) fn before_change(bindings: &[Binding]) -> Vec<Found> {
+        let others = bindings.iter().filter(|binding| binding.origin.is_some());
+        others.map(|binding| (binding.node(), binding.stamp, binding.expires_at)).collect()
+    }
+
+    /// After a change: what is new gets its stamp, and what is gone of other nodes is noted.
+    pub(super) fn after_change(&mut self, aor: &[u8], before: Vec<Found>, bindings: &mut [Binding]) {
+        for binding in bindings.iter_mut().filter(|binding| binding.stamp == 0) {
+            binding.stamp = self.next_stamp();
+        }
+        for (node, stamp, until) in before {
+            if !bindings.iter().any(|binding| binding.node() == node && binding.stamp == stamp) {
+                let removed = Removed { by: 0, node, stamp, until };
+                self.removed.entry(aor.into()).or_default().push(removed);
+            }
+        }
+    }
+
+    /// Takes what a node has of a user now. Returns whether bindings that were made here are gone by that.
+    pub(super) fn merge(&mut self, node: u16, aor: &[u8], state: State, into: &mut Vec<Binding>) -> bool {
+        let mut own_gone = false;
+        self.note_removed(node, aor, state.removed);
+        let removed = self.removed.get(aor).map_or(&[][..], |removed| removed);
+        let is_removed = |binding: &Binding| removed.iter().any(|removed| removed.covers(binding));
+        into.retain(|binding| {
+            let stays = binding.node() != node && !is_removed(binding);
+            own_gone |= !stays && binding.node() == 0 && node != 0;
+            stays
+        });
+        for binding in state.bindings {
+            if is_removed(&binding) {
+                own_gone |= node == 0;
+                continue;
+            }
+            let same =
+                |other: &&mut Binding| other.is_for(&binding.instance, binding.reg_id, &binding.contact);
+            match into.iter_mut().find(same) {
+                None => into.push(binding),
+                Some(other) => {
+                    let later = self.order(&binding) > self.order(other);
+                    own_gone |= if later { other.node() == 0 } else { node == 0 };
+                    if later {
+                        *other = binding;
+                    }
+                }
+            }
+        }
+        own_gone
+    }
+
+    fn order(&self, binding: &Binding) -> (u64, &str) {
+        (binding.stamp, self.names.get(usize::from(binding.node())).map_or("", |name| name))
+    }
+
+    fn note_removed(&mut self, by: u16, aor: &[u8], new: Vec<Removed>) {
+        if new.is_empty() && !self.removed.contains_key(aor) {
+            return;
+        }
+        let all = self.removed.entry(aor.into()).or_default();
+        all.retain(|removed| removed.by != by);
+        all.extend(new);
+        if all.is_empty() {
+            self.removed.remove(aor);
+        }
+    }
+
+    /// Forgets what a node has removed.
+    pub(super) fn forget(&mut self, node: u16) {
+        self.removed.retain(|_, all| {
+            all.retain(|removed| removed.by != node);
+            !all.is_empty()
+        });
+    }
+
+    /// Forgets what would have expired by now. Returns the users of whom something was noted here.
+    pub(super) fn sweep(&mut self, unix_secs: u64) -> Vec<Box<[u8]>> {
+        let mut changed = Vec::new();
+        self.removed.retain(|aor, all| {
+            let is_over = |removed: &Removed| removed.until <= unix_secs;
+            if all.iter().any(|removed| removed.by == 0 && is_over(removed)) {
+                changed.push(aor.clone());
+            }
+            all.retain(|removed| !is_over(removed));
+            !all.is_empty()
+        });
+        changed
+    }
+}

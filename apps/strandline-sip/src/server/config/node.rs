@@ -1,0 +1,68 @@
+//! `[node]`: this server among others that share its store.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::service::NodeAddress;
+use crate::store::NodeSettings;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    name: Option<String>,
+    address: Option<String>,
+    poll_ms: Option<u64>,
+    lease_ms: Option<u64>,
+}
+
+/// A server that doesn't say who it is.
+pub(super) fn alone() -> NodeSettings {
+    NodeSettings {
+        name: "sip".to_owned(),
+        address: String::new(),
+        poll: Duration::from_millis(30),
+        lease: Duration::from_secs(3),
+    }
+}
+
+/// This node, if there may be others.
+pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> {
+    let defaults = alone();
+    let Some(name) = table.name.clone() else {
+        return match (&table.address, table.poll_ms, table.lease_ms) {
+            (None, None, None) => Ok(None),
+            _ => Err(wrong("node.name", "needed: a name that no other node has, such as \"a\"")),
+        };
+    };
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-' | b'_');
+    if name.is_empty() || name.len() > 64 || !name.bytes().all(is_fit) {
+        let message = format!("{name:?} is not made of up to 64 letters, digits, '.', '-' and '_'");
+        return Err(wrong("node.name", message));
+    }
+    let Some(address) = table.address.clone() else {
+        let hint = "needed: where other nodes reach this one, such as \"tcp:192.0.2.1:5060\"";
+        return Err(wrong("node.address", hint));
+    };
+    let read = NodeAddress::read(&address);
+    let Some(read) = read.filter(|read| read.address.port() != 0 && !read.address.ip().is_unspecified())
+    else {
+        let message = format!("{address:?} is not like \"tcp:192.0.2.1:5060\"");
+        return Err(wrong("node.address", message));
+    };
+    let within = |key: &str, value: Option<u64>, default: Duration, least: u64, most: u64| match value {
+        None => Ok(default),
+        Some(value) if (least..=most).contains(&value) => Ok(Duration::from_millis(value)),
+        Some(value) => {
+            Err(wrong(format!("node.{key}"), format!("{value} is not between {least} and {most}")))
+        }
+    };
+    Ok(Some(NodeSettings {
+        name,
+        address: read.to_string(),
+        poll: within("poll_ms", table.poll_ms, defaults.poll, 5, 5000)?,
+        lease: within("lease_ms", table.lease_ms, defaults.lease, 1500, 60_000)?,
+    }))
+}

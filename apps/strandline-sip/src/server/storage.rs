@@ -1,0 +1,220 @@
+//! The store of a server: opened, read, and then written and followed by threads of their own.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::task::JoinHandle;
+
+use crate::location::Journal;
+use crate::service::{NodeAddress, Peer, Service};
+use crate::store::{
+    Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store as _, StoreStats,
+    SubscriberTable, Writer,
+};
+
+use super::config::{Config, Store};
+use super::hub::Hub;
+use super::seeds::NonceKey;
+
+/// News of other nodes that may wait.
+const NEWS: usize = 16;
+/// Users taken from other nodes before others have their turn.
+const TURN: usize = 500;
+/// What the key of flow tokens is called in a store.
+const TOKENS: &str = "flow tokens";
+
+/// What the key of nonces is called: all nodes have the same.
+const NONCES: &str = "nonces";
+
+/// A store that is open.
+pub(super) enum Storage {
+    /// Nothing is kept.
+    Memory,
+    Sqlite(SqliteStore),
+    Shared(Box<SharedStore>, Arc<Shared>),
+}
+
+/// What tells nonces of a node from those of others.
+fn mark(name: &str) -> u16 {
+    name.bytes().fold(1, |mark: u16, byte| mark.rotate_left(5) ^ u16::from(byte).wrapping_mul(0x9e3b))
+}
+
+/// A store that is in use.
+pub(super) struct Stored {
+    pub(super) writer: Option<Writer>,
+    pub(super) settled: UnboundedReceiver<Done>,
+    pub(super) following: Option<Following>,
+}
+
+impl Storage {
+    /// Opens what is configured, and takes the keys of flow tokens and nonces from there.
+    pub(super) fn open(
+        config: &Config,
+        tokens: &mut [u8; 16],
+        nonces: &mut NonceKey,
+        epoch_unix_secs: u64,
+    ) -> Result<Self> {
+        match &config.store {
+            None => Ok(Self::Memory),
+            Some(Store::Sqlite(path)) => {
+                let mut store = SqliteStore::open(path)?;
+                *tokens = store.secret(TOKENS, *tokens)?;
+                Ok(Self::Sqlite(store))
+            }
+            Some(Store::Shared(settings)) => {
+                let settings = Arc::new((**settings).clone());
+                // Another one each time: the time, and in case that two begin at once, chance.
+                let [a, b, ..] = *tokens;
+                let incarnation = (epoch_unix_secs << 16) as i64 | i64::from(u16::from_le_bytes([a, b]));
+                let kind = settings.kind.name();
+                let mut store = SharedStore::open(&settings, incarnation)
+                    .with_context(|| format!("the store ({kind}): is it there, and is store.url right?"))?;
+                *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.name), *tokens)?;
+                *nonces =
+                    NonceKey { key: store.secret(NONCES, nonces.key)?, mark: mark(&settings.node.name) };
+                Ok(Self::Shared(Box::new(store), settings))
+            }
+        }
+    }
+
+    /// Gives the service what is kept, and starts the threads.
+    pub(super) fn start(self, service: &mut Service) -> Result<Stored> {
+        let stats = Arc::new(StoreStats::default());
+        let (done, settled) = unbounded_channel();
+        let write = |store, stats: &Arc<StoreStats>| {
+            let tell = move |told| {
+                // At the end nobody waits for it any more.
+                let _ = done.send(told);
+            };
+            let started = Writer::start(store, Arc::clone(stats), tell);
+            started.context("starting the thread that writes bindings down")
+        };
+        let (writer, following) = match self {
+            Self::Memory => (None, None),
+            Self::Sqlite(mut store) => {
+                store.load(&mut |node, aor, state| service.load(node, aor, state))?;
+                (Some(write(Box::new(store), &stats)?), None)
+            }
+            Self::Shared(mut store, settings) => {
+                service.join(&settings.node.name, NodeAddress::read(&settings.node.address));
+                store.load(&mut |node, aor, state| service.load(node, aor, state))?;
+                let (sender, news) = channel(NEWS);
+                let tell = move |news| {
+                    // At the end nobody waits for it any more.
+                    let _ = sender.blocking_send(news);
+                };
+                let feed = store
+                    .follow(Arc::clone(&stats), tell)
+                    .context("starting the thread that follows other nodes")?;
+                (Some(write(store, &stats)?), Some(Following { feed, news }))
+            }
+        };
+        Ok(Stored { writer, settled, following })
+    }
+}
+
+/// Other nodes are followed.
+pub(super) struct Following {
+    feed: Feed,
+    news: Receiver<News>,
+}
+
+/// The same, and the service hears of it.
+pub(super) struct Followed {
+    feed: Feed,
+    task: JoinHandle<()>,
+}
+
+impl Following {
+    pub(super) fn serve(self, hub: &Rc<Hub>) -> Followed {
+        Followed { feed: self.feed, task: tokio::task::spawn_local(hear(Rc::clone(hub), self.news)) }
+    }
+}
+
+impl Followed {
+    /// Tells the other nodes that this one leaves.
+    pub(super) async fn end(self) {
+        // Nobody listens any more, so that the thread can't wait for that.
+        self.task.abort();
+        let _ = self.task.await;
+        drop(self.feed);
+    }
+}
+
+/// Subscribers in a table, and the thread that looks for them.
+pub(super) struct Sought {
+    seeker: Seeker,
+    found: UnboundedReceiver<Found>,
+}
+
+impl Sought {
+    /// The table must be there.
+    pub(super) fn start(table: SubscriberTable) -> Result<Self> {
+        table.check().context("auth.subscribers: is the table there, with all of its columns?")?;
+        let (sender, found) = unbounded_channel::<Found>();
+        let tell = move |told| {
+            // At the end nobody waits for it any more.
+            let _ = sender.send(told);
+        };
+        let started = Seeker::start(table, tell);
+        Ok(Self { seeker: started.context("starting the thread that looks for subscribers")?, found })
+    }
+
+    pub(super) fn serve(mut self, hub: &Rc<Hub>) {
+        hub.seek_with(self.seeker);
+        let hub = Rc::clone(hub);
+        tokio::task::spawn_local(async move {
+            while let Some((who, found)) = self.found.recv().await {
+                hub.with(|service, now| service.looked_up(now, who, found));
+            }
+        });
+    }
+}
+
+/// Hands on what the writer gives back, until the task is ended.
+pub(super) async fn settle(hub: Rc<Hub>, mut settled: UnboundedReceiver<Done>) {
+    while let Some(done) = settled.recv().await {
+        hub.settled(done);
+    }
+}
+
+async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
+    while let Some(news) = news.recv().await {
+        match news {
+            News::Nodes(nodes) => {
+                for node in &nodes {
+                    let (name, is_alive) = (&node.name, node.is_alive);
+                    tracing::info!(%name, is_alive, address = %node.address, "a node");
+                }
+                let peer = |node: PeerNode| Peer {
+                    address: NodeAddress::read(&node.address),
+                    name: node.name,
+                    is_alive: node.is_alive,
+                };
+                hub.service.borrow_mut().set_nodes(nodes.into_iter().map(peer).collect());
+            }
+            News::Again { node } => hub.service.borrow_mut().forget_node(&node),
+            News::Changes { node, changes } => take(&hub, &node, &changes).await,
+            News::Lost(error) => hub.lose(error),
+        }
+    }
+}
+
+async fn take(hub: &Rc<Hub>, node: &str, changes: &[u8]) {
+    let mut changes = Journal::read(changes);
+    loop {
+        let mut count = 0;
+        hub.with(|service, _| {
+            for (aor, state) in changes.by_ref().take(TURN) {
+                service.merge(node, aor, state);
+                count += 1;
+            }
+        });
+        if count < TURN {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}

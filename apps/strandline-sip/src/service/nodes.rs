@@ -1,0 +1,166 @@
+//! Other nodes that share the store: who they are, and how their phones are reached over them.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::HashSet;
+
+use crate::location::{Binding, FlowUse, Nodes};
+use crate::transaction::{Flow, Protocol, Time};
+
+use super::context::Target;
+use super::{Advertised, Service};
+
+/// Where a node is reached by others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeAddress {
+    /// How.
+    pub protocol: Protocol,
+    /// Where.
+    pub address: SocketAddr,
+}
+
+impl NodeAddress {
+    /// Reads `tcp:192.0.2.1:5060`; `None` if it is anything else.
+    #[must_use]
+    pub fn read(text: &str) -> Option<Self> {
+        let (protocol, address) = text.split_once(':')?;
+        Some(Self { protocol: Protocol::from_name(protocol.as_bytes())?, address: address.parse().ok()? })
+    }
+}
+
+impl core::fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}:{}", self.protocol.name(), self.address)
+    }
+}
+
+/// Another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Its name.
+    pub name: String,
+    /// Where it is reached, if it can be.
+    pub address: Option<NodeAddress>,
+    /// It is there.
+    pub is_alive: bool,
+}
+
+/// Other nodes by their numbers.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    peers: Vec<Option<Peer>>,
+    /// Requests from here may ask for flows.
+    addresses: HashSet<IpAddr>,
+    /// This node's own.
+    own: Option<IpAddr>,
+}
+
+/// How a phone is reached that has registered elsewhere.
+pub(super) enum Over {
+    /// Over its node.
+    Node(Target),
+    /// At its contact's address, or by its Path.
+    Contact,
+    /// Not at all: it could be reached over its node only, and that is gone.
+    Gone,
+}
+
+impl Service {
+    /// There may be other nodes from now on. This one has a name and perhaps an address for them.
+    pub fn join(&mut self, name: &str, address: Option<NodeAddress>) {
+        self.locations.share(Nodes::new(name, Box::new(self.tokens.clone())));
+        let own = address.map(|address| address.address.ip());
+        self.nodes = Some(Peers { own, ..Peers::default() });
+        if let Some(NodeAddress { protocol, address }) = address {
+            let (host, port) = (address.ip().to_string(), address.port());
+            self.settings.advertised.push(Advertised { protocol, host, port });
+        }
+    }
+
+    /// Who else there is.
+    pub fn set_nodes(&mut self, peers: Vec<Peer>) {
+        let own = self.nodes.as_ref().and_then(|nodes| nodes.own);
+        let mut known = Peers { own, ..Peers::default() };
+        for peer in peers {
+            let number = usize::from(self.locations.node(&peer.name));
+            known.addresses.extend(peer.address.map(|address| address.address.ip().to_canonical()));
+            if known.peers.len() <= number {
+                known.peers.resize(number + 1, None);
+            }
+            if let Some(place) = known.peers.get_mut(number) {
+                *place = Some(peer);
+            }
+        }
+        self.nodes = Some(known);
+    }
+
+    /// How many other nodes are there.
+    #[must_use]
+    pub fn nodes_alive(&self) -> usize {
+        let peers = self.nodes.iter().flat_map(|nodes| nodes.peers.iter().flatten());
+        peers.filter(|peer| peer.is_alive).count()
+    }
+
+    /// Takes what a user has at a node now.
+    pub fn merge(&mut self, node: &str, aor: &[u8], state: &[u8]) {
+        let number = if node.is_empty() { 0 } else { self.locations.node(node) };
+        if self.locations.merge(number, aor, state, &mut self.journal).is_none() {
+            tracing::warn!("there are more users than limits.users_max");
+        }
+        for binding in self.locations.bindings(aor) {
+            self.known.insert(Time::ZERO, &binding.flow);
+        }
+    }
+
+    /// Forgets what a node has told of, before it tells all again.
+    pub fn forget_node(&mut self, node: &str) {
+        let number = self.locations.node(node);
+        if number != 0 {
+            self.locations.forget_node(number);
+        }
+    }
+
+    /// Is this the address of a node?
+    #[must_use]
+    pub fn is_node(&self, address: IpAddr) -> bool {
+        self.nodes.as_ref().is_some_and(|nodes| nodes.addresses.contains(&address.to_canonical()))
+    }
+
+    /// Where connections to this address are to come from: nodes know one another by their addresses.
+    #[must_use]
+    pub fn address_for(&self, peer: IpAddr) -> Option<IpAddr> {
+        let own = self.nodes.as_ref()?.own.filter(|own| own.is_ipv4() == peer.is_ipv4())?;
+        self.is_node(peer).then_some(own)
+    }
+
+    pub(super) fn is_from_node(&self, flow: &Flow) -> bool {
+        self.is_node(flow.peer.ip())
+    }
+
+    /// How a phone is reached that has registered at another node; `None` if it has registered here.
+    pub(super) fn over_node(&self, binding: &Binding) -> Option<Over> {
+        use std::io::Write;
+        let origin = binding.origin.as_ref()?;
+        if !binding.path.is_empty() || binding.flow_use == FlowUse::None {
+            return Some(Over::Contact);
+        }
+        let peer = self.nodes.as_ref()?.peers.get(usize::from(origin.node)).and_then(Option::as_ref);
+        let address = peer.filter(|peer| peer.is_alive).and_then(|peer| peer.address);
+        let Some(NodeAddress { protocol, address }) = address.filter(|_| !origin.token.is_empty()) else {
+            return Some(if binding.flow_use == FlowUse::Only { Over::Gone } else { Over::Contact });
+        };
+        let mut path = b"<sip:".to_vec();
+        path.extend_from_slice(&origin.token);
+        // Writing to a buffer that grows does not fail.
+        let _ = match protocol {
+            Protocol::Udp => write!(path, "@{address};lr>"),
+            _ => write!(path, "@{address};transport={};lr>", protocol.in_uri()),
+        };
+        Some(Over::Node(Target {
+            uri: Some(binding.contact.clone()),
+            flow: Flow::to(protocol, address),
+            path: path.into(),
+            q: binding.q,
+            over_node: true,
+        }))
+    }
+}

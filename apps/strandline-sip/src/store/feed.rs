@@ -1,0 +1,265 @@
+//! The thread that follows what other nodes change, and says that this one lives.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::location::Journal;
+
+use super::database::{Database, NodeRow, Positions, Run, taken};
+use super::stats::now;
+use super::{Shared, StoreError, StoreStats};
+
+/// How often a node says that it lives, and looks at who else does.
+const BEAT: Duration = Duration::from_millis(500);
+/// The longest time between two looks that counts: while nothing could be looked at, nobody's silence means anything.
+const COUNTS: Duration = Duration::from_secs(1);
+const BACK_OFF_MIN: Duration = Duration::from_millis(50);
+const BACK_OFF_MAX: Duration = Duration::from_secs(1);
+/// Bytes of a node's bindings that are told at once.
+const TOLD_BYTES: usize = 1 << 20;
+
+/// Another node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerNode {
+    /// Its name.
+    pub name: String,
+    /// Where it is reached, as `protocol:address:port`; empty if it can't be.
+    pub address: String,
+    /// It is there.
+    pub is_alive: bool,
+}
+
+/// What is to be known of other nodes.
+#[derive(Debug)]
+pub enum News {
+    /// All other nodes, whenever something about them is new.
+    Nodes(Vec<PeerNode>),
+    /// What a node has changed, as a journal has it.
+    Changes {
+        /// Its name.
+        node: String,
+        /// The changes, for [`Journal::read`].
+        changes: Vec<u8>,
+    },
+    /// All that a node has follows: what is known of it is to be forgotten.
+    Again {
+        /// Its name.
+        node: String,
+    },
+    /// Another server runs under this node's name: this one has to end.
+    Lost(StoreError),
+}
+
+type Stop = Arc<(Mutex<bool>, Condvar)>;
+
+/// The thread. Dropping it tells the other nodes that this one has left.
+#[derive(Debug)]
+pub struct Feed {
+    stop: Stop,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Feed {
+    pub(super) fn start<D: Database>(
+        mut follower: Follower<D>,
+        stats: Arc<StoreStats>,
+        mut tell: Box<dyn FnMut(News) + Send>,
+    ) -> std::io::Result<Self> {
+        let stop = Stop::default();
+        let theirs = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("nodes".to_owned())
+            .spawn(move || follower.follow(&theirs, &stats, &mut *tell))?;
+        Ok(Self { stop, thread: Some(thread) })
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        *self.stop.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.stop.1.notify_one();
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that follows other nodes has failed");
+        }
+    }
+}
+
+/// What is known of a node's life.
+#[derive(Debug)]
+struct Life {
+    beat: i64,
+    /// How long nothing was heard, as far as somebody listened.
+    silent: Duration,
+}
+
+/// Follows the others.
+pub(super) struct Follower<D> {
+    settings: Arc<Shared>,
+    run: Run,
+    database: Option<D>,
+    positions: Positions,
+    lives: HashMap<String, Life>,
+    nodes: Vec<PeerNode>,
+    /// When the nodes were looked at last.
+    looked: Option<Instant>,
+    start: Instant,
+}
+
+impl<D: Database> Follower<D> {
+    pub(super) fn new(settings: Arc<Shared>, run: Run, positions: Positions) -> Self {
+        Self {
+            settings,
+            run,
+            database: None,
+            positions,
+            lives: HashMap::new(),
+            nodes: Vec::new(),
+            looked: None,
+            start: now(),
+        }
+    }
+
+    fn follow(&mut self, stop: &Stop, stats: &StoreStats, tell: &mut dyn FnMut(News)) {
+        let mut pause = BACK_OFF_MIN;
+        loop {
+            let wait = match self.step(tell) {
+                Ok(changes) => {
+                    stats.on_followed(self.start.elapsed(), changes);
+                    pause = BACK_OFF_MIN;
+                    self.settings.node.poll
+                }
+                Err(error) if error.is_final => {
+                    tell(News::Lost(error));
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "other nodes can't be followed");
+                    stats.on_not_followed();
+                    self.database = None;
+                    let wait = pause;
+                    pause = (pause * 2).min(BACK_OFF_MAX);
+                    wait
+                }
+            };
+            let stopped = stop.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let (stopped, _) = stop
+                .1
+                .wait_timeout_while(stopped, wait, |stopped| !*stopped)
+                .unwrap_or_else(PoisonError::into_inner);
+            if *stopped {
+                return self.leave();
+            }
+        }
+    }
+
+    fn leave(&mut self) {
+        let run = self.run.clone();
+        if let Some(database) = &mut self.database
+            && let Err(error) = database.beat(&run, true)
+        {
+            tracing::debug!(%error, "leaving");
+        }
+    }
+
+    fn database(&mut self) -> Result<&mut D, StoreError> {
+        let database = match self.database.take() {
+            Some(database) => database,
+            None => D::connect(&self.settings)?,
+        };
+        Ok(self.database.insert(database))
+    }
+
+    /// Returns how many changes there were.
+    fn step(&mut self, tell: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
+        let mut changes = 0;
+        if self.looked.is_none_or(|looked| looked.elapsed() >= BEAT) {
+            let run = self.run.clone();
+            if !self.database()?.beat(&run, false)? {
+                return Err(taken(&run.name));
+            }
+            let rows = self.database()?.nodes()?;
+            self.look(&rows, tell);
+            for row in rows.iter().filter(|row| row.name != run.name) {
+                // Who was trimmed beyond what was read, or was never read, is read as a whole.
+                if self.positions.get(&row.name).is_none_or(|position| *position < row.trimmed) {
+                    self.read_all(row, tell)?;
+                }
+            }
+        }
+        let alive: Vec<String> =
+            self.nodes.iter().filter(|node| node.is_alive).map(|node| node.name.clone()).collect();
+        for name in alive {
+            changes += self.read_new(&name, tell)?;
+        }
+        Ok(changes)
+    }
+
+    /// Who lives, and who doesn't?
+    fn look(&mut self, rows: &[NodeRow], tell: &mut dyn FnMut(News)) {
+        let elapsed = self.looked.map_or(Duration::ZERO, |looked| looked.elapsed()).min(COUNTS);
+        self.looked = Some(now());
+        let lease = self.settings.node.lease;
+        let mut nodes = Vec::new();
+        for row in rows.iter().filter(|row| row.name != self.run.name) {
+            let age = Duration::from_millis(row.age_ms.max(0) as u64);
+            let life = self
+                .lives
+                .entry(row.name.clone())
+                .or_insert_with(|| Life { beat: row.beat, silent: age.saturating_sub(elapsed) });
+            if life.beat == row.beat {
+                life.silent += elapsed;
+            } else {
+                *life = Life { beat: row.beat, silent: Duration::ZERO };
+            }
+            let is_alive = row.beat >= 0 && life.silent < lease;
+            nodes.push(PeerNode { name: row.name.clone(), address: row.address.clone(), is_alive });
+        }
+        if nodes != self.nodes {
+            self.nodes.clone_from(&nodes);
+            tell(News::Nodes(nodes));
+        }
+    }
+
+    fn read_new(&mut self, name: &str, tell: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
+        let mut count = 0;
+        while let Some(position) = self.positions.get(name).copied() {
+            let entries = self.database()?.journal(name, position)?;
+            let Some((first, _)) = entries.first() else { break };
+            if *first != position + 1 {
+                // It will be read as a whole at the next look.
+                self.positions.remove(name);
+                self.looked = None;
+                break;
+            }
+            for (number, changes) in entries {
+                count += Journal::read(&changes).count();
+                tell(News::Changes { node: name.to_owned(), changes });
+                self.positions.insert(name.to_owned(), number);
+            }
+        }
+        Ok(count)
+    }
+
+    fn read_all(&mut self, row: &NodeRow, tell: &mut dyn FnMut(News)) -> Result<(), StoreError> {
+        tell(News::Again { node: row.name.clone() });
+        let mut some = Journal::default();
+        let name = &row.name;
+        let told = |some: &mut Journal, tell: &mut dyn FnMut(News)| {
+            tell(News::Changes { node: name.clone(), changes: some.as_bytes().to_vec() });
+            some.clear();
+        };
+        self.database()?.bindings(name, &mut |aor, state| {
+            some.record_with(aor, |out| out.extend_from_slice(state));
+            if some.as_bytes().len() >= TOLD_BYTES {
+                told(&mut some, tell);
+            }
+        })?;
+        told(&mut some, tell);
+        self.positions.insert(row.name.clone(), row.trimmed);
+        self.read_new(&row.name, tell).map(|_| ())
+    }
+}

@@ -1,0 +1,218 @@
+//! Redis and Valkey.
+//!
+//! `strandline:nodes` has the nodes' names, and for each of them `strandline:node:NAME` is a hash of what the node is,
+//! `strandline:bindings:NAME` a hash of its users, and `strandline:journal:NAME` a stream with its journal.
+
+use ::redis::{Client, Cmd, Connection, FromRedisValue, RedisError, cmd};
+
+use super::database::{Database, ENTRIES, Entry, NodeRow, ROWS, Run};
+use super::folding::User;
+use super::{Shared, StoreError};
+
+/// What a script does only while this run is the node. `KEYS[1]` is the node's hash and `ARGV[1]` the incarnation.
+const IF_HERE: &str = "if redis.call('HGET', KEYS[1], 'incarnation') ~= ARGV[1] then return 0 end ";
+const NOW: &str = "local t = redis.call('TIME') local now = t[1] * 1000 + math.floor(t[2] / 1000) ";
+
+/// A connection.
+pub(super) struct Redis {
+    connection: Connection,
+    replicas_min: u32,
+    timeout_ms: u64,
+}
+
+fn error(what: &'static str) -> impl FnOnce(RedisError) -> StoreError {
+    move |cause| StoreError::new(what, cause)
+}
+
+fn key(kind: &str, name: &str) -> String {
+    format!("strandline:{kind}:{name}")
+}
+
+impl Redis {
+    fn ask<T: FromRedisValue>(&mut self, what: &'static str, command: &Cmd) -> Result<T, StoreError> {
+        command.query(&mut self.connection).map_err(error(what))
+    }
+
+    /// Runs a script while this run is the node.
+    fn script(
+        &mut self,
+        what: &'static str,
+        run: &Run,
+        script: &str,
+        keys: &[String],
+        values: &[&[u8]],
+    ) -> Result<bool, StoreError> {
+        let mut command = cmd("EVAL");
+        command.arg(format!("{IF_HERE}{script} return 1")).arg(keys.len() + 1).arg(key("node", &run.name));
+        command.arg(keys).arg(run.incarnation);
+        values.iter().for_each(|value| {
+            command.arg(*value);
+        });
+        let done: i64 = self.ask(what, &command)?;
+        Ok(done == 1)
+    }
+
+    /// Waits until enough replicas have what was written.
+    fn wait_for_replicas(&mut self) -> Result<(), StoreError> {
+        if self.replicas_min == 0 {
+            return Ok(());
+        }
+        let what = "waiting for replicas";
+        // A little less than the time that an answer may take.
+        let patience = self.timeout_ms * 3 / 4;
+        let have: u32 = self.ask(what, cmd("WAIT").arg(self.replicas_min).arg(patience))?;
+        if have < self.replicas_min {
+            let cause = format!("{have} have it, and store.replicas_min is {}", self.replicas_min);
+            return Err(StoreError::new(what, cause));
+        }
+        Ok(())
+    }
+
+    fn check_durability(&mut self) -> Result<(), StoreError> {
+        let what = "Redis";
+        let info: String = self.ask(what, cmd("INFO").arg("persistence"))?;
+        if !info.lines().any(|line| line.trim() == "aof_enabled:1") && self.replicas_min == 0 {
+            let cause = "it would forget bindings that were acknowledged: set appendonly to yes there (and \
+                         appendfsync to always), or store.replicas_min here";
+            return Err(StoreError { is_final: true, ..StoreError::new(what, cause) });
+        }
+        // Where the command isn't allowed nothing can be said.
+        let policy = cmd("CONFIG").arg("GET").arg("appendfsync").query::<Vec<String>>(&mut self.connection);
+        if policy.is_ok_and(|policy| policy.last().is_some_and(|policy| policy != "always")) {
+            tracing::warn!(
+                "Redis: appendfsync isn't always: the last second may be lost if its machine fails"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl Database for Redis {
+    fn connect(settings: &Shared) -> Result<Self, StoreError> {
+        let what = "connecting to Redis";
+        // What is wrong with a URL might show a password that stands in it.
+        let wrong = |_| StoreError::new("store.url", "not like redis://host:6379/0");
+        let mut info: ::redis::ConnectionInfo =
+            ::redis::IntoConnectionInfo::into_connection_info(settings.url.as_str()).map_err(wrong)?;
+        if let Some(password) = &settings.password {
+            let redis = info.redis_settings().clone().set_password(password);
+            info = info.set_redis_settings(redis);
+        }
+        let client = Client::open(info).map_err(wrong)?;
+        let connection = client.get_connection_with_timeout(settings.timeout).map_err(error(what))?;
+        connection.set_read_timeout(Some(settings.timeout)).map_err(error(what))?;
+        connection.set_write_timeout(Some(settings.timeout)).map_err(error(what))?;
+        let mut opened = Self {
+            connection,
+            replicas_min: settings.replicas_min,
+            timeout_ms: settings.timeout.as_millis() as u64,
+        };
+        opened.check_durability()?;
+        Ok(opened)
+    }
+
+    fn nodes(&mut self) -> Result<Vec<NodeRow>, StoreError> {
+        let what = "reading the nodes";
+        let mut names: Vec<String> = self.ask(what, cmd("SMEMBERS").arg("strandline:nodes"))?;
+        names.sort_unstable();
+        let mut rows = Vec::new();
+        for name in names {
+            let script = format!(
+                "{NOW} local n = redis.call('HMGET', KEYS[1], 'address', 'beat', 'beaten_at', 'trimmed') \
+                 return {{n[1] or '', tonumber(n[2] or -1), now - tonumber(n[3] or 0), tonumber(n[4] or 0)}}"
+            );
+            let row = self.ask(what, cmd("EVAL").arg(script).arg(1).arg(key("node", &name)))?;
+            let (address, beat, age_ms, trimmed) = row;
+            rows.push(NodeRow { name, address, beat, age_ms, trimmed });
+        }
+        Ok(rows)
+    }
+
+    fn enter(&mut self, run: &Run, address: &str) -> Result<(), StoreError> {
+        let script = format!(
+            "{NOW} local beat = tonumber(redis.call('HGET', KEYS[1], 'beat') or 0) if beat < 0 then beat = 0 end \
+             redis.call('SADD', KEYS[2], ARGV[3]) redis.call('HSET', KEYS[1], 'incarnation', ARGV[1], \
+             'address', ARGV[2], 'beat', beat + 1, 'beaten_at', now) redis.call('HSETNX', KEYS[1], 'trimmed', 0)"
+        );
+        let mut command = cmd("EVAL");
+        command.arg(script).arg(2).arg(key("node", &run.name)).arg("strandline:nodes");
+        command.arg(run.incarnation).arg(address).arg(&run.name);
+        self.ask("entering as a node", &command)
+    }
+
+    fn beat(&mut self, run: &Run, left: bool) -> Result<bool, StoreError> {
+        let beat = if left {
+            "redis.call('HSET', KEYS[1], 'beat', -1)"
+        } else {
+            "redis.call('HINCRBY', KEYS[1], 'beat', 1)"
+        };
+        let script = format!("{NOW} {beat} redis.call('HSET', KEYS[1], 'beaten_at', now)");
+        self.script("saying that the node lives", run, &script, &[], &[])
+    }
+
+    fn append(&mut self, run: &Run, number: i64, changes: &[u8]) -> Result<bool, StoreError> {
+        let script = "redis.call('XADD', KEYS[2], ARGV[2], 'c', ARGV[3])";
+        let id = format!("{number}-0");
+        let keys = [key("journal", &run.name)];
+        let done = self.script("writing bindings", run, script, &keys, &[id.as_bytes(), changes])?;
+        self.wait_for_replicas()?;
+        Ok(done)
+    }
+
+    fn last(&mut self, name: &str) -> Result<i64, StoreError> {
+        let what = "reading the journal";
+        let mut command = cmd("XREVRANGE");
+        command.arg(key("journal", name)).arg("+").arg("-").arg("COUNT").arg(1);
+        let last: Vec<(String, Vec<Vec<u8>>)> = self.ask(what, &command)?;
+        let last = last.first().and_then(|(id, _)| number(id)).unwrap_or(0);
+        let trimmed: Option<i64> = self.ask(what, cmd("HGET").arg(key("node", name)).arg("trimmed"))?;
+        Ok(last.max(trimmed.unwrap_or(0)))
+    }
+
+    fn fold(&mut self, run: &Run, users: &[User]) -> Result<bool, StoreError> {
+        let script = "for i = 2, #ARGV, 2 do if ARGV[i + 1] == '' then redis.call('HDEL', KEYS[2], ARGV[i]) \
+                      else redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1]) end end";
+        let values: Vec<&[u8]> = users.iter().flat_map(|(aor, state)| [&aor[..], &state[..]]).collect();
+        self.script("folding the journal", run, script, &[key("bindings", &run.name)], &values)
+    }
+
+    fn trim(&mut self, name: &str, to: i64) -> Result<(), StoreError> {
+        let what = "trimming the journal";
+        self.ask::<()>(what, cmd("HSET").arg(key("node", name)).arg("trimmed").arg(to))?;
+        self.ask(what, cmd("XTRIM").arg(key("journal", name)).arg("MINID").arg(format!("{}-0", to + 1)))
+    }
+
+    fn bindings(&mut self, name: &str, each: &mut dyn FnMut(&[u8], &[u8])) -> Result<(), StoreError> {
+        let mut cursor = 0u64;
+        loop {
+            let mut command = cmd("HSCAN");
+            command.arg(key("bindings", name)).arg(cursor).arg("COUNT").arg(ROWS);
+            let (next, rows): (u64, Vec<(Vec<u8>, Vec<u8>)>) = self.ask("reading bindings", &command)?;
+            rows.iter().for_each(|(aor, state)| each(aor, state));
+            cursor = next;
+            if cursor == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn journal(&mut self, name: &str, after: i64) -> Result<Vec<Entry>, StoreError> {
+        let mut command = cmd("XRANGE");
+        command.arg(key("journal", name)).arg(format!("{}-0", after + 1)).arg("+").arg("COUNT").arg(ENTRIES);
+        let entries: Vec<(String, Vec<Vec<u8>>)> = self.ask("reading the journal", &command)?;
+        let entry = |(id, mut fields): (String, Vec<Vec<u8>>)| Some((number(&id)?, fields.pop()?));
+        Ok(entries.into_iter().filter_map(entry).collect())
+    }
+
+    fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
+        let what = "a secret in the store";
+        self.ask::<()>(what, cmd("HSETNX").arg("strandline:secrets").arg(name).arg(&fresh[..]))?;
+        let value: Vec<u8> = self.ask(what, cmd("HGET").arg("strandline:secrets").arg(name))?;
+        Ok(value.try_into().unwrap_or(fresh))
+    }
+}
+
+/// The number in the name of an entry.
+fn number(id: &str) -> Option<i64> {
+    id.split('-').next()?.parse().ok()
+}

@@ -1,0 +1,197 @@
+//! The thread that looks for subscribers in a table.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, OpenFlags};
+
+use crate::auth::{Algorithm, Secret, Subscriber};
+
+use super::database::SubscriberRow as Row;
+use super::mysql::MySql;
+use super::postgresql::PostgreSql;
+use super::stats::now;
+use super::{Kind, Shared, StoreError};
+
+/// Subscribers looked for at once.
+const AT_ONCE: usize = 250;
+/// How long nobody looks after a failure.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// Where subscribers are.
+#[derive(Debug, Clone)]
+pub enum SubscriberTable {
+    /// In the table `subscribers` of an SQLite file.
+    Sqlite(PathBuf),
+    /// In the table `sip_subscribers` of a database.
+    Shared(Arc<Shared>),
+}
+
+/// What was found: `None` if nobody could look, and within that `None` if there is no such subscriber.
+pub type Found = (Subscriber, Option<Option<Secret>>);
+
+/// A connection to a table.
+trait Table: Send {
+    /// All rows of these users, whatever their domain.
+    fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError>;
+}
+
+impl Table for MySql {
+    fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        self.subscribers(users)
+    }
+}
+
+impl Table for PostgreSql {
+    fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        self.subscribers(users)
+    }
+}
+
+struct Sqlite(Connection);
+
+impl Sqlite {
+    fn open(path: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(path, flags)
+            .map_err(|error| StoreError::new(format!("opening {}", path.display()), error))?;
+        Ok(Self(connection))
+    }
+
+    fn row(&self, user: &[u8]) -> rusqlite::Result<Vec<Row>> {
+        let select = "SELECT CAST(username AS BLOB), CAST(domain AS BLOB), CAST(password AS BLOB), CAST(md5 AS BLOB), \
+                      CAST(sha256 AS BLOB), CAST(sha512_256 AS BLOB) FROM subscribers \
+                      WHERE username = CAST(?1 AS TEXT)";
+        let mut select = self.0.prepare_cached(select)?;
+        let row = |row: &rusqlite::Row<'_>| {
+            Ok((row.get(0)?, row.get(1)?, [row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?]))
+        };
+        select.query_map([user], row)?.collect()
+    }
+}
+
+impl Table for Sqlite {
+    fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        let mut rows = Vec::new();
+        for user in users {
+            rows.extend(self.row(user).map_err(|error| StoreError::new("reading subscribers", error))?);
+        }
+        Ok(rows)
+    }
+}
+
+impl SubscriberTable {
+    fn open(&self) -> Result<Box<dyn Table>, StoreError> {
+        Ok(match self {
+            Self::Sqlite(path) => Box::new(Sqlite::open(path)?),
+            Self::Shared(settings) => match settings.kind {
+                Kind::MySql => Box::new(MySql::open(settings)?),
+                Kind::PostgreSql => Box::new(PostgreSql::open(settings)?),
+                Kind::Redis => {
+                    let cause = "Redis has no tables: use an SQLite file or a file of users";
+                    return Err(StoreError::new("subscribers", cause));
+                }
+            },
+        })
+    }
+
+    /// Looks whether there is such a table. An SQLite file that isn't there is made.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if let Self::Sqlite(path) = self
+            && !path.exists()
+        {
+            create(path)?;
+        }
+        self.open()?.rows(&[b"nobody"]).map(|_| ())
+    }
+}
+
+fn create(path: &Path) -> Result<(), StoreError> {
+    let table = "CREATE TABLE IF NOT EXISTS subscribers (username TEXT NOT NULL, domain TEXT NOT NULL, password TEXT, \
+                 md5 TEXT, sha256 TEXT, sha512_256 TEXT, PRIMARY KEY (username, domain))";
+    let result = Connection::open(path).and_then(|connection| connection.execute_batch(table));
+    result.map_err(|error| StoreError::new(format!("opening {}", path.display()), error))
+}
+
+/// Looks for subscribers on a thread of its own, which ends when this is dropped and all are found.
+#[derive(Debug, Clone)]
+pub struct Seeker {
+    wanted: Sender<Subscriber>,
+}
+
+impl Seeker {
+    /// Starts the thread. `found` is called on it.
+    ///
+    /// # Errors
+    /// If there is no thread to be had.
+    pub fn start(table: SubscriberTable, found: impl FnMut(Found) + Send + 'static) -> std::io::Result<Self> {
+        let (wanted, queue) = channel();
+        std::thread::Builder::new()
+            .name("subscribers".to_owned())
+            .spawn(move || seek(&table, &queue, found))?;
+        Ok(Self { wanted })
+    }
+
+    /// Looks for somebody.
+    pub fn seek(&self, who: Subscriber) {
+        if self.wanted.send(who).is_err() {
+            tracing::error!("the thread that looks for subscribers has failed");
+        }
+    }
+}
+
+fn seek(table: &SubscriberTable, queue: &Receiver<Subscriber>, mut tell: impl FnMut(Found)) {
+    let mut open: Option<Box<dyn Table>> = None;
+    let mut failed: Option<Instant> = None;
+    while let Ok(first) = queue.recv() {
+        let mut wanted = vec![first];
+        wanted.extend(queue.try_iter().take(AT_ONCE - 1));
+        let rests = failed.is_some_and(|failed| now().saturating_duration_since(failed) < PAUSE);
+        let rows = if rests { None } else { rows(table, &mut open, &wanted) };
+        match &rows {
+            Some(_) => failed = None,
+            None if !rests => failed = Some(now()),
+            None => {}
+        }
+        for who in wanted {
+            let found = rows.as_ref().map(|rows| secret_of(&who, rows));
+            tell((who, found));
+        }
+    }
+}
+
+fn rows(
+    table: &SubscriberTable,
+    open: &mut Option<Box<dyn Table>>,
+    wanted: &[Subscriber],
+) -> Option<Vec<Row>> {
+    let users: Vec<&[u8]> = wanted.iter().map(|who| &*who.user).collect();
+    let result = match open.take().map_or_else(|| table.open(), Ok) {
+        Ok(opened) => open.insert(opened).rows(&users),
+        Err(error) => Err(error),
+    };
+    match result {
+        Ok(rows) => Some(rows),
+        Err(error) => {
+            tracing::error!(%error, "subscribers can't be looked for");
+            *open = None;
+            None
+        }
+    }
+}
+
+/// The row of the domain counts, and without one that of no domain.
+fn secret_of(who: &Subscriber, rows: &[Row]) -> Option<Secret> {
+    let of = |domain: &[u8]| {
+        rows.iter().find(|(user, of, _)| *user == *who.user && of.eq_ignore_ascii_case(domain))
+    };
+    let (_, _, [password, md5, sha256, sha512]) = of(&who.domain).or_else(|| of(b""))?;
+    let hashes = [(Algorithm::Md5, md5), (Algorithm::Sha256, sha256), (Algorithm::Sha512_256, sha512)];
+    let hashes = hashes.into_iter().filter_map(|(algorithm, hash)| Some((algorithm, hash.clone()?)));
+    Secret::of(password.clone(), hashes.collect())
+}

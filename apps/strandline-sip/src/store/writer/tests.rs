@@ -1,0 +1,115 @@
+#![allow(clippy::unwrap_used, clippy::panic)]
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use super::*;
+use crate::store::Each;
+use crate::transaction::{Flow, Protocol};
+
+/// A store that does with each commit what it is told.
+struct Told {
+    orders: Receiver<Result<(), StoreError>>,
+    commits: Sender<Vec<u8>>,
+}
+
+impl Store for Told {
+    fn load(&mut self, _: &mut Each<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn commit(&mut self, changes: &Journal) -> Result<(), StoreError> {
+        self.commits.send(changes.as_bytes().to_vec()).unwrap();
+        self.orders.recv().unwrap_or(Ok(()))
+    }
+
+    fn idle(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+}
+
+struct World {
+    writer: Writer,
+    orders: Sender<Result<(), StoreError>>,
+    commits: Receiver<Vec<u8>>,
+    done: Receiver<Done>,
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn world() -> World {
+    let (orders, told) = channel();
+    let (committing, commits) = channel();
+    let (sender, done) = channel();
+    let store = Told { orders: told, commits: committing };
+    let tell = move |done| sender.send(done).unwrap();
+    let writer = Writer::start(Box::new(store), Arc::default(), tell).unwrap();
+    World { writer, orders, commits, done }
+}
+
+impl World {
+    fn submit(&self, user: &str, at_ms: u64) -> u64 {
+        let (mut journal, mut held) = (Journal::default(), Outbox::new());
+        journal.record_with(user.as_bytes(), |out| out.extend_from_slice(b"state"));
+        held.push(Flow::to(Protocol::Udp, "192.0.2.1:5060".parse().unwrap()), None, user.as_bytes());
+        self.writer.submit(&mut journal, &mut held, Duration::from_millis(at_ms))
+    }
+
+    /// The users of the next commit.
+    fn committed(&self) -> Vec<String> {
+        let bytes = self.commits.recv_timeout(PATIENCE).unwrap();
+        Journal::read(&bytes).map(|(user, _)| String::from_utf8(user.to_vec()).unwrap()).collect()
+    }
+
+    fn done(&self) -> Done {
+        self.done.recv_timeout(PATIENCE).unwrap()
+    }
+}
+
+fn failure(is_final: bool) -> Result<(), StoreError> {
+    Err(StoreError { is_final, ..StoreError::new("writing", "told to fail") })
+}
+
+#[test]
+fn what_failed_is_refused_and_written_again_with_what_came_meanwhile() {
+    let world = world();
+    world.submit("alice", 0);
+    assert_eq!(world.committed(), ["alice"]);
+    let second = world.submit("bob", 1);
+    world.orders.send(failure(false)).unwrap();
+    assert!(matches!(world.done(), Done::Failed { held } if held.len() == 1));
+    assert_eq!(world.committed(), ["alice", "bob"]);
+    world.orders.send(Ok(())).unwrap();
+    assert!(matches!(world.done(), Done::Durable { held, through } if held.len() == 1 && through == second));
+    let figures = world.writer.stats().figures();
+    assert_eq!((figures.commits, figures.failures, figures.is_failing), (1, 1, false));
+}
+
+#[test]
+fn an_answer_that_has_waited_too_long_is_taken_back_and_not_acknowledged_later() {
+    let world = world();
+    world.submit("alice", 100);
+    assert_eq!(world.committed(), ["alice"]);
+    assert!(world.writer.overdue(Duration::from_millis(99)).is_empty());
+    assert_eq!(world.writer.overdue(Duration::from_millis(100)).len(), 1);
+    world.orders.send(Ok(())).unwrap();
+    // It became durable all the same, which does no harm.
+    assert!(matches!(world.done(), Done::Durable { held, through: 1 } if held.is_empty()));
+}
+
+#[test]
+fn a_store_that_is_lost_for_ever_is_told_of_and_one_that_fails_at_the_end_is_given_up() {
+    let world = world();
+    world.submit("alice", 0);
+    world.orders.send(failure(true)).unwrap();
+    assert!(matches!(world.done(), Done::Failed { held } if held.len() == 1));
+    assert!(matches!(world.done(), Done::Lost(_)));
+    let World { writer, orders, commits: _commits, done } = self::world();
+    let (mut journal, mut held) = (Journal::default(), Outbox::new());
+    journal.record_with(b"bob", |_| {});
+    writer.submit(&mut journal, &mut held, Duration::ZERO);
+    for _ in 0..3 {
+        orders.send(failure(false)).unwrap();
+    }
+    drop(orders);
+    drop(writer);
+    assert!(done.iter().all(|done| !matches!(done, Done::Lost(_))));
+}

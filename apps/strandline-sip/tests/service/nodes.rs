@@ -1,0 +1,348 @@
+//! Several nodes that share a store: phones that have registered at one are called through another.
+
+use std::time::Duration;
+
+use strandline_sip::auth::{
+    Algorithm, Authenticator, CacheSettings, Nonces, Secret, Source, Subscribers, response,
+};
+use strandline_sip::codec::Digest;
+use strandline_sip::location::Journal;
+use strandline_sip::service::{Advertised, NodeAddress, Peer, Settings};
+use strandline_sip::transaction::{Flow, Protocol};
+
+use crate::harness::{Phone, Sent, World, settings};
+
+const A: &str = "10.0.0.1";
+const B: &str = "10.0.0.2";
+
+fn address(ip: &str) -> NodeAddress {
+    NodeAddress::read(&format!("tcp:{ip}:5060")).unwrap()
+}
+
+fn node(name: &str, ip: &str) -> World {
+    let advertised = |protocol| Advertised { protocol, host: ip.to_owned(), port: 5060 };
+    let settings =
+        Settings { advertised: Protocol::ALL.map(advertised).to_vec(), durable: true, ..settings() };
+    let mut world = World::with(settings);
+    world.service.join(name, Some(address(ip)));
+    world
+}
+
+fn knows(world: &mut World, name: &str, ip: &str, is_alive: bool) {
+    let peer = Peer { name: name.to_owned(), address: Some(address(ip)), is_alive };
+    world.service.set_nodes(vec![peer]);
+}
+
+/// Two nodes that know each other.
+fn two() -> (World, World) {
+    let (mut a, mut b) = (node("a", A), node("b", B));
+    knows(&mut a, "b", B, true);
+    knows(&mut b, "a", A, true);
+    (a, b)
+}
+
+/// A registers, and the answer that waits for the store is sent.
+fn register(world: &mut World, phone: &Phone, user: &str, cseq: u32, more: &str) {
+    if phone.0.connection != 0 {
+        world.service.connection_opened(phone.0.connection);
+    }
+    let contact = format!("Contact: {}\r\n{more}", phone.contact(user));
+    assert!(world.receive(phone, &phone.register(user, cseq, &contact)).is_empty());
+    let (_, answer) = world.service.held.get(0).unwrap();
+    assert!(answer.starts_with(b"SIP/2.0 200"));
+    world.service.held.clear();
+}
+
+/// What one has written down comes to the other.
+fn follow(from: &mut World, name: &str, to: &mut World) {
+    let journal = std::mem::take(&mut from.service.journal);
+    for (aor, state) in Journal::read(journal.as_bytes()) {
+        to.service.merge(name, aor, state);
+    }
+}
+
+fn bindings(world: &World, user: &str) -> usize {
+    world.service.locations().bindings(format!("{user}@example.com").as_bytes()).len()
+}
+
+/// A phone that asks to be reached over its connection.
+fn over_connection() -> (Phone, &'static str) {
+    (Phone::tcp("192.0.2.7:4000", 7), "Supported: outbound\r\n")
+}
+
+fn register_over_connection(world: &mut World, user: &str, cseq: u32) -> Phone {
+    let (phone, more) = over_connection();
+    world.service.connection_opened(7);
+    let contact = format!("Contact: <sip:{user}@10.9.9.9;transport=tcp;ob>\r\n{more}");
+    assert!(world.receive(&phone, &phone.register(user, cseq, &contact)).is_empty());
+    world.service.held.clear();
+    phone
+}
+
+/// What a node sends to another comes there over a connection.
+fn at_other(sent: &Sent) -> (Phone, &str) {
+    assert_eq!(sent.flow, Flow::to(Protocol::Tcp, address(A).address));
+    (Phone::tcp("10.0.0.2:40000", 99), &sent.text)
+}
+
+#[test]
+fn a_call_goes_over_the_node_that_holds_the_connection() {
+    let (mut a, mut b) = two();
+    let phone = register_over_connection(&mut a, "bob", 1);
+    follow(&mut a, "a", &mut b);
+    let caller = Phone::udp("192.0.2.1:5060");
+    let sent = b.invite(&caller, &caller.invite("bob", "1"));
+    let (from_b, text) = at_other(&sent[0]);
+    assert!(sent[0].line("Route").unwrap().contains("@10.0.0.1:5060;transport=tcp;lr>"), "{text}");
+    let at_phone = a.invite(&from_b, text);
+    assert_eq!(at_phone[0].flow, phone.0);
+    assert_eq!(at_phone[0].line("Route"), None);
+    assert_eq!(at_phone[0].lines("Record-Route").len(), 3, "{}", at_phone[0].text);
+    // The connection ends: its node says so, and so do others once they know.
+    let again = b.invite(&caller, &caller.invite("bob", "2"));
+    a.service.connection_closed(7);
+    let gone = a.one(&from_b, &again[0].text);
+    assert_eq!(gone.first_line(), "SIP/2.0 430 Flow Failed");
+    follow(&mut a, "a", &mut b);
+    let gone = b.one(&caller, &caller.invite("bob", "3"));
+    assert_eq!(gone.first_line(), "SIP/2.0 404 Not Found");
+}
+
+#[test]
+fn flows_are_given_to_nodes_only() {
+    let (mut a, mut b) = two();
+    register_over_connection(&mut a, "bob", 1);
+    follow(&mut a, "a", &mut b);
+    let caller = Phone::udp("192.0.2.1:5060");
+    let sent = b.invite(&caller, &caller.invite("bob", "1"));
+    let (_, text) = at_other(&sent[0]);
+    // The same from elsewhere, and from a node with a token that isn't whole.
+    let stranger = Phone::tcp("192.0.2.66:5060", 66);
+    assert_eq!(a.one(&stranger, text).first_line(), "SIP/2.0 403 Relaying Denied");
+    let forged = text.replacen("\r\nRoute: <sip:", "\r\nRoute: <sip:A", 1).replace("z9hG4bK", "z9hG4bKx");
+    let from_b = Phone::tcp("10.0.0.2:40000", 99);
+    assert_eq!(a.one(&from_b, &forged).first_line(), "SIP/2.0 403 Relaying Denied");
+}
+
+#[test]
+fn a_node_that_is_gone_takes_connections_with_it_and_no_addresses() {
+    let (mut a, mut b) = two();
+    register_over_connection(&mut a, "bob", 1);
+    let (udp, tcp) = (Phone::udp("192.0.2.8:5060"), Phone::tcp("192.0.2.9:5060", 9));
+    register(&mut a, &udp, "eve", 1, "");
+    register(&mut a, &tcp, "ann", 1, "");
+    follow(&mut a, "a", &mut b);
+    knows(&mut b, "a", A, false);
+    let caller = Phone::udp("192.0.2.1:5060");
+    assert_eq!(b.one(&caller, &caller.invite("bob", "1")).first_line(), "SIP/2.0 430 Flow Failed");
+    assert_eq!(b.invite(&caller, &caller.invite("eve", "2"))[0].flow, udp.0);
+    // This one listens at its address as well.
+    assert_eq!(b.invite(&caller, &caller.invite("ann", "3"))[0].flow, Flow::to(Protocol::Tcp, tcp.0.peer));
+    // It registers elsewhere, with the same CSeq because it heard no answer, and is reached over the new connection.
+    let (phone, _) = over_connection();
+    register_over_connection(&mut b, "bob", 1);
+    assert_eq!(b.invite(&caller, &caller.invite("bob", "4"))[0].flow, phone.0);
+    assert_eq!(bindings(&b, "bob"), 1);
+}
+
+#[test]
+fn a_node_that_cannot_be_reached_counts_as_a_flow_that_failed() {
+    let (mut a, mut b) = two();
+    register_over_connection(&mut a, "bob", 1);
+    follow(&mut a, "a", &mut b);
+    let caller = Phone::udp("192.0.2.1:5060");
+    b.service.handle_message(b.now, caller.0, caller.invite("bob", "1").as_bytes());
+    let client = b.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+    b.sent();
+    b.service.send_failed(b.now, client);
+    assert_eq!(b.sent()[0].first_line(), "SIP/2.0 430 Flow Failed");
+}
+
+#[test]
+fn two_nodes_that_change_a_user_at_once_lose_no_contact() {
+    let (mut a, mut b) = two();
+    let (first, second) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    register(&mut a, &first, "bob", 1, "");
+    register(&mut b, &second, "bob", 1, "");
+    let (from_a, from_b) = (a.service.journal.clone(), b.service.journal.clone());
+    follow(&mut a, "a", &mut b);
+    for (aor, state) in Journal::read(from_b.as_bytes()) {
+        a.service.merge("b", aor, state);
+    }
+    assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (2, 2));
+    // In whatever order and how often they come, a third node has the same.
+    for order in [["a", "b", "a"], ["b", "a", "b"]] {
+        let mut c = node("c", "10.0.0.3");
+        for name in order {
+            let journal = if name == "a" { &from_a } else { &from_b };
+            Journal::read(journal.as_bytes()).for_each(|(aor, state)| c.service.merge(name, aor, state));
+        }
+        assert_eq!(bindings(&c, "bob"), 2);
+    }
+}
+
+#[test]
+fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
+    let (mut a, mut b) = two();
+    let phone = Phone::udp("192.0.2.1:5060");
+    register(&mut a, &phone, "bob", 1, "");
+    let old = a.service.journal.clone();
+    follow(&mut a, "a", &mut b);
+    register(&mut b, &phone, "bob", 2, "");
+    let moved = b.service.journal.clone();
+    follow(&mut b, "b", &mut a);
+    // The one that has lost it forgets it, in the store too.
+    let forgotten = a.service.journal.clone();
+    assert_eq!(Journal::read(forgotten.as_bytes()).last(), Some((&b"bob@example.com"[..], &b""[..])));
+    assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
+    // Removed where it was not made.
+    a.service.journal.clear();
+    register(&mut a, &phone, "bob", 3, "Expires: 0\r\n");
+    let removed = a.service.journal.clone();
+    follow(&mut a, "a", &mut b);
+    assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (0, 0));
+    // A node that reads all of it in another order, or old states, agrees.
+    let mut c = node("c", "10.0.0.3");
+    for (name, journal) in [("a", &removed), ("b", &moved), ("a", &removed)] {
+        Journal::read(journal.as_bytes()).for_each(|(aor, state)| c.service.merge(name, aor, state));
+    }
+    assert_eq!(bindings(&c, "bob"), 0);
+    // What was removed is remembered until it would have expired, and the store told then.
+    let mut d = node("d", "10.0.0.4");
+    for (name, journal) in [("b", &moved), ("a", &old)] {
+        Journal::read(journal.as_bytes()).for_each(|(aor, state)| d.service.merge(name, aor, state));
+    }
+    assert_eq!(bindings(&d, "bob"), 1);
+    let later = strandline_sip::transaction::Time::from_millis(4_000_000);
+    for _ in 0..3 {
+        a.service.sweep(later, 1000);
+        register(&mut a, &phone, "other", 9, "");
+        a.service.sweep(later, 1000);
+    }
+    let swept = Journal::read(a.service.journal.as_bytes())
+        .any(|(aor, state)| aor == b"bob@example.com" && state.is_empty());
+    assert!(swept);
+}
+
+#[test]
+fn a_node_that_tells_all_again_replaces_what_was_known() {
+    let (mut a, mut b) = two();
+    register(&mut a, &Phone::udp("192.0.2.1:5060"), "bob", 1, "");
+    register(&mut a, &Phone::udp("192.0.2.2:5060"), "eve", 1, "");
+    follow(&mut a, "a", &mut b);
+    register(&mut b, &Phone::udp("192.0.2.3:5060"), "bob", 1, "");
+    b.service.forget_node("a");
+    assert_eq!((bindings(&b, "bob"), bindings(&b, "eve")), (1, 0));
+    // Of itself a node forgets nothing.
+    b.service.forget_node("b");
+    assert_eq!(bindings(&b, "bob"), 1);
+}
+
+fn subscribers(world: &mut World) {
+    let cache =
+        CacheSettings { max: 100, lifetime: Duration::from_secs(300), unknown: Duration::from_secs(10) };
+    let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
+    let users = Source::Table(Subscribers::new(cache));
+    let realm = "example.com".to_owned();
+    world.service.authenticate(Some(Authenticator::new(
+        realm,
+        vec![Algorithm::Sha256],
+        users,
+        nonces,
+        [1; 16],
+    )));
+}
+
+fn with_credentials(phone: &Phone, user: &str, challenge: &Sent, password: &str, cseq: u32) -> String {
+    let line = challenge.line("WWW-Authenticate").unwrap();
+    let nonce = line.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap();
+    let secret = Algorithm::Sha256.hash(&[user.as_bytes(), b"example.com", password.as_bytes()]);
+    let digest = Digest {
+        nonce: Some(nonce.as_bytes()),
+        uri: Some(b"sip:example.com"),
+        qop: Some(b"auth"),
+        nc: Some(b"00000001"),
+        cnonce: Some(b"c"),
+        ..Digest::default()
+    };
+    let answer = String::from_utf8(response(Algorithm::Sha256, &secret, b"REGISTER", &digest)).unwrap();
+    let header = format!(
+        "Authorization: Digest username=\"{user}\", realm=\"example.com\", nonce=\"{nonce}\", uri=\"sip:example.com\", \
+         response=\"{answer}\", algorithm=SHA-256, cnonce=\"c\", qop=auth, nc=00000001\r\n"
+    );
+    phone.register(user, cseq, &header)
+}
+
+#[test]
+fn a_request_waits_until_its_user_has_been_looked_for() {
+    let mut world = World::new();
+    subscribers(&mut world);
+    let phone = Phone::udp("192.0.2.1:5060");
+    // Nobody looks for who has no nonce of ours.
+    let challenge = world.one(&phone, &phone.register("bob", 1, ""));
+    assert!(challenge.first_line().starts_with("SIP/2.0 401"));
+    assert!(world.service.wanted_subscribers().is_empty());
+    let text = with_credentials(&phone, "bob", &challenge, "wonder", 2);
+    assert!(world.receive(&phone, &text).is_empty());
+    assert!(world.receive(&phone, &text).is_empty(), "a repetition waits as well");
+    let wanted = world.service.wanted_subscribers();
+    assert_eq!(wanted.len(), 1);
+    assert_eq!((&*wanted[0].user, &*wanted[0].domain), (&b"bob"[..], &b"example.com"[..]));
+    let secret = Secret::of(Some(b"wonder".to_vec()), Vec::new());
+    world.service.looked_up(world.now, wanted[0].clone(), Some(secret));
+    let sent = world.sent();
+    assert_eq!(sent.len(), 1, "{sent:#?}");
+    assert_eq!(sent[0].first_line(), "SIP/2.0 200 OK");
+    assert_eq!(world.service.waiting_for_subscribers(), 0);
+    // The next time nobody has to look.
+    let challenge = world.one(&phone, &phone.register("bob", 3, ""));
+    let text = with_credentials(&phone, "bob", &challenge, "wonder", 4);
+    assert_eq!(world.one(&phone, &text).first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn who_is_not_found_is_challenged_and_who_cannot_be_looked_for_is_told_to_come_again() {
+    let mut world = World::new();
+    subscribers(&mut world);
+    let phone = Phone::udp("192.0.2.1:5060");
+    let challenge = world.one(&phone, &phone.register("eve", 1, ""));
+    let text = with_credentials(&phone, "eve", &challenge, "guess", 2);
+    assert!(world.receive(&phone, &text).is_empty());
+    let eve = world.service.wanted_subscribers().remove(0);
+    world.service.looked_up(world.now, eve.clone(), None);
+    let later = world.sent().remove(0);
+    assert_eq!(later.first_line(), "SIP/2.0 503 Service Unavailable");
+    assert_eq!(later.line("Retry-After"), Some("10"));
+    assert!(world.receive(&phone, &text.replace("z9hG4bK", "z9hG4bKx")).is_empty());
+    assert_eq!(world.service.wanted_subscribers(), std::slice::from_ref(&eve));
+    world.service.looked_up(world.now, eve, Some(None));
+    assert!(world.sent().remove(0).first_line().starts_with("SIP/2.0 401"));
+    // Known not to exist: nobody looks again.
+    let sent = world.one(&phone, &text.replace("z9hG4bK", "z9hG4bKy"));
+    assert!(sent.first_line().starts_with("SIP/2.0 401"));
+    assert!(world.service.wanted_subscribers().is_empty());
+}
+
+#[test]
+fn nonces_of_another_node_are_stale_and_not_wrong() {
+    let mut nonces = Nonces::new([9; 16], Duration::from_secs(300), 16).of_node(1);
+    let users = || strandline_sip::auth::Users::read("bob:password:wonder\n").unwrap();
+    let mut world = World::new();
+    let own = Nonces::new([9; 16], Duration::from_secs(300), 16).of_node(2);
+    let realm = "example.com".to_owned();
+    let source = Source::Users(users());
+    world.service.authenticate(Some(Authenticator::new(
+        realm,
+        vec![Algorithm::Sha256],
+        source,
+        own,
+        [1; 16],
+    )));
+    let phone = Phone::udp("192.0.2.1:5060");
+    let mut challenge = world.one(&phone, &phone.register("bob", 1, ""));
+    let foreign = nonces.make(world.now);
+    let nonce = challenge.text.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    challenge.text = challenge.text.replace(&nonce, &foreign);
+    let answer = world.one(&phone, &with_credentials(&phone, "bob", &challenge, "wonder", 2));
+    assert!(answer.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", answer.text);
+}
