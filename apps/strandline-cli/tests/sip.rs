@@ -313,6 +313,32 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             "overload.source_messages_per_sec_max: 0 is not between 1 and 1000000",
         ),
         (format!("{right}[timers]\nt1_ms = 1\n"), "timers.t1_ms: 1 is not between 10 and 10000"),
+        (format!("{right}[timers]\nfailover_ms = 1\n"), "timers.failover_ms: 1 is not between 500 and 32000"),
+        (format!("{right}[access]\ndeny = [\"x\"]\n"), "access.deny: \"x\" is not like 192.0.2.0/24"),
+        (
+            format!("{right}[aliases]\ndomains = {{ \"example.net\" = \"example.org\" }}\n"),
+            "aliases.domains: \"example.net\" = \"example.org\": the second must be one of domains",
+        ),
+        (
+            format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"b@elsewhere.example\"] }}\n"),
+            "elsewhere.example is neither one of domains nor an address",
+        ),
+        (
+            format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"a@example.com\"] }}\n"),
+            "aliases.users: \"a@example.com\" stands for itself",
+        ),
+        (
+            format!("{right}[[route]]\nto = [\"sip:192.0.2.1\"]\n"),
+            "route: a prefix, such as \"+44\", or a domain",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example\"]\n"),
+            "route.to: \"sip:trunk.example\" is not like \"sip:192.0.2.1:5060;transport=tcp\"",
+        ),
+        (
+            format!("{right}[[route]]\ndomain = \"example.com\"\nto = [\"sip:192.0.2.1\"]\n"),
+            "route.domain: \"example.com\" is one of domains",
+        ),
         (
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
             "registrar.expires_min_secs: more than 3600",

@@ -316,3 +316,43 @@ fn what_is_wrong_with_the_configuration_is_told() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("was started with --admin 127.0.0.1:1"), "{told}");
 }
+
+#[test]
+fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
+    let access = "[access]\nallow = [\"192.0.2.0/24\"]\n[metrics]\naddress = \"127.0.0.1:0\"\n";
+    let world = World::new("access", DOMAIN, access);
+    let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+    stranger.send_to(register("a", "example.com", "UDP").as_bytes(), world.server.address("udp")).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !world.server.metrics("/metrics").contains("dropped_total{reason=\"access\"} 1\n") {
+        assert!(Instant::now() < until, "nothing was dropped");
+    }
+    let mut phone = TcpStream::connect(world.server.address("tcp")).unwrap();
+    assert!(matches!(phone.read(&mut [0; 16]), Ok(0) | Err(_)));
+    World::write(&world.folder, DOMAIN, &access.replace("192.0.2.0/24", "127.0.0.0/8"));
+    assert_eq!(world.ask("POST /reload").1["changed"], serde_json::json!(["access"]));
+    assert!(world.udp(&register("a", "example.com", "UDP")).starts_with("SIP/2.0 200"));
+}
+
+#[test]
+fn a_trunk_that_refuses_connections_is_stood_in_for() {
+    // Nobody listens at the first one's port.
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let trunk = UdpSocket::bind("127.0.0.1:0").unwrap();
+    trunk.set_read_timeout(Some(PATIENCE)).unwrap();
+    let route = format!(
+        "[relay]\nfrom = [\"127.0.0.1\"]\n[[route]]\nprefix = \"+44\"\n\
+         to = [\"sip:{gone};transport=tcp\", {{ uri = \"sip:{}\", priority = 5 }}]\n",
+        trunk.local_addr().unwrap()
+    );
+    let world = World::new("trunk", DOMAIN, &route);
+    let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let invite = register("x", "elsewhere.example", "UDP")
+        .replacen("REGISTER sip:elsewhere.example", "INVITE sip:+44200@example.com", 1)
+        .replace("1 REGISTER", "1 INVITE");
+    caller.send_to(invite.as_bytes(), world.server.address("udp")).unwrap();
+    let mut room = [0; 4096];
+    let len = trunk.recv(&mut room).unwrap();
+    let came = String::from_utf8_lossy(&room[..len]).into_owned();
+    assert!(came.starts_with(&format!("INVITE sip:+44200@{} ", trunk.local_addr().unwrap())), "{came}");
+}

@@ -26,7 +26,8 @@ pub(super) struct Removed {
 
 impl Removed {
     fn covers(&self, binding: &Binding) -> bool {
-        self.node == binding.node() && self.stamp >= binding.stamp
+        // A node gives each stamp once: other contacts of the user there are not meant.
+        self.node == binding.node() && self.stamp == binding.stamp
     }
 }
 
@@ -128,9 +129,9 @@ impl Nodes {
         }
     }
 
-    /// Takes what a node has of a user now. Returns whether bindings that were made here are gone by that.
+    /// Takes what a node has of a user now. Returns whether what this node has to write of the user is another by that.
     pub(super) fn merge(&mut self, node: u16, aor: &[u8], state: State, into: &mut Vec<Binding>) -> bool {
-        let mut own_gone = false;
+        let mut own_gone = self.forget_seen(node, aor, &state.bindings);
         self.note_removed(node, aor, state.removed);
         let removed = self.removed.get(aor).map_or(&[][..], |removed| removed);
         let is_removed = |binding: &Binding| removed.iter().any(|removed| removed.covers(binding));
@@ -174,6 +175,21 @@ impl Nodes {
         if all.is_empty() {
             self.removed.remove(aor);
         }
+    }
+
+    /// What was removed here needs not be remembered once its node has it no more: what a node says comes in order. Returns
+    /// whether there was any.
+    fn forget_seen(&mut self, node: u16, aor: &[u8], has: &[Binding]) -> bool {
+        let Some(all) = self.removed.get_mut(aor).filter(|_| node != 0) else { return false };
+        let before = all.len();
+        all.retain(|removed| {
+            removed.by != 0 || removed.node != node || has.iter().any(|binding| removed.covers(binding))
+        });
+        let any = all.len() < before;
+        if all.is_empty() {
+            self.removed.remove(aor);
+        }
+        any
     }
 
     /// Forgets what a node has removed.

@@ -139,8 +139,8 @@ impl Locations {
         Some(result)
     }
 
-    /// Takes what a node has of a user now: all of its bindings there. Notes in the journal if bindings of this node are
-    /// gone by that. `None` if there are too many users, or no other nodes.
+    /// Takes what a node has of a user now: all of its bindings there. Notes in the journal if what this node has to
+    /// write is another by that. `None` if there are too many users, or no other nodes.
     pub fn merge(&mut self, node: u16, aor: &[u8], state: &[u8], journal: &mut Journal) -> Option<()> {
         let state = self.nodes.as_mut()?.read(node, state);
         let found = self.find(aor);
@@ -151,7 +151,9 @@ impl Locations {
         };
         let nodes = self.nodes.as_mut()?;
         let Some(slot) = slot else {
-            nodes.merge(node, aor, state, &mut Vec::new());
+            if nodes.merge(node, aor, state, &mut Vec::new()) {
+                record(journal, Some(nodes), aor, &[]);
+            }
             return Some(());
         };
         let entry = self.entries.get_mut(slot)?;

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::service::Load;
 use crate::transaction::{Flow, Time};
 
+use super::access::Access;
 use super::admission::Admission;
 use super::repeats::Repeats;
 use super::sources::Sources;
@@ -65,6 +66,8 @@ pub(super) struct InboxCounters {
     pub(super) untold: u64,
     /// Messages that there was no room for.
     pub(super) no_room: u64,
+    /// Messages from networks that may send none.
+    pub(super) denied: u64,
     /// Messages of sources that sent too many.
     pub(super) too_many: u64,
     /// Requests over UDP that a gate in the kernel could have stopped, without those that were refused before.
@@ -78,6 +81,7 @@ pub(super) struct InboxCounters {
 pub(super) struct Inbox {
     settings: InboxSettings,
     sources: Option<Sources>,
+    access: Access,
     /// One for each urgency.
     queues: [VecDeque<Waiting>; Urgency::ALL.len()],
     bytes: usize,
@@ -103,6 +107,7 @@ impl Inbox {
         Self {
             settings,
             sources,
+            access: Access::default(),
             queues: Default::default(),
             bytes: 0,
             came: 0,
@@ -114,6 +119,16 @@ impl Inbox {
             tell_max: TO_TELL_MAX,
             counters: InboxCounters::default(),
         }
+    }
+
+    /// From now on only these may send.
+    pub(super) fn set_access(&mut self, access: Access) {
+        self.access = access;
+    }
+
+    /// May who is there send?
+    pub(super) fn allows(&self, peer: std::net::IpAddr) -> bool {
+        self.access.allows(peer)
     }
 
     /// From now on it does as these say. What sources have sent is forgotten.
@@ -130,6 +145,10 @@ impl Inbox {
         keep: impl FnOnce() -> Bytes,
         knows: impl FnOnce(&Flow) -> bool,
     ) {
+        if !self.access.allows(flow.peer.ip()) {
+            self.counters.denied += 1;
+            return;
+        }
         let mut urgency = Urgency::of(bytes);
         let waits =
             self.admission.is_overloaded() || self.front().is_some_and(|front| now > front.came + CLOSER);

@@ -102,6 +102,7 @@ fn inbox(hub: &Hub, page: &mut Page) {
     );
     page.family("dropped_total", "counter", "Messages that were not let in.");
     page.sample("dropped_total", "reason=\"no_room\"", counters.no_room as f64);
+    page.sample("dropped_total", "reason=\"access\"", counters.denied as f64);
     page.sample("dropped_total", "reason=\"source\"", counters.too_many as f64);
     page.sample("dropped_total", "reason=\"untold\"", counters.untold as f64);
     let overloaded = hub.inbox(|inbox| inbox.admission.is_overloaded());

@@ -3,6 +3,7 @@
 //! A shard is one thread with everything on it: sockets, connections, transactions and timers; nothing is shared and no task
 //! is made for a message. Only the store, which waits for disks, has a thread of its own.
 
+mod access;
 mod admin;
 mod admin_client;
 mod admission;

@@ -91,7 +91,10 @@ impl Reloader {
         hub.websocket.replace(websocket);
         hub.room.set(Room { connections: new.connections_max, of_source: new.overload.source_connections });
         hub.refusals_per_sec.set(new.overload.refusals_per_sec);
-        hub.inbox(|inbox| new.overload.configure(inbox, key));
+        hub.inbox(|inbox| {
+            new.overload.configure(inbox, key);
+            inbox.set_access(new.access.clone());
+        });
         let mut service = hub.service.borrow_mut();
         service.configure(&new.settings);
         // The thread that looks for subscribers stays as it is.

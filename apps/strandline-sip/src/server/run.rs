@@ -122,6 +122,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
     print(&sockets, users, [("metrics", metrics), ("admin", admin)], args.json);
     hub.tls.replace(config.tls_sides());
+    hub.inbox(|inbox| inbox.set_access(config.access.clone()));
     hub.refusals_per_sec.set(overload.refusals_per_sec);
     hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
     hub.websocket.replace(Rc::new(config.websocket));

@@ -108,7 +108,7 @@ impl Storage {
                 let feed = store
                     .follow(Arc::clone(&stats), tell)
                     .context("starting the thread that follows other nodes")?;
-                (Some(write(store, &stats)?), Some(Following { feed, news }))
+                (Some(write(store, &stats)?), Some(Following { news, feed }))
             }
         };
         Ok(Stored { writer, settled, following })
@@ -117,8 +117,9 @@ impl Storage {
 
 /// Other nodes are followed.
 pub(super) struct Following {
-    feed: Feed,
+    /// Goes first: the thread must not wait for somebody to read it when it is to end.
     news: Receiver<News>,
+    feed: Feed,
 }
 
 /// The same, and the service hears of it.

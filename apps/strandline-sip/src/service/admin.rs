@@ -6,6 +6,7 @@ use crate::location::Binding;
 use crate::registrar::Registrar;
 
 use super::Service;
+use super::directory::Directory;
 use super::settings::Settings;
 
 impl Service {
@@ -18,13 +19,15 @@ impl Service {
     /// From now on it does as these say. Its addresses, timers, limits of users and transactions, and whether bindings are
     /// written down, stay as they are.
     pub fn configure(&mut self, new: &Settings) {
-        let Settings { advertised, users_max, timings, limits, durable, .. } = &self.settings;
+        let Settings { advertised, users_max, timings, limits, durable, directory, .. } = &self.settings;
+        let directory = Directory { failover: directory.failover, ..new.directory.clone() };
         let settings = Settings {
             advertised: advertised.clone(),
             users_max: *users_max,
             timings: *timings,
             limits: *limits,
             durable: *durable,
+            directory,
             ..new.clone()
         };
         self.registrar = Registrar::new(settings.registrar);

@@ -3,6 +3,9 @@
 use crate::codec::StatusCode;
 use crate::transaction::{ClientId, Flow, ServerId};
 
+/// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
+pub(crate) const HOP_Q: u16 = 60_000;
+
 /// Where a request is sent to.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
@@ -16,6 +19,13 @@ pub(crate) struct Target {
     pub(crate) q: u16,
     /// That way leads over another node.
     pub(crate) over_node: bool,
+}
+
+impl Target {
+    /// One without a path.
+    pub(crate) fn new(uri: Option<Box<[u8]>>, flow: Flow, q: u16) -> Self {
+        Self { uri, flow, path: Box::default(), q, over_node: false }
+    }
 }
 
 /// A request sent to one target.
@@ -53,6 +63,10 @@ pub(crate) struct Context {
     /// Targets to be tried after these, and the request for that.
     pub(crate) later: Vec<Target>,
     pub(crate) request: Option<(Box<[u8]>, Flow)>,
+    /// Its targets are hops of a trunk.
+    pub(crate) hops: bool,
+    /// The last of them has said something.
+    pub(crate) heard: bool,
 }
 
 impl Context {
@@ -68,12 +82,21 @@ impl Context {
             challenges: Vec::new(),
             later: Vec::new(),
             request: None,
+            hops: false,
+            heard: false,
         }
     }
 
     /// No leg can get a final response any more.
     pub(crate) fn is_done(&self) -> bool {
         self.legs.iter().all(|leg| leg.done)
+    }
+
+    /// The next targets are not to be tried: who was asked last is there, and has refused.
+    pub(crate) fn is_refused(&self) -> bool {
+        let unavailable =
+            |best: &Best| best.response.is_empty() || best.code == StatusCode::SERVICE_UNAVAILABLE;
+        self.hops && self.best.as_ref().is_some_and(|best| !unavailable(best))
     }
 
     /// Marks a leg as done; false if it was.

@@ -8,7 +8,7 @@ use crate::codec::{Edits, HeaderName, Index, Message, Method, NewVia, StatusCode
 use crate::transaction::{Arriving, BeginError, Branch, Flow, Time};
 
 use super::Service;
-use super::context::{Context, Leg, Target};
+use super::context::{Context, HOP_Q, Leg, Target};
 use super::incoming::Incoming;
 use super::reply::{self, answer_flow};
 use super::route::Way;
@@ -46,6 +46,7 @@ impl Service {
             self.transactions.begin_server(arriving, back, false, u64::from(slot)).map_err(|_| full)?;
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
+        context.hops = first >= HOP_Q;
         let group = targets.iter().take_while(|target| target.q == first).count();
         if group < targets.len() {
             context.later = targets.drain(group..).collect();
@@ -125,6 +126,10 @@ impl Service {
             let written = written.is_ok();
             self.out = out;
             if let Some(context) = self.contexts.get_mut(slot).filter(|_| written) {
+                context.heard = false;
+                if context.hops && !context.later.is_empty() {
+                    self.hops.push_back((now + self.settings.directory.failover, client, user));
+                }
                 context.legs.push(Leg { client, done: false, over_node: target.over_node });
                 context.live += 1;
                 sent += 1;

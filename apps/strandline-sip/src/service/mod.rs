@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod context;
+mod directory;
 mod feedback;
 mod forward;
 mod incoming;
@@ -13,10 +14,11 @@ mod reply;
 mod request;
 mod response;
 mod route;
+mod routing;
 mod settings;
 mod token;
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
 
@@ -27,12 +29,14 @@ use crate::registrar::Registrar;
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Transactions};
 
 use context::{Context, Target};
+pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
 pub use feedback::Load;
 use known::Known;
 use lookups::Lookups;
 use nodes::Peers;
 pub use nodes::{NodeAddress, Peer};
+pub(crate) use settings::contains;
 pub use settings::{Advertised, Mode, Relay, Settings};
 pub use token::{Token, Tokens};
 
@@ -92,6 +96,8 @@ pub struct Service {
     trusted: HashSet<u64>,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
+    /// Requests that hops of trunks have, and until when they are to say something.
+    hops: VecDeque<(Time, ClientId, u64)>,
     index: Option<Index>,
     aor: Vec<u8>,
     targets: Vec<Target>,
@@ -137,6 +143,7 @@ impl Service {
             connections: HashSet::default(),
             trusted: HashSet::new(),
             epoch_unix_secs,
+            hops: VecDeque::new(),
             index: Some(Index::with_limits(settings.message)),
             aor: Vec::new(),
             targets: Vec::new(),
@@ -328,12 +335,14 @@ impl Service {
     /// When [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
-        self.transactions.next_deadline()
+        let hop = self.hops.front().map(|(until, ..)| *until);
+        [self.transactions.next_deadline(), hop].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.transactions.handle_timeout(now, &mut self.out);
+        self.give_up_hops(now);
         self.on_events(now);
     }
 

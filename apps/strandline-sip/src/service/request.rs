@@ -4,7 +4,7 @@ use core::hash::Hasher;
 
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
-use crate::location::{FlowUse, write_aor};
+use crate::location::FlowUse;
 use crate::registrar::{Registered, Request, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
@@ -128,10 +128,15 @@ impl Service {
         let mark = self.loop_mark(&incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
         let found = match &way.uri {
-            Uri::Sip(uri) if here => self.look_up(now, uri, &mut targets),
-            _ => self.direct_target(&incoming, &way).map(|target| targets.push(target)),
+            Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
+            _ => self
+                .to_domain(&incoming, &way, &mut targets)
+                .unwrap_or_else(|| self.direct_target(&incoming, &way).map(|target| targets.push(target))),
         };
-        let result = found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets));
+        let result = match self.settings.mode {
+            Mode::Redirect => found.map(|()| self.redirect(&incoming, &targets)),
+            _ => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
+        };
         targets.clear();
         self.targets = targets;
         result
@@ -189,7 +194,7 @@ impl Service {
     /// The one target of a request that isn't for one of our users: the other end of its dialog, the next Route, or the
     /// request URI.
     fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
-        let target = |flow| Target { uri: None, flow, path: Box::default(), q: 0, over_node: false };
+        let target = |flow| Target::new(None, flow, 0);
         if way.token.is_none() && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
         }
@@ -209,14 +214,17 @@ impl Service {
         self.resolve(uri).map(target).ok_or(unresolved)
     }
 
-    fn may_relay(&self, flow: &Flow) -> bool {
+    pub(super) fn may_relay(&self, flow: &Flow) -> bool {
         self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
     }
 
-    /// The contacts of one of our users, the most preferred first.
-    fn look_up(&mut self, now: Time, uri: &SipUri<'_>, targets: &mut Vec<Target>) -> Result<(), Verdict> {
-        self.aor.clear();
-        write_aor(uri, &mut self.aor);
+    /// The contacts of the user whose address was written last, the most preferred first.
+    pub(super) fn look_up(
+        &mut self,
+        now: Time,
+        uri: &SipUri<'_>,
+        targets: &mut Vec<Target>,
+    ) -> Result<(), Verdict> {
         let unix_secs = self.unix_secs(now);
         let mut dead = false;
         for binding in
@@ -320,8 +328,7 @@ impl Service {
             self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
             return Ok(());
         }
-        self.aor.clear();
-        write_aor(&uri, &mut self.aor);
+        self.name(&uri);
         if self.aor.len() > AOR_MAX {
             return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
         }

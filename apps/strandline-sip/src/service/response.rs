@@ -25,6 +25,7 @@ impl Service {
         let (slot, number) = (user as u32, (user >> 32) as usize);
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let server = context.server;
+        context.heard = true;
         if code.is_provisional() {
             let stopped = context.stopped;
             if stopped && let Some(leg) = context.legs.get(number) {
@@ -112,7 +113,9 @@ impl Service {
         if context.answered || !context.is_done() {
             return;
         }
-        let stopped = context.stopped || context.best.as_ref().is_some_and(|best| best.code.class() == 6);
+        let stopped = context.stopped
+            || context.is_refused()
+            || context.best.as_ref().is_some_and(|best| best.code.class() == 6);
         if !stopped && self.send_later(now, slot) > 0 {
             return;
         }

@@ -6,12 +6,16 @@ use crate::codec::{Host, Limits};
 use crate::registrar::RegistrarSettings;
 use crate::transaction::{Protocol, Timings, TransactionLimits};
 
+use super::directory::Directory;
+
 /// What it does with requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Mode {
     /// Registrar and proxy.
     #[default]
     Proxy,
+    /// Registrar, and 302 with where users are in place of going there.
+    Redirect,
     /// Answers 200 to everything, as the front end of Ono and Schulzrinne's measurements does.
     FrontEnd,
 }
@@ -66,7 +70,8 @@ impl Relay {
     }
 }
 
-fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
+/// Is an address in a network, which is an address and the length of its prefix?
+pub(crate) fn contains(network: IpAddr, prefix: u8, address: IpAddr) -> bool {
     match (network, address) {
         (IpAddr::V4(network), IpAddr::V4(address)) => {
             let shift = 32u32.saturating_sub(u32::from(prefix));
@@ -91,6 +96,8 @@ pub struct Settings {
     pub advertised: Vec<Advertised>,
     /// Requests for elsewhere.
     pub relay: Relay,
+    /// Aliases, and routes to trunks.
+    pub directory: Directory,
     /// Registrations.
     pub registrar: RegistrarSettings,
     /// Users at most.
@@ -112,6 +119,7 @@ impl Default for Settings {
             domains: Vec::new(),
             advertised: Vec::new(),
             relay: Relay::default(),
+            directory: Directory::default(),
             registrar: RegistrarSettings::default(),
             users_max: 2_000_000,
             timings: Timings::default(),

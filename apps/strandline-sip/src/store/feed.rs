@@ -175,7 +175,7 @@ impl<D: Database> Follower<D> {
 
     /// Returns how many changes there were.
     fn step(&mut self, tell: &mut dyn FnMut(News)) -> Result<usize, StoreError> {
-        let mut changes = 0;
+        let (mut changes, mut looked) = (0, false);
         if self.looked.is_none_or(|looked| looked.elapsed() >= BEAT) {
             let run = self.run.clone();
             if !self.database()?.beat(&run, false)? {
@@ -183,6 +183,7 @@ impl<D: Database> Follower<D> {
             }
             let rows = self.database()?.nodes()?;
             self.look(&rows, tell);
+            looked = true;
             for row in rows.iter().filter(|row| row.name != run.name) {
                 // Who was trimmed beyond what was read, or was never read, is read as a whole.
                 if self.positions.get(&row.name).is_none_or(|position| *position < row.trimmed) {
@@ -190,9 +191,10 @@ impl<D: Database> Follower<D> {
                 }
             }
         }
-        let alive: Vec<String> =
-            self.nodes.iter().filter(|node| node.is_alive).map(|node| node.name.clone()).collect();
-        for name in alive {
+        // Who is taken for dead may have written something all the same.
+        let read = self.nodes.iter().filter(|node| node.is_alive || looked);
+        let read: Vec<String> = read.map(|node| node.name.clone()).collect();
+        for name in read {
             changes += self.read_new(&name, tell)?;
         }
         Ok(changes)

@@ -13,3 +13,4 @@ mod nodes;
 mod overload_rfc7339;
 mod path_rfc3327;
 mod registrar_10_3;
+mod routing;

@@ -225,6 +225,28 @@ fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
 }
 
 #[test]
+fn what_one_contact_does_elsewhere_leaves_the_others_alone() {
+    let (mut a, mut b) = two();
+    let (first, second) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    register(&mut a, &first, "bob", 1, "");
+    register(&mut a, &second, "bob", 2, "");
+    follow(&mut a, "a", &mut b);
+    // The one that registered last goes at the other node.
+    register(&mut b, &second, "bob", 3, "Expires: 0\r\n");
+    follow(&mut b, "b", &mut a);
+    assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
+    // The other node needs not remember that any more once this one has forgotten the contact, and says so.
+    let note = b"\tremoved\ta\t";
+    follow(&mut a, "a", &mut b);
+    let told = b.service.journal.clone();
+    let (_, state) = Journal::read(told.as_bytes()).last().unwrap();
+    assert!(!state.windows(note.len()).any(|part| part == note), "{}", String::from_utf8_lossy(state));
+    follow(&mut b, "b", &mut a);
+    assert!(a.service.journal.is_empty());
+    assert_eq!((bindings(&a, "bob"), bindings(&b, "bob")), (1, 1));
+}
+
+#[test]
 fn a_node_that_tells_all_again_replaces_what_was_known() {
     let (mut a, mut b) = two();
     register(&mut a, &Phone::udp("192.0.2.1:5060"), "bob", 1, "");

@@ -51,6 +51,8 @@ pub(super) struct HyStart {
     /// When the round began, and the latest acknowledgement that came without a pause since.
     round_began: Time,
     train_end: Time,
+    /// Round-trip times in a row that show a queue: a packet that was overtaken is late on its own.
+    queued: u32,
 }
 
 /// What an acknowledgement means for slow start.
@@ -103,9 +105,12 @@ impl HyStart {
         }
         self.train_end = now;
         let long = micros(now.since(self.round_began)) >= self.min_us / 8 * TRAIN_EIGHTHS;
-        let queue_min = TRAIN_QUEUE_MIN_US.max(self.min_us / TRAIN_QUEUE_DIVISOR);
-        let queued = rtt.is_some_and(|rtt| micros(rtt) >= self.min_us.saturating_add(queue_min));
-        long && queued && self.min_us >= TRAIN_RTT_MIN_US
+        if let Some(rtt) = rtt {
+            let queue_min = TRAIN_QUEUE_MIN_US.max(self.min_us / TRAIN_QUEUE_DIVISOR);
+            let late = micros(rtt) >= self.min_us.saturating_add(queue_min);
+            self.queued = if late { self.queued + 1 } else { 0 };
+        }
+        long && self.queued >= SAMPLES_MIN && self.min_us >= TRAIN_RTT_MIN_US
     }
 
     /// True if that ends slow start.

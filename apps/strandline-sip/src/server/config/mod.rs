@@ -1,6 +1,8 @@
 //! The configuration: TOML, checked as a whole before anything starts. A module for each table.
 
+mod access;
 mod admin;
+mod aliases;
 mod auth;
 mod error;
 mod host;
@@ -11,6 +13,7 @@ mod node;
 mod overload;
 mod registrar;
 mod relay;
+mod routes;
 mod store;
 mod timers;
 mod tls;
@@ -22,9 +25,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::service::{Mode, Settings};
+use crate::service::{Directory, Mode, Settings};
 use crate::transaction::Protocol;
 
+use super::access::Access;
 use super::args::Args;
 use super::hub::WebSockets;
 use super::socket::TlsSides;
@@ -57,6 +61,9 @@ struct File {
     tls: Option<tls::Table>,
     websocket: websocket::Table,
     admin: admin::Table,
+    access: access::Table,
+    aliases: aliases::Table,
+    route: Vec<routes::Table>,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -64,6 +71,7 @@ struct File {
 enum FileMode {
     #[default]
     Proxy,
+    Redirect,
     FrontEnd,
 }
 
@@ -90,6 +98,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// Connections of browsers.
     pub websocket: WebSockets,
+    /// Whose messages are taken.
+    pub access: Access,
     /// Who looks after it, over HTTP.
     pub admin: Option<Admin>,
     /// The file as it stands.
@@ -175,16 +185,26 @@ fn check(file: File) -> Result<Config, ConfigError> {
     let defaults = Settings::default();
     let mode = match file.mode {
         FileMode::Proxy => Mode::Proxy,
+        FileMode::Redirect => Mode::Redirect,
         FileMode::FrontEnd => Mode::FrontEnd,
     };
     let domains =
         file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
+    let domains: Vec<String> = domains;
+    let directory = Directory {
+        domains: aliases::domains(&file.aliases, &domains)?,
+        users: aliases::users(&file.aliases, &domains)?,
+        routes: routes::check(&file.route, &domains)?,
+        failover: timers::check_failover(&file.timers)?,
+    };
+    let domains = domains.into_iter().chain(directory.domains.keys().cloned()).collect();
     let limits =
         limits::check(&file.limits, defaults.users_max, defaults.limits.servers_max, defaults.message);
     let settings = Settings {
         mode,
         domains,
         relay: relay::check(&file.relay)?,
+        directory,
         registrar: registrar::check(&file.registrar)?,
         users_max: limits.users,
         timings: timers::check(&file.timers)?,
@@ -205,6 +225,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         metrics: file.metrics.address,
         tls: file.tls.map(tls::check).transpose()?,
         websocket: websocket::check(file.websocket)?,
+        access: access::check(&file.access)?,
         admin: None,
         document: toml::Table::new(),
     })

@@ -15,6 +15,7 @@ pub(super) struct Table {
     t2_ms: Option<u64>,
     t4_ms: Option<u64>,
     c_secs: Option<u64>,
+    failover_ms: Option<u64>,
 }
 
 pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
@@ -33,4 +34,12 @@ pub(super) fn check(file: &Table) -> Result<Timings, ConfigError> {
         return Err(wrong("timers.c_secs", "must be more than 180"));
     }
     Ok(Timings { t1, t2, t4, c })
+}
+
+/// How long a hop of a trunk may say nothing.
+pub(super) fn check_failover(file: &Table) -> Result<Duration, ConfigError> {
+    match file.failover_ms.unwrap_or(4000) {
+        millis @ 500..=32_000 => Ok(Duration::from_millis(millis)),
+        millis => Err(wrong("timers.failover_ms", format!("{millis} is not between 500 and 32000"))),
+    }
 }

@@ -50,6 +50,7 @@ pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> 
 pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, protocol: Protocol) {
     loop {
         match listener.accept().await {
+            Ok((stream, peer)) if !hub.inbox(|inbox| inbox.allows(peer.ip())) => drop(stream),
             Ok((stream, peer)) if !hub.connections.has_room(peer, &hub.room.get()) => drop(stream),
             Ok((stream, peer)) => match wire(stream, &hub, protocol) {
                 Ok(wire) => {

@@ -52,3 +52,18 @@ fn a_train_that_was_sent_as_long_as_it_is_says_nothing() {
 fn short_paths_are_not_judged_by_trains() {
     assert_eq!(start(MS(8), MS(1), 4, 5), None);
 }
+
+/// A path that reorders holds some packets back, which says nothing of a queue.
+#[test]
+fn a_packet_that_was_overtaken_shows_no_queue() {
+    let mut hystart = HyStart::default();
+    let rtt = MS(60);
+    let mut now = Time::ZERO + rtt;
+    for packet in 0..20_000u32 {
+        // All through the round trip, as after a recovery; every twentieth comes 10 ms late.
+        now += Duration::from_micros(300);
+        let late = if packet % 20 == 19 { MS(10) } else { MS(0) };
+        let step = hystart.on_ack(now, PACKET, 200 * PACKET, PACKET, Some(rtt + late));
+        assert_ne!(step, Step::Done, "packet {packet}");
+    }
+}

@@ -1,0 +1,77 @@
+//! `[aliases]`: domains and users that stand for others.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use crate::codec::Uri;
+use crate::location::write_aor;
+use crate::service::Alias;
+
+use super::error::{ConfigError, wrong};
+use super::host::check_domain;
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    domains: HashMap<String, String>,
+    users: HashMap<String, Vec<String>>,
+}
+
+/// Domains, each with the one that it stands for.
+pub(super) fn domains(file: &Table, ours: &[String]) -> Result<HashMap<String, String>, ConfigError> {
+    let mut domains = HashMap::new();
+    for (name, other) in &file.domains {
+        let (name, other) = (check_domain("aliases.domains", name)?, check_domain("aliases.domains", other)?);
+        if !ours.contains(&other) || ours.contains(&name) {
+            let message =
+                format!("{name:?} = {other:?}: the second must be one of domains, and the first not");
+            return Err(wrong("aliases.domains", message));
+        }
+        domains.insert(name, other);
+    }
+    Ok(domains)
+}
+
+/// Users, each with whom it stands for: users of one of `ours`, and others.
+pub(super) fn users(file: &Table, ours: &[String]) -> Result<HashMap<Vec<u8>, Vec<Alias>>, ConfigError> {
+    let mut users = HashMap::new();
+    for (name, others) in &file.users {
+        let Alias::User(aor) = read(name, ours)? else {
+            return Err(wrong("aliases.users", format!("{name:?} is in none of domains")));
+        };
+        if others.is_empty() {
+            return Err(wrong("aliases.users", format!("{name:?} stands for nobody")));
+        }
+        let others = others.iter().map(|other| read(other, ours)).collect::<Result<Vec<_>, _>>()?;
+        if others.contains(&Alias::User(aor.clone())) && others.len() == 1 {
+            return Err(wrong("aliases.users", format!("{name:?} stands for itself")));
+        }
+        users.insert(aor, others);
+    }
+    Ok(users)
+}
+
+fn read(text: &str, ours: &[String]) -> Result<Alias, ConfigError> {
+    let form = || {
+        let message = format!("{text:?} is not like \"alice@example.com\" or \"sip:desk@192.0.2.9\"");
+        wrong("aliases.users", message)
+    };
+    let has_scheme = text.starts_with("sip:") || text.starts_with("sips:");
+    let whole = if has_scheme { text.to_owned() } else { format!("sip:{text}") };
+    let Ok(Uri::Sip(uri)) = Uri::parse(whole.as_bytes()) else { return Err(form()) };
+    if uri.user.is_none() {
+        return Err(form());
+    }
+    let host = uri.host.to_string().to_ascii_lowercase();
+    if ours.contains(&host) {
+        let mut aor = Vec::new();
+        write_aor(&uri, &mut aor);
+        return Ok(Alias::User(aor));
+    }
+    if uri.host.ip().is_none() {
+        let message = format!("{text:?}: {host} is neither one of domains nor an address");
+        return Err(wrong("aliases.users", message));
+    }
+    Ok(Alias::Uri(whole.into_bytes()))
+}

@@ -1,0 +1,78 @@
+//! `[[route]]`: where requests go that are for none of our users.
+
+use serde::Deserialize;
+
+use crate::codec::Uri;
+use crate::service::{Hop, Route};
+
+use super::error::{ConfigError, wrong};
+use super::host::check_domain;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    prefix: Option<String>,
+    domain: Option<String>,
+    to: Vec<To>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum To {
+    Uri(String),
+    Hop(HopTable),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct HopTable {
+    uri: String,
+    priority: u16,
+}
+
+pub(super) fn check(files: &[Table], ours: &[String]) -> Result<Vec<Route>, ConfigError> {
+    let routes = files.iter().map(|file| one(file, ours)).collect::<Result<Vec<_>, _>>()?;
+    for (number, route) in routes.iter().enumerate() {
+        let same = |other: &Route| other.prefix == route.prefix && other.domain == route.domain;
+        if routes.iter().take(number).any(same) {
+            return Err(wrong("route", "two of them have the same prefix and domain: put all hops into one"));
+        }
+    }
+    Ok(routes)
+}
+
+fn one(file: &Table, ours: &[String]) -> Result<Route, ConfigError> {
+    if file.prefix.is_none() && file.domain.is_none() {
+        return Err(wrong("route", "a prefix, such as \"+44\", or a domain is needed"));
+    }
+    let domain = file.domain.as_ref().map(|domain| check_domain("route.domain", domain)).transpose()?;
+    if let Some(domain) = domain.as_ref().filter(|domain| ours.contains(domain)) {
+        return Err(wrong("route.domain", format!("{domain:?} is one of domains: leave it out for those")));
+    }
+    let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"+-_.!~*'()#".contains(&byte);
+    if let Some(prefix) = file.prefix.as_ref().filter(|prefix| !prefix.bytes().all(is_fit)) {
+        return Err(wrong(
+            "route.prefix",
+            format!("{prefix:?} is not what a user begins with, such as \"+44\""),
+        ));
+    }
+    if file.to.is_empty() {
+        return Err(wrong("route.to", "at least one is needed, such as \"sip:192.0.2.1\""));
+    }
+    // One after the other, unless they say otherwise.
+    let hop = |(number, to): (usize, &To)| match to {
+        To::Uri(uri) => Hop { uri: uri.clone(), priority: number as u16 },
+        To::Hop(HopTable { uri, priority }) => Hop { uri: uri.clone(), priority: *priority },
+    };
+    let mut hops: Vec<Hop> = file.to.iter().enumerate().map(hop).collect();
+    for hop in &hops {
+        let parsed = Uri::parse(hop.uri.as_bytes());
+        let host = parsed.ok().and_then(|uri| uri.sip().and_then(|uri| uri.host.ip()));
+        if host.is_none() {
+            let message = format!("{:?} is not like \"sip:192.0.2.1:5060;transport=tcp\"", hop.uri);
+            return Err(wrong("route.to", message));
+        }
+    }
+    hops.sort_by_key(|hop| hop.priority);
+    Ok(Route { prefix: file.prefix.clone(), domain, hops })
+}

@@ -1,0 +1,70 @@
+//! Who is who, and which way calls go elsewhere: what an operator has written down.
+
+use core::time::Duration;
+use std::collections::HashMap;
+
+/// What an address stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Alias {
+    /// A user of ours: an address of record in its one form.
+    User(Vec<u8>),
+    /// A SIP URI elsewhere.
+    Uri(Vec<u8>),
+}
+
+/// One of the ways to a trunk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hop {
+    /// A SIP URI whose host is an address.
+    pub uri: String,
+    /// Lower ones are tried first; the same ones by turns.
+    pub priority: u16,
+}
+
+/// Where requests for some numbers or a domain go.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Route {
+    /// What the user must begin with.
+    pub prefix: Option<String>,
+    /// The domain that it must be; one of ours without it.
+    pub domain: Option<String>,
+    /// The ways there, by priority.
+    pub hops: Vec<Hop>,
+}
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
+    /// Domains whose users are those of another.
+    pub domains: HashMap<String, String>,
+    /// Addresses that stand for others.
+    pub users: HashMap<Vec<u8>, Vec<Alias>>,
+    /// Where requests go that are for none of our users.
+    pub routes: Vec<Route>,
+    /// How long a hop may say nothing until the next one is tried.
+    pub failover: Duration,
+}
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self {
+            domains: HashMap::new(),
+            users: HashMap::new(),
+            routes: Vec::new(),
+            failover: Duration::from_secs(4),
+        }
+    }
+}
+
+impl Directory {
+    /// The route for a user, at a domain that isn't ours if there is one: the one with the longest prefix.
+    #[must_use]
+    pub fn route(&self, user: &[u8], domain: Option<&str>) -> Option<&Route> {
+        let fits = |route: &&Route| {
+            let prefix = route.prefix.as_deref().unwrap_or_default();
+            route.domain.as_deref() == domain && user.starts_with(prefix.as_bytes())
+        };
+        let fitting = self.routes.iter().filter(fits);
+        fitting.max_by_key(|route| route.prefix.as_deref().map_or(0, str::len))
+    }
+}
