@@ -22,7 +22,7 @@ Examples:
   strandline sip admin --token token reload                what is wrong with the file changes nothing
 The exit code is 1 if there is nobody such, or nothing could be done.")]
 pub struct Args {
-    /// Where the server's [admin] is
+    /// Where the server's `admin` is
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9091")]
     pub address: SocketAddr,
     /// The file with the token, the same as the server's

@@ -45,7 +45,7 @@ pub struct Args {
     /// Check the configuration and end
     #[arg(long)]
     pub check: bool,
-    /// Listen at udp:ADDRESS:PORT, tcp:, ws: (WebSocket), tls: and wss: (these two with a table [tls] in the configuration),
+    /// Listen at udp:ADDRESS:PORT, tcp:, ws: (WebSocket), tls: and wss: (these two with a table `tls` in the configuration),
     /// or sctp: (there the address is that of the UDP socket which carries it, and the SCTP port is 5060)
     #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
     pub listen: Vec<String>,

@@ -4,6 +4,7 @@ use crate::auth::Authenticator;
 use crate::codec::Index;
 use crate::location::Binding;
 use crate::registrar::Registrar;
+use crate::transaction::Time;
 
 use super::Service;
 use super::directory::Directory;
@@ -35,12 +36,15 @@ impl Service {
         self.settings = settings;
     }
 
-    /// Takes away the bindings of a user, or that for one contact, and returns them.
-    pub fn unbind(&mut self, aor: &[u8], contact: Option<&[u8]>) -> Vec<Binding> {
+    /// Takes away the bindings of a user, or that for one contact, and returns them; those of other nodes too, which hear of it
+    /// as of any change.
+    pub fn unbind(&mut self, now: Time, aor: &[u8], contact: Option<&[u8]>) -> Vec<Binding> {
         let is_meant = |binding: &Binding| contact.is_none_or(|contact| *binding.contact == *contact);
         if !self.locations.bindings(aor).iter().any(is_meant) {
             return Vec::new();
         }
+        // What is removed is remembered with the moment, so that nothing older brings it back.
+        self.locations.set_now(self.unix_ms(now));
         let change = |bindings: &mut Vec<Binding>| bindings.extract_if(.., |one| is_meant(one)).collect();
         self.locations.change(aor, &mut self.journal, change).unwrap_or_default()
     }

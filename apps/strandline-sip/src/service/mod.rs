@@ -289,6 +289,10 @@ impl Service {
         self.answer(request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
     }
 
+    fn unix_ms(&self, now: Time) -> u64 {
+        self.epoch_unix_secs * 1000 + now.as_millis()
+    }
+
     fn unix_secs(&self, now: Time) -> u64 {
         self.epoch_unix_secs + now.as_millis() / 1000
     }

@@ -332,7 +332,7 @@ impl Service {
         if self.aor.len() > AOR_MAX {
             return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
         }
-        self.locations.set_now(self.epoch_unix_secs * 1000 + now.as_millis());
+        self.locations.set_now(self.unix_ms(now));
         let request = Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));

@@ -224,6 +224,20 @@ fn what_moves_or_goes_at_one_node_does_so_at_all_and_stays_so() {
     assert!(swept);
 }
 
+/// Whoever looks after one node may take away what was bound at another.
+#[test]
+fn what_is_taken_away_by_hand_at_another_node_is_gone_at_its_own() {
+    let (mut a, mut b) = two();
+    register_over_connection(&mut a, "bob", 1);
+    follow(&mut a, "a", &mut b);
+    let now = b.now + Duration::from_secs(1);
+    let removed = b.service.unbind(now, b"bob@example.com", None);
+    assert!(removed.len() == 1 && removed[0].origin.is_some());
+    assert_eq!(bindings(&b, "bob"), 0);
+    follow(&mut b, "b", &mut a);
+    assert_eq!(bindings(&a, "bob"), 0);
+}
+
 #[test]
 fn what_one_contact_does_elsewhere_leaves_the_others_alone() {
     let (mut a, mut b) = two();

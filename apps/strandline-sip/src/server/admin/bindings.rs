@@ -51,15 +51,16 @@ pub(super) fn show(hub: &Hub, name: &str) -> Answer {
 pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>) -> Answer {
     let aor = aor(name);
     let mut removed = Vec::new();
-    hub.with(|service, _| removed = service.unbind(&aor, contact.map(str::as_bytes)));
+    hub.with(|service, now| removed = service.unbind(now, &aor, contact.map(str::as_bytes)));
     if removed.is_empty() {
         return match contact {
             Some(contact) => Answer::error(404, &format!("{name} has no binding for {contact}"), ""),
             None => nobody(name),
         };
     }
-    // What goes over a connection that a proxy shares with others stays with them.
-    let flows = removed.iter().filter(|binding| binding.path.is_empty() && binding.flow.connection != 0);
+    // What goes over a connection that a proxy shares with others stays with them, and another node's has its number there.
+    let is_own = |binding: &&Binding| binding.origin.is_none() && binding.path.is_empty();
+    let flows = removed.iter().filter(is_own).filter(|binding| binding.flow.connection != 0);
     let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
     let aor = text(&aor);
     tracing::info!(user = aor, removed = removed.len(), closed, "bindings taken away");
