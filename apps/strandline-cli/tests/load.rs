@@ -1,8 +1,10 @@
 //! `strandline load associations` and `strandline load flood`, as a user runs them.
 #![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 
 use serde_json::Value;
 
@@ -76,15 +78,26 @@ fn what_only_root_may_read_is_unknown_to_others_and_not_zero() {
 
 #[test]
 fn an_echo_load_whose_operations_failed_says_so() {
-    let arguments = ["load", "echo", "--serve", "--transport", "tcp", "--persistent", "1", "--json"];
+    // A server that answers five times on one connection, and is gone.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    let answering = thread::spawn(move || {
+        let (mut connection, _) = listener.accept().unwrap();
+        drop(listener);
+        let mut message = [0; 100];
+        for _ in 0..5 {
+            connection.read_exact(&mut message).unwrap();
+            connection.write_all(&message).unwrap();
+        }
+    });
     let output = Command::new(PROGRAM)
-        .args(arguments)
-        // A million a second on one connection: it is busy with the first when the second is due.
-        .args(["--rate", "1000000", "--count", "500"])
+        .args(["load", "echo", "--transport", "tcp", "--persistent", "1", "--json", "--server", &server])
+        .args(["--size", "100", "--rate", "200", "--count", "20"])
         .output()
         .unwrap();
+    answering.join().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report["completed"].as_u64() > Some(0) && report["failed"].as_u64() > Some(0), "{report}");
+    assert_eq!((&report["completed"], &report["failed"]), (&5.into(), &15.into()), "{report}");
     assert_eq!(output.status.code(), Some(3));
 }
 
