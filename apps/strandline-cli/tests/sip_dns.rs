@@ -121,10 +121,7 @@ fn a_call_finds_another_domain_by_naptr_and_srv_records() {
     let server = config.start(&[]);
     ask(&alice, &server, "INVITE", "sip:bob@Other.example", "a");
     let invite = receive(&bob);
-    assert!(
-        invite.starts_with("INVITE sip:bob@Other.example SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:"),
-        "{invite}"
-    );
+    assert!(invite.starts_with("INVITE sip:bob@Other.example SIP/2.0\r\n"), "{invite}");
     bob.send_to(answer(&invite, "200 OK").as_bytes(), server.address("udp")).unwrap();
     let ok = receive_first(&alice, "SIP/2.0 200");
     let route = ok.lines().find_map(|line| line.strip_prefix("Record-Route: ")).unwrap();
@@ -159,10 +156,8 @@ fn if_the_first_server_is_dead_the_next_one_gets_the_request() {
     ask(&alice, &server, "INVITE", "sip:bob@other.example;transport=tcp", "a");
     let (mut stream, _) = bob.accept().unwrap();
     let invite = read_message(&mut stream);
-    assert!(
-        invite.starts_with("INVITE sip:bob@other.example;transport=tcp SIP/2.0\r\nVia: SIP/2.0/TCP"),
-        "{invite}"
-    );
+    assert!(invite.starts_with("INVITE sip:bob@other.example;transport=tcp SIP/2.0\r\n"), "{invite}");
+    assert!(invite.contains("\r\nVia: SIP/2.0/TCP 127.0.0.1:"), "{invite}");
     stream.write_all(answer(&invite, "486 Busy Here").as_bytes()).unwrap();
     receive_first(&alice, "SIP/2.0 486");
     ask(&alice, &server, "INVITE", "sip:bob@other.example;transport=udp", "b");
@@ -224,7 +219,7 @@ async fn a_domain_that_prefers_sctp_is_reached_over_it() {
         let server = config.start(&["--listen", "sctp:127.0.0.1:0", "--sctp-style", style]);
         ask(&udp(), &server, "MESSAGE", "sip:bob@other.example", style);
         let (_, came) = tokio::time::timeout(PATIENCE, bob.recv_from()).await.unwrap().unwrap();
-        let begin = b"MESSAGE sip:bob@other.example SIP/2.0\r\nVia: SIP/2.0/SCTP 127.0.0.1:5060;";
+        let begin = b"MESSAGE sip:bob@other.example SIP/2.0\r\nVia: SIP/2.0/SCTP 127.0.0.1;";
         assert!(came.data.starts_with(begin), "{style}: {came:?}");
     }
 }
@@ -248,7 +243,7 @@ fn a_response_goes_to_the_address_in_via_when_its_connection_is_gone() {
     bob.send_to(answer(&invite, "200 OK").as_bytes(), server.address("udp")).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let ok = read_message(&mut stream);
-    assert!(ok.starts_with("SIP/2.0 200 OK\r\nVia: SIP/2.0/TCP"), "{ok}");
+    assert!(ok.starts_with("SIP/2.0 200 OK\r\n") && ok.contains("\r\nVia: SIP/2.0/TCP 127.0.0.1:"), "{ok}");
 }
 
 #[test]

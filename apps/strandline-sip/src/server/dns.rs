@@ -25,6 +25,8 @@ const NEGATIVE: Duration = Duration::from_secs(30);
 const IMPOSSIBLE: Duration = Duration::from_secs(3600);
 /// A name is given up after so many times what one question may take.
 const STEPS: u32 = 3;
+/// How long nobody is asked again for a name that was given up.
+const NO_ANSWER: Duration = Duration::from_secs(5);
 
 /// Asks name servers.
 #[derive(Debug)]
@@ -135,14 +137,15 @@ impl Records for Resolver {
 /// Has a name looked up, and what waits for it go on.
 pub(super) fn ask(hub: &Rc<Hub>, question: Arc<Question>) {
     let hub = Rc::clone(hub);
-    let resolver = hub.resolver.borrow().clone();
     tokio::task::spawn_local(async move {
-        let nobody = Answer { found: Found::NoAnswer, ttl: Duration::from_secs(1) };
-        let answer = match resolver {
-            None => nobody,
-            Some(resolver) => {
-                let located = locate(&question, &resolver.ours, &*resolver);
-                tokio::time::timeout(resolver.patience, located).await.unwrap_or(nobody)
+        let answer = loop {
+            let nobody = Answer { found: Found::NoAnswer, ttl: NO_ANSWER };
+            let Some(resolver) = hub.resolver.borrow().clone() else { break nobody };
+            let located = locate(&question, &resolver.ours, &*resolver);
+            let answer = tokio::time::timeout(resolver.patience, located).await.unwrap_or(nobody);
+            // If others are to be asked meanwhile, what these say doesn't count any more.
+            if hub.resolver.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, &resolver)) {
+                break answer;
             }
         };
         tracing::debug!(name = %question.name, ?answer, "located");

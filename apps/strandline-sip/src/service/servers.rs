@@ -20,6 +20,8 @@ const WAITING_MAX: usize = 20_000;
 const SHUNNED_MAX: usize = 1024;
 /// Servers of one name that are tried for one request.
 const TRIED_MAX: usize = 16;
+/// Responses a second that look for another way: who closes connections chooses where that leads to.
+const RETURNS_PER_SEC: u32 = 100;
 /// How long a server is tried after the others that could not be reached.
 const SHUNNED: Duration = Duration::from_secs(30);
 /// How long at most, whatever its Retry-After says.
@@ -91,6 +93,8 @@ pub(super) struct Servers {
     waiting: usize,
     last_domain: u32,
     shunned: HashMap<(Protocol, SocketAddr), Time>,
+    /// Since when, and how many responses have looked for another way since.
+    returns: (Time, u32),
     counters: LocateCounters,
 }
 
@@ -175,6 +179,15 @@ impl Servers {
             ..Flow::to(protocol, peer)
         };
         first.into_iter().chain(last).take(TRIED_MAX).map(flow).collect()
+    }
+
+    /// May another response look for another way?
+    fn may_return(&mut self, now: Time) -> bool {
+        if now - self.returns.0 >= Duration::from_secs(1) {
+            self.returns = (now, 0);
+        }
+        self.returns.1 += 1;
+        self.returns.1 <= RETURNS_PER_SEC
     }
 
     fn shun(&mut self, now: Time, flow: &Flow, time: Duration) {
@@ -306,6 +319,9 @@ impl Service {
     /// A response could not be sent over its flow: it goes where RFC 3261 section 18.2.2 says, and if nobody is there, where the
     /// name in its Via leads to (RFC 3263 section 5).
     pub fn response_failed(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
+        if !self.servers.may_return(now) {
+            return;
+        }
         let mut index = self.index.take().unwrap_or_else(|| Index::with_limits(self.settings.message));
         let via = Message::parse(bytes, &mut index).ok().filter(|message| !message.is_request());
         if let Some(via) = via.and_then(|message| message.via().ok()) {

@@ -322,6 +322,13 @@ fn a_response_whose_connection_is_gone_goes_where_its_via_leads() {
     // And nobody there either: that is the end of it.
     world.service.response_failed(now, sent[0].flow, ok.as_bytes());
     assert!(world.sent().is_empty() && wanted(&mut world).is_empty());
+    // Whoever closes connections has no more than so many opened each second.
+    for number in 0..1000 {
+        world.service.response_failed(now, Phone::tcp("203.0.113.50:40000", 100 + number).0, ok.as_bytes());
+    }
+    assert!(world.sent().len() < 100);
+    world.run_until(1000);
+    let now = world.now;
     let nameless = ok.replace(";received=203.0.113.50", "");
     world.service.response_failed(now, sent[0].flow, nameless.as_bytes());
     assert!(world.sent().is_empty() && wanted(&mut world).is_empty());
