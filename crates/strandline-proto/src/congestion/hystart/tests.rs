@@ -67,3 +67,20 @@ fn a_packet_that_was_overtaken_shows_no_queue() {
         assert_ne!(step, Step::Done, "packet {packet}");
     }
 }
+
+/// An acknowledgement stands for up to 128 packets.
+#[test]
+fn acknowledgements_that_are_far_apart_are_a_train_all_the_same() {
+    let mut hystart = HyStart::default();
+    let (rtt, window) = (MS(200), 30 * PACKET);
+    for round in 0..20u32 {
+        for ack in 0..15u32 {
+            let now = Time::ZERO + rtt * (round + 1) + MS(13) * ack;
+            let queued = MS(3) * ack;
+            if hystart.on_ack(now, window / 15, window, window / 15, Some(rtt + queued)) == Step::Done {
+                return;
+            }
+        }
+    }
+    panic!("slow start went on though the path took as much as a round trip for each window");
+}
