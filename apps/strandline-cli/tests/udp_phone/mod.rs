@@ -9,7 +9,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub struct Phone {
     pub socket: UdpSocket,
-    cseq: u32,
+    pub cseq: u32,
 }
 
 impl Phone {

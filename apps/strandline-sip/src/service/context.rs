@@ -64,10 +64,8 @@ impl Target {
 /// A request sent to one target.
 #[derive(Debug)]
 pub(crate) struct Leg {
-    /// None while its servers are being located.
-    pub(crate) client: Option<ClientId>,
-    /// Where it went last.
-    pub(crate) flow: Flow,
+    /// Its last transaction, and where that went; none before its servers are located.
+    pub(crate) way: Option<(ClientId, Flow)>,
     /// A final response came, or none will.
     pub(crate) done: bool,
     /// Any response came.
@@ -91,6 +89,11 @@ pub(crate) struct Named {
 }
 
 impl Leg {
+    /// Its last transaction.
+    pub(crate) fn client(&self) -> Option<ClientId> {
+        self.way.map(|(client, _)| client)
+    }
+
     /// There is another server to go to.
     pub(crate) fn has_more(&self) -> bool {
         self.named.as_ref().is_some_and(|named| !named.left.is_empty())

@@ -1,11 +1,12 @@
 //! The copies of a request: sent, and sent to the next server if one is not there (RFC 3263 section 4.3).
 
 use core::hash::Hasher;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::codec::{Index, Message, StatusCode};
 use crate::locate::Question;
-use crate::transaction::{Branch, Flow, Protocol, Time};
+use crate::transaction::{Branch, Flow, Time};
 
 use super::Service;
 use super::context::{Kept, Leg, Named, Place, Target};
@@ -66,57 +67,38 @@ impl Service {
         target: &Target,
         breadth: u32,
     ) -> Result<(), StatusCode> {
-        let Some(context) = self.contexts.get(slot) else { return Err(StatusCode::SERVER_INTERNAL_ERROR) };
-        let (server, number) = (context.server, context.legs.len());
-        let named = |left: Vec<Flow>| {
-            let (uri, path) = (target.uri.clone(), target.path.clone());
-            Some(Box::new(Named { left: left.into(), uri, path, breadth }))
-        };
-        let (mut flow, mut leg_named, mut result) =
-            (Flow::to(Protocol::Udp, ([0; 4], 0).into()), None, Ok(()));
-        let mut waits = false;
-        match &target.place {
-            Place::Flow(there) => flow = *there,
-            Place::Name(question) => {
-                let seed = self.call_seed(copied.incoming);
-                match self.ways(now, question, seed, || Waiter::Leg { slot, number, server }) {
-                    Ways::Known(mut ways) if !ways.is_empty() => {
-                        flow = ways.remove(0);
-                        leg_named = named(ways);
-                    }
-                    Ways::Known(_) => result = Err(StatusCode::BAD_GATEWAY),
-                    Ways::Waits => {
-                        waits = true;
-                        leg_named = named(Vec::new());
-                    }
-                    Ways::None(code) => result = Err(code),
-                }
+        let ways = self.ways_to(now, copied, slot, target);
+        let lost = Err(StatusCode::SERVER_INTERNAL_ERROR);
+        let Some(context) = self.contexts.get_mut(slot) else { return lost };
+        let ways = match ways {
+            Ok(ways) => ways,
+            Err(code) => {
+                context.offer(code, &[]);
+                return Err(code);
             }
-        }
-        let Some(context) = self.contexts.get_mut(slot) else {
-            return Err(StatusCode::SERVER_INTERNAL_ERROR);
         };
-        if let Err(code) = result {
-            context.offer(code, &[]);
-            return Err(code);
-        }
+        let number = context.legs.len();
+        let waits = ways.is_none();
+        let mut left: VecDeque<Flow> = ways.unwrap_or_default().into();
+        let first = left.pop_front();
+        let named = matches!(target.place, Place::Name(_)).then(|| {
+            let (uri, path) = (target.uri.clone(), target.path.clone());
+            Box::new(Named { left, uri, path, breadth })
+        });
         let Target { over_node, neighbour, .. } = *target;
-        let leg =
-            Leg { client: None, flow, done: false, heard: false, over_node, neighbour, named: leg_named };
-        context.legs.push(leg);
+        context.legs.push(Leg { way: None, done: false, heard: false, over_node, neighbour, named });
         if waits {
             context.live += 1;
             return Ok(());
         }
-        let copy = Copy {
-            uri: target.uri.as_deref().or(copied.way.replaced),
-            path: &target.path,
-            flow,
-            branch: &[],
-            breadth,
-            neighbour,
+        let uri = target.uri.as_deref().or(copied.way.replaced);
+        let sent = match first {
+            Some(flow) => {
+                let copy = Copy { uri, path: &target.path, flow, branch: &[], breadth, neighbour };
+                self.start_leg(now, copied, slot, number, copy)
+            }
+            None => Err(StatusCode::BAD_GATEWAY),
         };
-        let sent = self.start_leg(now, copied, slot, number, copy);
         if sent.is_err() && !self.next_server(now, slot, number) {
             if let (Some(context), Err(code)) = (self.contexts.get_mut(slot), sent) {
                 context.finish_leg(number);
@@ -125,6 +107,28 @@ impl Service {
             return sent;
         }
         Ok(())
+    }
+
+    /// The ways to a target; none yet while its name is looked up, for which the next leg of the context then waits.
+    fn ways_to(
+        &mut self,
+        now: Time,
+        copied: &Copied<'_>,
+        slot: u32,
+        target: &Target,
+    ) -> Result<Option<Vec<Flow>>, StatusCode> {
+        let question = match &target.place {
+            Place::Flow(flow) => return Ok(Some(vec![*flow])),
+            Place::Name(question) => question,
+        };
+        let context = self.contexts.get(slot).ok_or(StatusCode::SERVER_INTERNAL_ERROR)?;
+        let (server, number) = (context.server, context.legs.len());
+        let seed = self.call_seed(copied.incoming);
+        match self.ways(now, question, seed, || Waiter::Leg { slot, number, server }) {
+            Ways::Known(ways) => Ok(Some(ways)),
+            Ways::Waits => Ok(None),
+            Ways::None(code) => Err(code),
+        }
     }
 
     /// Sends a leg's request on its way.
@@ -169,7 +173,7 @@ impl Service {
         context.live += 1;
         let is_last = !context.hops || context.later.is_empty();
         if let Some(leg) = context.legs.get_mut(number) {
-            (leg.client, leg.flow, leg.heard) = (Some(client), flow, false);
+            (leg.way, leg.heard) = (Some((client, flow)), false);
             if !is_last || leg.has_more() {
                 self.hops.push_back((now + self.settings.directory.failover, client, user));
             }
@@ -212,7 +216,7 @@ impl Service {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let server = context.server;
         context.live = context.live.saturating_sub(1);
-        let waits = context.legs.get(number).is_some_and(|leg| !leg.done && leg.client.is_none());
+        let waits = context.legs.get(number).is_some_and(|leg| !leg.done && leg.way.is_none());
         let kept = context.request.clone().filter(|_| waits);
         let ways = match kept {
             None => None,

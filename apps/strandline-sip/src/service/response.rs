@@ -26,8 +26,9 @@ impl Service {
     /// A neighbour may have said how much it can take.
     fn listen(&mut self, now: Time, user: u64, via: &Via<'_>) {
         let leg = self.contexts.get(user as u32).and_then(|context| context.legs.get((user >> 32) as usize));
-        if let Some(leg) = leg.filter(|leg| leg.neighbour) {
-            self.throttle.heard(now, leg.flow.peer, via);
+        let way = leg.filter(|leg| leg.neighbour).and_then(|leg| leg.way);
+        if let Some((_, flow)) = way {
+            self.throttle.heard(now, flow.peer, via);
         }
     }
 
@@ -41,7 +42,7 @@ impl Service {
             leg.heard = true;
         }
         if code.is_provisional() {
-            let client = context.legs.get(number).and_then(|leg| leg.client);
+            let client = context.legs.get(number).and_then(Leg::client);
             if let Some(client) = client.filter(|_| context.stopped) {
                 self.transactions.cancel(now, client, &mut self.out);
             }
@@ -87,7 +88,8 @@ impl Service {
     /// One of several servers has too much to do: the request is sent to the next one, if there is one.
     fn is_elsewhere(&mut self, now: Time, slot: u32, number: usize, message: &Message<'_>) -> bool {
         let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
-        let Some(flow) = leg.filter(|leg| leg.has_more() && !leg.done).map(|leg| leg.flow) else {
+        let leg = leg.filter(|leg| leg.has_more() && !leg.done);
+        let Some((_, flow)) = leg.and_then(|leg| leg.way) else {
             return false;
         };
         let retry_after = message.retry_after().ok().flatten().map(|after| after.seconds);
@@ -214,12 +216,12 @@ impl Service {
         context.later.clear();
         context.request = None;
         if context.invite {
-            for client in context.legs.iter().filter(|leg| !leg.done).filter_map(|leg| leg.client) {
+            for client in context.legs.iter().filter(|leg| !leg.done).filter_map(Leg::client) {
                 self.transactions.cancel(now, client, &mut self.out);
             }
         }
         // What waits for DNS waits no more.
-        let waits = |(number, leg): (usize, &Leg)| (!leg.done && leg.client.is_none()).then_some(number);
+        let waits = |(number, leg): (usize, &Leg)| (!leg.done && leg.way.is_none()).then_some(number);
         let waiting: Vec<usize> = context.legs.iter().enumerate().filter_map(waits).collect();
         for number in waiting {
             self.on_leg_lost(now, u64::from(slot) | (number as u64) << 32, StatusCode::REQUEST_TERMINATED);
@@ -261,11 +263,12 @@ impl Service {
     pub(super) fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
         let (slot, number) = (user as u32, (user >> 32) as usize);
         let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
-        let silent = leg.filter(|leg| leg.client.is_some() && !leg.heard && !leg.done);
-        if let Some((flow, named)) =
-            silent.filter(|leg| leg.neighbour).map(|leg| (leg.flow, leg.named.is_some()))
-        {
-            self.throttle.failed(now, flow.peer);
+        let silent = leg.filter(|leg| !leg.heard && !leg.done);
+        let silent = silent.and_then(|leg| Some((leg.way?.1, leg.neighbour, leg.named.is_some())));
+        if let Some((flow, neighbour, named)) = silent {
+            if neighbour {
+                self.throttle.failed(now, flow.peer);
+            }
             if named {
                 self.shun(now, &flow, None);
             }

@@ -164,7 +164,7 @@ impl Service {
             self.hops.pop_front();
             let context = self.contexts.get(user as u32);
             let leg = context.and_then(|context| context.legs.get((user >> 32) as usize));
-            let silent = leg.is_some_and(|leg| leg.client == Some(client) && !leg.done && !leg.heard);
+            let silent = leg.is_some_and(|leg| leg.client() == Some(client) && !leg.done && !leg.heard);
             let has_more = leg.is_some_and(super::context::Leg::has_more)
                 || context.is_some_and(|context| !context.heard && !context.later.is_empty());
             if silent && has_more {

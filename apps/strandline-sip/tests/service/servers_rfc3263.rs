@@ -145,6 +145,17 @@ fn the_next_server_is_tried_after_503_silence_and_failure_with_a_new_branch() {
 }
 
 #[test]
+fn a_phone_that_is_reached_by_name_has_several_servers_too() {
+    let mut world = relaying();
+    world.register_with(&Phone::udp("192.0.2.8:5060"), "dave", "Contact: <sip:dave@pc.example>\r\n");
+    assert!(world.invite(&alice(), &alice().invite("dave", "a")).is_empty());
+    let first = answer(&mut world, &servers(&[1, 2]));
+    assert_eq!(firsts(&first), ["INVITE sip:dave@pc.example 203.0.113.1"]);
+    let sent = world.run_until(4000);
+    assert!(firsts(&sent).contains(&"INVITE sip:dave@pc.example 203.0.113.2".to_owned()), "{sent:#?}");
+}
+
+#[test]
 fn a_server_that_rings_is_waited_for_and_one_that_refuses_is_the_last() {
     for code in [404, 500, 600] {
         let mut world = relaying();
