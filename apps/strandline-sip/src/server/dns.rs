@@ -1,8 +1,6 @@
 //! DNS, asked by a library: nobody waits for it but the request.
 
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hickory_resolver::config::{
@@ -16,17 +14,27 @@ use hickory_resolver::{TokioResolver, system_conf};
 
 use crate::locate::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate};
 
-use super::config::Dns;
-use super::hub::Hub;
-
 /// How long it is known that there is nothing, if DNS doesn't say.
 const NEGATIVE: Duration = Duration::from_secs(30);
 /// The same for a name that can't stand in DNS at all.
 const IMPOSSIBLE: Duration = Duration::from_secs(3600);
 /// A name is given up after so many times what one question may take.
 const STEPS: u32 = 3;
-/// How long nobody is asked again for a name that was given up.
-const NO_ANSWER: Duration = Duration::from_secs(5);
+/// Nobody could say, and isn't asked again for a while.
+pub(super) const NOBODY: Answer = Answer { found: Found::NoAnswer, ttl: Duration::from_secs(5) };
+
+/// Where names are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dns {
+    /// Name servers; the system's without any.
+    pub(super) servers: Vec<SocketAddr>,
+    /// How long one question may take.
+    pub(super) timeout: Duration,
+    /// Names, and answers, that are remembered.
+    pub(super) cache_max: usize,
+    /// The system's file of hosts counts.
+    pub(super) hosts: bool,
+}
 
 /// Asks name servers.
 #[derive(Debug)]
@@ -52,6 +60,12 @@ impl Resolver {
         let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
         let dns_client = builder.with_options(options).build()?;
         Ok(Self { dns: dns_client, ours, patience: dns.timeout * STEPS })
+    }
+
+    /// The servers of a name; nobody can say if it takes too long.
+    pub(super) async fn locate(&self, question: &Question) -> Answer {
+        let located = locate(question, &self.ours, self);
+        tokio::time::timeout(self.patience, located).await.unwrap_or(NOBODY)
     }
 
     async fn records<T>(
@@ -132,23 +146,4 @@ impl Records for Resolver {
         };
         self.records(name, if v6 { RecordType::AAAA } else { RecordType::A }, read).await
     }
-}
-
-/// Has a name looked up, and what waits for it go on.
-pub(super) fn ask(hub: &Rc<Hub>, question: Arc<Question>) {
-    let hub = Rc::clone(hub);
-    tokio::task::spawn_local(async move {
-        let answer = loop {
-            let nobody = Answer { found: Found::NoAnswer, ttl: NO_ANSWER };
-            let Some(resolver) = hub.resolver.borrow().clone() else { break nobody };
-            let located = locate(&question, &resolver.ours, &*resolver);
-            let answer = tokio::time::timeout(resolver.patience, located).await.unwrap_or(nobody);
-            // If others are to be asked meanwhile, what these say doesn't count any more.
-            if hub.resolver.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, &resolver)) {
-                break answer;
-            }
-        };
-        tracing::debug!(name = %question.name, ?answer, "located");
-        hub.with(|service, now| service.located(now, &question, answer));
-    });
 }

@@ -3,20 +3,20 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
-use crate::locate::Ours;
+use crate::locate::{Ours, Question};
 use crate::service::Service;
 use crate::store::{Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
-use super::config::Dns;
-use super::dns::{self, Resolver};
+use super::dns::{Dns, NOBODY, Resolver};
 use super::hep::{Hep, HepSettings};
 use super::inbox::Inbox;
 use super::live::Watch;
@@ -200,7 +200,7 @@ impl Hub {
                 service.wanted_subscribers().into_iter().for_each(|who| seeker.seek(who));
             }
             for question in service.wanted_servers() {
-                dns::ask(self, question);
+                self.locate(question);
             }
             self.hand_over(&mut service);
         }
@@ -281,6 +281,23 @@ impl Hub {
     fn on_settled(&self, count: usize) {
         self.unsettled.set(self.unsettled.get().saturating_sub(count));
         self.watch.borrow_mut().on_settled(self.clock.elapsed(), count);
+    }
+
+    /// Has a name looked up, and what waits for it go on.
+    fn locate(self: &Rc<Self>, question: Arc<Question>) {
+        let hub = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let answer = loop {
+                let Some(resolver) = hub.resolver.borrow().clone() else { break NOBODY };
+                let answer = resolver.locate(&question).await;
+                // If others are to be asked meanwhile, what these say doesn't count any more.
+                if hub.resolver.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, &resolver)) {
+                    break answer;
+                }
+            };
+            tracing::debug!(name = %question.name, ?answer, "located");
+            hub.with(|service, now| service.located(now, &question, answer));
+        });
     }
 
     /// Copies go there from now on.

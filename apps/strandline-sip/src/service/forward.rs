@@ -10,25 +10,11 @@ use crate::transaction::{Arriving, Branch, Flow, Time};
 
 use super::Service;
 use super::context::{Context, HOP_Q, Kept, Place, Target};
+use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
-use super::legs::Copied;
 use super::reply::{self, answer_flow};
 use super::route::Way;
 use super::throttle::ASKING;
-
-/// The most copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
-pub(super) const BREADTH: u32 = 60;
-
-/// What a copy of a request differs in from others.
-pub(super) struct Copy<'a> {
-    pub(super) uri: Option<&'a [u8]>,
-    pub(super) path: &'a [u8],
-    pub(super) flow: Flow,
-    pub(super) branch: &'a [u8],
-    pub(super) breadth: u32,
-    /// It goes to a proxy, which is asked how much it can take.
-    pub(super) neighbour: bool,
-}
 
 /// What is told in place of the usual phrase.
 pub(super) fn reason(code: StatusCode) -> Option<&'static str> {

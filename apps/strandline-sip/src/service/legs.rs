@@ -10,18 +10,11 @@ use crate::transaction::{Branch, Flow, Time};
 
 use super::Service;
 use super::context::{Kept, Leg, Named, Place, Target};
-use super::forward::{BREADTH, Copy};
+use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
 use super::route::Way;
 use super::servers::{Waiter, Ways};
 use super::throttle::is_urgent;
-
-/// What is copied.
-pub(super) struct Copied<'a> {
-    pub(super) incoming: &'a Incoming<'a>,
-    pub(super) way: &'a Way<'a>,
-    pub(super) mark: u64,
-}
 
 impl Service {
     /// The same for all requests of a call: so they go to the same one of several servers.

@@ -3,6 +3,7 @@
 mod admin;
 mod checks;
 mod context;
+mod copies;
 mod directory;
 mod feedback;
 mod forward;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::server::dns::Dns;
+
 use super::error::{ConfigError, wrong};
 
 #[derive(Debug, Deserialize)]
@@ -21,19 +23,6 @@ impl Default for Table {
     fn default() -> Self {
         Self { enabled: true, servers: Vec::new(), timeout_ms: 2000, cache_max: 10_000, hosts: true }
     }
-}
-
-/// Where names are looked up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dns {
-    /// Name servers; the system's without any.
-    pub servers: Vec<SocketAddr>,
-    /// How long one question may take.
-    pub timeout: Duration,
-    /// Names, and answers, that are remembered.
-    pub cache_max: usize,
-    /// The system's file of hosts counts.
-    pub hosts: bool,
 }
 
 /// `None` if names are not looked up.

@@ -33,13 +33,13 @@ use crate::transaction::Protocol;
 
 use super::access::Access;
 use super::args::Args;
+use super::dns::Dns;
 use super::hep::HepSettings;
 use super::hub::WebSockets;
 use super::socket::TlsSides;
 
 pub use admin::Admin;
 pub use auth::{Auth, Users};
-pub use dns::Dns;
 pub use error::ConfigError;
 use error::wrong;
 use host::check_domain;
@@ -108,7 +108,7 @@ pub struct Config {
     /// Whose messages are taken.
     pub access: Access,
     /// Where names are looked up; they aren't without it.
-    pub dns: Option<Dns>,
+    pub(super) dns: Option<Dns>,
     /// Where copies of messages go.
     pub(super) hep: Option<HepSettings>,
     /// Who looks after it, over HTTP.
