@@ -28,6 +28,9 @@ const WINDOW_MIN: u32 = 4;
 /// Rounds of a cruise beside others that keep a queue: as long as that of version 1, so that none gives way.
 const CONTESTED_ROUNDS: u32 = 6;
 
+/// On shorter paths the queue that batches and timers make looks like one of others.
+const CONTESTED_RTT_MIN: Duration = Duration::from_millis(10);
+
 /// Rounds of the start in which the window grows by what is acknowledged, whatever rate that came to so far.
 const FIRST_ROUNDS: u32 = 3;
 
@@ -190,7 +193,7 @@ impl PathModel {
     fn on_cruise(&mut self, now: Time, sample: &Sample) -> bool {
         let rounds = self.model.rounds().wrapping_sub(self.since_round);
         // In the first one the queue of the probe may still be seen.
-        if sample.round_began && rounds >= 2 {
+        if sample.round_began && rounds >= 2 && self.model.min_rtt() >= CONTESTED_RTT_MIN {
             self.contest.note(self.model.queued());
         }
         let over = match self.contest.contested() {
@@ -224,9 +227,10 @@ impl PathModel {
         (a_round && (full || sample.app_limited)).then_some(Phase::Down)
     }
 
-    /// A batch of the pacer and what one acknowledgement stands for come on top of what the path takes.
+    /// A batch of the pacer and what one acknowledgement stands for come on top of what the path takes, over the time in which
+    /// rates are measured: with less, a burst of losses takes all that a local network holds, and nothing tells of it.
     fn extra(&self, pmdcs: u32) -> u64 {
-        u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 2
+        u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 4
     }
 
     /// Bytes in flight that were too many; never less than what keeps the path busy.
@@ -311,7 +315,8 @@ impl Controller for Bbr {
         let least = match path.state {
             // What came first may have been a message of a byte.
             State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs)),
-            _ => 0,
+            // However little was measured, enough for a better measurement.
+            _ => path.model.rate_min(self.pmdcs),
         };
         let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
         // What arrives is to fill the path, and what was measured is what arrived.

@@ -315,6 +315,12 @@ impl Model {
         u64::try_from(rate).unwrap_or(u64::MAX / 1_000)
     }
 
+    /// Bytes a second of two packets in the time over which rates are measured.
+    pub(super) fn rate_min(&self, pmdcs: u32) -> u64 {
+        let time = self.min_rtt.max(MEASURED_MIN).as_nanos();
+        u64::try_from(u128::from(pmdcs) * 2_000_000_000 / time).unwrap_or(u64::MAX)
+    }
+
     pub(super) fn bandwidth(&self) -> u64 {
         let [now, before] = self.bandwidth;
         now.max(before)
