@@ -12,7 +12,6 @@ use super::Service;
 use super::context::{Kept, Leg, Named, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
-use super::route::Way;
 use super::servers::{Waiter, Ways};
 use super::throttle::is_urgent;
 
