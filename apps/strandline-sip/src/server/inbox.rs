@@ -361,7 +361,7 @@ impl Inbox {
             || renewal.pop_front().or_else(|| registration.pop_front()).or_else(|| arrival.pop_front());
         // Registrations and what is new have their turns one after the other.
         let mut others = |first: bool| {
-            if first { phones().or_else(|| new.pop_front()) } else { new.pop_front().or_else(|| phones()) }
+            if first { phones().or_else(|| new.pop_front()) } else { new.pop_front().or_else(&mut phones) }
         };
         let even = self.turn.is_multiple_of(2);
         match self.turn % TURNS {
