@@ -54,6 +54,11 @@ pub enum Load {
     Flood(flood::Args),
     /// Register phones with a SIP server, or let them call one another through it.
     Sip(sip::Args),
+    /// Hold phones by the hundred thousand on SIP servers, and let them all come back at once.
+    Phones(sip::phones::Args),
+    /// One process of `phones`; it is started by it.
+    #[command(hide = true)]
+    PhonesPart,
     /// One process of `associations`; it is started by it.
     #[command(hide = true)]
     Part,
@@ -74,6 +79,8 @@ impl Load {
             Self::Memory(args) => itemised::run(&args),
             Self::Flood(args) => flood::run(&args),
             Self::Sip(args) => sip::run(&args),
+            Self::Phones(args) => sip::phones::run(&args),
+            Self::PhonesPart => sip::phones::run_part().map(|()| ExitCode::SUCCESS),
             Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),
         }

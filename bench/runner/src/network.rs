@@ -87,6 +87,11 @@ impl Network {
             // As ours, whatever the system's is: a namespace may not set its own default, but a route has one.
             let route = ["ip", "-n", namespace, "route", "replace", SUBNET, "dev", DEVICE];
             run(&[&route[..], &["congctl", TCP_CONGESTION]].concat())?;
+            for own in ["127.0.0.0/8", "127.0.0.1"] {
+                let route = ["ip", "-n", namespace, "route", "replace", "local", own, "dev", "lo"];
+                let kept = ["table", "local", "proto", "kernel", "scope", "host", "src", "127.0.0.1"];
+                run(&[&route[..], &kept, &["congctl", TCP_CONGESTION]].concat())?;
+            }
         }
         Ok(())
     }

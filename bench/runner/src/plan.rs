@@ -182,10 +182,22 @@ pub(crate) enum Metric {
     ServerCpu,
     /// Cores that the server used.
     Cores,
+    /// Operations a second with too many offered, divided by the most that ever succeeded: where that is least.
+    GoodputKept,
+    /// The share of those that were begun which came to their end: where that is least.
+    Completed,
+    /// Milliseconds that 99 of 100 of those took at most which were served: where that is most.
+    P99,
+    /// Microseconds from a request to its answer.
+    Response,
+    /// The same with 1,000 held, in the same run.
+    ResponseOfThousand,
+    /// How many times as long it takes when all come at once.
+    Storm,
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::Goodput,
         Self::Messages,
         Self::Cpu,
@@ -207,6 +219,12 @@ impl Metric {
         Self::Operations,
         Self::ServerCpu,
         Self::Cores,
+        Self::GoodputKept,
+        Self::Completed,
+        Self::P99,
+        Self::Response,
+        Self::ResponseOfThousand,
+        Self::Storm,
     ];
 
     /// True if less is better.
@@ -219,6 +237,8 @@ impl Metric {
                 | Self::Beside
                 | Self::InitsArrived
                 | Self::Operations
+                | Self::GoodputKept
+                | Self::Completed
         )
     }
 
@@ -255,6 +275,12 @@ impl Metric {
             Self::Operations => "operations/s",
             Self::ServerCpu => "us of the server each",
             Self::Cores => "cores of the server",
+            Self::GoodputKept => "of the best",
+            Self::Completed => "of those begun",
+            Self::P99 => "ms p99",
+            Self::Response => "us response",
+            Self::ResponseOfThousand => "us response, 1,000 held",
+            Self::Storm => "times as long",
         }
     }
 }

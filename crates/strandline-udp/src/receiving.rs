@@ -1,12 +1,17 @@
 //! Receiving many datagrams with one call.
 
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
-use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::UdpGroSegment;
 
 use crate::BATCH;
+use crate::sys::{Arrival, receive};
+
+/// Bytes that a train may have.
+pub const TRAIN: usize = 65_535;
 
 /// Room for the datagrams of one call.
 #[derive(Debug)]
@@ -14,9 +19,16 @@ pub struct Receiving {
     room: Vec<u8>,
     /// Bytes of the longest datagram that is expected; longer ones are cut.
     datagram: usize,
-    headers: MultiHeaders<SockaddrStorage>,
-    /// Who sent each, and its length.
-    came: Vec<(Option<SocketAddr>, usize)>,
+    came: Vec<Arrival>,
+}
+
+/// From now on what arrives in trains (GSO of a sender on this host, GRO of the network) is handed over as such, which takes
+/// less time than one by one; or not. Whoever receives needs room for [`TRAIN`] bytes.
+///
+/// # Errors
+/// If the kernel knows no trains.
+pub fn take_trains(socket: &impl AsFd, trains: bool) -> io::Result<()> {
+    Ok(setsockopt(socket, UdpGroSegment, &trains)?)
 }
 
 impl Receiving {
@@ -24,38 +36,26 @@ impl Receiving {
     #[must_use]
     pub fn new(datagram_bytes_max: usize) -> Self {
         let datagram = datagram_bytes_max.max(1);
-        Self {
-            room: vec![0; BATCH * datagram],
-            datagram,
-            headers: MultiHeaders::preallocate(BATCH, None),
-            came: Vec::with_capacity(BATCH),
-        }
+        Self { room: vec![0; BATCH * datagram], datagram, came: Vec::with_capacity(BATCH) }
     }
 
-    /// Receives as many as go with one call, and returns how many: fewer than [`BATCH`] if no more were there.
+    /// Receives as many as go with one call, and returns how many: fewer than [`BATCH`] if no more were there. A train counts
+    /// as one.
     ///
     /// # Errors
     /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there are none; or what came back from a peer that is gone.
     pub fn receive(&mut self, socket: &impl AsRawFd) -> io::Result<usize> {
-        self.came.clear();
-        let mut places: Vec<[IoSliceMut<'_>; 1]> =
-            self.room.chunks_mut(self.datagram).map(|place| [IoSliceMut::new(place)]).collect();
-        let flags = MsgFlags::MSG_DONTWAIT;
-        let received = recvmmsg(socket.as_raw_fd(), &mut self.headers, places.iter_mut(), flags, None)?;
-        self.came.extend(received.map(|one| (one.address.as_ref().and_then(address), one.bytes)));
-        Ok(self.came.len())
+        let Self { room, datagram, came } = self;
+        came.clear();
+        receive(socket.as_raw_fd(), room.chunks_mut(*datagram), |arrival| came.push(arrival))
     }
 
-    /// What the last call received: who sent it, and the datagram.
+    /// What the last call received: who sent it, and the datagram. Those of a train come one by one; empty ones don't.
     pub fn datagrams(&self) -> impl Iterator<Item = (Option<SocketAddr>, &[u8])> {
-        let places = self.room.chunks(self.datagram);
-        places.zip(&self.came).map(|(place, (peer, len))| (*peer, place.get(..*len).unwrap_or(&[])))
+        let places = self.room.chunks(self.datagram).zip(&self.came);
+        places.flat_map(|(place, arrival)| {
+            let bytes = place.get(..arrival.len).unwrap_or(&[]);
+            bytes.chunks(arrival.segment).map(|datagram| (arrival.peer, datagram))
+        })
     }
-}
-
-fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
-    if let Some(v4) = storage.as_sockaddr_in() {
-        return Some(SocketAddr::V4((*v4).into()));
-    }
-    storage.as_sockaddr_in6().map(|v6| SocketAddr::V6((*v6).into()))
 }

@@ -4,7 +4,7 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use strandline_udp::{BATCH, Receiving, Sending};
+use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 
 fn socket() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -14,7 +14,7 @@ fn socket() -> UdpSocket {
 
 /// All that comes to a socket, until there are so many.
 fn receive(socket: &UdpSocket, count: usize) -> Vec<(SocketAddr, Vec<u8>)> {
-    let mut receiving = Receiving::new(4096);
+    let mut receiving = Receiving::new(TRAIN);
     let mut all = Vec::new();
     while all.len() < count {
         // Waits for the first, which stays there.
@@ -45,6 +45,34 @@ fn equal_ones_and_others_come_whole_and_in_order() {
     let came = receive(&b, sent.len());
     assert_eq!(came.iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent.iter().collect::<Vec<_>>());
     assert!(came.iter().all(|(peer, _)| *peer == a.local_addr().unwrap()));
+}
+
+#[test]
+fn trains_are_taken_apart_and_single_ones_among_them_stay_whole() {
+    let (a, b) = (socket(), socket());
+    take_trains(&b, true).unwrap();
+    let to = Some(b.local_addr().unwrap());
+    let mut sending = Sending::new();
+    let mut receiving = Receiving::new(TRAIN);
+    // One room for all: what was told of a train holds for no other that comes into its place.
+    for lengths in [&[300, 300, 300, 120][..], &[700], &[200; 60], &[1400, 1400, 1300], &[64], &[100, 100]] {
+        let sent = numbered(lengths);
+        sending.send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
+        let mut came = Vec::new();
+        let mut calls = 0;
+        while came.len() < sent.len() {
+            b.peek_from(&mut [0; 1]).unwrap();
+            calls += receiving.receive(&b).unwrap();
+            came.extend(receiving.datagrams().map(|(_, bytes)| bytes.to_vec()));
+        }
+        assert_eq!(came, sent);
+        assert!(calls == 1 || lengths.len() == 3, "{lengths:?} came as {calls}");
+    }
+    // And without, one by one.
+    take_trains(&b, false).unwrap();
+    let sent = numbered(&[300; 5]);
+    sending.send(&a, sent.iter().map(|bytes| (to, &bytes[..])));
+    assert_eq!(receive(&b, 5).into_iter().map(|(_, bytes)| bytes).collect::<Vec<_>>(), sent);
 }
 
 #[test]

@@ -57,6 +57,7 @@ pub struct StackBuilder {
     remote_port: Option<u16>,
     seed: Option<[u8; 32]>,
     observer: Option<Arc<dyn PacketObserver>>,
+    mixed_trains: bool,
 }
 
 impl Default for StackBuilder {
@@ -68,6 +69,7 @@ impl Default for StackBuilder {
             remote_port: None,
             seed: None,
             observer: None,
+            mixed_trains: false,
         }
     }
 }
@@ -140,6 +142,16 @@ impl StackBuilder {
     #[must_use]
     pub fn runtimes(mut self, runtimes: impl IntoIterator<Item = Handle>) -> Self {
         self.runtimes = runtimes.into_iter().collect();
+        self
+    }
+
+    /// Packets of several associations to one address, if they are equally long, leave as one train (GSO) and arrive as one
+    /// (GRO). For one-to-many sockets whose peers have many associations from one address each, such as proxies: without it they
+    /// leave with one system call, but are carried one by one. A peer whose stack has several shards shouldn't be sent any: a
+    /// train goes as a whole to the shard that its first packet is for, which has to hand the others over. Default: false.
+    #[must_use]
+    pub fn mixed_trains(mut self, mixed: bool) -> Self {
+        self.mixed_trains = mixed;
         self
     }
 
@@ -278,7 +290,7 @@ impl StackBuilder {
             let steer = several
                 .as_ref()
                 .map(|post| Arc::new(Steer::new(index, Arc::clone(&plan.rule), Arc::clone(post))));
-            let state = State::new(engine);
+            let state = State::new(engine, self.mixed_trains);
             shards.push(Arc::new(Shard::new(clock, carrier, self.observer.clone(), steer, state)));
         }
         let Some(first) = shards.first().cloned() else { return Err(StackError::NoAddress) };

@@ -11,6 +11,7 @@ use strandline_proto::event::{Datagram, IcmpError, IcmpKind, Transmit};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::bursts::Bursts;
 use crate::memory;
 
 /// Buffers of 64 KiB that one system call fills.
@@ -77,36 +78,37 @@ impl Carrier {
         }
     }
 
-    /// Sends a burst, or the rest of one, and tells how many bytes of it were sent: all of them unless the carrier is
-    /// full. Then [`poll_send`](Self::poll_send) waits until it isn't.
-    pub(crate) fn try_send(&self, transmit: &Transmit, bytes: &[u8]) -> io::Result<usize> {
+    /// Sends bursts and takes off what was sent: all of it unless the carrier is full. Then [`poll_send`](Self::poll_send)
+    /// waits until it isn't.
+    pub(crate) fn try_send(&self, bursts: &mut Bursts) -> io::Result<()> {
         match self {
             Self::Memory(socket) => {
-                for packet in bytes.chunks(transmit.segment_size.max(1)) {
-                    socket.send(transmit.destination, transmit.source, packet);
+                for (transmit, bytes) in bursts.iter() {
+                    for packet in bytes.chunks(transmit.segment_size.max(1)) {
+                        socket.send(transmit.destination, transmit.source, packet);
+                    }
                 }
-                Ok(bytes.len())
+                bursts.clear();
+                Ok(())
             }
-            Self::Udp(socket) => socket.try_send(transmit, bytes),
-            Self::Raw(socket) => socket.try_send(transmit, bytes),
+            Self::Udp(socket) => socket.try_send(bursts),
+            Self::Raw(socket) => socket.try_send(bursts),
             #[cfg(test)]
-            Self::Narrow(narrow) => Ok(narrow.send(transmit, bytes)),
+            Self::Narrow(narrow) => {
+                narrow.send(bursts);
+                Ok(())
+            }
         }
     }
 
-    /// Sends as `try_send` does, as soon as the carrier has room. For the driver only.
-    pub(crate) fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        transmit: &Transmit,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    /// Sends as `try_send` does, as soon as the carrier has room; perhaps not all. For the driver only.
+    pub(crate) fn poll_send(&self, cx: &mut Context<'_>, bursts: &mut Bursts) -> Poll<io::Result<()>> {
         match self {
-            Self::Memory(_) => Poll::Ready(self.try_send(transmit, bytes)),
-            Self::Udp(socket) => socket.poll_send(cx, transmit, bytes),
-            Self::Raw(socket) => socket.poll_send(cx, transmit, bytes),
+            Self::Memory(_) => Poll::Ready(self.try_send(bursts)),
+            Self::Udp(socket) => socket.poll_send(cx, bursts),
+            Self::Raw(socket) => socket.poll_send(cx, bursts),
             #[cfg(test)]
-            Self::Narrow(narrow) => narrow.poll_send(cx, transmit, bytes),
+            Self::Narrow(narrow) => narrow.poll_send(cx, bursts),
         }
     }
 
@@ -214,8 +216,8 @@ impl<C: strandline_io::Carrier> Registered<C> {
         }
     }
 
-    fn try_send(&self, transmit: &Transmit, bytes: &[u8]) -> io::Result<usize> {
-        let mut outgoing = Outgoing {
+    fn try_send(&self, bursts: &mut Bursts) -> io::Result<()> {
+        let outgoing = |(transmit, bytes): (&Transmit, _)| Outgoing {
             destination: transmit.destination,
             source: transmit.source,
             bytes,
@@ -223,13 +225,17 @@ impl<C: strandline_io::Carrier> Registered<C> {
             fragment: transmit.fragment,
             ecn_capable: transmit.ecn_capable,
         };
-        match self.carrier().send(&mut outgoing) {
+        let mut batch: Vec<Outgoing<'_>> = bursts.iter().map(outgoing).collect();
+        let result = self.carrier().send_batch(&mut batch);
+        let left: Vec<usize> = batch.iter().map(|outgoing| outgoing.bytes.len()).collect();
+        bursts.keep(left);
+        match result {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => Err(error),
-            _ => Ok(bytes.len() - outgoing.bytes.len()),
+            _ => Ok(()),
         }
     }
 
-    fn poll_send(&self, cx: &mut Context<'_>, transmit: &Transmit, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_send(&self, cx: &mut Context<'_>, bursts: &mut Bursts) -> Poll<io::Result<()>> {
         let mut place = self.writable.lock().unwrap_or_else(PoisonError::into_inner);
         let writable = match &mut *place {
             Some(writable) => writable,
@@ -237,13 +243,14 @@ impl<C: strandline_io::Carrier> Registered<C> {
         };
         loop {
             let mut guard = ready!(writable.poll_write_ready(cx))?;
-            match self.try_send(transmit, bytes) {
-                Ok(0) => guard.clear_ready(),
-                sent => {
-                    *place = None;
-                    return Poll::Ready(sent);
-                }
+            let before = bursts.bytes();
+            let sent = self.try_send(bursts);
+            if sent.is_ok() && bursts.bytes() == before {
+                guard.clear_ready();
+                continue;
             }
+            *place = None;
+            return Poll::Ready(sent);
         }
     }
 

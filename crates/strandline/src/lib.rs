@@ -51,6 +51,7 @@ pub mod memory;
 mod association;
 mod bound;
 mod builder;
+mod bursts;
 mod capture;
 mod carrier;
 mod clock;

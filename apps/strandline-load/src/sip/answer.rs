@@ -1,5 +1,7 @@
 //! What a user agent reads of messages: as much as it needs, by looking for it.
 
+use memchr::{memchr, memmem};
+
 /// A message that came.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came<'a> {
@@ -19,18 +21,19 @@ impl<'a> Came<'a> {
     }
 
     /// Lines of the header, without their ends.
-    fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
-        let lines = self.bytes.split(|byte| *byte == b'\n').skip(1);
-        lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line)).take_while(|line| !line.is_empty())
+    pub(super) fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = memchr(b'\n', self.bytes).and_then(|end| self.bytes.get(end + 1..)).unwrap_or(&[]);
+        std::iter::from_fn(move || {
+            let end = memchr(b'\n', rest)?;
+            let (line, after) = (rest.get(..end)?, rest.get(end + 1..)?);
+            rest = after;
+            Some(line.strip_suffix(b"\r").unwrap_or(line)).filter(|line| !line.is_empty())
+        })
     }
 
     /// The values of a header, line by line.
     pub(super) fn values(&self, name: &'static str) -> impl Iterator<Item = &'a [u8]> {
-        self.lines().filter_map(move |line| {
-            let (found, value) = line.split_at_checked(name.len())?;
-            let value = value.strip_prefix(b":")?;
-            found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
-        })
+        self.lines().filter_map(move |line| value_of(line, name))
     }
 
     /// The first value of a header, or nothing.
@@ -84,9 +87,16 @@ fn number(text: &[u8]) -> Option<(u32, &[u8])> {
     Some((core::str::from_utf8(digits).ok()?.parse().ok()?, rest))
 }
 
+/// The value of a line of the header, if it has this name.
+pub(super) fn value_of<'a>(line: &'a [u8], name: &str) -> Option<&'a [u8]> {
+    let (found, value) = line.split_at_checked(name.len())?;
+    let value = value.strip_prefix(b":")?;
+    found.eq_ignore_ascii_case(name.as_bytes()).then(|| value.trim_ascii())
+}
+
 /// Where a text begins.
 pub(super) fn find(text: &[u8], what: &[u8]) -> Option<usize> {
-    text.windows(what.len()).position(|window| window == what)
+    memmem::find(text, what)
 }
 
 /// What stands at the front of what was received.

@@ -65,6 +65,7 @@ Examples:
   strandline load sip call --transport sctp              calls over 1,000 associations
   strandline load sip register --password secret         phones that prove who they are (Digest)
   strandline load sip call --rate 5000 --json            5,000 calls a second over UDP, for programs
+  strandline load sip call --offer 1,2,4,10              what can be done, and what is done if more is asked for
   strandline load sip register --registered --watch 1234
                                                          and what it costs the server, which is process 1234
 The server: strandline sip --domain example.com")]
@@ -129,6 +130,9 @@ pub struct Args {
     /// Share of operations that are REGISTERs in the midst of calls, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub renewals: f64,
+    /// Then offer these multiples of what a closed loop has reached, each for --time, and tell what became of it
+    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "rate")]
+    pub offer: Vec<f64>,
     /// Let all phones register before it is measured, as they always do before calls
     #[arg(long)]
     pub registered: bool,
@@ -163,6 +167,9 @@ impl Args {
     pub(super) fn check(&self) -> Result<()> {
         if self.rate.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
             bail!("--rate must be more than 0");
+        }
+        if !self.offer.iter().all(|multiple| *multiple > 0.0 && multiple.is_finite()) {
+            bail!("multiples to --offer must be more than 0");
         }
         let seconds = [self.time, self.timeout, self.warm_up];
         if seconds.iter().any(|time| !(0.0..1e6).contains(time)) || self.time == 0.0 || self.timeout == 0.0 {

@@ -74,7 +74,9 @@ struct Slot {
     counted: bool,
     /// CSeq of INVITE: 2 once the proxy has asked who calls.
     attempt: u8,
-    /// To be sent again.
+    /// Of REGISTER.
+    cseq: u32,
+    /// To be sent again; empty if it is written again.
     request: Vec<u8>,
     /// To be sent again by the one who is called.
     answer: Vec<u8>,
@@ -231,6 +233,7 @@ impl Engine {
             due: now,
             counted: false,
             attempt: 1,
+            cseq: 0,
             request: Vec::new(),
             answer: Vec::new(),
             ack: Vec::new(),
@@ -250,39 +253,45 @@ impl Engine {
     }
 
     fn send_first(&mut self, now: Instant, slot: usize) {
-        let Some(who) = self.who(slot) else { return };
         self.cseq += 1;
-        let (style, cseq) = (&self.style, self.cseq);
-        let Some(place) = self.slots.get(slot) else { return };
-        let callee = place.callee_user;
-        let (out, credentials) = (&mut self.out, &mut self.credentials);
-        let mut proof = |asking, method, uri: &str| match credentials {
-            Some(credentials) => {
-                credentials.line(who.user, &style.name(who.user), asking, method, uri).to_vec()
-            }
-            None => Vec::new(),
-        };
-        match place.state {
-            State::Registering => {
-                let proof = proof(Asking::Server, "REGISTER", &style.registrar());
-                out.add(place.source, |out| style.register(out, &who, cseq, &proof));
-            }
-            _ => {
-                let proof = proof(Asking::Proxy, "INVITE", &style.address(callee));
-                out.add(place.source, |out| style.invite(out, &who, callee, &proof));
-            }
-        }
-        self.keep(now, slot);
+        let Some(place) = self.slots.get_mut(slot) else { return };
+        place.cseq = self.cseq;
+        self.write_first(slot);
+        // Credentials are written once: each time they would be others.
+        self.keep(now, slot, self.credentials.is_some());
     }
 
-    /// Keeps the request that was written last, to send it again if nothing comes.
-    fn keep(&mut self, now: Instant, slot: usize) {
+    fn write_first(&mut self, slot: usize) {
+        let (Some(who), Some(place)) = (self.who(slot), self.slots.get(slot)) else { return };
+        let (out, style, callee, cseq) = (&mut self.out, &self.style, place.callee_user, place.cseq);
+        let registers = place.state == State::Registering;
+        let proof: &[u8] = match &mut self.credentials {
+            None => &[],
+            Some(credentials) => {
+                let (asking, method, uri) = match registers {
+                    true => (Asking::Server, "REGISTER", style.registrar()),
+                    false => (Asking::Proxy, "INVITE", style.address(callee)),
+                };
+                credentials.line(who.user, &style.name(who.user), asking, method, &uri)
+            }
+        };
+        match registers {
+            true => out.add(place.source, |out| style.register(out, &who, cseq, proof)),
+            false => out.add(place.source, |out| style.invite(out, &who, callee, proof)),
+        }
+    }
+
+    /// Sets when the request that was written last is sent again if nothing comes. What can be written again from what is known
+    /// isn't kept: of millions that get no answer that would be gigabytes.
+    fn keep(&mut self, now: Instant, slot: usize, bytes: bool) {
         if !self.plan.unreliable {
             return;
         }
         if let Some(place) = self.slots.get_mut(slot) {
             place.request.clear();
-            place.request.extend_from_slice(self.out.last());
+            if bytes {
+                place.request.extend_from_slice(self.out.last());
+            }
         }
         let alarm = self.alarm(slot, now + T1, false);
         self.again[0].extend(alarm);
@@ -370,7 +379,7 @@ impl Engine {
         place.ack.clear();
         place.ack.extend_from_slice(self.out.last());
         self.out.add(place.source, |out| style.in_dialog(out, &who, ok, "BYE"));
-        self.keep(now, slot);
+        self.keep(now, slot, true);
     }
 
     /// Somebody is called.
@@ -458,10 +467,13 @@ impl Engine {
         }
         if alarm.callee {
             self.out.add(place.callee_source, |out| out.extend_from_slice(&place.answer));
+        } else if place.request.is_empty() {
+            self.write_first(alarm.slot);
         } else {
             self.out.add(place.source, |out| out.extend_from_slice(&place.request));
         }
-        self.outcome.retransmitted += u64::from(place.counted);
+        let counted = self.slots.get(alarm.slot).is_some_and(|place| place.counted);
+        self.outcome.retransmitted += u64::from(counted);
         let next = (step + 1).min(STEPS - 1);
         if let Some(queue) = self.again.get_mut(next) {
             queue.push_back(Alarm { at: now + T1 * (1 << next), ..*alarm });

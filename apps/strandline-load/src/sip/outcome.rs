@@ -50,6 +50,8 @@ pub(super) struct SipReport {
     pub(super) succeeded: u64,
     pub(super) succeeded_each_second: f64,
     pub(super) success: f64,
+    /// Of calls: the share of those that were answered which also ended as they should.
+    pub(super) completed: Option<f64>,
     pub(super) refused: u64,
     pub(super) answered: u64,
     pub(super) timed_out: u64,
@@ -65,6 +67,22 @@ pub(super) struct SipReport {
     pub(super) own_cpu_s: f64,
     /// What the server took, if it was watched.
     pub(super) server: Option<ServerReport>,
+    /// What came of it when more was offered.
+    pub(super) offered: Vec<Offered>,
+    /// Of those: the least share of the best, and of calls that were completed; the longest p99 of the time to the answer.
+    pub(super) least_of_best: Option<f64>,
+    pub(super) least_completed: Option<f64>,
+    pub(super) worst_p99_ms: Option<f64>,
+}
+
+/// What came of a multiple of what a closed loop had reached.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(super) struct Offered {
+    pub(super) multiple: f64,
+    /// Operations a second that succeeded, divided by the most that ever did.
+    pub(super) of_best: f64,
+    #[serde(flatten)]
+    pub(super) report: SipReport,
 }
 
 impl SipReport {
@@ -76,6 +94,7 @@ impl SipReport {
         self.succeeded = outcome.succeeded;
         self.succeeded_each_second = outcome.succeeded as f64 / self.seconds.max(1e-9);
         self.success = outcome.succeeded as f64 / outcome.begun.max(1) as f64;
+        self.completed = (outcome.answered > 0).then(|| outcome.succeeded as f64 / outcome.answered as f64);
         self.refused = outcome.refused;
         self.answered = outcome.answered;
         self.timed_out = outcome.timed_out;
@@ -86,8 +105,32 @@ impl SipReport {
         self.whole = outcome.whole.summary();
     }
 
+    /// Adds what came of multiples.
+    pub(super) fn offered(&mut self, reports: Vec<(f64, Self)>) {
+        let rates = reports.iter().map(|(_, report)| report.succeeded_each_second);
+        let best = rates.fold(self.succeeded_each_second, f64::max).max(1e-9);
+        let offered = |(multiple, report): (f64, Self)| Offered {
+            multiple,
+            of_best: report.succeeded_each_second / best,
+            report,
+        };
+        self.offered = reports.into_iter().map(offered).collect();
+        let all = |pick: fn(&Offered) -> Option<f64>| self.offered.iter().filter_map(pick);
+        self.least_of_best = all(|step| Some(step.of_best)).reduce(f64::min);
+        self.least_completed = all(|step| step.report.completed).reduce(f64::min);
+        self.worst_p99_ms = all(|step| Some(step.report.response.as_ref()?.p99_ms)).reduce(f64::max);
+    }
+
     /// For people.
     pub(super) fn print(&self) {
+        self.print_one();
+        for Offered { multiple, of_best, report } in &self.offered {
+            println!("\n{multiple} times as much offered: {:.1} % of the best", of_best * 100.0);
+            report.print_one();
+        }
+    }
+
+    fn print_one(&self) {
         let load = match (self.rate_asked, self.outstanding) {
             (Some(rate), _) => format!("{rate:.0} a second offered"),
             (None, Some(outstanding)) => format!("{outstanding} outstanding"),
@@ -107,6 +150,9 @@ impl SipReport {
             "refused with 503: {}, timed out: {}, requests sent again: {}, connections lost: {}",
             self.refused, self.timed_out, self.retransmitted, self.connections_lost
         );
+        if let Some(completed) = self.completed {
+            println!("of calls that were answered {:.2} % came to their end", completed * 100.0);
+        }
         if self.challenged > 0 {
             println!("asked for credentials: {}", self.challenged);
         }

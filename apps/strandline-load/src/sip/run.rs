@@ -26,6 +26,8 @@ const TICK: Duration = Duration::from_millis(1);
 const REST: Duration = Duration::from_millis(200);
 /// How often that is looked at, at most.
 const LOOKS_MAX: usize = 50;
+/// How often all phones try to register before it is measured.
+const ATTEMPTS: usize = 5;
 
 /// Runs a load. Fails if nothing at all succeeded.
 ///
@@ -44,19 +46,20 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             register_all(args, &load).await?;
         }
         let registered = rested(watched.filter(|_| all_first)).await?;
-        let begin = watched.map(Watched::look).transpose()?;
-        let (mut report, wall) = measure(args, &load).await?;
-        let end = watched.map(Watched::look).transpose()?;
-        if let (Some(before), Some(connected), Some(begin), Some(end)) = (before, connected, begin, end) {
-            let begun = load.engine.borrow().begun();
-            report.server = Some(ServerReport {
-                memory_before: before.memory,
-                memory_connected: connected.memory,
-                memory_registered: registered.map(|taken| taken.memory),
-                memory_each_source: (connected.memory as f64 - before.memory as f64) / args.sources() as f64,
-                ..ServerReport::of(begin, end, wall, begun)
-            });
+        let mut report = measure(args, &load, args.rate, watched).await?;
+        if let (Some(before), Some(connected), Some(server)) = (before, connected, &mut report.server) {
+            server.memory_before = before.memory;
+            server.memory_connected = connected.memory;
+            server.memory_registered = registered.map(|taken| taken.memory);
+            server.memory_each_source =
+                (connected.memory as f64 - before.memory as f64) / args.sources() as f64;
         }
+        let mut offered = Vec::new();
+        for multiple in &args.offer {
+            let rate = (report.succeeded_each_second * multiple).max(1.0);
+            offered.push((*multiple, measure(args, &load, Some(rate), watched).await?));
+        }
+        report.offered(offered);
         if args.json {
             println!("{}", serde_json::to_string_pretty(&report)?);
         } else {
@@ -91,7 +94,7 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         first: args.first,
         expires_secs: args.expires,
     };
-    let plan = plan(args, args.scenario, now());
+    let plan = plan(args, args.scenario, now(), args.rate.is_none());
     let load = |addresses| {
         let mut engine = Engine::new(style, addresses, plan);
         if let Some(password) = &args.password {
@@ -139,13 +142,13 @@ fn run_number() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-fn plan(args: &Args, scenario: Scenario, begin: Instant) -> Plan {
+fn plan(args: &Args, scenario: Scenario, begin: Instant, closed: bool) -> Plan {
     let counted_from = begin + Duration::from_secs_f64(args.warm_up);
     Plan {
         scenario,
         renewals: args.renewals,
         users: args.users,
-        closed: args.rate.is_none(),
+        closed,
         limit: u64::MAX,
         timeout: Duration::from_secs_f64(args.timeout),
         unreliable: args.transport == Transport::Udp,
@@ -154,55 +157,62 @@ fn plan(args: &Args, scenario: Scenario, begin: Instant) -> Plan {
     }
 }
 
-/// Whoever is to be called registers first.
+/// Whoever is to be called registers first. Those that are refused while others come try again.
 async fn register_all(args: &Args, load: &Rc<Load>) -> Result<()> {
-    let begin = now();
     let patience = Duration::from_secs(600);
     let all = u64::from(args.users);
-    let plan = plan(args, Scenario::Register, begin);
-    load.engine.borrow_mut().restart(Plan {
-        closed: true,
-        limit: all,
-        counted_from: begin,
-        until: begin + patience,
-        ..plan
-    });
-    drive(load, Pace::Closed(args.outstanding)).await;
-    let registered = load.engine.borrow().outcome.succeeded;
-    if registered < all {
-        bail!(
-            "only {registered} of {all} phones could register: is the server there, and is {} its domain?",
-            args.domain
-        );
+    let mut registered = 0;
+    for _ in 0..ATTEMPTS {
+        let begin = now();
+        let plan = plan(args, Scenario::Register, begin, true);
+        let until = begin + patience;
+        load.engine.borrow_mut().restart(Plan { limit: all, counted_from: begin, until, ..plan });
+        drive(load, Pace::Closed(args.outstanding)).await;
+        registered = load.engine.borrow().outcome.succeeded;
+        if registered == all {
+            return Ok(());
+        }
     }
-    Ok(())
+    bail!(
+        "only {registered} of {all} phones could register: is the server there, and is {} its domain?",
+        args.domain
+    )
 }
 
-/// What came of it, and how long it took with all that belongs to it.
-async fn measure(args: &Args, load: &Rc<Load>) -> Result<(SipReport, Duration)> {
+/// What came of it: at a rate, or in a closed loop.
+async fn measure(
+    args: &Args,
+    load: &Rc<Load>,
+    rate: Option<f64>,
+    watched: Option<Watched>,
+) -> Result<SipReport> {
+    let taken = watched.map(Watched::look).transpose()?;
     let begin = now();
-    load.engine.borrow_mut().restart(plan(args, args.scenario, begin));
+    load.engine.borrow_mut().restart(plan(args, args.scenario, begin, rate.is_none()));
     load.lost.set(0);
     let cpu = CpuTime::now()?;
-    let pace = match args.rate {
+    let pace = match rate {
         Some(rate) => Pace::Open(Schedule { begin, rate }),
         None => Pace::Closed(args.outstanding),
     };
     drive(load, pace).await;
-    let cpu = CpuTime::now()?.since(cpu);
+    let (cpu, wall) = (CpuTime::now()?.since(cpu), now().saturating_duration_since(begin));
     let mut report = SipReport {
         scenario: if args.scenario == Scenario::Call { "calls" } else { "REGISTER" },
         transport: args.transport.name(),
         sources: args.sources(),
         users: args.users,
-        rate_asked: args.rate,
-        outstanding: args.rate.is_none().then_some(args.outstanding),
+        rate_asked: rate,
+        outstanding: rate.is_none().then_some(args.outstanding),
         connections_lost: load.lost.get(),
         own_cpu_s: (cpu.user + cpu.system).as_secs_f64(),
         ..SipReport::default()
     };
     report.take(&load.engine.borrow().outcome, Duration::from_secs_f64(args.time));
-    Ok((report, now().saturating_duration_since(begin)))
+    if let (Some(taken), Some(end)) = (taken, watched.map(Watched::look).transpose()?) {
+        report.server = Some(ServerReport::of(taken, end, wall, load.engine.borrow().begun()));
+    }
+    Ok(report)
 }
 
 /// When operations begin.

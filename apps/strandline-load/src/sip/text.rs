@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 
-use super::answer::Came;
+use super::answer::{Came, value_of};
 use super::put::{Padded, put};
 
 /// A body as phones send it.
 const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
                      m=audio 6000 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n";
+
+/// What an answer has from its request, beside To (RFC 3261 section 8.2.6.2).
+const ANSWERED: [&str; 5] = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
 
 /// What all messages of a load have in common.
 #[derive(Debug, Clone)]
@@ -84,14 +87,23 @@ impl Style {
     /// ACK of a 2xx, or BYE: within the dialog that `ok` began.
     pub(super) fn in_dialog(&self, out: &mut Vec<u8>, who: &Who, ok: &Came<'_>, method: &str) {
         let (kind, cseq) = if method == "ACK" { ("a", who.attempt) } else { ("b", who.attempt + 1) };
-        put!(out, method, " ", Came::uri(ok.value("Contact")), " SIP/2.0\r\n");
+        let (mut routes, mut to, mut contact): (Vec<&[u8]>, &[u8], &[u8]) = (Vec::new(), &[], &[]);
+        for line in ok.lines() {
+            if let Some(route) = value_of(line, "Record-Route") {
+                routes.push(route);
+            } else if let Some(value) = value_of(line, "To") {
+                to = value;
+            } else if let Some(value) = value_of(line, "Contact") {
+                contact = value;
+            }
+        }
+        put!(out, method, " ", Came::uri(contact), " SIP/2.0\r\n");
         self.via(out, who, kind);
         put!(out, "Max-Forwards: 70\r\n");
-        let routes: Vec<&[u8]> = ok.values("Record-Route").collect();
         routes.iter().rev().for_each(|route| line(out, "Route", route));
         put!(out, "From: <sip:u", self.number(who.user), "@", self.domain.as_str(), ">;tag=");
         put!(out, who.generation, "\r\n");
-        line(out, "To", ok.value("To"));
+        line(out, "To", to);
         self.call_id(out, who);
         put!(out, "CSeq: ", cseq, " ", method, "\r\nContent-Length: 0\r\n\r\n");
     }
@@ -137,18 +149,14 @@ impl Style {
     /// The answer of the one who is called.
     pub(super) fn answer(&self, out: &mut Vec<u8>, request: &Came<'_>, status: &str, address: SocketAddr) {
         put!(out, "SIP/2.0 ", status, "\r\n");
-        for name in ["Via", "Record-Route", "From"] {
-            request.values(name).for_each(|value| line(out, name, value));
+        for line in request.lines() {
+            if let Some(to) = value_of(line, "To") {
+                let tag = if super::answer::find(to, b";tag=").is_none() { ";tag=callee" } else { "" };
+                put!(out, line, tag, "\r\n");
+            } else if ANSWERED.iter().any(|name| value_of(line, name).is_some()) {
+                put!(out, line, "\r\n");
+            }
         }
-        out.extend_from_slice(b"To: ");
-        let to = request.value("To");
-        out.extend_from_slice(to);
-        if super::answer::find(to, b";tag=").is_none() {
-            out.extend_from_slice(b";tag=callee");
-        }
-        out.extend_from_slice(b"\r\n");
-        line(out, "Call-ID", request.value("Call-ID"));
-        line(out, "CSeq", request.value("CSeq"));
         put!(out, "Contact: <sip:callee@", address, self.uri_parameter, ">\r\nContent-Length: 0\r\n\r\n");
     }
 }

@@ -18,9 +18,10 @@ use crate::transaction::{Flow, Outbox, Protocol, Time};
 use super::clock::Clock;
 use super::dns::{Dns, NOBODY, Resolver};
 use super::hep::{Hep, HepSettings};
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Phone};
+use super::kept::Kept;
 use super::live::Watch;
-use super::socket::{Connections, Gate, Room, Sctp, TlsSides, Udp};
+use super::socket::{Came, Connections, Gate, Room, Sctp, TlsSides, Udp};
 
 /// How connections of browsers are taken (RFC 7118).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -34,6 +35,7 @@ pub struct WebSockets {
 /// Takes in messages.
 pub(super) struct Taking<'a> {
     inbox: &'a mut Inbox,
+    kept: &'a mut Kept,
     service: &'a Service,
     now: Duration,
     hep: Option<Rc<Hep>>,
@@ -42,10 +44,29 @@ pub(super) struct Taking<'a> {
 impl Taking<'_> {
     /// A message has come, of which `keep` makes a copy that lasts.
     pub(super) fn push(&mut self, flow: Flow, bytes: &[u8], keep: impl FnOnce() -> Bytes) {
+        self.copy(&flow, bytes);
+        let knows = |flow: &Flow| if self.service.knows(flow) { Phone::Known } else { Phone::Unknown };
+        self.inbox.push(self.now, flow, bytes, keep, knows);
+    }
+
+    /// A message has come whose bytes are used for others afterwards.
+    pub(super) fn push_copy(&mut self, flow: Flow, bytes: &[u8]) {
+        self.copy(&flow, bytes);
+        let knows = |flow: &Flow| if self.service.knows(flow) { Phone::Known } else { Phone::Unknown };
+        self.inbox.push(self.now, flow, bytes, || self.kept.keep(bytes), knows);
+    }
+
+    /// One that is among the first on a connection. It may wait for long, and not keep a block with others so long.
+    pub(super) fn push_first(&mut self, flow: Flow, bytes: &[u8]) {
+        self.copy(&flow, bytes);
+        self.inbox.push(self.now, flow, bytes, || Bytes::copy_from_slice(bytes), |_| Phone::Arriving);
+    }
+
+    /// For the collector, if there is one.
+    fn copy(&self, flow: &Flow, bytes: &[u8]) {
         if let Some(hep) = &self.hep {
-            hep.copy(&flow, bytes, true, Clock::unix());
+            hep.copy(flow, bytes, true, Clock::unix());
         }
-        self.inbox.push(self.now, flow, bytes, keep, |flow| self.service.knows(flow));
     }
 }
 
@@ -83,6 +104,8 @@ pub(super) struct Hub {
     pub(super) is_lost: Notify,
     spare: RefCell<Outbox>,
     inbox: RefCell<Inbox>,
+    /// What waits there.
+    kept: RefCell<Kept>,
     /// Somebody waits for messages.
     pub(super) came: Notify,
     /// The share of datagrams that the kernel lets through, of those that begin something.
@@ -120,6 +143,7 @@ impl Hub {
             is_lost: Notify::new(),
             spare: RefCell::new(Outbox::new()),
             inbox: RefCell::new(inbox),
+            kept: RefCell::default(),
             came: Notify::new(),
             let_through: Cell::new(1.0),
             watch: RefCell::new(Watch::new()),
@@ -134,7 +158,9 @@ impl Hub {
     pub(super) fn take_in(&self, take: impl FnOnce(&mut Taking<'_>)) {
         let (inbox, service) = (&mut *self.inbox.borrow_mut(), &*self.service.borrow());
         let hep = self.hep.borrow().clone();
-        take(&mut Taking { inbox, service, now: self.clock.elapsed(), hep });
+        let kept = &mut *self.kept.borrow_mut();
+        kept.begin();
+        take(&mut Taking { inbox, kept, service, now: self.clock.elapsed(), hep });
         if !inbox.is_empty() {
             self.came.notify_one();
         }
@@ -170,9 +196,11 @@ impl Hub {
     }
 
     /// Looks at how many datagrams come, and lets the kernel drop some if they are far too many.
-    pub(super) fn steer(&self, gate: &mut Gate, came_per_sec: f64, can_per_sec: Option<f64>) {
+    pub(super) fn steer(&self, gate: &mut Gate, came: Came, can_per_sec: Option<f64>) {
         let udp = self.udp.borrow();
-        let (Some(share), Some(udp)) = (gate.look(came_per_sec, can_per_sec), udp.as_ref()) else { return };
+        let share = gate.look(self.clock.elapsed(), came, can_per_sec);
+        self.inbox(|inbox| inbox.admit(gate.admitted()));
+        let (Some(share), Some(udp)) = (share, udp.as_ref()) else { return };
         self.let_through.set(share);
         if let Err(error) = udp.let_through(share) {
             tracing::warn!(%error, share, "a filter for datagrams");

@@ -16,6 +16,7 @@ use crate::transaction::{Flow, Time};
 use super::access::Access;
 use super::admission::Admission;
 use super::repeats::Repeats;
+use super::socket::{mark, threshold};
 use super::sources::Sources;
 use super::urgency::Urgency;
 
@@ -26,6 +27,20 @@ const CLOSER: Duration = Duration::from_millis(5);
 const TURNS: u32 = 16;
 /// Refusals that may wait to be told.
 const TO_TELL_MAX: usize = 1024;
+
+/// How long a registration may wait that is among the first on a connection. After a failure all phones come at once: to refuse
+/// them would have them come twice. Less than 64 T1, after which they give up (RFC 3261 section 17.1.2.2).
+const ARRIVAL_PATIENCE: Duration = Duration::from_secs(16);
+
+/// What is known of a phone that registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phone {
+    /// One has registered from there before.
+    Known,
+    Unknown,
+    /// Its connection was just opened.
+    Arriving,
+}
 
 /// What the inbox does with those who come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +87,8 @@ pub(super) struct InboxCounters {
     pub(super) too_many: u64,
     /// Requests over UDP that a gate in the kernel could have stopped, without those that were refused before.
     pub(super) datagrams: u64,
+    /// All of them.
+    pub(super) datagrams_all: u64,
     /// Milliseconds that those who were handled had waited, in all.
     pub(super) waited_ms: u64,
 }
@@ -94,6 +111,8 @@ pub(super) struct Inbox {
     pub(super) admission: Admission,
     /// What was refused without a word.
     repeats: Repeats,
+    /// Datagrams with such a mark or more are on trial; none without.
+    on_trial: Option<u32>,
     /// Requests whose senders are to be told that they are refused.
     to_tell: VecDeque<Waiting>,
     /// How many of those there may be now.
@@ -115,6 +134,7 @@ impl Inbox {
             after: VecDeque::new(),
             admission: Admission::default(),
             repeats: Repeats::new(key),
+            on_trial: None,
             to_tell: VecDeque::new(),
             tell_max: TO_TELL_MAX,
             counters: InboxCounters::default(),
@@ -136,14 +156,15 @@ impl Inbox {
         (self.settings, self.sources) = (settings, sources);
     }
 
-    /// A message has come. `keep` makes a copy of it that lasts, and `knows` tells whether a phone is registered over a flow.
+    /// A message has come. `keep` makes a copy of it that lasts, and `knows` tells what is known of a phone that registers over a
+    /// flow.
     pub(super) fn push(
         &mut self,
         now: Duration,
         flow: Flow,
         bytes: &[u8],
         keep: impl FnOnce() -> Bytes,
-        knows: impl FnOnce(&Flow) -> bool,
+        knows: impl FnOnce(&Flow) -> Phone,
     ) {
         if !self.access.allows(flow.peer.ip()) {
             self.counters.denied += 1;
@@ -153,7 +174,11 @@ impl Inbox {
         let waits =
             self.admission.is_overloaded() || self.front().is_some_and(|front| now > front.came + CLOSER);
         if urgency == Urgency::Registration {
-            urgency = if knows(&flow) { Urgency::Renewal } else { urgency };
+            urgency = match knows(&flow) {
+                Phone::Known => Urgency::Renewal,
+                Phone::Unknown => urgency,
+                Phone::Arriving => Urgency::Arrival,
+            };
         } else if waits {
             urgency = urgency.looked_at(bytes);
         }
@@ -174,10 +199,14 @@ impl Inbox {
         let begins = urgency >= Urgency::Renewal;
         let overloaded = begins && self.admission.is_overloaded();
         let unreliable = !flow.protocol.is_reliable();
-        let again = overloaded && unreliable && self.repeats.contains(bytes);
+        let again = overloaded && unreliable && (self.is_on_trial(bytes) || self.repeats.contains(bytes));
         self.counters.datagrams += u64::from(begins && unreliable && !again);
-        let refused = again
-            || (overloaded && self.waiting_like(urgency) >= self.admission.room(self.settings.patience));
+        self.counters.datagrams_all += u64::from(begins && unreliable);
+        let full = overloaded
+            && self
+                .waiting_like(urgency)
+                .is_some_and(|waiting| waiting >= self.admission.room(self.settings.patience));
+        let refused = again || full;
         if refused {
             return self.refuse(now, flow, bytes, keep, urgency);
         }
@@ -188,13 +217,24 @@ impl Inbox {
         }
     }
 
-    /// How many wait that are handled before such a one, or by turns with those that are.
-    fn waiting_like(&self, urgency: Urgency) -> usize {
-        let [_, _, renewal, registration, new] = &self.queues;
+    /// Datagrams beyond this share are on trial: they came here only now that the gate was opened, and those who sent them may
+    /// have asked before.
+    pub(super) fn admit(&mut self, share: f64) {
+        self.on_trial = (share < 1.0).then(|| threshold(share));
+    }
+
+    fn is_on_trial(&self, message: &[u8]) -> bool {
+        self.on_trial.is_some_and(|from| mark(message).is_some_and(|mark| mark >= from))
+    }
+
+    /// How many wait that are handled before such a one, or by turns with those that are; none if any number may wait.
+    fn waiting_like(&self, urgency: Urgency) -> Option<usize> {
+        let [_, _, renewal, registration, _, new] = &self.queues;
         match urgency {
-            Urgency::New => new.len(),
-            Urgency::Renewal => renewal.len(),
-            _ => renewal.len() + registration.len(),
+            Urgency::New => Some(new.len()),
+            Urgency::Renewal => Some(renewal.len()),
+            Urgency::Arrival => None,
+            _ => Some(renewal.len() + registration.len()),
         }
     }
 
@@ -301,8 +341,9 @@ impl Inbox {
     }
 
     fn refuse_late(&mut self, now: Duration) {
-        let patience = self.settings.patience;
         for queue in 1..self.queues.len() {
+            let arrivals = queue == Urgency::Arrival as usize;
+            let patience = if arrivals { ARRIVAL_PATIENCE } else { self.settings.patience };
             let late = |waiting: &Waiting| now > waiting.came + patience;
             while let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.front().is_some_and(late))
                 && let Some(Waiting { flow, bytes, urgency, .. }) = queue.pop_front()
@@ -315,17 +356,12 @@ impl Inbox {
 
     fn next_in_turn(&mut self) -> Option<Waiting> {
         self.turn = self.turn.wrapping_add(1);
-        let [begun, emergency, renewal, registration, new] = &mut self.queues;
-        let phones = |renewal: &mut VecDeque<Waiting>, registration: &mut VecDeque<Waiting>| {
-            renewal.pop_front().or_else(|| registration.pop_front())
-        };
+        let [begun, emergency, renewal, registration, arrival, new] = &mut self.queues;
+        let mut phones =
+            || renewal.pop_front().or_else(|| registration.pop_front()).or_else(|| arrival.pop_front());
         // Registrations and what is new have their turns one after the other.
         let mut others = |first: bool| {
-            if first {
-                phones(renewal, registration).or_else(|| new.pop_front())
-            } else {
-                new.pop_front().or_else(|| phones(renewal, registration))
-            }
+            if first { phones().or_else(|| new.pop_front()) } else { new.pop_front().or_else(&mut phones) }
         };
         let even = self.turn.is_multiple_of(2);
         match self.turn % TURNS {

@@ -16,6 +16,7 @@ mod http;
 mod hub;
 mod inbox;
 mod input;
+mod kept;
 mod live;
 mod metrics;
 mod pages;

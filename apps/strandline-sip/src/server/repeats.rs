@@ -8,8 +8,11 @@ use siphasher::sip::SipHasher13;
 
 use crate::transaction::Time;
 
-/// Bits of a filter.
-const BITS: usize = 1 << 21;
+/// Bits of a filter: 4 MB, once something is refused.
+const BITS: usize = 1 << 25;
+/// Messages in a filter before the other takes its turn. With more it would be wrong too often, and refuse what comes for the
+/// first time: now once in 150 times at worst.
+const MESSAGES_MAX: usize = BITS / 16;
 /// How long a filter is filled before the other takes its turn, milliseconds: 64 T1, for which requests are repeated.
 const TURN_MS: u64 = 32_000;
 /// Bytes of a message that tell it from others: branch and Call-ID are among them.
@@ -22,12 +25,20 @@ pub(super) struct Repeats {
     current: Vec<u64>,
     last: Vec<u64>,
     turned_ms: u64,
+    /// Messages in the current filter.
+    messages: usize,
 }
 
 impl Repeats {
     /// `key` must be random. The filters take no memory until something is refused.
     pub(super) fn new(key: [u8; 16]) -> Self {
-        Self { hasher: SipHasher13::new_with_key(&key), current: Vec::new(), last: Vec::new(), turned_ms: 0 }
+        Self {
+            hasher: SipHasher13::new_with_key(&key),
+            current: Vec::new(),
+            last: Vec::new(),
+            turned_ms: 0,
+            messages: 0,
+        }
     }
 
     /// The word and the bits of a message.
@@ -43,12 +54,14 @@ impl Repeats {
 
     /// It was refused and not told.
     pub(super) fn insert(&mut self, now: Time, message: &[u8]) {
-        if now.as_millis() > self.turned_ms + TURN_MS || self.current.is_empty() {
-            self.turned_ms = now.as_millis();
+        let full = now.as_millis() > self.turned_ms + TURN_MS || self.messages >= MESSAGES_MAX;
+        if full || self.current.is_empty() {
+            (self.turned_ms, self.messages) = (now.as_millis(), 0);
             core::mem::swap(&mut self.current, &mut self.last);
             self.current.clear();
             self.current.resize(BITS / 64, 0);
         }
+        self.messages += 1;
         let (word, bits) = self.place(message);
         if let Some(word) = self.current.get_mut(word) {
             *word |= bits;

@@ -24,7 +24,7 @@ use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
-use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::socket::{Came, Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::SctpStyle;
 use super::{admin, admin_client, http, pages, status, top};
@@ -169,7 +169,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut ticks = 0u64;
     let mut looks = Looks::default();
     let mut gate = Gate::new();
-    let (mut datagrams, mut looked) = (0, Duration::ZERO);
+    let (mut datagrams, mut looked) = ((0, 0), Duration::ZERO);
     loop {
         interval.tick().await;
         ticks += 1;
@@ -183,13 +183,15 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
             hub.watch.borrow_mut().look(hub.clock.elapsed(), totals);
         }
         if ticks.is_multiple_of(GATE) {
-            let (now, (came, can)) = (
-                hub.clock.elapsed(),
-                hub.inbox(|inbox| (inbox.counters.datagrams, inbox.admission.per_sec())),
-            );
-            let per_sec = (came - datagrams) as f64 / now.saturating_sub(looked).as_secs_f64();
-            (datagrams, looked) = (came, now);
-            hub.steer(&mut gate, per_sec, can);
+            let now = hub.clock.elapsed();
+            let (first, all, can) = hub.inbox(|inbox| {
+                (inbox.counters.datagrams, inbox.counters.datagrams_all, inbox.admission.per_sec())
+            });
+            let secs = now.saturating_sub(looked).as_secs_f64();
+            let per_sec = |now: u64, before: u64| (now - before) as f64 / secs;
+            let came = Came { first: per_sec(first, datagrams.0), all: per_sec(all, datagrams.1) };
+            (datagrams, looked) = ((first, all), now);
+            hub.steer(&mut gate, came, can);
         }
         hub.with(|service, now| {
             if service.next_deadline().is_some_and(|deadline| deadline <= now) {
@@ -342,7 +344,8 @@ impl Sockets {
                 Ok(port)
             }
             Protocol::Sctp => {
-                let stack = Stack::builder().association(association()).udp(listen.address)?;
+                let stack =
+                    Stack::builder().association(association()).mixed_trains(true).udp(listen.address)?;
                 self.carrier = stack.local_addr().map(|address| address.port());
                 let (sctp, port) = match listen.sctp_style {
                     SctpStyle::OneToMany => {

@@ -17,14 +17,16 @@ pub(super) enum Urgency {
     Renewal,
     /// A phone that wasn't reachable before, as far as is known.
     Registration,
+    /// The same on a connection that was just opened. It has nowhere else to go, and asks once: it may wait for long.
+    Arrival,
     /// It begins something that costs more.
     New,
 }
 
 impl Urgency {
     /// All, the most urgent first.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Begun, Self::Emergency, Self::Renewal, Self::Registration, Self::New];
+    pub(super) const ALL: [Self; 6] =
+        [Self::Begun, Self::Emergency, Self::Renewal, Self::Registration, Self::Arrival, Self::New];
 
     /// Its name in metrics.
     pub(super) const fn name(self) -> &'static str {
@@ -33,6 +35,7 @@ impl Urgency {
             Self::Emergency => "emergency",
             Self::Renewal => "renewal",
             Self::Registration => "registration",
+            Self::Arrival => "arrival",
             Self::New => "new",
         }
     }

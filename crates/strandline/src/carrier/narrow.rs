@@ -4,8 +4,7 @@ use std::io;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use strandline_proto::event::Transmit;
-
+use crate::bursts::Bursts;
 use crate::memory;
 
 #[derive(Debug)]
@@ -28,30 +27,29 @@ impl Narrow {
         }
     }
 
-    /// Bytes that were taken.
-    pub(crate) fn send(&self, transmit: &Transmit, bytes: &[u8]) -> usize {
+    /// Takes off as much as there is room for.
+    pub(crate) fn send(&self, bursts: &mut Bursts) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut taken = 0;
-        for packet in bytes.chunks(transmit.segment_size.max(1)).take(state.0) {
-            self.socket.send(transmit.destination, transmit.source, packet);
-            taken += packet.len();
-            state.0 -= 1;
+        let mut left = Vec::new();
+        for (transmit, bytes) in bursts.iter() {
+            let mut taken = 0;
+            for packet in bytes.chunks(transmit.segment_size.max(1)).take(state.0) {
+                self.socket.send(transmit.destination, transmit.source, packet);
+                taken += packet.len();
+                state.0 -= 1;
+            }
+            left.push(bytes.len() - taken);
         }
-        taken
+        bursts.keep(left);
     }
 
-    pub(crate) fn poll_send(
-        &self,
-        cx: &mut Context<'_>,
-        transmit: &Transmit,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.send(transmit, bytes) {
-            0 => {
-                self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(cx.waker().clone());
-                Poll::Pending
-            }
-            taken => Poll::Ready(Ok(taken)),
+    pub(crate) fn poll_send(&self, cx: &mut Context<'_>, bursts: &mut Bursts) -> Poll<io::Result<()>> {
+        let before = bursts.bytes();
+        self.send(bursts);
+        if bursts.bytes() == before {
+            self.state.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(cx.waker().clone());
+            return Poll::Pending;
         }
+        Poll::Ready(Ok(()))
     }
 }

@@ -3,41 +3,22 @@
 use std::io;
 use std::task::{Context, Poll};
 
-use strandline_proto::event::Transmit;
 use strandline_proto::time::Time;
 
+use crate::bursts::Bursts;
 use crate::carrier::Carrier;
 use crate::engine::Engine;
 use crate::observe::{self, Direction, PacketObserver};
-
-/// The largest burst: what one GSO send takes.
-const BUFFER_BYTES: usize = 65_535;
 
 /// Bursts sent in one go while a lock is held; then others get a turn.
 pub(super) const BURSTS_MAX: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Outbox {
-    buffer: Box<[u8]>,
-    /// A burst in `buffer` that the carrier had no room for.
-    blocked: Option<Burst>,
+    /// Between two rounds: what the carrier had no room for.
+    bursts: Bursts,
     /// Bytes given to the engine since it was last asked for packets.
     pub(crate) queued_bytes: usize,
-    /// Bursts that the carrier refused for good: as if lost on the way.
-    pub(crate) refused: u64,
-}
-
-/// A burst in the buffer, and how many bytes of it the carrier has taken.
-#[derive(Debug, Clone, Copy)]
-struct Burst {
-    transmit: Transmit,
-    sent: usize,
-}
-
-impl Burst {
-    fn rest(self, buffer: &[u8]) -> &[u8] {
-        buffer.get(self.sent..self.transmit.len).unwrap_or_default()
-    }
 }
 
 /// How a round of sending ended.
@@ -51,15 +32,13 @@ pub(crate) enum Sent {
     Blocked,
 }
 
-impl Default for Outbox {
-    fn default() -> Self {
-        Self { buffer: vec![0; BUFFER_BYTES].into(), blocked: None, queued_bytes: 0, refused: 0 }
-    }
-}
-
 impl Outbox {
+    pub(crate) fn new(mixed_trains: bool) -> Self {
+        Self { bursts: Bursts::new(mixed_trains), queued_bytes: 0 }
+    }
+
     pub(crate) fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        !self.bursts.is_empty()
     }
 
     /// Sends what the engine has to send, `bursts_max` bursts of it at most.
@@ -72,71 +51,68 @@ impl Outbox {
         bursts_max: usize,
     ) -> Sent {
         self.queued_bytes = 0;
-        for _ in 0..bursts_max {
-            let burst = match self.blocked.take() {
-                Some(burst) => burst,
-                None => match engine.poll_transmit(now, &mut self.buffer, carrier.segments_max()) {
-                    Some(transmit) => {
-                        if let Some(observer) = observer {
-                            let ends = (transmit.destination, transmit.source);
-                            let packets = self.buffer.get(..transmit.len).unwrap_or(&self.buffer);
-                            observe::show(
-                                observer,
-                                engine,
-                                Direction::Sent,
-                                ends,
-                                packets,
-                                transmit.segment_size,
-                            );
-                        }
-                        Burst { transmit, sent: 0 }
-                    }
-                    None => return Sent::All,
-                },
-            };
-            let result = carrier.try_send(&burst.transmit, burst.rest(&self.buffer));
-            if !self.settle(burst, result) {
+        let mut bursts_left = bursts_max;
+        loop {
+            let more = self.is_blocked() || self.gather(engine, carrier, observer, now, &mut bursts_left);
+            let result = carrier.try_send(&mut self.bursts);
+            self.settle(result);
+            if self.is_blocked() {
                 return Sent::Blocked;
             }
+            if !more {
+                return Sent::All;
+            }
+            if bursts_left == 0 {
+                return Sent::Some;
+            }
         }
-        Sent::Some
     }
 
-    /// Waits until the carrier has room again, and sends the burst that it had none for. Ready if it was sent.
+    /// Asks the engine for bursts until enough are there to be sent together. False if it has no more.
+    fn gather(
+        &mut self,
+        engine: &mut Engine,
+        carrier: &Carrier,
+        observer: Option<&dyn PacketObserver>,
+        now: Time,
+        bursts_left: &mut usize,
+    ) -> bool {
+        while *bursts_left > 0
+            && let Some(room) = self.bursts.room()
+        {
+            let Some(transmit) = engine.poll_transmit(now, room, carrier.segments_max()) else {
+                return false;
+            };
+            *bursts_left -= 1;
+            let packets = self.bursts.add(transmit);
+            if let Some(observer) = observer {
+                let ends = (transmit.destination, transmit.source);
+                observe::show(observer, engine, Direction::Sent, ends, packets, transmit.segment_size);
+            }
+        }
+        true
+    }
+
+    /// Waits until the carrier has room again, and sends what it had none for. Ready if some of it was sent.
     pub(crate) fn poll_unblock(&mut self, cx: &mut Context<'_>, carrier: &Carrier) -> Poll<()> {
-        let Some(burst) = self.blocked.take() else { return Poll::Ready(()) };
-        match carrier.poll_send(cx, &burst.transmit, burst.rest(&self.buffer)) {
-            Poll::Ready(result) => {
-                if !self.settle(burst, result) {
-                    // Sent in part: there may be room for more.
-                    cx.waker().wake_by_ref();
-                }
-                Poll::Ready(())
-            }
-            Poll::Pending => {
-                self.blocked = Some(burst);
-                Poll::Pending
-            }
+        if !self.is_blocked() {
+            return Poll::Ready(());
         }
+        let Poll::Ready(result) = carrier.poll_send(cx, &mut self.bursts) else { return Poll::Pending };
+        self.settle(result);
+        if self.is_blocked() {
+            // Sent in part: there may be room for more.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(())
     }
 
-    /// After an attempt to send: false if the carrier is full.
-    fn settle(&mut self, mut burst: Burst, result: io::Result<usize>) -> bool {
-        match result {
-            Ok(sent) => {
-                burst.sent += sent;
-                let done = burst.sent >= burst.transmit.len;
-                if !done {
-                    self.blocked = Some(burst);
-                }
-                done
-            }
-            // As good as lost on the way: retransmission takes care of it.
-            Err(error) => {
-                self.refused += 1;
-                tracing::debug!(destination = %burst.transmit.destination, %error, "the carrier refused a burst");
-                true
-            }
+    /// After an attempt to send: what the carrier refuses for good is as good as lost on the way, and retransmission takes
+    /// care of it.
+    fn settle(&mut self, result: io::Result<()>) {
+        if let Err(error) = result {
+            tracing::debug!(%error, "the carrier refused what was to be sent");
+            self.bursts.clear();
         }
     }
 }

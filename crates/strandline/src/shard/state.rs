@@ -50,12 +50,12 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(engine: Engine) -> Self {
+    pub(crate) fn new(engine: Engine, mixed_trains: bool) -> Self {
         Self {
             engine,
             table: Table::default(),
             sockets: Sockets::default(),
-            out: Outbox::default(),
+            out: Outbox::new(mixed_trains),
             driver: None,
             armed: Time::MAX,
             now: Time::ZERO,

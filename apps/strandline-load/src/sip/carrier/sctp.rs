@@ -32,7 +32,12 @@ pub(in crate::sip) async fn open(
     let peer = Peer::new(server.ip(), server.port()).encapsulation_port(encapsulation);
     let stacks = local
         .iter()
-        .map(|ip| Stack::builder().udp((*ip, 0).into()).with_context(|| format!("a UDP socket at {ip}")))
+        .map(|ip| {
+            Stack::builder()
+                .mixed_trains(true)
+                .udp((*ip, 0).into())
+                .with_context(|| format!("a UDP socket at {ip}"))
+        })
         .collect::<Result<Vec<_>>>()?;
     let (mut associations, mut addresses) = (Vec::new(), Vec::new());
     for (stack, ip) in stacks.iter().zip(local).cycle().take(sources) {

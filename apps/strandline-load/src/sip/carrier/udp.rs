@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
-use strandline_udp::{BATCH, Receiving, Sending};
+use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -14,9 +14,6 @@ use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
 
 use super::{by_source, bytes};
-
-/// The largest that is expected.
-const DATAGRAM: usize = 4096;
 
 /// The sockets.
 pub(in crate::sip) struct Udp {
@@ -34,6 +31,9 @@ pub(in crate::sip) async fn open(
     for ip in local.iter().cycle().take(sources) {
         let socket = UdpSocket::bind((*ip, 0)).await.with_context(|| format!("a UDP socket at {ip}"))?;
         socket.connect(server).await.with_context(|| format!("sending to {server}"))?;
+        if let Err(error) = take_trains(&socket, true) {
+            tracing::debug!(%error, "datagrams come one by one");
+        }
         addresses.push(socket.local_addr()?);
         sockets.push(Rc::new(socket));
     }
@@ -43,7 +43,7 @@ pub(in crate::sip) async fn open(
 impl Udp {
     /// Receives on all sockets until the tasks are ended.
     pub(in crate::sip) fn serve(&self, load: &Rc<Load>) {
-        let receiving = Rc::new(RefCell::new(Receiving::new(DATAGRAM)));
+        let receiving = Rc::new(RefCell::new(Receiving::new(TRAIN)));
         for (source, socket) in self.sockets.iter().enumerate() {
             let (socket, receiving) = (Rc::clone(socket), Rc::clone(&receiving));
             tokio::task::spawn_local(receive(socket, source, receiving, Rc::clone(load)));

@@ -26,8 +26,10 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
             for (id, message) in messages.drain(..) {
                 let Some((flow, new)) = many.flow(&hub.connections, id) else { continue };
                 opened.extend(Some(flow.connection).filter(|_| new));
-                if is_sip(&message) {
-                    taking.push(flow, &message.data, || message.data.clone());
+                match is_sip(&message) {
+                    true if new => taking.push_first(flow, &message.data),
+                    true => taking.push(flow, &message.data, || message.data.clone()),
+                    false => {}
                 }
             }
         });

@@ -1,13 +1,12 @@
 //! TCP, with and without TLS and WebSocket: a task for each connection, which waits without a buffer of its own.
 
 use std::cell::RefCell;
-use std::io;
+use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use strandline_tls::{ClientTls, Wire, domains, is_domain};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
@@ -29,6 +28,9 @@ const OPEN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Messages of a connection that are its first ones.
+const FIRST: u8 = 2;
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
@@ -56,7 +58,8 @@ pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, protoc
                 Ok(wire) => {
                     let connection = hub.connections.add(protocol, peer, None);
                     if protocol == Protocol::Tcp {
-                        let reader = Reader::new(&hub, &connection, Side::Accepted);
+                        let mut reader = Reader::new(&hub, &connection, Side::Accepted);
+                        take_first(&wire, &mut reader, &hub);
                         stand(Rc::clone(&hub), connection, wire, reader);
                     } else {
                         tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire));
@@ -70,6 +73,18 @@ pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, protoc
             }
         }
     }
+}
+
+/// Who connects sends at once mostly: what is there already is taken without waiting to be told so. How the connection ends,
+/// if it does, is found as ever.
+fn take_first(wire: &Wire, reader: &mut Reader, hub: &Rc<Hub>) {
+    ROOM.with_borrow_mut(|room| {
+        let mut socket = &*socket2::SockRef::from(wire.tcp());
+        if let Ok(len @ 1..) = socket.read(room) {
+            // If it makes no sense, that ends the connection as soon as it stands: see `begin`.
+            let _ = reader.take(hub, room.get(..len).unwrap_or(&[]));
+        }
+    });
 }
 
 fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
@@ -273,6 +288,8 @@ struct Reader {
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
+    /// So many more messages are among the first: a REGISTER, and one more with credentials.
+    first_left: u8,
     /// Where the stream stopped to make sense, and why.
     broken: Option<(crate::codec::Error, Box<[u8]>)>,
 }
@@ -281,7 +298,13 @@ impl Reader {
     fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
         let flow = connection.flow();
-        Self { flow, framer: StreamFramer::new(side, limits), begun: Vec::new(), broken: None }
+        Self {
+            flow,
+            framer: StreamFramer::new(side, limits),
+            begun: Vec::new(),
+            first_left: FIRST,
+            broken: None,
+        }
     }
 
     /// Takes in all whole messages, and returns how many bytes they were.
@@ -295,7 +318,13 @@ impl Reader {
                     Ok(Cut::Incomplete) => break,
                     Ok(Cut::Message { len }) => {
                         let message = rest.get(..len).unwrap_or(&[]);
-                        taking.push(flow, message, || Bytes::copy_from_slice(message));
+                        match self.first_left.checked_sub(1) {
+                            Some(left) => {
+                                self.first_left = left;
+                                taking.push_first(flow, message);
+                            }
+                            None => taking.push_copy(flow, message),
+                        }
                         used += len;
                     }
                     Ok(Cut::Ping { len }) => {
@@ -321,6 +350,10 @@ impl Reader {
 impl Taker for Reader {
     fn is_waiting(&self) -> bool {
         !self.begun.is_empty()
+    }
+
+    fn begin(&mut self, _: &Rc<Hub>) -> Result<(), End> {
+        if self.broken.is_some() { Err(End) } else { Ok(()) }
     }
 
     /// Takes what was read; an error if the stream makes no sense any more.

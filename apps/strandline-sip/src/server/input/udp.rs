@@ -5,8 +5,8 @@ use std::rc::Rc;
 use crate::server::hub::Hub;
 use crate::server::socket::Udp;
 
-/// Turns before others may do something: what they hold is all that is lost if the system keeps no more.
-const TURNS: usize = 32;
+/// Datagrams, about, before others may do something.
+const TAKEN_MAX: usize = 2048;
 
 /// Receives until the task is ended.
 pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
@@ -22,13 +22,15 @@ pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
 
 /// Takes in all datagrams that are there, up to a limit.
 pub(super) fn take(udp: &Udp, hub: &Hub) {
-    for _ in 0..TURNS {
-        let mut more = false;
+    let mut taken = 0;
+    while taken < TAKEN_MAX {
+        let (mut count, mut more) = (0, false);
         hub.take_in(|taking| {
-            more = udp.take(|flow, bytes, kept| taking.push(flow, bytes, || kept.keep(bytes)))
+            (count, more) = udp.take(|flow, bytes| taking.push_copy(flow, bytes));
         });
         if !more {
             break;
         }
+        taken += count;
     }
 }

@@ -24,3 +24,14 @@ fn it_is_forgotten_when_nobody_repeats_it_any_more() {
     repeats.insert(Time::from_millis(2 * TURN_MS + 2), &message(3));
     assert!(!repeats.contains(&message(1)) && repeats.contains(&message(2)));
 }
+
+#[test]
+fn however_many_are_refused_others_are_told_from_them() {
+    let mut repeats = Repeats::new([1; 16]);
+    let many = MESSAGES_MAX as u32 * 2 - 1;
+    (0..many).for_each(|number| repeats.insert(Time::from_millis(5), &message(number)));
+    // Both filters are as full as they may be.
+    assert!((many - 10_000..many).all(|number| repeats.contains(&message(number))));
+    let wrong = (many..many + 100_000).filter(|number| repeats.contains(&message(*number))).count();
+    assert!(wrong < 2000, "{wrong} of 100,000 others");
+}

@@ -18,6 +18,10 @@ use super::websocket::WebSocket;
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
 const PENDING_MAX: usize = 1 << 20;
 
+/// Buffers that are kept for those to come, and how large they may be.
+const SPARE_MAX: usize = 256;
+const SPARE_BYTES_MAX: usize = 8 << 10;
+
 /// A connection.
 pub(in crate::server) struct Connection {
     pub(in crate::server) id: u64,
@@ -54,6 +58,8 @@ pub(in crate::server) struct Connections {
     /// How many each source has: no more sources than connections.
     by_source: RefCell<HashMap<u64, u32>>,
     dirty: RefCell<Vec<Rc<Connection>>>,
+    /// Empty buffers.
+    spare: RefCell<Vec<Vec<u8>>>,
     next: Cell<u64>,
     /// Takes those that are to be opened.
     wanted: UnboundedSender<Rc<Connection>>,
@@ -71,6 +77,7 @@ impl Connections {
             hasher: RandomState::new(),
             by_source: RefCell::default(),
             dirty: RefCell::default(),
+            spare: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
             wanted,
         };
@@ -201,6 +208,9 @@ impl Connections {
             None => return false,
         };
         let mut pending = connection.pending.borrow_mut();
+        if pending.capacity() == 0 {
+            *pending = self.spare.borrow_mut().pop().unwrap_or_default();
+        }
         if pending.len() + bytes.len() > PENDING_MAX {
             connection.close();
             return false;
@@ -239,12 +249,23 @@ impl Connections {
         Some(result)
     }
 
+    /// A buffer that isn't needed any more is used for another connection: to ask the heap for one for each message would cost
+    /// more.
+    fn take_back(&self, mut buffer: Vec<u8>) {
+        let mut spare = self.spare.borrow_mut();
+        if spare.len() < SPARE_MAX && (1..=SPARE_BYTES_MAX).contains(&buffer.capacity()) {
+            buffer.clear();
+            spare.push(buffer);
+        }
+    }
+
     /// Writes what was queued.
     pub(in crate::server) fn flush(&self) {
         loop {
             let Some(connection) = self.dirty.borrow_mut().pop() else { return };
             if connection.write() {
                 connection.busy.set(false);
+                self.take_back(connection.pending.take());
             } else {
                 tokio::task::spawn_local(connection.write_rest());
             }
@@ -268,7 +289,8 @@ impl Connection {
         Flow { connection: self.id, ..Flow::to(self.protocol, self.peer) }
     }
 
-    /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go.
+    /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go: then the buffer is to be taken
+    /// away, for an idle connection keeps none.
     fn write(&self) -> bool {
         let Some(stream) = self.stream.borrow().clone() else { return true };
         let mut pending = self.pending.borrow_mut();
@@ -287,8 +309,7 @@ impl Connection {
                 }
             }
         }
-        // An idle connection keeps no buffer.
-        *pending = Vec::new();
+        pending.clear();
         match stream.try_flush() {
             Ok(flushed) => flushed,
             Err(_) => {
@@ -306,6 +327,7 @@ impl Connection {
                 break;
             }
         }
+        self.pending.take();
         self.busy.set(false);
     }
 

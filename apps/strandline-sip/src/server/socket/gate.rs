@@ -6,6 +6,8 @@
 //! does so at the first attempt, and what has begun, emergencies (by their URI) and whatever isn't a request that begins
 //! something always do.
 
+use std::time::Duration;
+
 use socket2::SockFilter;
 
 /// Where the message is: after the header of UDP.
@@ -58,8 +60,7 @@ pub(super) fn program(share: f64) -> Vec<Step> {
     steps.extend(emergency(INVITE_URI, &[b"sip:", b"sos@"]));
     steps.extend(emergency(INVITE_URI, &[b"sips", b":sos"]));
     steps.extend(hash());
-    let threshold = (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32;
-    steps.extend([(JUMP_AT_LEAST, 0, 1, threshold), (RETURN, 0, 0, 0), (RETURN, 0, 0, ALL)]);
+    steps.extend([(JUMP_AT_LEAST, 0, 1, threshold(share)), (RETURN, 0, 0, 0), (RETURN, 0, 0, ALL)]);
     steps
 }
 
@@ -109,45 +110,112 @@ pub(super) fn filter(share: f64) -> Vec<SockFilter> {
     program(share).into_iter().map(|(code, yes, no, k)| SockFilter::new(code, yes, no, k)).collect()
 }
 
+/// What the kernel compares with the share: a message that begins something comes through if this is less than
+/// [`threshold`] of the share. None if it always does, emergencies aside.
+pub(in crate::server) fn mark(message: &[u8]) -> Option<u32> {
+    let len = MESSAGE + message.len() as u32;
+    let begins = BEGINS.iter().any(|method| message.starts_with(&method[..]));
+    if !begins || len < HASHED.start {
+        return None;
+    }
+    let whole = message.len().saturating_sub((HASHED.start - MESSAGE) as usize) / PART as usize;
+    let hashed = message.get((HASHED.start - MESSAGE) as usize..).unwrap_or(&[]);
+    let parts = whole.min(HASHED.len() / PART as usize);
+    let (words, _) = hashed.get(..parts * PART as usize).unwrap_or(&[]).as_chunks::<4>();
+    let mixed = words.iter().fold(len, |hash, word| (u32::from_be_bytes(*word) ^ hash).wrapping_mul(FACTOR));
+    Some((mixed >> 15 ^ mixed).wrapping_mul(FACTOR))
+}
+
+/// Below this, marks are of the share.
+pub(in crate::server) fn threshold(share: f64) -> u32 {
+    (share.clamp(0.0, 1.0) * f64::from(u32::MAX)) as u32
+}
+
+/// Requests that begin something, each second.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Came {
+    /// That came for the first time, as far as is known, and aren't on trial.
+    pub(in crate::server) first: f64,
+    pub(in crate::server) all: f64,
+}
+
 /// How much is let through.
 #[derive(Debug)]
 pub(in crate::server) struct Gate {
+    /// By the kernel.
     share: f64,
+    /// What is let through beyond this is on trial.
+    admitted: f64,
+    trial_ends: Option<Duration>,
+    /// The most that could be handled of late, each second. What holds it up for a moment doesn't close the gate.
+    can: f64,
 }
 
-/// More than so many times what can be handled is too much: up to there, to read it and refuse it costs little.
+/// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
+/// little.
 const CLOSE_AT: f64 = 3.0;
-/// So many times what can be handled is let in then.
-const CLOSE_TO: f64 = 2.0;
-/// With less than so many times, more is let in. Between the two nothing changes: each change lets in some who ask for the
-/// second or third time.
+/// So many times what can be handled is let in then, and when more may come.
+const WANTED: f64 = 1.5;
+/// What is let in is as much as is wanted, within this: for less the gate isn't moved.
+const NEARLY: f64 = 1.15;
+/// With less than so many times, more is let in, on trial.
 const OPEN_AT: f64 = 1.2;
-/// How fast, while there is more than can be done.
-const OPENING: f64 = 1.05;
-/// How fast afterwards.
-const OPENING_AFTERWARDS: f64 = 1.3;
+/// How fast the gate opens once nobody has to be refused any more.
+const OPENING: f64 = 1.3;
+/// How long those who were kept out are refused when they ask again: as long as requests are sent again at least once by who
+/// has asked within the last 7.5 s (T2 of RFC 3261, and the fourth time that an INVITE is sent). They are remembered, and refused
+/// from then on. To serve them would be too late for whom it is for, and let those wait who ask for the first time.
+const TRIAL: Duration = Duration::from_secs(4);
+/// How fast it is forgotten what could be done, with each look.
+const FORGETTING: f64 = 0.99;
 
 impl Gate {
     pub(in crate::server) fn new() -> Self {
-        Self { share: 1.0 }
+        Self { share: 1.0, admitted: 1.0, trial_ends: None, can: 0.0 }
     }
 
-    /// Requests a second came through, and so many can be handled, if there are too many. Returns the share that is to be let
-    /// through from now on, if that changes.
-    pub(in crate::server) fn look(&mut self, came: f64, can: Option<f64>) -> Option<f64> {
-        let factor = match can {
-            Some(can) if came > can * CLOSE_AT => can * CLOSE_TO / came,
-            Some(can) if came > can * OPEN_AT => 1.0,
-            Some(_) => OPENING,
-            None => OPENING_AFTERWARDS,
-        };
+    /// The share that isn't on trial.
+    pub(in crate::server) fn admitted(&self) -> f64 {
+        self.admitted
+    }
+
+    /// What came through within a second, and how many can be handled, if there are too many. Returns the share that the kernel is
+    /// to let through from now on, if that changes. To be called every tenth of a second.
+    pub(in crate::server) fn look(&mut self, now: Duration, came: Came, can: Option<f64>) -> Option<f64> {
+        let before = self.share;
+        if self.trial_ends.is_some_and(|end| now >= end) {
+            (self.admitted, self.trial_ends) = (self.share, None);
+        }
+        match can {
+            Some(can) => {
+                self.can = can.max(self.can * FORGETTING);
+                self.look_at_overload(now, came);
+            }
+            None => {
+                self.can = 0.0;
+                self.share = (self.share * OPENING).min(1.0);
+                (self.admitted, self.trial_ends) = (self.share, None);
+            }
+        }
         // A machine that can do nothing at all still hears of one in a thousand.
-        let wanted = (self.share * factor).clamp(0.001, 1.0);
-        let changes = wanted != self.share;
-        self.share = wanted;
-        changes.then_some(wanted)
+        self.share = self.share.max(SHARE_MIN);
+        self.admitted = self.admitted.max(SHARE_MIN);
+        (self.share != before).then_some(self.share)
+    }
+
+    fn look_at_overload(&mut self, now: Duration, came: Came) {
+        let (wanted, Came { first, all }) = (self.can * WANTED, came);
+        if all > self.can * CLOSE_AT && first > wanted * NEARLY {
+            self.admitted *= wanted / first;
+            (self.share, self.trial_ends) = (self.admitted, None);
+        } else if first < self.can * OPEN_AT && self.trial_ends.is_none() && self.share < 1.0 {
+            self.share = (self.admitted * wanted / first).min(1.0);
+            self.trial_ends = Some(now + TRIAL);
+        }
     }
 }
+
+const SHARE_MIN: f64 = 0.001;
 
 #[cfg(test)]
 mod tests;

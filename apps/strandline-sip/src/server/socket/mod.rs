@@ -8,7 +8,7 @@ mod udp;
 mod websocket;
 
 pub(super) use connections::{Connection, Connections, Room};
-pub(super) use gate::Gate;
+pub(super) use gate::{Came, Gate, mark, threshold};
 pub(super) use sctp::{Many, One, Opened, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;

@@ -5,8 +5,7 @@ use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
-use strandline_udp::{BATCH, Receiving, Sending};
+use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
@@ -15,10 +14,6 @@ use crate::transaction::{Flow, Outbox, Protocol};
 
 use super::gate::filter;
 
-/// The largest datagram there is.
-const DATAGRAM: usize = 65_536;
-/// Messages that wait share blocks of this size.
-const BLOCK: usize = 64 << 10;
 /// What the kernel is asked to keep for us while we are busy, bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
@@ -26,7 +21,7 @@ const RECEIVE_BUFFER: usize = 8 << 20;
 pub(in crate::server) struct Udp {
     socket: UdpSocket,
     sending: RefCell<Sending>,
-    receiving: RefCell<(Receiving, Kept)>,
+    receiving: RefCell<Receiving>,
 }
 
 impl Udp {
@@ -38,7 +33,10 @@ impl Udp {
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;
         let socket = UdpSocket::from_std(socket)?;
-        let receiving = RefCell::new((Receiving::new(DATAGRAM), Kept::default()));
+        if let Err(error) = take_trains(&socket, true) {
+            tracing::debug!(%error, "datagrams come one by one");
+        }
+        let receiving = RefCell::new(Receiving::new(TRAIN));
         Ok(Rc::new(Self { socket, sending: RefCell::default(), receiving }))
     }
 
@@ -51,10 +49,10 @@ impl Udp {
         self.socket.readable().await
     }
 
-    /// Takes as many as go with one call, and returns whether there may be more. What comes is there until `take` returns,
-    /// unless it keeps it.
-    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, &[u8], &mut Kept)) -> bool {
-        let (receiving, kept) = &mut *self.receiving.borrow_mut();
+    /// Takes as many as go with one call, and returns how many datagrams those were and whether there may be more. What comes
+    /// is there until `take` returns.
+    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, &[u8])) -> (usize, bool) {
+        let mut receiving = self.receiving.borrow_mut();
         let received = self.socket.try_io(Interest::READABLE, || receiving.receive(&self.socket));
         let more = match received {
             Ok(BATCH) => true,
@@ -64,26 +62,34 @@ impl Udp {
                 let _ = self.socket.try_io(Interest::READABLE, || Err::<(), _>(ErrorKind::WouldBlock.into()));
                 false
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return (0, false),
             // What came back from a peer that is gone; there is nothing to do about it.
             Err(error) => {
                 tracing::debug!(%error, "receiving datagrams");
-                return false;
+                return (0, false);
             }
         };
+        let mut count = 0;
         for (peer, bytes) in receiving.datagrams() {
+            count += 1;
             let Some(peer) = peer else { continue };
             if Datagram::of(bytes) == Datagram::Sip {
-                take(Flow::to(Protocol::Udp, peer), bytes, kept);
+                take(Flow::to(Protocol::Udp, peer), bytes);
             }
         }
-        more
+        (count, more)
     }
 
     /// Lets this share through of requests that begin something: all with 1. The others take no time any more.
     pub(in crate::server) fn let_through(&self, share: f64) -> io::Result<()> {
         let socket = socket2::SockRef::from(&self.socket);
-        if share < 1.0 { socket.attach_filter(&filter(share)) } else { socket.detach_filter() }
+        if share >= 1.0 {
+            socket.detach_filter()?;
+            return take_trains(&self.socket, true);
+        }
+        // A filter is asked once for each train: it would drop all of it, or nothing.
+        take_trains(&self.socket, false)?;
+        socket.attach_filter(&filter(share))
     }
 
     /// Sends all that goes over UDP. What the kernel has no room for is lost, as datagrams may be.
@@ -91,19 +97,5 @@ impl Udp {
         let items = out.iter().filter(|(item, _)| item.flow.protocol == Protocol::Udp);
         let datagrams = items.map(|(item, bytes)| (Some(item.flow.peer), bytes));
         self.sending.borrow_mut().send(&self.socket, datagrams);
-    }
-}
-
-/// Copies of messages, many to a block: a block goes when all of its messages are gone.
-#[derive(Debug, Default)]
-pub(in crate::server) struct Kept(BytesMut);
-
-impl Kept {
-    pub(in crate::server) fn keep(&mut self, bytes: &[u8]) -> Bytes {
-        if self.0.capacity() < bytes.len() {
-            self.0 = BytesMut::with_capacity(BLOCK.max(bytes.len()));
-        }
-        self.0.extend_from_slice(bytes);
-        self.0.split().freeze()
     }
 }

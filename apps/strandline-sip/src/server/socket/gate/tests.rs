@@ -89,17 +89,59 @@ fn a_share_comes_through_and_the_same_ones_again() {
 }
 
 #[test]
-fn it_closes_as_far_as_it_must_and_opens_again() {
+fn the_mark_of_a_message_says_what_the_kernel_does() {
+    let mut messages: Vec<String> =
+        (0..500).map(|number| request("REGISTER sip:example.com", number)).collect();
+    // Of every length.
+    let longest = request("INVITE sip:b@example.com", 7);
+    messages.extend((8..longest.len()).map(|len| longest[..len].to_owned()));
+    for share in [0.1, 0.5, 0.9] {
+        let marked = |message: &&String| mark(message.as_bytes()).is_none_or(|mark| mark < threshold(share));
+        let expected: Vec<String> = messages.iter().filter(marked).cloned().collect();
+        assert_eq!(Pair::new(share).through(&messages), expected);
+    }
+    assert_eq!(mark(request("BYE sip:b@example.com", 1).as_bytes()), None);
+}
+
+fn at(tenths: u64) -> Duration {
+    Duration::from_millis(tenths * 100)
+}
+
+/// All of it for the first time.
+fn came(first: f64) -> Came {
+    Came { first, all: first }
+}
+
+#[test]
+fn it_closes_as_far_as_it_must_and_stays_so() {
     let mut gate = Gate::new();
-    assert_eq!(gate.look(1e6, None), None);
-    assert_eq!(gate.look(30_000.0, Some(10_000.0)), None);
-    assert_eq!(gate.look(100_000.0, Some(10_000.0)), Some(0.2));
-    // That was enough: it stays so.
-    assert_eq!(gate.look(20_000.0, Some(10_000.0)), None);
-    assert_eq!(gate.look(13_000.0, Some(10_000.0)), None);
-    assert_eq!(gate.look(40_000.0, Some(10_000.0)), Some(0.1));
-    let more = gate.look(10_000.0, Some(10_000.0)).unwrap();
-    assert!((0.1..0.11).contains(&more), "{more}");
-    assert!((0..10).any(|_| gate.look(1000.0, None) == Some(1.0)));
-    assert_eq!(gate.look(1000.0, None), None);
+    let can = Some(10_000.0);
+    assert_eq!(gate.look(at(0), came(1e6), None), None);
+    assert_eq!(gate.look(at(1), came(30_000.0), can), None);
+    assert_eq!(gate.look(at(2), came(100_000.0), can), Some(0.15));
+    assert_eq!(gate.look(at(3), came(15_000.0), can), None);
+    assert_eq!(gate.look(at(4), came(13_000.0), can), None);
+    // Held up for a moment, it isn't closed, and not opened afterwards.
+    assert_eq!(gate.look(at(5), came(15_000.0), Some(3_000.0)), None);
+    assert_eq!(gate.look(at(6), came(15_000.0), can), None);
+    // Repetitions are read as well.
+    assert_eq!(gate.look(at(7), Came { first: 15_000.0, all: 60_000.0 }, can), None);
+    assert_eq!(gate.look(at(8), Came { first: 18_000.0, all: 60_000.0 }, can), Some(0.125));
+    assert_eq!(gate.admitted(), 0.125);
+}
+
+#[test]
+fn more_are_let_in_on_trial_and_at_once_when_nobody_is_refused() {
+    let mut gate = Gate::new();
+    let can = Some(10_000.0);
+    assert_eq!(gate.look(at(0), came(75_000.0), can), Some(0.2));
+    assert_eq!(gate.look(at(1), came(10_000.0), can), Some(0.3));
+    assert_eq!(gate.admitted(), 0.2);
+    // Those on trial aren't counted, and the trial isn't begun again.
+    assert_eq!(gate.look(at(2), came(10_000.0), can), None);
+    assert_eq!((gate.look(at(40), came(10_000.0), can), gate.admitted()), (None, 0.2));
+    assert_eq!((gate.look(at(41), came(15_000.0), can), gate.admitted()), (None, 0.3));
+    // Little comes: all may, when the trial is over, or once nobody is refused.
+    assert_eq!((gate.look(at(42), came(1000.0), can), gate.admitted()), (Some(1.0), 0.3));
+    assert_eq!((gate.look(at(43), came(1000.0), None), gate.admitted()), (None, 1.0));
 }

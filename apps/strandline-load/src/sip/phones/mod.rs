@@ -1,0 +1,90 @@
+//! `strandline load phones`: phones that stay connected, more and more of them; what each takes of the server, how soon it
+//! answers, and how long it takes until all are back that come at once.
+
+mod controller;
+mod order;
+mod phone;
+mod report;
+mod worker;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+pub(crate) use worker::run as run_part;
+
+/// How phones are connected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Transport {
+    /// A TCP connection each.
+    Tcp,
+    /// An association each, on one one-to-many socket of the server, in UDP.
+    Sctp,
+}
+
+/// Starts SIP servers and connects phones to them that stay, more and more.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline load phones                                 1,000, 10,000 and 100,000 TCP connections
+  strandline load phones --steps 1000,250000             about 3 GB of memory
+  strandline load phones --transport sctp --steps 1000,1000000
+  strandline load phones --steps 100000 --return         and all come back at once
+A process has a descriptor for each TCP connection: there are as many servers, each with phones of its own, as their limit
+(--each) asks for.")]
+pub struct Args {
+    /// How they are connected
+    #[arg(long, value_enum, default_value = "tcp")]
+    pub transport: Transport,
+    /// How many, one after the other
+    #[arg(long, value_delimiter = ',', value_name = "N,...", default_value = "1000,10000,100000")]
+    pub steps: Vec<u64>,
+    /// Users whose phones they are
+    #[arg(long, default_value_t = 300_000, value_name = "N")]
+    pub users: u32,
+    /// TCP connections of a process at most
+    #[arg(long, default_value_t = 19_000, value_name = "N")]
+    pub each: u64,
+    /// REGISTERs timed one by one at each step
+    #[arg(long, default_value_t = 2000, value_name = "N")]
+    pub probes: u64,
+    /// At the end all connections end, and all phones come back: some at a time, and then all at once
+    #[arg(long = "return")]
+    pub come_back: bool,
+    /// Servers keep to the first core, phones to the second
+    #[arg(long)]
+    pub apart: bool,
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Args {
+    fn check(&self) -> Result<()> {
+        let rising = self.steps.windows(2).all(|pair| pair.first() < pair.last());
+        if self.steps.is_empty() || !rising || self.steps.iter().any(|step| !(1..=10_000_000).contains(step))
+        {
+            bail!("--steps must be rising numbers from 1 to 10,000,000");
+        }
+        if self.users == 0 || self.each == 0 || self.probes == 0 {
+            bail!("--users, --each and --probes must be 1 at least");
+        }
+        Ok(())
+    }
+}
+
+/// Measures and prints.
+///
+/// # Errors
+/// If the arguments make no sense, or a phone can't register.
+pub fn run(args: &Args) -> Result<ExitCode> {
+    args.check()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let report = runtime.block_on(controller::measure(args))?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        report.print();
+    }
+    Ok(ExitCode::SUCCESS)
+}

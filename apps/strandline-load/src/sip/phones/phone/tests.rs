@@ -1,0 +1,10 @@
+use super::*;
+
+#[test]
+fn only_final_answers_count_and_some_say_when_to_come_again() {
+    assert_eq!(final_answer(b"SIP/2.0 100 Trying\r\n\r\n"), None);
+    let ok = Final { code: 200, retry_after: None };
+    assert_eq!(final_answer(b"SIP/2.0 200 OK\r\nExpires: 5\r\n\r\n"), Some(ok));
+    let refused = Final { code: 503, retry_after: Some(7) };
+    assert_eq!(final_answer(b"SIP/2.0 503 Busy\r\nRetry-After: 7\r\n\r\n"), Some(refused));
+}

@@ -1,0 +1,108 @@
+//! What is told of phones.
+
+use serde::Serialize;
+
+use super::order::Done;
+use crate::histogram::Summary;
+
+/// All that was measured.
+#[derive(Debug, Serialize)]
+pub(super) struct Report {
+    pub(super) transport: &'static str,
+    /// Processes of each side.
+    pub(super) processes: usize,
+    pub(super) steps: Vec<Step>,
+    /// All came back, some at a time.
+    pub(super) returned: Option<Returned>,
+    /// All came back at once.
+    pub(super) storm: Option<Returned>,
+    /// How much longer that took.
+    pub(super) storm_ratio: Option<f64>,
+}
+
+/// With so many phones.
+#[derive(Debug, Serialize)]
+pub(super) struct Step {
+    pub(super) held: u64,
+    pub(super) opened_each_second: f64,
+    pub(super) registered_each_second: f64,
+    /// Bytes of the servers' processes for each connection that was added, before it sent anything.
+    pub(super) memory_each_connection: f64,
+    /// For each phone that then registered.
+    pub(super) memory_each_registration: f64,
+    /// REGISTERs one by one.
+    pub(super) response: Option<Summary>,
+    /// What one took of the servers' processor time, microseconds.
+    pub(super) server_cpu_us: f64,
+    /// Answers with 503.
+    pub(super) refused: u64,
+}
+
+/// How all came back.
+#[derive(Debug, Serialize)]
+pub(super) struct Returned {
+    pub(super) phones: u64,
+    pub(super) seconds: f64,
+    pub(super) each_second: f64,
+    /// From when a phone began to connect until it was registered.
+    pub(super) times: Option<Summary>,
+    /// Answers with 503.
+    pub(super) refused: u64,
+    /// Connections that failed.
+    pub(super) broken: u64,
+}
+
+impl Returned {
+    pub(super) fn of(done: &Done) -> Self {
+        Self {
+            phones: done.phones,
+            seconds: done.elapsed_s,
+            each_second: done.rate(),
+            times: done.times.summary(),
+            refused: done.refused,
+            broken: done.broken,
+        }
+    }
+}
+
+impl Report {
+    /// For people.
+    pub(super) fn print(&self) {
+        println!("Phones over {}, {} processes on each side", self.transport, self.processes);
+        println!(
+            "{:>10} {:>10} {:>12} {:>14} {:>14} {:>10} {:>10} {:>8}",
+            "held",
+            "opened/s",
+            "registered/s",
+            "B/connection",
+            "B/registration",
+            "p50, ms",
+            "p99, ms",
+            "refused"
+        );
+        for step in &self.steps {
+            let millis = |pick: fn(&Summary) -> f64| step.response.as_ref().map_or(0.0, pick);
+            println!(
+                "{:>10} {:>10.0} {:>12.0} {:>14.0} {:>14.0} {:>10.3} {:>10.3} {:>8}",
+                step.held,
+                step.opened_each_second,
+                step.registered_each_second,
+                step.memory_each_connection,
+                step.memory_each_registration,
+                millis(|times| times.p50_ms),
+                millis(|times| times.p99_ms),
+                step.refused
+            );
+        }
+        for (what, returned) in [("some at a time", &self.returned), ("all at once", &self.storm)] {
+            let Some(returned) = returned else { continue };
+            println!(
+                "{} came back, {what}: {:.2} s, {:.0} a second; refused {}, broken connections {}",
+                returned.phones, returned.seconds, returned.each_second, returned.refused, returned.broken
+            );
+        }
+        if let Some(ratio) = self.storm_ratio {
+            println!("all at once took {ratio:.2} times as long");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! A server in overload over UDP, in virtual time: callers who ask again as RFC 3261 says, the gate in the kernel, and a
+//! processor that does so much and no more.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::server::socket::{Came, Gate, mark, threshold};
+
+/// Calls a second that can be handled, if nothing else is done.
+const CAN: f64 = 2000.0;
+/// What a call costs, and to take in a datagram, and to refuse one with an answer, in milliseconds of processor time.
+const CALL: f64 = 1000.0 / CAN;
+const READ: f64 = CALL / 50.0;
+const TELL: f64 = CALL / 10.0;
+/// Milliseconds after which a request is sent again (timer A, timer E).
+const AGAIN: [u64; 4] = [500, 1500, 3500, 7500];
+
+struct World {
+    inbox: Inbox,
+    gate: Gate,
+    share: f64,
+    /// Calls that are to be sent: when, which, and the how-manieth time.
+    to_send: BTreeMap<u64, Vec<(u32, usize)>>,
+    /// When each call began, until it is answered.
+    began: Vec<Option<u64>>,
+    /// Milliseconds from the beginning of each call that was served to its end, and when that was.
+    served: Vec<(u64, u64)>,
+    came: (u64, u64),
+    /// Calls that are due, and parts of one.
+    due: f64,
+    /// Processor time that is left.
+    left: f64,
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            inbox: inbox(),
+            gate: Gate::new(),
+            share: 1.0,
+            to_send: BTreeMap::new(),
+            began: Vec::new(),
+            served: Vec::new(),
+            came: (0, 0),
+            due: 0.0,
+            left: 0.0,
+        }
+    }
+
+    fn message(call: u32) -> Bytes {
+        let text = format!(
+            "INVITE sip:b@example.com SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1:5060;branch=z9hG4bK{call};rport\r\n\
+             From: <sip:a@example.com>;tag={call}\r\nTo: <sip:b@example.com>\r\nCall-ID: {call}@192.0.2.1\r\n\r\n"
+        );
+        Bytes::from(text)
+    }
+
+    fn which(bytes: &[u8]) -> usize {
+        let text = std::str::from_utf8(bytes).unwrap();
+        let (number, _) = text.split_once("Call-ID: ").unwrap().1.split_once('@').unwrap();
+        number.parse().unwrap()
+    }
+
+    /// A millisecond, in which so many calls begin and the processor has so much time.
+    fn step(&mut self, now: u64, calls: f64, time: f64) {
+        self.due += calls;
+        while self.due >= 1.0 {
+            self.due -= 1.0;
+            self.to_send.entry(now).or_default().push((self.began.len() as u32, 0));
+            self.began.push(Some(now));
+        }
+        self.left = (self.left + time).min(time);
+        for (call, times) in self.to_send.remove(&now).unwrap_or_default() {
+            self.send(now, call, times);
+        }
+        self.work(now);
+        if now.is_multiple_of(100) {
+            let InboxCounters { datagrams, datagrams_all, .. } = self.inbox.counters;
+            let (first, all) = (datagrams - self.came.0, datagrams_all - self.came.1);
+            self.came = (datagrams, datagrams_all);
+            let came = Came { first: first as f64 * 10.0, all: all as f64 * 10.0 };
+            let can = self.inbox.admission.per_sec();
+            if let Some(share) = self.gate.look(at(now), came, can) {
+                self.share = share;
+            }
+            self.inbox.admit(self.gate.admitted());
+        }
+    }
+
+    fn send(&mut self, now: u64, call: u32, times: usize) {
+        let Some(began) = self.began[call as usize] else { return };
+        if let Some(after) = AGAIN.get(times) {
+            self.to_send.entry(began + after).or_default().push((call, times + 1));
+        }
+        let message = Self::message(call);
+        if mark(&message).unwrap() >= threshold(self.share) && self.share < 1.0 {
+            return;
+        }
+        self.left -= READ;
+        add(&mut self.inbox, at(now), flow(5060), message, false);
+    }
+
+    fn work(&mut self, now: u64) {
+        // A fiftieth of the time is for refusals.
+        self.inbox.set_tell_max((0.02 / TELL) as usize + 1);
+        while self.left > 0.0
+            && let Some(waiting) = self.inbox.next(at(now))
+        {
+            self.left -= CALL;
+            if let Some(began) = self.began[Self::which(&waiting.bytes)].take() {
+                self.served.push((now - began, now));
+            }
+        }
+        while let Some(waiting) = self.inbox.next_to_tell() {
+            self.left -= TELL;
+            self.began[Self::which(&waiting.bytes)] = None;
+        }
+    }
+
+    /// Calls a second that were served from one moment to another, and how long those had taken, sorted.
+    fn between(&self, from: u64, to: u64) -> (f64, Vec<u64>) {
+        let mut times: Vec<u64> =
+            self.served.iter().filter(|(_, at)| (from..to).contains(at)).map(|(time, _)| *time).collect();
+        times.sort_unstable();
+        (times.len() as f64 * 1000.0 / (to - from) as f64, times)
+    }
+}
+
+fn p99(times: &[u64]) -> u64 {
+    times[times.len() * 99 / 100]
+}
+
+#[test]
+fn whatever_comes_over_udp_as_much_is_served_as_ever_and_soon() {
+    for times_as_much in [1.0, 2.0, 4.0, 10.0] {
+        let mut world = World::new();
+        for now in 0..20_000 {
+            world.step(now, CAN / 1000.0 * times_as_much, 1.0);
+        }
+        let (goodput, times) = world.between(1000, 20_000);
+        assert!(goodput > CAN * 0.9, "{times_as_much}: {goodput} calls a second");
+        assert!(p99(&times) <= 500, "{times_as_much}: p99 {} ms", p99(&times));
+    }
+}
+
+#[test]
+fn what_holds_the_server_up_for_a_while_brings_no_late_calls() {
+    let mut world = World::new();
+    for now in 0..30_000 {
+        // Every now and then it has the processor to itself by a third only.
+        let time = if now % 5000 >= 4000 { 0.3 } else { 1.0 };
+        world.step(now, CAN / 1000.0 * 10.0, time);
+    }
+    let (goodput, times) = world.between(1000, 30_000);
+    assert!(goodput > CAN * 0.86 * 0.9, "{goodput} calls a second of {}", CAN * 0.86);
+    assert!(p99(&times) <= 500, "p99 {} ms", p99(&times));
+}
+
+#[test]
+fn when_less_comes_all_are_served_again() {
+    let mut world = World::new();
+    let mut later = 0;
+    for now in 0..30_000 {
+        let times_as_much = if now < 10_000 { 10.0 } else { 0.7 };
+        world.step(now, CAN / 1000.0 * times_as_much, 1.0);
+        if now == 20_000 {
+            later = world.began.len();
+        }
+    }
+    let refused = world.began[later..].iter().filter(|call| call.is_some()).count();
+    assert!(refused < 20, "{refused} of {} calls still wait", world.began.len() - later);
+    let (goodput, times) = world.between(20_000, 30_000);
+    assert!(goodput > CAN * 0.69 && p99(&times) <= 100, "{goodput} calls a second, p99 {} ms", p99(&times));
+}
