@@ -4,6 +4,9 @@
 #[cfg(test)]
 mod tests;
 
+/// What one SACK may add while less is in flight than the threshold, in packets: as in slow start.
+const GROWTH_MAX: u32 = 64;
+
 /// The state of one recovery; `Prr::default()` outside of any. Bytes of DATA chunks, headers and padding included.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Prr {
@@ -59,7 +62,10 @@ impl Prr {
             u32::try_from(share).unwrap_or(u32::MAX).saturating_sub(self.sent)
         } else {
             let replaced = self.delivered.saturating_sub(self.sent).max(step.acked);
-            let limit = if step.safe { replaced.saturating_add(step.pmdcs) } else { replaced };
+            // As slow start: twice what arrived. RFC 9937 adds a packet for each acknowledgement, of which TCP gets one for
+            // each packet or two; a SACK may stand for many, and a packet more for each would take minutes.
+            let grown = step.acked.clamp(step.pmdcs, step.pmdcs.saturating_mul(GROWTH_MAX));
+            let limit = if step.safe { replaced.saturating_add(grown) } else { replaced };
             limit.min(step.threshold - step.flight)
         };
         // The first retransmission goes whatever the arithmetic, and so does one when nothing is in flight: no

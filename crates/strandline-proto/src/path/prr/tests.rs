@@ -40,6 +40,21 @@ fn below_the_threshold_it_grows_as_slow_start() {
     assert_eq!(prr.window(), 3_000 + PMDCS, "not while more losses show");
 }
 
+/// A SACK may stand for many packets: what is sent doubles in each round trip all the same.
+#[test]
+fn below_the_threshold_sacks_for_trains_double_the_flight() {
+    let mut prr = Prr::begin(2_000_000);
+    let (mut flight, mut rounds) = (0, 0);
+    while flight < 1_000_000 {
+        // All of it is acknowledged at once.
+        prr.on_sack(step(flight, 0, 1_000_000));
+        flight = prr.window();
+        prr.on_sent(flight);
+        rounds += 1;
+        assert!(rounds < 30, "{flight} after {rounds} round trips");
+    }
+}
+
 #[test]
 fn the_first_retransmission_always_goes() {
     let mut prr = Prr::begin(20_000);
