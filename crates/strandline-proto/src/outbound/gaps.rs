@@ -3,6 +3,9 @@
 //! Comparing the two lists finds what is newly acknowledged and what was taken back without a look at the chunks that
 //! both name: the work is bounded by the blocks and the chunks whose state changes. A peer may write any blocks it
 //! likes, in any order, overlapping or inverted; what counts is the set of TSNs that they name.
+//!
+//! A SACK has room for so many blocks and no more. One with many of them may be silent about what it has no room for: what
+//! an earlier one named beyond its last block was not taken back by that.
 
 use strandline_wire::GapBlock;
 
@@ -23,6 +26,9 @@ pub(super) struct Gaps {
 
 /// Blocks beyond which the room is given back once there is no gap: only hostile peers or very bad networks get there.
 const KEPT: usize = 256;
+
+/// With so many blocks a SACK may have been full: the kernel's SCTP gives no more, others as many as a packet holds.
+const MAY_BE_ALL: usize = 16;
 
 impl Gaps {
     /// The highest index that well-formed blocks name.
@@ -63,6 +69,22 @@ impl Gaps {
             }
             joined
         });
+        if self.current.len() >= MAY_BE_ALL {
+            self.keep_beyond();
+        }
+    }
+
+    /// What was named before beyond the last block still is.
+    fn keep_beyond(&mut self) {
+        let Some(last) = self.current.last_mut() else { return };
+        let end = last.end;
+        let first_beyond = self.previous.partition_point(|run| run.end <= end);
+        let mut beyond = self.previous.get(first_beyond..).unwrap_or_default();
+        if let Some(run) = beyond.first().filter(|run| u32::from(run.start) <= u32::from(end) + 1) {
+            last.end = run.end;
+            beyond = beyond.get(1..).unwrap_or_default();
+        }
+        self.current.extend_from_slice(beyond);
     }
 
     /// The report has been dealt with.

@@ -105,6 +105,25 @@ fn gap_acknowledgement_taken_back() {
     assert_eq!(fixture.tsns(0), [0, 1, 3]);
 }
 
+/// A SACK with many blocks may be full: it takes back nothing that it has no room for. One with few does.
+#[test]
+fn a_full_sack_is_silent_about_what_is_beyond_its_last_block() {
+    let mut fixture = Fixture::with_outstanding(60);
+    // The odd ones up to 40 have arrived, then only up to 32 are named.
+    let blocks =
+        |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
+    fixture.sack(0, &blocks(20));
+    let (_, acks) = fixture.sack(0, &blocks(16));
+    assert_eq!((acks[0].reneged_bytes, acks[0].flight_drop), (0, 0));
+    // What is below the last block and not named is taken back.
+    let (_, acks) = fixture.sack(0, &[&blocks(7)[..], &blocks(17)[8..]].concat());
+    assert_eq!(acks[0].reneged_bytes, ROOM as u32);
+    // Named again, and all but four taken back.
+    fixture.sack(0, &blocks(20));
+    let (_, acks) = fixture.sack(0, &blocks(4));
+    assert_eq!(acks[0].reneged_bytes, 16 * ROOM as u32);
+}
+
 /// A peer that acknowledges and takes back in turns earns no congestion window by it.
 #[test]
 fn acknowledging_again_what_was_taken_back_is_no_news() {
