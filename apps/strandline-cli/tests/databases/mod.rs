@@ -208,6 +208,14 @@ impl Database {
     /// It does nothing until [`go_on`](Self::go_on).
     pub fn stall(&self) {
         self.signal(Signal::STOP);
+        // The signal is taken by one thread, and until that runs the others go on.
+        let stopped = || match self.kind {
+            Kind::PostgreSql => self.processes().into_iter().all(is_stopped),
+            _ => is_stopped(Pid::from_child(self.child.as_ref().unwrap())),
+        };
+        while !stopped() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     pub fn go_on(&self) {
@@ -276,3 +284,13 @@ macro_rules! for_each_kind {
 }
 #[allow(unused_imports, reason = "not every test has all kinds")]
 pub(crate) use for_each_kind;
+
+/// All threads of it are stopped, or it has ended.
+fn is_stopped(pid: Pid) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{}/task", pid.as_raw_nonzero())) else { return true };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The name before it may hold anything but is in parentheses.
+        stat.rsplit(") ").next().is_none_or(|rest| rest.is_empty() || rest.starts_with(['T', 'Z', 'X']))
+    })
+}

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of this exchange.
 pub(crate) const VERSION: u32 = 1;
-/// Bytes that a message of the control exchange has at most. The figures of 256 flows take about 160 KB.
-pub(crate) const CONTROL_BYTES_MAX: usize = 256 << 10;
+/// Bytes that a message of the control exchange has at most. The figures of 256 flows take about 260 KB at most.
+pub(crate) const CONTROL_BYTES_MAX: usize = 512 << 10;
 /// Associations or TCP connections of a test at most.
 pub(crate) const FLOWS_MAX: u16 = 256;
 /// Attempts of a flow to come to its shard; with the last one it stays where it is. Which shard an association comes to
