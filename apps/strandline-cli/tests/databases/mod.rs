@@ -214,6 +214,7 @@ impl Database {
             _ => is_stopped(Pid::from_child(self.child.as_ref().unwrap())),
         };
         while !stopped() {
+            // Sleeps because the kernel tells nobody when the last thread has stopped.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
