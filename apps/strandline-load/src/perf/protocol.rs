@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 
 /// Version of this exchange.
 pub(crate) const VERSION: u32 = 1;
-/// Bytes that a message of the control exchange has at most. The figures of 256 flows take about 260 KB at most.
-pub(crate) const CONTROL_BYTES_MAX: usize = 512 << 10;
+/// Bytes that a message of the control exchange has at most. The figures of 256 flows take 256 KB at most.
+pub(crate) const CONTROL_BYTES_MAX: usize = 256 << 10;
 /// Associations or TCP connections of a test at most.
 pub(crate) const FLOWS_MAX: u16 = 256;
 /// Attempts of a flow to come to its shard; with the last one it stays where it is. Which shard an association comes to
@@ -251,6 +251,14 @@ pub(crate) struct Passed {
     pub(crate) messages: u64,
 }
 
+/// What had come when the time to send was over.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct InTime {
+    pub(crate) seconds: f64,
+    pub(crate) bytes: u64,
+}
+
 /// One flow, as one side saw it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -264,7 +272,7 @@ pub(crate) struct FlowReport {
     /// The longest time in which nothing came, seconds.
     pub(crate) longest_pause: Option<f64>,
     /// What had come when the time to send was over: what waited in buffers then, and came later, isn't in it.
-    pub(crate) in_time: Option<Passed>,
+    pub(crate) in_time: Option<InTime>,
 }
 
 /// Least, mean and most.

@@ -241,8 +241,8 @@ fn add(object: &mut Object, known: &[(&str, Option<Value>)]) {
 }
 
 /// In bits.
-fn per_second(passed: Passed) -> f64 {
-    passed.bytes as f64 * 8.0 / passed.seconds.max(1e-9)
+fn per_second(bytes: u64, seconds: f64) -> f64 {
+    bytes as f64 * 8.0 / seconds.max(1e-9)
 }
 
 fn amounts(start: f64, passed: Passed) -> Object {
@@ -256,7 +256,7 @@ fn amounts(start: f64, passed: Passed) -> Object {
             ("end", Some(json!(start + seconds))),
             ("seconds", Some(json!(seconds))),
             ("bytes", Some(json!(bytes))),
-            ("bits_per_second", Some(json!(per_second(passed)))),
+            ("bits_per_second", Some(json!(per_second(bytes, seconds)))),
             ("messages", has_messages.then(|| json!(messages))),
             ("messages_per_second", has_messages.then(|| json!(messages as f64 / seconds.max(1e-9)))),
         ],
@@ -334,7 +334,10 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
                 ("longest_pause", flow.longest_pause.map(Value::from)),
                 ("seconds_in_time", in_time.map(|passed| json!(passed.seconds))),
                 ("bytes_in_time", in_time.map(|passed| json!(passed.bytes))),
-                ("bits_per_second_in_time", in_time.map(|passed| json!(per_second(passed)))),
+                (
+                    "bits_per_second_in_time",
+                    in_time.map(|passed| json!(per_second(passed.bytes, passed.seconds))),
+                ),
             ],
         );
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::flow::Flow;
-use super::protocol::{CpuReport, Figures, FlowReport, Passed, SideReport, Spread};
+use super::protocol::{CpuReport, Figures, FlowReport, InTime, Passed, SideReport, Spread};
 use super::shards::Shards;
 use super::tally::{Count, now};
 use super::usage::CpuTime;
@@ -50,7 +50,7 @@ struct Tracked {
     rtt: Option<RunningSpread>,
     cwnd_bytes_max: Option<u64>,
     longest_pause: Duration,
-    in_time: Option<Passed>,
+    in_time: Option<InTime>,
 }
 
 /// A flow at one moment.
@@ -110,7 +110,7 @@ impl Tracker {
         let seconds = now().saturating_duration_since(self.base).as_secs_f64();
         for tracked in &mut self.flows {
             let received = tracked.latest.received.since(tracked.base.received);
-            tracked.in_time = Some(passed(received, seconds));
+            tracked.in_time = Some(InTime { seconds, bytes: received.bytes });
         }
     }
 
@@ -166,6 +166,7 @@ impl Tracker {
                 tracked.latest.sent.since(tracked.base.sent),
                 tracked.latest.received.since(tracked.base.received),
             );
+            let all = || InTime { seconds: seconds(tracked.ended_receiving), bytes: received.bytes };
             FlowReport {
                 sent: passed(sent, seconds(tracked.ended_sending)),
                 received: passed(received, seconds(tracked.ended_receiving)),
@@ -173,7 +174,7 @@ impl Tracker {
                 rtt_us: tracked.rtt.map(RunningSpread::spread),
                 cwnd_bytes_max: tracked.cwnd_bytes_max,
                 longest_pause: Some(tracked.longest_pause.as_secs_f64()).filter(|pause| *pause > 0.0),
-                in_time: tracked.in_time.or(Some(passed(received, seconds(tracked.ended_receiving)))),
+                in_time: Some(tracked.in_time.unwrap_or_else(all)),
             }
         });
         Ok(SideReport {
