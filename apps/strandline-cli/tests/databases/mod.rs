@@ -213,7 +213,12 @@ impl Database {
             Kind::PostgreSql => self.processes().into_iter().all(is_stopped),
             _ => is_stopped(Pid::from_child(self.child.as_ref().unwrap())),
         };
-        while !stopped() {
+        for _ in 0..5_000 {
+            if stopped() {
+                break;
+            }
+            // Again, as a process may have been forked meanwhile.
+            self.signal(Signal::STOP);
             // Sleeps because the kernel tells nobody when the last thread has stopped.
             std::thread::sleep(Duration::from_millis(1));
         }
