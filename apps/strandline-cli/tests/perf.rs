@@ -366,6 +366,25 @@ fn started(server: &Server, arguments: &[&str]) -> (Child, BufReader<ChildStderr
 }
 
 #[test]
+fn what_came_in_time_leaves_out_what_waited_in_buffers() {
+    let server = Server::start(&[]);
+    for transport in TRANSPORTS {
+        let by_bytes = server.test(&["--transport", transport, "-n", "1M"]);
+        assert_eq!(by_bytes["end"]["sum_received"]["bytes_in_time"], 1 << 20, "{transport}");
+
+        let by_time = server.test(&["--transport", transport, "-t", "0.3", "-P", "2"]);
+        let received = &by_time["end"]["sum_received"];
+        let number = |key: &str| received[key].as_f64().unwrap();
+        assert!(number("bytes_in_time") > 0.0, "{received}");
+        assert!(number("bytes_in_time") <= number("bytes"), "{received}");
+        assert!(number("seconds_in_time") >= 0.3, "{received}");
+        let rate = number("bytes_in_time") * 8.0 / number("seconds_in_time");
+        // Each flow was looked at in its own moment.
+        assert!((number("bits_per_second_in_time") / rate - 1.0).abs() < 0.01, "{received} {rate}");
+    }
+}
+
+#[test]
 fn ctrl_c_at_the_client_prints_what_was_found_so_far() {
     let server = Server::start(&[]);
     for arguments in [&[][..], &["-R"], &["--bidir"], &["--transport", "tcp"], &["--transport", "tcp", "-R"]]

@@ -1,14 +1,15 @@
 //! `strandline sip` as a phone sees it: over UDP, TCP and SCTP, through crashes, and in bad company.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
+mod checked;
 mod sip_server;
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
-use std::process::Command;
 use std::time::Duration;
 
-use sip_server::{PROGRAM, Server};
+use checked::check;
+use sip_server::Server;
 use strandline::{Endpoint, SendInfo, Stack};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -280,14 +281,6 @@ fn sigterm_ends_it_gracefully() {
 
 #[test]
 fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
-    let folder = std::env::temp_dir().join(format!("strandline-sip-config-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("sip.toml");
-    let check = |text: &str| {
-        std::fs::write(&file, text).unwrap();
-        let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&file).output().unwrap();
-        (output.status.success(), String::from_utf8(output.stderr).unwrap())
-    };
     let right = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"0.0.0.0:5060\"\n\
                  advertise = \"sip.example.com\"\n[store]\nkind = \"sqlite\"\npath = \"/tmp/a.db\"\n[relay]\n\
                  from = [\"192.0.2.0/24\"]\n";
@@ -321,7 +314,7 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"b@elsewhere.example\"] }}\n"),
-            "elsewhere.example is neither one of domains nor an address",
+            "elsewhere.example is none of domains; for elsewhere write \"sip:b@elsewhere.example\"",
         ),
         (
             format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"a@example.com\"] }}\n"),
@@ -332,8 +325,8 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             "route: a prefix, such as \"+44\", or a domain",
         ),
         (
-            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example\"]\n"),
-            "route.to: \"sip:trunk.example\" is not like \"sip:192.0.2.1:5060;transport=tcp\"",
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"tel:+1\"]\n"),
+            "route.to: \"tel:+1\" is not like \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\"",
         ),
         (
             format!("{right}[[route]]\ndomain = \"example.com\"\nto = [\"sip:192.0.2.1\"]\n"),
@@ -347,5 +340,15 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         let (success, stderr) = check(&text);
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
     }
-    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn aliases_may_stand_for_a_domain_of_the_command_line() {
+    let file = std::env::temp_dir().join(format!("strandline-sip-aliases-{}.toml", std::process::id()));
+    std::fs::write(&file, "[aliases]\ndomains = { \"example.net\" = \"example.com\" }\n").unwrap();
+    let server = Server::start(&["--config", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    let text = register("UDP", "bob", 1, &contact("bob")).replace("example.com", "example.net");
+    assert!(ask_udp(&server, &text).starts_with("SIP/2.0 200 OK\r\n"));
+    assert!(ask_udp(&server, &register("UDP", "bob", 2, "")).contains("Contact: <sip:bob@127.0.0.1:5060>"));
 }

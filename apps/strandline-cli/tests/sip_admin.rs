@@ -356,3 +356,15 @@ fn a_trunk_that_refuses_connections_is_stood_in_for() {
     let came = String::from_utf8_lossy(&room[..len]).into_owned();
     assert!(came.starts_with(&format!("INVITE sip:+44200@{} ", trunk.local_addr().unwrap())), "{came}");
 }
+
+#[test]
+fn who_was_taken_away_is_so_durably_when_that_is_answered() {
+    let mut world = World::new("kicked", DOMAIN, "");
+    for _ in 0..5 {
+        assert!(world.udp(&register("bob", "example.com", "UDP")).starts_with("SIP/2.0 200"));
+        assert!(world.told("kick bob@example.com").starts_with("1 bindings removed"));
+        world.server.kill();
+        world.server = Server::configured(&world.folder.join("sip.toml"));
+        assert_eq!(world.server.users(), 0);
+    }
+}

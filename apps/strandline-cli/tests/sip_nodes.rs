@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use databases::{Database, Kind, free_port};
+use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
 use sip_server::Server;
 
@@ -208,12 +208,6 @@ fn a_node_dies_under_load(kind: Kind) {
         let answer = asking.query();
         assert!(answer.contains(&contact), "{contact} isn't in {answer}");
     }
-}
-
-macro_rules! for_each_kind {
-    ($($test:ident: $kind:ident $check:ident;)*) => {
-        $(#[test] fn $test() { $check(Kind::$kind); })*
-    };
 }
 
 for_each_kind! {

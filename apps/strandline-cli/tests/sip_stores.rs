@@ -4,16 +4,15 @@
 
 mod databases;
 mod sip_server;
+mod udp_phone;
 
-use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use databases::{Database, Kind};
+use databases::{Database, Kind, for_each_kind};
 use sip_server::{PROGRAM, Server};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use udp_phone::Phone;
 
 /// A configuration with this database, beside its folder.
 fn configuration(database: &Database, more: &str) -> PathBuf {
@@ -28,45 +27,10 @@ fn configuration(database: &Database, more: &str) -> PathBuf {
     path
 }
 
-/// A phone on UDP.
-struct Phone {
-    socket: UdpSocket,
-    cseq: u32,
-}
-
 impl Phone {
-    fn new() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { socket, cseq: 0 }
-    }
-
-    fn send(&self, server: &Server, text: &str) {
-        self.socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
-    }
-
-    fn receive(&self) -> String {
-        let mut room = [0; 65_536];
-        let len = self.socket.recv(&mut room).unwrap();
-        String::from_utf8(room[..len].to_vec()).unwrap()
-    }
-
     /// The answer to a REGISTER, of which `expires` seconds are asked.
     fn register(&mut self, server: &Server, user: &str, expires: u32) -> String {
-        self.cseq += 1;
-        let (cseq, at) = (self.cseq, self.socket.local_addr().unwrap());
-        self.send(
-            server,
-            &format!(
-                "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{user}{cseq};rport\r\n\
-                 From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
-                 CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@{at}>\r\nExpires: {expires}\r\n\
-                 Content-Length: 0\r\n\r\n"
-            ),
-        );
-        // What was asked before may come again meanwhile.
-        let wanted = format!("\r\nCSeq: {cseq} REGISTER\r\n");
-        std::iter::repeat_with(|| self.receive()).find(|came| came.contains(&wanted)).unwrap()
+        self.ask(server, user, &format!("Expires: {expires}\r\n"))
     }
 
     /// Asks until it is acknowledged.
@@ -184,12 +148,6 @@ fn journals_are_folded(kind: Kind) {
     }
     server.kill();
     assert_eq!(Server::configured(&config).users(), 10);
-}
-
-macro_rules! for_each_kind {
-    ($($test:ident: $kind:ident $check:ident;)*) => {
-        $(#[test] fn $test() { $check(Kind::$kind); })*
-    };
 }
 
 for_each_kind! {

@@ -2,48 +2,23 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
+mod checked;
 mod databases;
 mod sip_server;
+mod udp_phone;
 
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use checked::check;
 use databases::{Database, Kind};
 use sip_server::{PROGRAM, Server};
 use strandline_sip::auth::{Algorithm, response};
 use strandline_sip::codec::Digest;
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Phones that register with a password.
-struct Phone {
-    socket: UdpSocket,
-    cseq: u32,
-}
+use udp_phone::Phone;
 
 impl Phone {
-    fn new() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self { socket, cseq: 0 }
-    }
-
-    fn ask(&mut self, server: &Server, user: &str, credentials: &str) -> String {
-        self.cseq += 1;
-        let (cseq, at) = (self.cseq, self.socket.local_addr().unwrap());
-        let text = format!(
-            "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{cseq};rport\r\n\
-             From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
-             CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@{at}>\r\n{credentials}Content-Length: 0\r\n\r\n"
-        );
-        self.socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
-        let mut room = [0; 65_536];
-        let len = self.socket.recv(&mut room).unwrap();
-        String::from_utf8(room[..len].to_vec()).unwrap()
-    }
-
     /// The first line of the answer to a REGISTER with this password.
     fn register(&mut self, server: &Server, user: &str, password: &str, algorithm: Algorithm) -> String {
         let challenge = self.ask(server, user, "");
@@ -158,14 +133,6 @@ fn subscribers_are_in_an_sqlite_file() {
 
 #[test]
 fn what_is_wrong_with_stores_and_nodes_is_told() {
-    let folder = std::env::temp_dir().join(format!("strandline-stores-config-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("sip.toml");
-    let check = |text: &str| {
-        std::fs::write(&file, text).unwrap();
-        let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&file).output().unwrap();
-        (output.status.success(), String::from_utf8(output.stderr).unwrap())
-    };
     let mysql = "[store]\nkind = \"mysql\"\nurl = \"mysql://sip:secret@127.0.0.1/sip\"\n";
     let node = "[node]\nname = \"a\"\naddress = \"tcp:192.0.2.1:5060\"\n";
     let auth = "[auth]\nrealm = \"example.com\"\nsubscribers = \"store\"\n";
@@ -173,6 +140,16 @@ fn what_is_wrong_with_stores_and_nodes_is_told() {
     for (text, error) in [
         ("[store]\nkind = \"oracle\"\n".to_owned(), "store.kind: \"oracle\" is none of"),
         ("[store]\nkind = \"redis\"\n".to_owned(), "store.url: needed with kind = \"redis\", such as"),
+        (
+            mysql.replace("/sip\"", "/sip?ssl-mode=REQUIRED\""),
+            "store.url: asks for TLS, which there is none of",
+        ),
+        (mysql.replace("/sip\"", "/sip?a=b&require_ssl=true\""), "store.url: asks for TLS"),
+        (
+            mysql.replace("mysql", "postgresql").replace("/sip\"", "/sip?sslmode=verify-full\""),
+            "store.url: asks for TLS",
+        ),
+        (mysql.replace("mysql", "redis").replace("redis://", "rediss://"), "store.url: asks for TLS"),
         (mysql.replace("mysql://", "redis://"), "store.url: not like \"mysql://user@host:3306/database\""),
         (format!("{mysql}path = \"a.db\"\n"), "store.path: goes with kind = \"sqlite\""),
         (format!("{mysql}replicas_min = 1\n"), "store.replicas_min: goes with kind = \"redis\""),
@@ -194,7 +171,6 @@ fn what_is_wrong_with_stores_and_nodes_is_told() {
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
         assert!(!stderr.contains("secret"), "{stderr}");
     }
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `strandline sip` over TLS: phones, neighbours with certificates, and connections that it opens itself.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
+mod certificates;
 mod sip_server;
 
 use std::io::{self, ErrorKind};
@@ -9,64 +10,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use certificates::Folder;
 use sip_server::{PROGRAM, Server};
-use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, Wire};
+use strandline_tls::{ClientCertificates, ClientTls, ServerTls, Wire};
 use tokio::net::{TcpListener, TcpStream};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Certificates and a configuration, in a folder that goes with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(test: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("strandline-sip-tls-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let ca_key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        std::fs::write(folder.join("ca.pem"), params.self_signed(&ca_key).unwrap().pem()).unwrap();
-        let issuer = Issuer::new(params, ca_key);
-        for (file, subject) in
-            [("server", "127.0.0.1"), ("trunk", "trunk.example.net"), ("other", "other.example.net")]
-        {
-            let key = KeyPair::generate().unwrap();
-            let params = CertificateParams::new(vec![subject.to_owned()]).unwrap();
-            std::fs::write(
-                folder.join(format!("{file}.pem")),
-                params.signed_by(&key, &issuer).unwrap().pem(),
-            )
-            .unwrap();
-            std::fs::write(folder.join(format!("{file}.key")), key.serialize_pem()).unwrap();
-        }
-        Self(folder)
-    }
-
-    fn own(&self, name: &str) -> OwnFiles {
-        OwnFiles { certificate: self.0.join(format!("{name}.pem")), key: self.0.join(format!("{name}.key")) }
-    }
-
-    fn client(&self, own: Option<&str>) -> ClientTls {
-        ClientTls::new(&self.0.join("ca.pem"), own.map(|name| self.own(name)).as_ref()).unwrap()
-    }
-
-    fn config(&self, more: &str) -> PathBuf {
-        let (path, folder) = (self.0.join("sip.toml"), self.0.display());
-        let text = format!(
-            "[[listen]]\nprotocol = \"tls\"\naddress = \"127.0.0.1:0\"\n[tls]\n\
-             certificate = \"{folder}/server.pem\"\nkey = \"{folder}/server.key\"\nca = \"{folder}/ca.pem\"\n{more}"
-        );
-        std::fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 async fn connect(server: &Server, tls: &ClientTls) -> io::Result<Wire> {
     let stream = TcpStream::connect(server.address("tls")).await?;
@@ -170,7 +119,7 @@ async fn a_phone_registers_over_websocket_within_tls() {
 #[tokio::test(flavor = "current_thread")]
 async fn only_neighbours_that_prove_their_domain_reach_other_hosts() {
     let folder = Folder::new("neighbours");
-    let config = folder.config("peers = [\"Trunk.example.net\"]\n");
+    let config = folder.config("peers = [\"Trunk.example.net\"]\n[dns]\nenabled = false\n");
     let server = Server::start(&["--config", config.to_str().unwrap()]);
     for (own, answer) in
         [(None, "403 Relaying Denied"), (Some("other"), "403 Relaying Denied"), (Some("trunk"), "502")]

@@ -2,14 +2,26 @@
 //!
 //! - [`codec`]: messages between bytes and types, stream framing, edits. No I/O, no clock, no allocation for each
 //!   message.
+//! - `locate`: from a domain to its servers. No I/O, no clock.
 //! - [`transaction`]: the four state machines, matching and timers. No I/O, no clock.
+//!
+//! Without the feature `server`, which is on by default, there are the codec and the transactions only.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(feature = "server"), allow(dead_code, unused_imports, reason = "the server uses it"))]
 
+#[cfg(feature = "server")]
 pub mod auth;
 pub mod codec;
+#[cfg(feature = "server")]
+pub mod locate;
+#[cfg(feature = "server")]
 pub mod location;
+#[cfg(feature = "server")]
 pub mod registrar;
+#[cfg(feature = "server")]
 pub mod server;
+#[cfg(feature = "server")]
 pub mod service;
+#[cfg(feature = "server")]
 pub mod store;
 pub mod transaction;

@@ -13,11 +13,13 @@ pub fn domains(certificate: &CertificateDer<'_>) -> Vec<String> {
     if of_uris.is_empty() { certificate.valid_dns_names().map(str::to_owned).collect() } else { of_uris }
 }
 
-/// The domain of a SIP URI that has nothing else: with a user it would be a person's.
+/// The host of a SIP URI without a user: with one it would be a person's. Its port and parameters don't matter.
 fn domain_of(uri: &str) -> Option<&str> {
     let (scheme, rest) = uri.split_once(':')?;
-    let plain = !rest.is_empty() && !rest.contains(['@', ';', '?', ':', '/']);
-    (scheme.eq_ignore_ascii_case("sip") && plain).then_some(rest)
+    if !scheme.eq_ignore_ascii_case("sip") || rest.contains(['@', '/', '[']) {
+        return None;
+    }
+    rest.split([':', ';', '?']).next().filter(|host| !host.is_empty())
 }
 
 /// Is the domain that was proved the one that is wanted? Wildcards prove nothing (section 7.2).

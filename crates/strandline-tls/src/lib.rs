@@ -6,6 +6,7 @@
 
 mod identity;
 mod settings;
+mod verify;
 mod wire;
 
 pub use identity::{domains, is_domain};

@@ -9,6 +9,8 @@ use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::verify::SipVerifier;
+
 /// What is wrong with a file or its content.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -90,7 +92,8 @@ impl ServerTls {
 }
 
 impl ClientTls {
-    /// Servers' certificates must lead to one in the file `ca`. With one's own, servers may ask for it.
+    /// Servers' certificates must lead to one in the file `ca`, and prove the SIP domain that is wanted (RFC 5922 section 7.3).
+    /// With one's own, servers may ask for it.
     ///
     /// # Errors
     /// What is wrong with a file.
@@ -98,7 +101,10 @@ impl ClientTls {
         let certificate = |cause| TlsError::Certificate { path: ca.to_owned(), cause };
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
-        let builder = builder.with_root_certificates(roots(ca)?);
+        let broken = |error: rustls::client::VerifierBuilderError| file(ca, &error.to_string());
+        let verifier = SipVerifier::new(roots(ca)?, provider()).map_err(broken)?;
+        // Not less is asked for than usual, but what RFC 5922 asks for.
+        let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let config = match own {
             None => builder.with_no_client_auth(),
             Some(own) => {
@@ -130,10 +136,15 @@ fn read(own: &OwnFiles) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'
     Ok((certificates(&own.certificate)?, key))
 }
 
+/// Of a system's many authorities some may be of a kind that can't be checked: one that can is enough.
 fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
+    let mut wrong = None;
     for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|cause| TlsError::Certificate { path: path.to_owned(), cause })?;
+        wrong = roots.add(certificate).err().or(wrong);
     }
-    Ok(roots)
+    match wrong.filter(|_| roots.is_empty()) {
+        Some(cause) => Err(TlsError::Certificate { path: path.to_owned(), cause }),
+        None => Ok(roots),
+    }
 }

@@ -266,3 +266,13 @@ impl Drop for Database {
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
+
+/// A test for each line: its name, the kind of database, and what is checked with that.
+#[allow(unused_macros, reason = "not every test has all kinds")]
+macro_rules! for_each_kind {
+    ($($test:ident: $kind:ident $check:ident;)*) => {
+        $(#[test] fn $test() { $check(Kind::$kind); })*
+    };
+}
+#[allow(unused_imports, reason = "not every test has all kinds")]
+pub(crate) use for_each_kind;

@@ -263,6 +263,8 @@ pub(crate) struct FlowReport {
     pub(crate) cwnd_bytes_max: Option<u64>,
     /// The longest time in which nothing came, seconds.
     pub(crate) longest_pause: Option<f64>,
+    /// What had come when the time to send was over: what waited in buffers then, and came later, isn't in it.
+    pub(crate) in_time: Option<Passed>,
 }
 
 /// Least, mean and most.

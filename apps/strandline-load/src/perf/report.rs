@@ -240,9 +240,13 @@ fn add(object: &mut Object, known: &[(&str, Option<Value>)]) {
     object.extend(known.iter().filter_map(|(name, value)| Some(((*name).to_owned(), value.clone()?))));
 }
 
+/// In bits.
+fn per_second(passed: Passed) -> f64 {
+    passed.bytes as f64 * 8.0 / passed.seconds.max(1e-9)
+}
+
 fn amounts(start: f64, passed: Passed) -> Object {
     let Passed { seconds, bytes, messages } = passed;
-    let per_second = 1.0 / seconds.max(1e-9);
     let mut object = Object::new();
     let has_messages = messages > 0;
     add(
@@ -252,9 +256,9 @@ fn amounts(start: f64, passed: Passed) -> Object {
             ("end", Some(json!(start + seconds))),
             ("seconds", Some(json!(seconds))),
             ("bytes", Some(json!(bytes))),
-            ("bits_per_second", Some(json!(bytes as f64 * 8.0 * per_second))),
+            ("bits_per_second", Some(json!(per_second(passed)))),
             ("messages", has_messages.then(|| json!(messages))),
-            ("messages_per_second", has_messages.then(|| json!(messages as f64 * per_second))),
+            ("messages_per_second", has_messages.then(|| json!(messages as f64 / seconds.max(1e-9)))),
         ],
     );
     object
@@ -323,7 +327,16 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
             ],
         );
     } else {
-        add(&mut object, &[("longest_pause", flow.longest_pause.map(Value::from))]);
+        let in_time = flow.in_time;
+        add(
+            &mut object,
+            &[
+                ("longest_pause", flow.longest_pause.map(Value::from)),
+                ("seconds_in_time", in_time.map(|passed| json!(passed.seconds))),
+                ("bytes_in_time", in_time.map(|passed| json!(passed.bytes))),
+                ("bits_per_second_in_time", in_time.map(|passed| json!(per_second(passed)))),
+            ],
+        );
     }
     object
 }
@@ -336,7 +349,7 @@ fn whole_us(us: f64) -> Value {
 /// Adds up the flows of one direction.
 fn sum(flows: &[Object]) -> Value {
     let mut total = flows.first().cloned().unwrap_or_default();
-    let most = ["start", "end", "seconds", "max_snd_cwnd", "max_rtt", "longest_pause"];
+    let most = ["start", "end", "seconds", "max_snd_cwnd", "max_rtt", "longest_pause", "seconds_in_time"];
     for flow in flows.iter().skip(1) {
         for (name, value) in flow {
             let Some(have) = total.get_mut(name) else { continue };

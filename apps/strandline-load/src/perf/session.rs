@@ -173,6 +173,7 @@ impl Running {
                 }
                 () = until(timers.send_end) => {
                     timers.send_end = None;
+                    self.tracker.time_is_over(&self.flows);
                     self.load.stop.store(true, Ordering::Relaxed);
                 }
                 _ = timers.look.tick() => {

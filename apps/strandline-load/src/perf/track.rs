@@ -50,6 +50,7 @@ struct Tracked {
     rtt: Option<RunningSpread>,
     cwnd_bytes_max: Option<u64>,
     longest_pause: Duration,
+    in_time: Option<Passed>,
 }
 
 /// A flow at one moment.
@@ -101,6 +102,16 @@ impl Tracker {
             tracked.cwnd_bytes_max = None;
         }
         Ok(())
+    }
+
+    /// The time to send is over: what has been received by now was received in time.
+    pub(crate) fn time_is_over(&mut self, flows: &[Flow]) {
+        self.look(flows);
+        let seconds = now().saturating_duration_since(self.base).as_secs_f64();
+        for tracked in &mut self.flows {
+            let received = tracked.latest.received.since(tracked.base.received);
+            tracked.in_time = Some(passed(received, seconds));
+        }
     }
 
     /// A direction of a flow has ended.
@@ -162,6 +173,7 @@ impl Tracker {
                 rtt_us: tracked.rtt.map(RunningSpread::spread),
                 cwnd_bytes_max: tracked.cwnd_bytes_max,
                 longest_pause: Some(tracked.longest_pause.as_secs_f64()).filter(|pause| *pause > 0.0),
+                in_time: tracked.in_time.or(Some(passed(received, seconds(tracked.ended_receiving)))),
             }
         });
         Ok(SideReport {

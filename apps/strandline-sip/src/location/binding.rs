@@ -163,7 +163,7 @@ impl Binding {
         let protocol = Protocol::from_name(fields.next()?)?;
         let connection = number(fields.next()?)?;
         let peer: SocketAddr = core::str::from_utf8(fields.next()?).ok()?.trim_end().parse().ok()?;
-        let flow = Flow { protocol, connection, peer };
+        let flow = Flow { connection, ..Flow::to(protocol, peer) };
         let stamp = fields.next().and_then(number).unwrap_or(0);
         let token = fields.next().unwrap_or(&[]).into();
         let origin = (node != 0).then(|| Box::new(Origin { node, token }));

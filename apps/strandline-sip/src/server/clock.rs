@@ -25,6 +25,12 @@ impl Clock {
         Instant::now().duration_since(self.start)
     }
 
+    /// Time since 1970, as the system has it now.
+    #[allow(clippy::disallowed_methods)]
+    pub(super) fn unix() -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    }
+
     #[allow(clippy::disallowed_methods)]
     pub(super) fn now(&self) -> Time {
         Time::ZERO + Instant::now().duration_since(self.start)

@@ -1,18 +1,23 @@
 //! What all tasks of a shard share: the service, and the ways out. They run on one thread, one after the other.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
+use crate::locate::{Ours, Question};
 use crate::service::Service;
 use crate::store::{Done, Seeker, StoreError, StoreFigures, Writer};
 use crate::transaction::{Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
+use super::dns::{Dns, NOBODY, Resolver};
+use super::hep::{Hep, HepSettings};
 use super::inbox::{Inbox, Phone};
 use super::kept::Kept;
 use super::live::Watch;
@@ -33,24 +38,35 @@ pub(super) struct Taking<'a> {
     kept: &'a mut Kept,
     service: &'a Service,
     now: Duration,
+    hep: Option<Rc<Hep>>,
 }
 
 impl Taking<'_> {
     /// A message has come, of which `keep` makes a copy that lasts.
     pub(super) fn push(&mut self, flow: Flow, bytes: &[u8], keep: impl FnOnce() -> Bytes) {
+        self.copy(&flow, bytes);
         let knows = |flow: &Flow| if self.service.knows(flow) { Phone::Known } else { Phone::Unknown };
         self.inbox.push(self.now, flow, bytes, keep, knows);
     }
 
     /// A message has come whose bytes are used for others afterwards.
     pub(super) fn push_copy(&mut self, flow: Flow, bytes: &[u8]) {
+        self.copy(&flow, bytes);
         let knows = |flow: &Flow| if self.service.knows(flow) { Phone::Known } else { Phone::Unknown };
         self.inbox.push(self.now, flow, bytes, || self.kept.keep(bytes), knows);
     }
 
     /// One that is among the first on a connection. It may wait for long, and not keep a block with others so long.
     pub(super) fn push_first(&mut self, flow: Flow, bytes: &[u8]) {
+        self.copy(&flow, bytes);
         self.inbox.push(self.now, flow, bytes, || Bytes::copy_from_slice(bytes), |_| Phone::Arriving);
+    }
+
+    /// For the collector, if there is one.
+    fn copy(&self, flow: &Flow, bytes: &[u8]) {
+        if let Some(hep) = &self.hep {
+            hep.copy(flow, bytes, true, Clock::unix());
+        }
     }
 }
 
@@ -71,9 +87,17 @@ pub(super) struct Hub {
     /// Looks for subscribers.
     seeker: RefCell<Option<Seeker>>,
     /// Batches of answers that wait for the writer.
+    /// Copies messages for a collector.
+    pub(super) hep: RefCell<Option<Rc<Hep>>>,
+    /// Asks DNS; nobody does without it.
+    pub(super) resolver: RefCell<Option<Rc<Resolver>>>,
     unsettled: Cell<usize>,
     /// The number of the last batch of changes that the writer has.
     submitted: Cell<u64>,
+    /// The number of the last batch that is durable.
+    durable: Cell<u64>,
+    /// More is durable.
+    became_durable: Notify,
     /// Why the server has to end.
     lost: RefCell<Option<StoreError>>,
     /// It has to.
@@ -109,8 +133,12 @@ impl Hub {
             websocket: RefCell::default(),
             writer,
             seeker: RefCell::new(None),
+            hep: RefCell::new(None),
+            resolver: RefCell::new(None),
             unsettled: Cell::new(0),
             submitted: Cell::new(0),
+            durable: Cell::new(0),
+            became_durable: Notify::new(),
             lost: RefCell::new(None),
             is_lost: Notify::new(),
             spare: RefCell::new(Outbox::new()),
@@ -129,9 +157,10 @@ impl Hub {
     /// Takes messages that have come, to be handled by [`work`](super::input::work).
     pub(super) fn take_in(&self, take: impl FnOnce(&mut Taking<'_>)) {
         let (inbox, service) = (&mut *self.inbox.borrow_mut(), &*self.service.borrow());
+        let hep = self.hep.borrow().clone();
         let kept = &mut *self.kept.borrow_mut();
         kept.begin();
-        take(&mut Taking { inbox, kept, service, now: self.clock.elapsed() });
+        take(&mut Taking { inbox, kept, service, now: self.clock.elapsed(), hep });
         if !inbox.is_empty() {
             self.came.notify_one();
         }
@@ -198,6 +227,9 @@ impl Hub {
             if let Some(seeker) = self.seeker.borrow().as_ref() {
                 service.wanted_subscribers().into_iter().for_each(|who| seeker.seek(who));
             }
+            for question in service.wanted_servers() {
+                self.locate(question);
+            }
             self.hand_over(&mut service);
         }
         self.send(&mut out);
@@ -229,6 +261,8 @@ impl Hub {
         match done {
             Done::Durable { held, through } => {
                 self.on_settled(held.len());
+                self.durable.set(through);
+                self.became_durable.notify_waiters();
                 if through == self.submitted.get() {
                     self.service.borrow_mut().set_unsettled(false);
                 }
@@ -240,6 +274,19 @@ impl Hub {
             }
             Done::Failed { held } => self.refuse(held),
             Done::Lost(error) => self.lose(error),
+        }
+    }
+
+    /// Waits until all that was changed so far is durable.
+    pub(super) async fn all_is_durable(&self) {
+        let wanted = self.submitted.get();
+        loop {
+            // It is heard of from here on, so that nothing is missed in between.
+            let more = self.became_durable.notified();
+            if self.durable.get() >= wanted {
+                return;
+            }
+            more.await;
         }
     }
 
@@ -262,6 +309,42 @@ impl Hub {
     fn on_settled(&self, count: usize) {
         self.unsettled.set(self.unsettled.get().saturating_sub(count));
         self.watch.borrow_mut().on_settled(self.clock.elapsed(), count);
+    }
+
+    /// Has a name looked up, and what waits for it go on.
+    fn locate(self: &Rc<Self>, question: Arc<Question>) {
+        let hub = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            let answer = loop {
+                let Some(resolver) = hub.resolver.borrow().clone() else { break NOBODY };
+                let answer = resolver.locate(&question).await;
+                // If others are to be asked meanwhile, what these say doesn't count any more.
+                if hub.resolver.borrow().as_ref().is_some_and(|now| Rc::ptr_eq(now, &resolver)) {
+                    break answer;
+                }
+            };
+            tracing::debug!(name = %question.name, ?answer, "located");
+            hub.with(|service, now| service.located(now, &question, answer));
+        });
+    }
+
+    /// Copies go there from now on.
+    pub(super) fn copy_to(&self, settings: Option<HepSettings>, local: Vec<(Protocol, SocketAddr)>) {
+        let last = self.hep.borrow().as_ref().map(|hep| hep.counters()).unwrap_or_default();
+        self.hep.replace(settings.map(|settings| Rc::new(Hep::start(settings, local, last))));
+    }
+
+    /// Names are looked up so from now on.
+    pub(super) fn look_up_names(&self, dns: Option<&Dns>, ours: Ours) {
+        let resolver = dns.map(|dns| Resolver::new(dns, ours));
+        let resolver = resolver.and_then(|made| {
+            made.inspect_err(
+                |error| tracing::warn!(%error, "names can't be looked up: is there no /etc/resolv.conf?"),
+            )
+            .ok()
+        });
+        self.resolver.replace(resolver.map(Rc::new));
+        self.service.borrow_mut().forget_servers();
     }
 
     /// Subscribers are looked for by this from now on.
@@ -295,11 +378,16 @@ impl Hub {
         if out.is_empty() {
             return;
         }
+        if let Some(hep) = self.hep.borrow().as_ref() {
+            let at = Clock::unix();
+            let messages = out.iter().filter(|(_, bytes)| bytes.len() > 4);
+            messages.for_each(|(item, bytes)| hep.copy(&item.flow, bytes, false, at));
+        }
         let datagrams = out.iter().any(|(item, _)| item.flow.protocol == Protocol::Udp);
         if let (true, Some(udp)) = (datagrams, self.udp.borrow().as_ref()) {
             udp.send(out);
         }
-        let mut failed = Vec::new();
+        let (mut failed, mut unsent) = (Vec::new(), Vec::new());
         for (item, bytes) in out.iter() {
             let sent = match item.flow.protocol {
                 Protocol::Udp => true,
@@ -311,15 +399,22 @@ impl Hub {
                     None => false,
                 },
             };
-            failed.extend(item.client.filter(|_| !sent));
+            if !sent {
+                match item.client {
+                    Some(client) => failed.push(client),
+                    None if bytes.starts_with(b"SIP/2.0 ") => unsent.push((item.flow, bytes.to_vec())),
+                    None => {}
+                }
+            }
         }
         self.connections.flush();
         out.clear();
-        if !failed.is_empty() {
+        if !failed.is_empty() || !unsent.is_empty() {
             let hub = Rc::clone(self);
             tokio::task::spawn_local(async move {
                 hub.with(|service, now| {
-                    failed.into_iter().for_each(|client| service.send_failed(now, client))
+                    failed.into_iter().for_each(|client| service.send_failed(now, client));
+                    unsent.iter().for_each(|(flow, bytes)| service.response_failed(now, *flow, bytes));
                 });
             });
         }

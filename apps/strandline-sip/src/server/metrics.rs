@@ -66,8 +66,54 @@ pub(super) fn text(hub: &Hub) -> String {
     page.gauge("associations", "SCTP associations.", associations as f64);
     let share = service.allowed_share();
     page.gauge("allowed_share", "Share of what they have that neighbours may send (RFC 7339).", share);
+    neighbours(hub, &service, &mut page);
+    copies(hub, &mut page);
+    names(&service, &mut page);
     store(hub, &service, &mut page);
     page.0
+}
+
+fn neighbours(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
+    let (counters, limited) = service.throttled(hub.now());
+    page.gauge("neighbours_limited", "Downstream neighbours that want less now (RFC 7339).", limited as f64);
+    page.counter("neighbours_heeded_total", "Values that they gave.", counters.heeded);
+    page.family(
+        "withheld_total",
+        "counter",
+        "Requests that were not sent to downstream neighbours, by reason.",
+    );
+    page.sample("withheld_total", "reason=\"overload\"", counters.withheld as f64);
+    page.sample("withheld_total", "reason=\"silent\"", counters.silent as f64);
+}
+
+fn copies(hub: &Hub, page: &mut Page) {
+    let Some(counters) = hub.hep.borrow().as_ref().map(|hep| hep.counters()) else { return };
+    page.counter("hep_sent_total", "Copies of messages sent to the collector.", counters.sent);
+    page.counter("hep_dropped_total", "Copies that were not sent.", counters.dropped);
+}
+
+fn names(service: &crate::service::Service, page: &mut Page) {
+    let counters = service.locate_counters();
+    page.family("names_total", "counter", "Names of other hosts (RFC 3263), by what came of them.");
+    for (label, value) in [
+        ("known", counters.known),
+        ("asked", counters.asked),
+        ("found", counters.found),
+        ("nothing", counters.nothing),
+        ("no_answer", counters.no_answer),
+        ("no_room", counters.no_room),
+    ] {
+        page.sample("names_total", &format!("result=\"{label}\""), value as f64);
+    }
+    let (known, asked, waiting) = service.names();
+    page.gauge("names_known", "Names of other hosts that are remembered.", known as f64);
+    page.gauge("names_asked", "Questions to DNS that have no answer yet.", asked as f64);
+    page.gauge("names_waiting", "Requests and responses that wait for them.", waiting as f64);
+    page.counter(
+        "failed_over_total",
+        "Servers that were gone or busy, and passed over.",
+        counters.failed_over,
+    );
 }
 
 fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {

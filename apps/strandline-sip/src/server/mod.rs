@@ -10,6 +10,8 @@ mod admission;
 mod args;
 mod clock;
 mod config;
+mod dns;
+mod hep;
 mod http;
 mod hub;
 mod inbox;

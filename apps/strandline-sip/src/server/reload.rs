@@ -1,9 +1,13 @@
 //! The configuration read again, without dropping a connection: all of it or nothing.
 
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
+
+use crate::locate::Ours;
+use crate::transaction::Protocol;
 
 use super::args::Args;
 use super::config::{Config, ConfigError};
@@ -12,14 +16,13 @@ use super::seeds::{NonceKey, authenticator, random_key};
 use super::socket::Room;
 
 /// What stays as it is until the server is started again: tables, and keys of tables.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 10] = [
     "listen",
     "store",
     "node",
     "timers",
     "metrics",
     "admin",
-    "hep.address",
     "limits.users_max",
     "limits.transactions_max",
     "auth.nonce_lifetime_secs",
@@ -41,14 +44,23 @@ pub(super) struct Reloader {
     /// What counts now, as it stands in the file.
     document: RefCell<toml::Table>,
     nonces: Cell<NonceKey>,
+    /// What it listens on stays.
+    ours: Ours,
+    local: Vec<(Protocol, SocketAddr)>,
     /// How often, and what was wrong the last time.
     done: RefCell<(u64, Option<String>)>,
 }
 
 impl Reloader {
-    pub(super) fn new(args: Args, running: &Config, nonces: NonceKey) -> Rc<Self> {
+    pub(super) fn new(
+        args: Args,
+        running: &Config,
+        nonces: NonceKey,
+        local: Vec<(Protocol, SocketAddr)>,
+    ) -> Rc<Self> {
         let document = RefCell::new(running.document.clone());
-        Rc::new(Self { args, document, nonces: Cell::new(nonces), done: RefCell::default() })
+        let ours = running.ours();
+        Rc::new(Self { args, document, nonces: Cell::new(nonces), ours, local, done: RefCell::default() })
     }
 
     /// How often it was read again, and what was wrong the last time.
@@ -89,12 +101,18 @@ impl Reloader {
         let (tls, websocket) = (new.tls_sides(), Rc::new(new.websocket.clone()));
         hub.tls.replace(tls);
         hub.websocket.replace(websocket);
+        if self.document.borrow().get("dns") != new.document.get("dns") {
+            hub.look_up_names(new.dns.as_ref(), self.ours.clone());
+        }
         hub.room.set(Room { connections: new.connections_max, of_source: new.overload.source_connections });
         hub.refusals_per_sec.set(new.overload.refusals_per_sec);
         hub.inbox(|inbox| {
             new.overload.configure(inbox, key);
             inbox.set_access(new.access.clone());
         });
+        if self.document.borrow().get("hep") != new.document.get("hep") {
+            hub.copy_to(new.hep.clone(), self.local.clone());
+        }
         let mut service = hub.service.borrow_mut();
         service.configure(&new.settings);
         // The thread that looks for subscribers stays as it is.

@@ -114,9 +114,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
         Some(address) => Some(listen_for_metrics(address, &hub).await?),
         None => None,
     };
-    let reloader = Reloader::new(args.clone(), &config, nonces);
+    let reloader = Reloader::new(args.clone(), &config, nonces, sockets.local.clone());
     let admin = match &config.admin {
-        Some(admin) => Some(listen_for_admin(admin, &hub, &reloader).await?),
+        Some(admin) => Some(listen_for_admin(admin, &hub, &reloader, config.store_timeout).await?),
         None => None,
     };
     let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
@@ -125,6 +125,10 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
     hub.refusals_per_sec.set(overload.refusals_per_sec);
     hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
+    if config.hep.is_some() {
+        hub.copy_to(config.hep.clone(), sockets.local.clone());
+    }
+    hub.look_up_names(config.dns.as_ref(), config.ours());
     hub.websocket.replace(Rc::new(config.websocket));
     sockets.serve(&hub);
     tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
@@ -230,12 +234,17 @@ async fn drain(hub: &Rc<Hub>) {
 /// Returns where they are.
 async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<SocketAddr> {
     let hub = Rc::clone(hub);
-    listen_for_http("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request))).await
+    listen_for_http("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request).into())).await
 }
 
-async fn listen_for_admin(admin: &Admin, hub: &Rc<Hub>, reloader: &Rc<Reloader>) -> Result<SocketAddr> {
+async fn listen_for_admin(
+    admin: &Admin,
+    hub: &Rc<Hub>,
+    reloader: &Rc<Reloader>,
+    store_timeout: Duration,
+) -> Result<SocketAddr> {
     let (address, token) = (admin.address, admin.token.clone());
-    let admin = admin::Admin { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader) };
+    let admin = admin::Admin { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader), store_timeout };
     listen_for_http("admin", address, Rc::new(move |request: &_| admin.answer(request))).await
 }
 
@@ -297,6 +306,8 @@ struct Sockets {
     /// The UDP port that carries SCTP.
     carrier: Option<u16>,
     advertised: Vec<Advertised>,
+    /// Where it listens, as far as it knows its address.
+    local: Vec<(Protocol, SocketAddr)>,
 }
 
 impl Sockets {
@@ -310,6 +321,7 @@ impl Sockets {
                     listen.address
                 )
             })?;
+            sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
             let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
             sockets.advertised.push(Advertised { protocol: listen.protocol, host, port });
         }

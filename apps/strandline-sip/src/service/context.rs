@@ -1,10 +1,41 @@
 //! A request on its way through the proxy: its branches, and the best response so far (RFC 3261 section 16.7).
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
 use crate::codec::StatusCode;
-use crate::transaction::{ClientId, Flow, ServerId};
+use crate::locate::Question;
+use crate::transaction::{ClientId, Flow, Protocol, ServerId};
 
 /// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
 pub(crate) const HOP_Q: u16 = 60_000;
+
+/// How to get somewhere.
+#[derive(Debug, Clone)]
+pub(crate) enum Place {
+    /// There.
+    Flow(Flow),
+    /// To the servers of a name.
+    Name(Arc<Question>),
+}
+
+impl Place {
+    /// Nobody between here and there can listen.
+    pub(crate) fn is_secure(&self) -> bool {
+        match self {
+            Self::Flow(flow) => flow.protocol.is_secure(),
+            Self::Name(question) => question.is_secure(),
+        }
+    }
+
+    /// It is TLS over TCP.
+    pub(crate) fn is_tls(&self) -> bool {
+        match self {
+            Self::Flow(flow) => flow.protocol == Protocol::Tls,
+            Self::Name(question) => question.is_secure(),
+        }
+    }
+}
 
 /// Where a request is sent to.
 #[derive(Debug, Clone)]
@@ -12,30 +43,70 @@ pub(crate) struct Target {
     /// The request URI; that of the request if there is none.
     pub(crate) uri: Option<Box<[u8]>>,
     /// How to get there.
-    pub(crate) flow: Flow,
+    pub(crate) place: Place,
     /// Routes to be pushed, separated by commas.
     pub(crate) path: Box<[u8]>,
     /// Targets with a higher one are tried first.
     pub(crate) q: u16,
     /// That way leads over another node.
     pub(crate) over_node: bool,
+    /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
+    pub(crate) neighbour: bool,
 }
 
 impl Target {
-    /// One without a path.
-    pub(crate) fn new(uri: Option<Box<[u8]>>, flow: Flow, q: u16) -> Self {
-        Self { uri, flow, path: Box::default(), q, over_node: false }
+    /// A proxy without a path.
+    pub(crate) fn new(uri: Option<Box<[u8]>>, place: Place, q: u16) -> Self {
+        Self { uri, place, path: Box::default(), q, over_node: false, neighbour: true }
     }
 }
 
 /// A request sent to one target.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Leg {
-    pub(crate) client: ClientId,
+    /// Its last transaction, and where that went; none before its servers are located.
+    pub(crate) way: Option<(ClientId, Flow)>,
     /// A final response came, or none will.
     pub(crate) done: bool,
+    /// Any response came.
+    pub(crate) heard: bool,
     /// It went to another node.
     pub(crate) over_node: bool,
+    /// It went to a proxy.
+    pub(crate) neighbour: bool,
+    /// Of a target with a name.
+    pub(crate) named: Option<Box<Named>>,
+}
+
+/// What a request to another server of a target is made from.
+#[derive(Debug)]
+pub(crate) struct Named {
+    /// Where it has not been sent to yet.
+    pub(crate) left: VecDeque<Flow>,
+    pub(crate) uri: Option<Box<[u8]>>,
+    pub(crate) path: Box<[u8]>,
+    pub(crate) breadth: u32,
+}
+
+impl Leg {
+    /// Its last transaction.
+    pub(crate) fn client(&self) -> Option<ClientId> {
+        self.way.map(|(client, _)| client)
+    }
+
+    /// There is another server to go to.
+    pub(crate) fn has_more(&self) -> bool {
+        self.named.as_ref().is_some_and(|named| !named.left.is_empty())
+    }
+}
+
+/// A request that may have to be sent again.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) bytes: Box<[u8]>,
+    pub(crate) flow: Flow,
+    /// Who sent it has proved who they are.
+    pub(crate) proved: bool,
 }
 
 /// The best response so far.
@@ -62,7 +133,7 @@ pub(crate) struct Context {
     pub(crate) challenges: Vec<u8>,
     /// Targets to be tried after these, and the request for that.
     pub(crate) later: Vec<Target>,
-    pub(crate) request: Option<(Box<[u8]>, Flow)>,
+    pub(crate) request: Option<Arc<Kept>>,
     /// Its targets are hops of a trunk.
     pub(crate) hops: bool,
     /// The last of them has said something.

@@ -15,7 +15,7 @@ pub enum Alias {
 /// One of the ways to a trunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hop {
-    /// A SIP URI whose host is an address.
+    /// A SIP URI; where a name leads is looked up.
     pub uri: String,
     /// Lower ones are tried first; the same ones by turns.
     pub priority: u16,

@@ -130,12 +130,9 @@ impl Feedback {
     }
 
     /// Writes what there is to tell into the topmost Via of a response that stands in `out` from `start` on, if the
-    /// neighbour asks for it there.
+    /// neighbour asks for it there; and takes away what others wrote there.
     pub(super) fn note(&self, address: IpAddr, out: &mut BytesMut, start: usize) {
-        if self.is_empty() {
-            return;
-        }
-        let Some(value) = self.value(address) else { return };
+        let value = self.value(address);
         let whole = out.split_off(start);
         let mut index = Index::new();
         let wanted = |name: &[u8]| {
@@ -145,6 +142,16 @@ impl Feedback {
             Ok(message) => via_param_places(&message, wanted).collect(),
             Err(_) => Vec::new(),
         };
+        // Nobody but us tells them: a value that stands there already is another's.
+        let is_told = |(from, to): &(usize, usize)| {
+            let text = whole.get(*from..*to).unwrap_or(&[]);
+            let bare = text.iter().filter(|byte| !byte.is_ascii_whitespace());
+            bare.take(4).map(u8::to_ascii_lowercase).eq(*b";oc=")
+        };
+        if value.is_none() && !places.iter().any(is_told) {
+            return out.unsplit(whole);
+        }
+        let value = value.unwrap_or_default();
         let mut at = 0;
         for (number, (from, to)) in places.iter().enumerate() {
             out.extend_from_slice(whole.get(at..*from).unwrap_or(&[]));

@@ -1,28 +1,28 @@
 //! Requests sent on (RFC 3261 section 16.6).
 
 use core::hash::Hasher;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use crate::codec::{Edits, HeaderName, Index, Message, Method, NewVia, StatusCode, WriteError};
-use crate::transaction::{Arriving, BeginError, Branch, Flow, Time};
+use crate::codec::{Edits, HeaderName, Message, Method, NewVia, StatusCode, WriteError};
+use crate::transaction::{Arriving, Branch, Flow, Time};
 
 use super::Service;
-use super::context::{Context, HOP_Q, Leg, Target};
+use super::context::{Context, HOP_Q, Kept, Place, Target};
+use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
 use super::reply::{self, answer_flow};
 use super::route::Way;
+use super::throttle::ASKING;
 
-/// The most copies of a request that may be on their way at once (RFC 5393 section 5.3.3).
-const BREADTH: u32 = 60;
-
-/// What a copy of a request differs in from others.
-struct Copy<'a> {
-    uri: Option<&'a [u8]>,
-    path: &'a [u8],
-    flow: Flow,
-    branch: &'a [u8],
-    breadth: u32,
+/// What is told in place of the usual phrase.
+pub(super) fn reason(code: StatusCode) -> Option<&'static str> {
+    match code {
+        StatusCode::BAD_GATEWAY => Some("Unresolvable Destination"),
+        StatusCode::SERVER_TIME_OUT => Some("No Answer From DNS"),
+        _ => None,
+    }
 }
 
 impl Service {
@@ -48,9 +48,11 @@ impl Service {
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
         let group = targets.iter().take_while(|target| target.q == first).count();
-        if group < targets.len() {
+        let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
+        if group < targets.len() || is_named {
             context.later = targets.drain(group..).collect();
-            context.request = Some((message.as_bytes().into(), *flow));
+            let (bytes, proved) = (message.as_bytes().into(), incoming.proved);
+            context.request = Some(Arc::new(Kept { bytes, flow: *flow, proved }));
         }
         if self.contexts.insert(context) != Some(slot) {
             self.transactions.forget_server(server);
@@ -62,81 +64,22 @@ impl Service {
                 reply::write(message, *flow, trying, None, None, &[0; 16], out)
             });
         }
-        let sent = self.send_to_all(now, incoming, way, slot, mark, targets);
-        if sent == 0 {
-            self.give_up(now, slot, message, *flow);
+        if let Err(code) = self.send_to_all(now, &Copied { incoming, way, mark }, slot, targets) {
+            self.give_up(now, slot, message, *flow, code);
         }
         Ok(())
     }
 
     /// Nothing could be sent at all.
-    fn give_up(&mut self, now: Time, slot: u32, message: &Message<'_>, flow: Flow) {
+    fn give_up(&mut self, now: Time, slot: u32, message: &Message<'_>, flow: Flow, code: StatusCode) {
+        if self.contexts.get(slot).is_some_and(|context| !context.later.is_empty()) {
+            return self.conclude(now, slot);
+        }
         let Some(context) = self.contexts.remove(slot) else { return };
-        let code = StatusCode::SERVER_INTERNAL_ERROR;
         let tag = self.tag(message);
         let _ = self.transactions.respond(now, context.server, code, &mut self.out, |out| {
-            reply::write(message, flow, code, None, None, &tag, out)
+            reply::write(message, flow, code, reason(code), None, &tag, out)
         });
-    }
-
-    /// Sends a request to all of these targets. Returns to how many.
-    pub(super) fn send_to_all(
-        &mut self,
-        now: Time,
-        incoming: &Incoming<'_>,
-        way: &Way<'_>,
-        slot: u32,
-        mark: u64,
-        targets: &[Target],
-    ) -> usize {
-        let allowed = match incoming.message.max_breadth() {
-            Ok(Some(breadth)) => breadth.0.min(BREADTH),
-            _ => BREADTH,
-        };
-        let count = targets.len().min(allowed as usize);
-        let breadth = allowed / (count.max(1) as u32);
-        let mut sent = 0;
-        for target in targets.iter().take(count) {
-            let Some(context) = self.contexts.get(slot) else { break };
-            let (invite, number) = (context.invite, context.legs.len());
-            let user = u64::from(slot) | (number as u64) << 32;
-            let client = match self.transactions.reserve_client(invite, target.flow, user) {
-                Ok(client) => client,
-                Err(BeginError::Full | BeginError::Merged) => {
-                    self.counters.refused += 1;
-                    continue;
-                }
-            };
-            let branch = Branch { client: Some(client), mark }.write(0);
-            let copy = Copy {
-                uri: target.uri.as_deref().or(way.replaced),
-                path: &target.path,
-                flow: target.flow,
-                branch: &branch,
-                breadth,
-            };
-            let mut out = core::mem::take(&mut self.out);
-            let written = out.write(target.flow, Some(client), |out| self.write(incoming, way, &copy, out));
-            match written {
-                Ok(request) => self.transactions.start_client(now, client, request),
-                Err(_) => {
-                    self.transactions.forget_client(client);
-                }
-            }
-            let written = written.is_ok();
-            self.out = out;
-            if let Some(context) = self.contexts.get_mut(slot).filter(|_| written) {
-                context.heard = false;
-                if context.hops && !context.later.is_empty() {
-                    self.hops.push_back((now + self.settings.directory.failover, client, user));
-                }
-                context.legs.push(Leg { client, done: false, over_node: target.over_node });
-                context.live += 1;
-                sent += 1;
-                self.counters.forwarded += 1;
-            }
-        }
-        sent
     }
 
     /// Sends a request on without a transaction. Its branch is the same whenever it comes again (section 16.11).
@@ -145,14 +88,15 @@ impl Service {
         hasher.write(incoming.essentials.via.branch.unwrap_or(&[]));
         hasher.write(incoming.essentials.call_id);
         let branch = Branch { client: None, mark: 0 }.write(hasher.finish());
-        let copy = Copy { uri: way.replaced, path: &[], flow, branch: &branch, breadth: BREADTH };
+        let copy =
+            Copy { uri: way.replaced, path: &[], flow, branch: &branch, breadth: BREADTH, neighbour: false };
         let mut out = core::mem::take(&mut self.out);
         let _ = out.write(flow, None, |out| self.write(incoming, way, &copy, out));
         self.out = out;
     }
 
     /// Writes a copy of a request.
-    fn write(
+    pub(super) fn write(
         &self,
         incoming: &Incoming<'_>,
         way: &Way<'_>,
@@ -167,7 +111,7 @@ impl Service {
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.branch,
             rport: false,
-            params: b"",
+            params: if copy.neighbour { ASKING } else { b"" },
         };
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let mut edits = Edits::new(*message);
@@ -234,24 +178,6 @@ impl Service {
             _ => write!(out, "@{host}:{port};transport={transport};lr>"),
         };
         Ok(())
-    }
-
-    /// Sends a request that was kept to the next targets. Returns to how many.
-    pub(super) fn send_later(&mut self, now: Time, slot: u32) -> usize {
-        let Some(context) = self.contexts.get_mut(slot) else { return 0 };
-        let first = context.later.first().map_or(0, |target| target.q);
-        let group = context.later.iter().take_while(|target| target.q == first).count();
-        let targets: Vec<Target> = context.later.drain(..group).collect();
-        let request = if context.later.is_empty() { context.request.take() } else { context.request.clone() };
-        let Some((bytes, flow)) = request.filter(|_| !targets.is_empty()) else { return 0 };
-        let mut index = Index::with_limits(self.settings.message);
-        let Ok(message) = Message::parse(&bytes, &mut index) else { return 0 };
-        let Ok(essentials) = message.essentials() else { return 0 };
-        let Ok(way) = self.way(&message, &essentials) else { return 0 };
-        // It was proved before it was kept, or needed not be.
-        let incoming = Incoming { message, essentials, flow, proved: true };
-        let mark = self.mark(&incoming);
-        self.send_to_all(now, &incoming, &way, slot, mark, &targets)
     }
 }
 

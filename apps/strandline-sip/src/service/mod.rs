@@ -3,11 +3,13 @@
 mod admin;
 mod checks;
 mod context;
+mod copies;
 mod directory;
 mod feedback;
 mod forward;
 mod incoming;
 mod known;
+mod legs;
 mod lookups;
 mod nodes;
 mod reply;
@@ -15,7 +17,9 @@ mod request;
 mod response;
 mod route;
 mod routing;
+mod servers;
 mod settings;
+mod throttle;
 mod token;
 
 use std::collections::{HashSet, VecDeque};
@@ -36,8 +40,12 @@ use known::Known;
 use lookups::Lookups;
 use nodes::Peers;
 pub use nodes::{NodeAddress, Peer};
+pub use servers::LocateCounters;
+use servers::Servers;
 pub(crate) use settings::contains;
 pub use settings::{Advertised, Mode, Relay, Settings};
+use throttle::Throttle;
+pub use throttle::ThrottleCounters;
 pub use token::{Token, Tokens};
 
 /// What happened so far.
@@ -108,6 +116,10 @@ pub struct Service {
     feedback: Feedback,
     /// Requests that wait until somebody has looked for a subscriber.
     lookups: Lookups,
+    /// What downstream neighbours want.
+    throttle: Throttle,
+    /// Servers of names, and what waits for them.
+    servers: Servers,
     /// Other nodes, if there may be any.
     nodes: Option<Peers>,
     /// Something that was handed over with the journal is not durable yet.
@@ -151,6 +163,8 @@ impl Service {
             known: Known::new(seed(16)),
             feedback: Feedback::new(epoch_unix_secs),
             lookups: Lookups::default(),
+            throttle: Throttle::new(u64::from_le_bytes(*seed(40).first_chunk().unwrap_or(&[1; 8]))),
+            servers: Servers::default(),
             nodes: None,
             unsettled: false,
             draining: false,
@@ -205,6 +219,12 @@ impl Service {
     #[must_use]
     pub fn allowed_share(&self) -> f64 {
         self.feedback.share()
+    }
+
+    /// What was done of what downstream neighbours want (RFC 7339), and how many of them want less now.
+    #[must_use]
+    pub fn throttled(&self, now: Time) -> (ThrottleCounters, usize) {
+        (self.throttle.counters, self.throttle.len(now))
     }
 
     /// Server and client transactions that are not over.

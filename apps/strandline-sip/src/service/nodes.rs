@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use crate::location::{Binding, FlowUse, Nodes};
 use crate::transaction::{Flow, Protocol, Time};
 
-use super::context::Target;
+use super::context::{Place, Target};
 use super::{Advertised, Service};
 
 /// Where a node is reached by others.
@@ -157,10 +157,11 @@ impl Service {
         };
         Some(Over::Node(Target {
             uri: Some(Box::from(&*binding.contact)),
-            flow: Flow::to(protocol, address),
+            place: Place::Flow(Flow::to(protocol, address)),
             path: path.into(),
             q: binding.q,
             over_node: true,
+            neighbour: true,
         }))
     }
 }

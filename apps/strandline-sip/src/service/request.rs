@@ -9,11 +9,13 @@ use crate::registrar::{Registered, Request, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
-use super::context::Target;
+use super::context::{Place, Target};
 use super::incoming::Incoming;
 use super::nodes::Over;
 use super::reply::{answer_flow, noting};
 use super::route::Way;
+use super::servers::{Waiter, Ways};
+use super::token::NAMED;
 use super::{Mode, Service};
 
 /// Bytes of an address of record: stores have keys of this length.
@@ -48,7 +50,7 @@ impl Service {
         match self.transactions.receive_request(now, message, &essentials, &mut self.out) {
             Received::Absorbed => {}
             Received::Cancel(invite) => self.on_cancel(now, &incoming, invite),
-            Received::Ack => self.on_ack(&incoming),
+            Received::Ack => self.on_ack(now, &incoming),
             Received::New(arriving) => {
                 if let Err((code, reason)) = self.on_new(now, &incoming, arriving) {
                     self.answer(message, flow, code, reason, None);
@@ -75,7 +77,7 @@ impl Service {
     }
 
     /// ACK of a 2xx: it goes where the dialog goes, without a transaction.
-    fn on_ack(&mut self, incoming: &Incoming<'_>) {
+    fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>) {
         let Ok(way) = self.way(&incoming.message, &incoming.essentials) else { return };
         if incoming.essentials.max_forwards == Some(0) || self.loop_mark(incoming).is_err() {
             return;
@@ -84,7 +86,19 @@ impl Service {
         if ours {
             return;
         }
-        if let Ok(Target { flow, .. }) = self.direct_target(incoming, &way) {
+        let Ok(Target { place, .. }) = self.direct_target(incoming, &way) else { return };
+        let flow = match place {
+            Place::Flow(flow) => Some(flow),
+            Place::Name(question) => {
+                let (flow, bytes) = (incoming.flow, incoming.message.as_bytes());
+                let waiter = || Waiter::Message { flow, bytes: bytes.into() };
+                match self.ways(now, &question, self.call_seed(incoming), waiter) {
+                    Ways::Known(ways) => ways.first().copied(),
+                    Ways::Waits | Ways::None(_) => None,
+                }
+            }
+        };
+        if let Some(flow) = flow {
             self.forward_stateless(incoming, &way, flow);
         }
     }
@@ -194,24 +208,27 @@ impl Service {
     /// The one target of a request that isn't for one of our users: the other end of its dialog, the next Route, or the
     /// request URI.
     fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
-        let target = |flow| Target::new(None, flow, 0);
+        let target = |place| Target::new(None, place, 0);
         if way.token.is_none() && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
         }
         let unresolved = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
         if let Some(next) = way.next {
             let uri = next.sip_uri().map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Route")))?;
-            return self.resolve(&uri).map(target).ok_or(unresolved);
+            return self.place(&uri).map(target).ok_or(unresolved);
         }
         let far_end = |token| self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
-        if let Some(flow) = way.asked.or_else(|| way.token.as_ref().map(far_end)) {
+        let flow = way.asked.or_else(|| way.token.as_ref().map(far_end));
+        // Where it went to a domain over TLS, whoever is there has to prove that again.
+        if let Some(flow) = flow.filter(|flow| flow.domain != NAMED) {
             if flow.connection != 0 && !self.connections.contains(&flow.connection) {
                 return Err((StatusCode::FLOW_FAILED, None));
             }
-            return Ok(target(flow));
+            let neighbour = flow.connection == 0;
+            return Ok(Target { neighbour, ..target(Place::Flow(flow)) });
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
-        self.resolve(uri).map(target).ok_or(unresolved)
+        self.place(uri).map(target).ok_or(unresolved)
     }
 
     pub(super) fn may_relay(&self, flow: &Flow) -> bool {
@@ -233,7 +250,7 @@ impl Service {
             if let Some(over) = self.over_node(binding) {
                 match over {
                     Over::Node(target) => {
-                        if !uri.secure || target.flow.protocol == Protocol::Tls {
+                        if !uri.secure || target.place.is_tls() {
                             targets.push(target);
                         }
                         continue;
@@ -257,21 +274,23 @@ impl Service {
                 }
             };
             let own = || match Uri::parse(&binding.contact) {
-                Ok(Uri::Sip(uri)) => self.resolve(&uri),
+                Ok(Uri::Sip(uri)) => self.place(&uri),
                 _ => None,
             };
             let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
                 Ok(crate::codec::Route { address, .. }) => {
-                    address.sip_uri().ok().and_then(|uri| self.resolve(&uri))
+                    address.sip_uri().ok().and_then(|uri| self.place(&uri))
                 }
                 Err(_) => None,
             };
-            let flow = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
-            let Some(flow) = flow.filter(|flow| !uri.secure || flow.protocol.is_secure()) else {
+            let over_flow = over_flow.map(Place::Flow);
+            let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
+            let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
                 continue;
             };
             let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
-            targets.push(Target { uri, flow, path, q: binding.q, over_node: false });
+            let neighbour = !path.is_empty();
+            targets.push(Target { uri, place, path, q: binding.q, over_node: false, neighbour });
         }
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
         match targets.is_empty() {

@@ -1,10 +1,12 @@
 //! Responses, and what time brings (RFC 3261 section 16.7).
 
-use crate::codec::{Edits, HeaderName, Message, Method, StatusCode};
+use crate::codec::{Edits, HeaderName, Index, Message, Method, StatusCode, Via};
 use crate::transaction::{ClientId, Event, ServerId, Time};
 
 use super::Service;
-use super::reply::noting;
+use super::context::{Kept, Leg};
+use super::forward::reason;
+use super::reply::{self, noting};
 
 impl Service {
     pub(super) fn on_response(&mut self, now: Time, message: &Message<'_>) {
@@ -15,9 +17,19 @@ impl Service {
         };
         let found = self.transactions.receive_response(now, message, &essentials, &mut self.out);
         if let (Some((_, user)), Some(line)) = (found, message.status_line()) {
+            self.listen(now, user, &essentials.via);
             self.on_leg(now, user, line.code, message, essentials.cseq.method);
         }
         self.on_events(now);
+    }
+
+    /// A neighbour may have said how much it can take.
+    fn listen(&mut self, now: Time, user: u64, via: &Via<'_>) {
+        let leg = self.contexts.get(user as u32).and_then(|context| context.legs.get((user >> 32) as usize));
+        let way = leg.filter(|leg| leg.neighbour).and_then(|leg| leg.way);
+        if let Some((_, flow)) = way {
+            self.throttle.heard(now, flow.peer, via);
+        }
     }
 
     /// A response for a leg of a context.
@@ -26,10 +38,12 @@ impl Service {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let server = context.server;
         context.heard = true;
+        if let Some(leg) = context.legs.get_mut(number) {
+            leg.heard = true;
+        }
         if code.is_provisional() {
-            let stopped = context.stopped;
-            if stopped && let Some(leg) = context.legs.get(number) {
-                let client = leg.client;
+            let client = context.legs.get(number).and_then(Leg::client);
+            if let Some(client) = client.filter(|_| context.stopped) {
                 self.transactions.cancel(now, client, &mut self.out);
             }
             let Some(context) = self.contexts.get(slot) else { return };
@@ -38,6 +52,10 @@ impl Service {
             }
             return;
         }
+        if code == StatusCode::SERVICE_UNAVAILABLE && self.is_elsewhere(now, slot, number, message) {
+            return;
+        }
+        let Some(context) = self.contexts.get_mut(slot) else { return };
         let news = context.finish_leg(number);
         if code.is_success() {
             if method == Method::Invite && news {
@@ -67,6 +85,18 @@ impl Service {
         self.conclude(now, slot);
     }
 
+    /// One of several servers has too much to do: the request is sent to the next one, if there is one.
+    fn is_elsewhere(&mut self, now: Time, slot: u32, number: usize, message: &Message<'_>) -> bool {
+        let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
+        let leg = leg.filter(|leg| leg.has_more() && !leg.done);
+        let Some((_, flow)) = leg.and_then(|leg| leg.way) else {
+            return false;
+        };
+        let retry_after = message.retry_after().ok().flatten().map(|after| after.seconds);
+        self.shun(now, &flow, retry_after);
+        self.next_server(now, slot, number)
+    }
+
     /// Forwards a response as it is, without our Via.
     fn pass(&mut self, now: Time, slot: u32, code: StatusCode, message: &Message<'_>) {
         let Some(context) = self.contexts.get(slot) else { return };
@@ -76,8 +106,11 @@ impl Service {
     fn respond_with(&mut self, now: Time, server: ServerId, code: StatusCode, message: &Message<'_>) {
         let mut edits = Edits::new(*message);
         edits.pop_via();
+        // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
+        let meddles = |via: Via<'_>| via.oc && via.params.value(b"oc").is_some();
+        let is_meddled_with = || message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
         let flow = match self.transactions.server_flow(server) {
-            Some((flow, _)) if !self.feedback.is_empty() => Some(flow),
+            Some((flow, _)) if !self.feedback.is_empty() || is_meddled_with() => Some(flow),
             _ => None,
         };
         let feedback = &self.feedback;
@@ -108,7 +141,7 @@ impl Service {
     }
 
     /// If all legs are done: tries later targets, or forwards the best response.
-    fn conclude(&mut self, now: Time, slot: u32) {
+    pub(super) fn conclude(&mut self, now: Time, slot: u32) {
         let Some(context) = self.contexts.get(slot) else { return };
         if context.answered || !context.is_done() {
             return;
@@ -116,7 +149,7 @@ impl Service {
         let stopped = context.stopped
             || context.is_refused()
             || context.best.as_ref().is_some_and(|best| best.code.class() == 6);
-        if !stopped && self.send_later(now, slot) > 0 {
+        if !stopped && self.send_later(now, slot) {
             return;
         }
         let Some(context) = self.contexts.get_mut(slot) else { return };
@@ -128,13 +161,9 @@ impl Service {
             return self.tidy(slot);
         };
         let challenges = core::mem::take(&mut context.challenges);
+        let kept = context.request.take();
         if best.response.is_empty() {
-            let tag = *b"0000000000000000";
-            if invite {
-                let _ = self.transactions.respond_alike(now, server, best.code, &tag, &mut self.out);
-            } else {
-                self.transactions.forget_server(server);
-            }
+            self.answer_kept(now, server, best.code, invite, kept.as_deref());
         } else {
             // 503 would keep the caller from all of us (section 16.7, step 6).
             let unavailable = best.code == StatusCode::SERVICE_UNAVAILABLE;
@@ -152,17 +181,50 @@ impl Service {
         self.tidy(slot);
     }
 
+    /// Answers with a status of our own: from what the caller got before, or from the request if that was kept.
+    fn answer_kept(
+        &mut self,
+        now: Time,
+        server: ServerId,
+        code: StatusCode,
+        invite: bool,
+        kept: Option<&Kept>,
+    ) {
+        if invite {
+            let tag = *b"0000000000000000";
+            let _ = self.transactions.respond_alike(now, server, code, &tag, &mut self.out);
+            return;
+        }
+        let mut index = Index::with_limits(self.settings.message);
+        let request = kept.and_then(|kept| Some((Message::parse(&kept.bytes, &mut index).ok()?, kept.flow)));
+        // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
+        match request.filter(|_| code != StatusCode::REQUEST_TIMEOUT) {
+            Some((request, flow)) => {
+                let tag = self.tag(&request);
+                let _ = self.transactions.respond(now, server, code, &mut self.out, |out| {
+                    reply::write(&request, flow, code, reason(code), None, &tag, out)
+                });
+            }
+            None => self.transactions.forget_server(server),
+        }
+    }
+
     /// Cancels what is still on its way: the caller has hung up, or somebody has answered.
     pub(super) fn stop(&mut self, now: Time, slot: u32) {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         context.stopped = true;
         context.later.clear();
         context.request = None;
-        if !context.invite {
-            return;
+        if context.invite {
+            for client in context.legs.iter().filter(|leg| !leg.done).filter_map(Leg::client) {
+                self.transactions.cancel(now, client, &mut self.out);
+            }
         }
-        for leg in context.legs.iter().filter(|leg| !leg.done) {
-            self.transactions.cancel(now, leg.client, &mut self.out);
+        // What waits for DNS waits no more.
+        let waits = |(number, leg): (usize, &Leg)| (!leg.done && leg.way.is_none()).then_some(number);
+        let waiting: Vec<usize> = context.legs.iter().enumerate().filter_map(waits).collect();
+        for number in waiting {
+            self.on_leg_lost(now, u64::from(slot) | (number as u64) << 32, StatusCode::REQUEST_TERMINATED);
         }
     }
 
@@ -197,15 +259,29 @@ impl Service {
         }
     }
 
-    /// No response will come on a leg.
-    fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
-        let slot = user as u32;
+    /// No response will come on a leg, unless from another server.
+    pub(super) fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
+        let (slot, number) = (user as u32, (user >> 32) as usize);
+        let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
+        let silent = leg.filter(|leg| !leg.heard && !leg.done);
+        let silent = silent.and_then(|leg| Some((leg.way?.1, leg.neighbour, leg.named.is_some())));
+        if let Some((flow, neighbour, named)) = silent {
+            if neighbour {
+                self.throttle.failed(now, flow.peer);
+            }
+            if named {
+                self.shun(now, &flow, None);
+            }
+            if self.next_server(now, slot, number) {
+                return;
+            }
+        }
         let Some(context) = self.contexts.get_mut(slot) else { return };
-        if !context.finish_leg((user >> 32) as usize) || context.answered {
+        if !context.finish_leg(number) || context.answered {
             return;
         }
         let code = if context.stopped { StatusCode::REQUEST_TERMINATED } else { code };
-        if context.invite {
+        if context.invite || code != StatusCode::REQUEST_TIMEOUT {
             context.offer(code, &[]);
         }
         self.conclude(now, slot);
@@ -219,7 +295,7 @@ impl Service {
     }
 
     /// Forgets a context that has nothing more to do.
-    fn tidy(&mut self, slot: u32) {
+    pub(super) fn tidy(&mut self, slot: u32) {
         if self.contexts.get(slot).is_some_and(|context| context.live == 0 && context.answered) {
             self.contexts.remove(slot);
         }

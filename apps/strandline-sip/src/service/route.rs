@@ -1,8 +1,8 @@
-//! Where a request is to go (RFC 3261 sections 16.4 and 16.5; RFC 3263 as far as addresses are concerned).
+//! Where a request is to go (RFC 3261 sections 16.4 and 16.5).
 
 use core::net::SocketAddr;
 
-use crate::codec::{Essentials, Message, Route, SipUri, Uri};
+use crate::codec::{Essentials, Host, Message, Route, SipUri, Uri};
 use crate::transaction::{Flow, Protocol};
 
 use super::Service;
@@ -88,8 +88,8 @@ impl Service {
         Ok(())
     }
 
-    /// The flow to the host of a URI, if that is an address and we have its protocol.
-    pub(super) fn resolve(&self, uri: &SipUri<'_>) -> Option<Flow> {
+    /// The flow to a URI's host, if that is an address and we have its protocol.
+    pub(super) fn resolve(&self, uri: &SipUri<'_>, host: &Host<'_>) -> Option<Flow> {
         let protocol = match uri.transport() {
             // RFC 3261 section 26.2.2: `sips` is TLS, whatever else it says.
             _ if uri.secure => Protocol::Tls,
@@ -98,10 +98,6 @@ impl Service {
         };
         let port = uri.port.unwrap_or(protocol.default_port());
         self.settings.address(protocol).filter(|_| !protocol.is_websocket())?;
-        let host = match uri.maddr() {
-            Some(maddr) => crate::codec::Host::parse(maddr).ok()?,
-            None => uri.host,
-        };
         if !host.may_be_sent_to() {
             return None;
         }

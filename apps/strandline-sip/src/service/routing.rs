@@ -1,6 +1,5 @@
 //! The ways that an operator has written down: aliases, trunks that stand in for one another, and redirection.
 
-use core::hash::Hasher;
 use std::io::Write as _;
 
 use crate::codec::{HeaderName, Reply, SipUri, StatusCode, Uri};
@@ -54,9 +53,8 @@ impl Service {
                         let _ = self.look_up(now, uri, targets);
                     }
                     Alias::Uri(text) => {
-                        let flow = Uri::parse(text).ok().and_then(|uri| self.resolve(uri.sip()?));
-                        targets
-                            .extend(flow.map(|flow| Target::new(Some(text.as_slice().into()), flow, 1000)));
+                        let uri = Some(text.as_slice().into());
+                        targets.extend(self.place_of(text).map(|place| Target::new(uri, place, 1000)));
                     }
                 }
             }
@@ -110,9 +108,7 @@ impl Service {
         if !incoming.proved && !self.may_relay(&incoming.flow) {
             return Some(Err(DENIED));
         }
-        let mut hasher = self.hasher;
-        hasher.write(incoming.essentials.call_id);
-        self.hops(route, user, hasher.finish() as usize, targets);
+        self.hops(route, user, self.call_seed(incoming) as usize, targets);
         let none = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
         Some(if targets.is_empty() { Err(none) } else { Ok(()) })
     }
@@ -123,7 +119,7 @@ impl Service {
             let (first, last) = group.split_at(turn % group.len().max(1));
             for hop in last.iter().chain(first) {
                 let Ok(Uri::Sip(uri)) = Uri::parse(hop.uri.as_bytes()) else { continue };
-                let Some(flow) = self.resolve(&uri) else { continue };
+                let Some(place) = self.place(&uri) else { continue };
                 let named = route.domain.is_none().then(|| {
                     let mut text = b"sip:".to_vec();
                     text.extend_from_slice(user);
@@ -135,7 +131,7 @@ impl Service {
                     text.into_boxed_slice()
                 });
                 let q = u16::MAX.saturating_sub(targets.len() as u16).max(HOP_Q);
-                targets.push(Target::new(named, flow, q));
+                targets.push(Target::new(named, place, q));
             }
         }
     }
@@ -168,9 +164,10 @@ impl Service {
             self.hops.pop_front();
             let context = self.contexts.get(user as u32);
             let leg = context.and_then(|context| context.legs.get((user >> 32) as usize));
-            let silent = leg.is_some_and(|leg| leg.client == client && !leg.done)
-                && context.is_some_and(|context| !context.heard && !context.later.is_empty());
-            if silent {
+            let silent = leg.is_some_and(|leg| leg.client() == Some(client) && !leg.done && !leg.heard);
+            let has_more = leg.is_some_and(super::context::Leg::has_more)
+                || context.is_some_and(|context| !context.heard && !context.later.is_empty());
+            if silent && has_more {
                 self.on_send_failed(now, client);
             }
         }

@@ -108,6 +108,8 @@ pub struct Settings {
     pub limits: TransactionLimits,
     /// How large a message may be.
     pub message: Limits,
+    /// Names of other hosts that are known at once; they aren't looked up if there may be none.
+    pub names_max: usize,
     /// Bindings are written down: a 200 to REGISTER is held until that is done.
     pub durable: bool,
 }
@@ -125,6 +127,7 @@ impl Default for Settings {
             timings: Timings::default(),
             limits: TransactionLimits::default(),
             message: Limits::default(),
+            names_max: 0,
             durable: false,
         }
     }

@@ -27,6 +27,8 @@ pub struct Tokens {
 }
 
 const SEAL_LEN: usize = 8;
+/// Stands for the domain of a flow that was opened: its number means nothing to a later run, so it isn't kept.
+pub(super) const NAMED: u32 = u32::MAX;
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl Tokens {
@@ -133,7 +135,10 @@ impl Body {
     fn put_flow(&mut self, flow: &Flow) {
         let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
         let connected = flow.connection != 0;
-        self.put(&[flow.protocol as u8 | u8::from(v6) << 4 | u8::from(connected) << 5]);
+        self.put(&[flow.protocol as u8
+            | u8::from(v6) << 4
+            | u8::from(connected) << 5
+            | u8::from(flow.domain != 0) << 6]);
         if connected {
             self.put(&flow.connection.to_le_bytes());
         }
@@ -157,7 +162,8 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     let connection = if flags & 32 != 0 { u64::from_le_bytes(take(rest)?) } else { 0 };
     let address: IpAddr = if flags & 16 != 0 { take::<16>(rest)?.into() } else { take::<4>(rest)?.into() };
     let port = u16::from_le_bytes(take(rest)?);
-    Some(Flow { protocol, connection, peer: SocketAddr::new(address, port) })
+    let domain = if flags & 64 != 0 { NAMED } else { 0 };
+    Some(Flow { protocol, connection, peer: SocketAddr::new(address, port), domain })
 }
 
 /// Base64 for URLs, without padding (RFC 4648 section 5).

@@ -107,12 +107,15 @@ pub struct Flow {
     pub connection: u64,
     /// The peer.
     pub peer: SocketAddr,
+    /// The domain that the peer's certificate has to prove (RFC 5922), as whoever located it numbers them; 0 for none: it has to
+    /// prove its address.
+    pub domain: u32,
 }
 
 impl Flow {
     /// A way to a peer to which there may be no connection yet.
     #[must_use]
     pub const fn to(protocol: Protocol, peer: SocketAddr) -> Self {
-        Self { protocol, connection: 0, peer }
+        Self { protocol, connection: 0, peer, domain: 0 }
     }
 }

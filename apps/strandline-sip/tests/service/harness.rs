@@ -37,7 +37,7 @@ impl Phone {
     }
 
     pub fn tcp(address: &str, connection: u64) -> Self {
-        Self(Flow { protocol: Protocol::Tcp, connection, peer: address.parse().unwrap() })
+        Self(Flow { connection, ..Flow::to(Protocol::Tcp, address.parse().unwrap()) })
     }
 
     fn via(&self, branch: &str) -> String {

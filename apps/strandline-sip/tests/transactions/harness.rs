@@ -17,7 +17,7 @@ pub struct World {
 
 pub fn flow(protocol: Protocol) -> Flow {
     let connection = u64::from(protocol.is_reliable()) * 7;
-    Flow { protocol, connection, peer: PEER.parse().unwrap() }
+    Flow { connection, ..Flow::to(protocol, PEER.parse().unwrap()) }
 }
 
 /// A request as another would send it.

@@ -9,12 +9,14 @@
 //!                                                                              ProbeRtt  time too old
 //! ```
 
+mod contest;
 mod model;
 #[cfg(test)]
 mod tests;
 
 use core::time::Duration;
 
+use self::contest::Contest;
 use self::model::{Model, Sample};
 use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
@@ -22,6 +24,12 @@ use crate::time::Time;
 
 /// Packets in flight that keep acknowledgements coming, whatever the model says.
 const WINDOW_MIN: u32 = 4;
+
+/// Rounds of a cruise beside others that keep a queue: as long as that of version 1, so that none gives way.
+const CONTESTED_ROUNDS: u32 = 6;
+
+/// On shorter paths the queue that batches and timers make looks like one of others.
+const CONTESTED_RTT_MIN: Duration = Duration::from_millis(10);
 
 /// Rounds of the start in which the window grows by what is acknowledged, whatever rate that came to so far.
 const FIRST_ROUNDS: u32 = 3;
@@ -74,6 +82,7 @@ struct PathModel {
     since_round: u32,
     /// Bandwidth is probed for again after so long.
     cruise: Duration,
+    contest: Contest,
 }
 
 impl PathModel {
@@ -102,6 +111,7 @@ impl PathModel {
             // The draft has 200, which doubles the flight only if no rate is measured a little too low.
             State::Startup => (277, 225),
             State::Drain => (50, 200),
+            State::ProbeBw(Phase::Down) if self.contest.contested() => (75, 200),
             State::ProbeBw(Phase::Down) => (90, 200),
             State::ProbeBw(Phase::Cruise | Phase::Refill) => (100, 200),
             State::ProbeBw(Phase::Up) => (125, 225),
@@ -134,7 +144,6 @@ impl PathModel {
             }
         }
         if self.state != State::ProbeRtt && self.model.min_rtt_is_old(now) {
-            self.model.search_min_rtt();
             self.enter(now, State::ProbeRtt);
         }
     }
@@ -161,9 +170,12 @@ impl PathModel {
         let next = match phase {
             Phase::Down => {
                 let enough = self.model.in_flight(100).min(self.in_flight_high(pmdcs) / 20 * 17);
-                (u64::from(flight) <= Self::quantised(enough, pmdcs)).then_some(Phase::Cruise)
+                let drained = u64::from(flight) <= Self::quantised(enough, pmdcs);
+                // Others' queue doesn't go away.
+                let enough = self.contest.contested() && self.lasted(now) > self.model.min_rtt();
+                (drained || enough).then_some(Phase::Cruise)
             }
-            Phase::Cruise => (self.lasted(now) >= self.cruise).then_some(Phase::Refill),
+            Phase::Cruise => self.on_cruise(now, sample).then_some(Phase::Refill),
             Phase::Refill => (self.model.rounds() != self.since_round).then_some(Phase::Up),
             Phase::Up => self.on_up(now, sample, flight, pmdcs),
         };
@@ -175,6 +187,24 @@ impl PathModel {
         if let Some(phase) = next {
             self.enter(now, State::ProbeBw(phase));
         }
+    }
+
+    /// True when bandwidth is to be probed for again.
+    fn on_cruise(&mut self, now: Time, sample: &Sample) -> bool {
+        let rounds = self.model.rounds().wrapping_sub(self.since_round);
+        // In the first one the queue of the probe may still be seen.
+        if sample.round_began && rounds >= 2 && self.model.min_rtt() >= CONTESTED_RTT_MIN {
+            self.contest.note(self.model.queued());
+        }
+        let over = match self.contest.contested() {
+            true => rounds >= CONTESTED_ROUNDS,
+            false => self.lasted(now) >= self.cruise,
+        };
+        if over {
+            self.contest.judge();
+            self.model.set_contested(self.contest.contested());
+        }
+        over
     }
 
     /// Goes on for as long as the path gives more.
@@ -197,9 +227,10 @@ impl PathModel {
         (a_round && (full || sample.app_limited)).then_some(Phase::Down)
     }
 
-    /// A batch of the pacer and what one acknowledgement stands for come on top of what the path takes.
+    /// A batch of the pacer and what one acknowledgement stands for come on top of what the path takes, over the time in which
+    /// rates are measured: with less, a burst of losses takes all that a local network holds, and nothing tells of it.
     fn extra(&self, pmdcs: u32) -> u64 {
-        u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 2
+        u64::from(pmdcs) * 3 + self.model.bandwidth() / 1_000 * 4
     }
 
     /// Bytes in flight that were too many; never less than what keeps the path busy.
@@ -213,6 +244,8 @@ impl PathModel {
         let (_, gain) = self.gains();
         let extra = if self.state == State::ProbeRtt { 0 } else { self.extra(pmdcs) };
         let high = match self.state {
+            // Others take all the room that is left.
+            _ if self.contest.contested() => u64::MAX,
             // Room for others.
             State::ProbeBw(Phase::Cruise) => self.in_flight_high(pmdcs) / 20 * 17,
             _ => self.in_flight_high(pmdcs),
@@ -240,6 +273,7 @@ impl Bbr {
                 since: now,
                 since_round: 0,
                 cruise: Duration::ZERO,
+                contest: Contest::default(),
             })
         })
     }
@@ -281,7 +315,8 @@ impl Controller for Bbr {
         let least = match path.state {
             // What came first may have been a message of a byte.
             State::Startup => path.model.rate_of(initial_window_of_ten(self.pmdcs)),
-            _ => 0,
+            // However little was measured, enough for a better measurement.
+            _ => path.model.rate_min(self.pmdcs),
         };
         let rate = path.model.bandwidth().max(least) / 100 * gain / 100 * 99;
         // What arrives is to fill the path, and what was measured is what arrived.

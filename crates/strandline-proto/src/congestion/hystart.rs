@@ -4,7 +4,8 @@
 //! The smallest round-trip time of a round is that of its first packets, so that a queue shows a round after it began, when
 //! the window has doubled again: on a long path that is a whole queue too much. There slow start ends by the length of the
 //! train of acknowledgements, too, as the first HyStart had it (Ha and Rhee, 2008, section 3.2): what is paced at four
-//! windows a round trip is acknowledged in a quarter of one, and for longer only if the path can't take it as fast.
+//! windows a round trip is acknowledged in a quarter of one, and for longer only if the path can't take it as fast. The
+//! slower growth that follows then ends as soon as there is half a round trip of queue.
 
 #[cfg(test)]
 mod tests;
@@ -31,9 +32,10 @@ const TRAIN_RTT_MIN_US: u32 = 10_000;
 /// The queue at the end of a train that the path stretched, at least: more than programs are late.
 const TRAIN_QUEUE_MIN_US: u32 = 4_000;
 const TRAIN_QUEUE_DIVISOR: u32 = 16;
-/// Acknowledgements of one train are no further apart than this, or than this part of the smallest round-trip time.
+/// Acknowledgements of one train are no further apart than this, or than this part of the smallest round-trip time: one of
+/// 128 packets comes 15 ms after the one before at 100 Mbit/s.
 const TRAIN_GAP_MIN_US: u32 = 4_000;
-const TRAIN_GAP_DIVISOR: u32 = 16;
+const TRAIN_GAP_DIVISOR: u32 = 8;
 
 /// The state of one slow start. A round trip is over when as much was acknowledged as was in flight at its start.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +55,8 @@ pub(super) struct HyStart {
     train_end: Time,
     /// Round-trip times in a row that show a queue: a packet that was overtaken is late on its own.
     queued: u32,
+    /// Conservative Slow Start began by a train.
+    trained: bool,
 }
 
 /// What an acknowledgement means for slow start.
@@ -81,8 +85,12 @@ impl HyStart {
                 return Step::Done;
             }
         } else {
-            if self.is_long_train(now, rtt) {
+            if self.trained && self.is_long_queue(rtt) {
                 return Step::Done;
+            }
+            if self.conservative == 0 && self.is_long_train(now, rtt) {
+                (self.trained, self.baseline_us, self.queued) = (true, 0, 0);
+                self.conservative = CONSERVATIVE_ROUNDS;
             }
             self.round_left = self.round_left.saturating_sub(acked);
         }
@@ -111,6 +119,15 @@ impl HyStart {
             self.queued = if late { self.queued + 1 } else { 0 };
         }
         long && self.queued >= SAMPLES_MIN && self.min_us >= TRAIN_RTT_MIN_US
+    }
+
+    /// The queue makes the round trip half as long again: as much as a window can shrink by without leaving the path idle.
+    fn is_long_queue(&mut self, rtt: Option<Duration>) -> bool {
+        if let Some(rtt) = rtt {
+            let late = rtt.as_micros() >= u128::from(self.min_us / 2 * 3);
+            self.queued = if late { self.queued + 1 } else { 0 };
+        }
+        self.queued >= SAMPLES_MIN
     }
 
     /// True if that ends slow start.

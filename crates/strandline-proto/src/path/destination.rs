@@ -192,7 +192,7 @@ impl Path {
     /// Unlike there one follows another, as in RFC 9002 section 6.2, and recovery does not exclude it.
     fn probe_deadline(&self) -> Time {
         // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
-        let none = self.flight == 0 || self.timed_out || self.rtx_deadline == Time::MAX;
+        let none = self.flight == 0 || self.rtx_deadline == Time::MAX;
         if self.recovery != Recovery::Rack || none || self.probes >= PROBES_MAX {
             return Time::MAX;
         }

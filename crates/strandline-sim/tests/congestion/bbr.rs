@@ -41,3 +41,15 @@ fn what_is_lost_before_the_bottleneck_is_sent_on_top() {
     let bbr = measure(Algorithm::Bbr, link(50, ms(20), 150_000), 0.05);
     assert!(bbr.rates[0] > 50e6 * 0.91, "{bbr:?}");
 }
+
+/// A burst of ten may take all that a local network holds, and the probes after it; that is not to stop the flow for long.
+#[test]
+fn bursts_of_losses_do_not_stop_a_local_network() {
+    let mut flows = Flows::new(&config(Algorithm::Bbr), link(100, Duration::from_micros(200), 150_000), 1);
+    flows.change(Change::Loss(Loss::bursts(990.0, 10.0)));
+    flows.run(Duration::from_secs(5));
+    for _ in 0..4 {
+        let measured = flows.run(Duration::from_secs(15));
+        assert!(measured.rates[0] > 60e6, "{measured:?}");
+    }
+}

@@ -20,15 +20,14 @@ fn sip_uris_count_before_dns_names() {
 
 #[test]
 fn uris_of_people_and_of_other_schemes_prove_no_domain() {
-    let others = [
-        "sip:bob@c.example",
-        "sip:c.example:5060",
-        "https://c.example",
-        "sips:c.example",
-        "sip:c.example;lr",
-    ];
+    let others = ["sip:bob@c.example", "https://c.example", "sips:c.example", "sip:;lr", "sip:"];
     assert_eq!(proved(&["a.example"], &others), ["a.example"]);
     assert!(domains(&CertificateDer::from(vec![1, 2, 3])).is_empty());
+    // Neither port nor parameters change whose it is (section 7.2).
+    assert_eq!(
+        proved(&["a.example"], &["sip:c.example:5061", "sip:d.example;lr"]),
+        ["c.example", "d.example"]
+    );
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn the_figures_of_the_largest_test_fit() {
         rtt_us: Some(spread),
         cwnd_bytes_max: number,
         longest_pause: time,
+        in_time: Some(passed),
     };
     let flows = vec![flow; FLOWS_MAX.into()];
     let encoded = encode(&Message::Finished(SideReport { flows, ..SideReport::default() })).unwrap();

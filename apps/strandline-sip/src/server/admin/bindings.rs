@@ -1,12 +1,13 @@
 //! Who is registered, and where.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::codec::Uri;
 use crate::location::{Binding, FlowUse, write_aor};
-use crate::server::http::{Answer, Request};
+use crate::server::http::{Answer, Reply, Request};
 use crate::server::hub::Hub;
 
 /// Users on a page, and how many may be.
@@ -47,15 +48,16 @@ pub(super) fn show(hub: &Hub, name: &str) -> Answer {
     Answer::json(200, &user(hub, &aor, bindings, hub.unix_secs()))
 }
 
-/// Takes away the bindings of a user, or one of them, and the connections that they came over.
-pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>) -> Answer {
+/// Takes away the bindings of a user, or one of them, and the connections that they came over. The answer waits until the store
+/// has forgotten them.
+pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeout: Duration) -> Reply {
     let aor = aor(name);
     let mut removed = Vec::new();
     hub.with(|service, now| removed = service.unbind(now, &aor, contact.map(str::as_bytes)));
     if removed.is_empty() {
         return match contact {
-            Some(contact) => Answer::error(404, &format!("{name} has no binding for {contact}"), ""),
-            None => nobody(name),
+            Some(contact) => Answer::error(404, &format!("{name} has no binding for {contact}"), "").into(),
+            None => nobody(name).into(),
         };
     }
     // What goes over a connection that a proxy shares with others stays with them, and another node's has its number there.
@@ -64,7 +66,21 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>) -> Answer {
     let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
     let aor = text(&aor);
     tracing::info!(user = aor, removed = removed.len(), closed, "bindings taken away");
-    Answer::json(200, &json!({"user": aor, "removed": removed.len(), "closed": closed}))
+    let done = Answer::json(200, &json!({"user": aor, "removed": removed.len(), "closed": closed}));
+    if hub.store_figures().is_none() {
+        return done.into();
+    }
+    let hub = Rc::clone(hub);
+    Reply::Later(Box::pin(async move {
+        match tokio::time::timeout(store_timeout, hub.all_is_durable()).await {
+            Ok(()) => done,
+            Err(_) => Answer::error(
+                503,
+                "they are taken away, but the store doesn't know yet",
+                "it is told as soon as it works again; if the server ends before, they come back",
+            ),
+        }
+    }))
 }
 
 fn nobody(name: &str) -> Answer {

@@ -3,11 +3,12 @@
 mod bindings;
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-use super::http::{Answer, Request};
+use super::http::{Answer, Reply, Request};
 use super::hub::Hub;
 use super::reload::Reloader;
 use super::status;
@@ -17,21 +18,25 @@ pub(super) struct Admin {
     pub(super) hub: Rc<Hub>,
     pub(super) token: String,
     pub(super) reloader: Rc<Reloader>,
+    /// How long an answer may wait for the store.
+    pub(super) store_timeout: Duration,
 }
 
 impl Admin {
     /// Answers a request.
-    pub(super) fn answer(&self, request: &Request) -> Answer {
+    pub(super) fn answer(&self, request: &Request) -> Reply {
         let shown = request.token.as_deref().unwrap_or_default();
         if !bool::from(shown.as_bytes().ct_eq(self.token.as_bytes())) {
-            return Answer::unauthorized();
+            return Answer::unauthorized().into();
         }
         let method = request.method.as_str();
-        match (&request.parts()[..], method) {
+        let answer = match (&request.parts()[..], method) {
             (["status"], "GET") => Answer::json(200, &self.status()),
             (["bindings"], "GET") => bindings::page(&self.hub, request),
             (["bindings", user], "GET") => bindings::show(&self.hub, user),
-            (["bindings", user], "DELETE") => bindings::kick(&self.hub, user, request.value("contact")),
+            (["bindings", user], "DELETE") => {
+                return bindings::kick(&self.hub, user, request.value("contact"), self.store_timeout);
+            }
             (["drain"], "PUT" | "DELETE") => {
                 let draining = method == "PUT";
                 self.hub.service.borrow_mut().set_draining(draining);
@@ -51,7 +56,8 @@ impl Admin {
                 "there is nothing here",
                 "there are /status, /bindings, /drain and /reload",
             ),
-        }
+        };
+        answer.into()
     }
 
     fn status(&self) -> Value {

@@ -34,16 +34,20 @@ pub(super) fn domains(file: &Table, ours: &[String]) -> Result<HashMap<String, S
 }
 
 /// Users, each with whom it stands for: users of one of `ours`, and others.
-pub(super) fn users(file: &Table, ours: &[String]) -> Result<HashMap<Vec<u8>, Vec<Alias>>, ConfigError> {
+pub(super) fn users(
+    file: &Table,
+    ours: &[String],
+    names: bool,
+) -> Result<HashMap<Vec<u8>, Vec<Alias>>, ConfigError> {
     let mut users = HashMap::new();
     for (name, others) in &file.users {
-        let Alias::User(aor) = read(name, ours)? else {
+        let Alias::User(aor) = read(name, ours, names)? else {
             return Err(wrong("aliases.users", format!("{name:?} is in none of domains")));
         };
         if others.is_empty() {
             return Err(wrong("aliases.users", format!("{name:?} stands for nobody")));
         }
-        let others = others.iter().map(|other| read(other, ours)).collect::<Result<Vec<_>, _>>()?;
+        let others = others.iter().map(|other| read(other, ours, names)).collect::<Result<Vec<_>, _>>()?;
         if others.contains(&Alias::User(aor.clone())) && others.len() == 1 {
             return Err(wrong("aliases.users", format!("{name:?} stands for itself")));
         }
@@ -52,7 +56,7 @@ pub(super) fn users(file: &Table, ours: &[String]) -> Result<HashMap<Vec<u8>, Ve
     Ok(users)
 }
 
-fn read(text: &str, ours: &[String]) -> Result<Alias, ConfigError> {
+fn read(text: &str, ours: &[String], names: bool) -> Result<Alias, ConfigError> {
     let form = || {
         let message = format!("{text:?} is not like \"alice@example.com\" or \"sip:desk@192.0.2.9\"");
         wrong("aliases.users", message)
@@ -69,8 +73,13 @@ fn read(text: &str, ours: &[String]) -> Result<Alias, ConfigError> {
         write_aor(&uri, &mut aor);
         return Ok(Alias::User(aor));
     }
-    if uri.host.ip().is_none() {
-        let message = format!("{text:?}: {host} is neither one of domains nor an address");
+    // What looks like a user is one of ours: elsewhere is said with a scheme.
+    if uri.host.ip().is_none() && !(names && has_scheme) {
+        let message = if names {
+            format!("{text:?}: {host} is none of domains; for elsewhere write \"sip:{text}\"")
+        } else {
+            format!("{text:?}: {host} is neither one of domains nor an address, and dns.enabled is false")
+        };
         return Err(wrong("aliases.users", message));
     }
     Ok(Alias::Uri(whole.into_bytes()))

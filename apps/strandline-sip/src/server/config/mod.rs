@@ -4,7 +4,9 @@ mod access;
 mod admin;
 mod aliases;
 mod auth;
+mod dns;
 mod error;
+mod hep;
 mod host;
 mod limits;
 mod listen;
@@ -25,11 +27,14 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::locate::Ours;
 use crate::service::{Directory, Mode, Settings};
 use crate::transaction::Protocol;
 
 use super::access::Access;
 use super::args::Args;
+use super::dns::Dns;
+use super::hep::HepSettings;
 use super::hub::WebSockets;
 use super::socket::TlsSides;
 
@@ -64,6 +69,8 @@ struct File {
     access: access::Table,
     aliases: aliases::Table,
     route: Vec<routes::Table>,
+    dns: dns::Table,
+    hep: Option<hep::Table>,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -100,6 +107,10 @@ pub struct Config {
     pub websocket: WebSockets,
     /// Whose messages are taken.
     pub access: Access,
+    /// Where names are looked up; they aren't without it.
+    pub(super) dns: Option<Dns>,
+    /// Where copies of messages go.
+    pub(super) hep: Option<HepSettings>,
     /// Who looks after it, over HTTP.
     pub admin: Option<Admin>,
     /// The file as it stands.
@@ -116,13 +127,13 @@ impl Config {
             Some(path) => read(path)?,
             None => (File::default(), toml::Table::new()),
         };
+        for domain in &args.domain {
+            file.domains.push(check_domain("--domain", domain)?);
+        }
         let admin = admin::check(std::mem::take(&mut file.admin), args.admin, args.admin_token.as_deref())?;
         let mut config = Self { admin, document, ..check(file)? };
         for text in &args.listen {
             config.listen.push(listen::parse_listen(text, args.sctp_style)?);
-        }
-        for domain in &args.domain {
-            config.settings.domains.push(check_domain("--domain", domain)?);
         }
         if config.listen.is_empty() {
             let local = |protocol, port| Listen {
@@ -164,6 +175,22 @@ impl Config {
 }
 
 impl Config {
+    /// The transports that others are reached by. Connections may go to any family, datagrams to that of their socket.
+    pub(super) fn ours(&self) -> Ours {
+        let usable = self.listen.iter().filter(|listen| !listen.protocol.is_websocket());
+        let usable = usable.filter(|listen| {
+            let trusts = self.tls.as_ref().is_some_and(|tls| tls.client.is_some());
+            listen.protocol != Protocol::Tls || trusts
+        });
+        let one = |listen: &Listen| match listen.protocol {
+            Protocol::Udp | Protocol::Sctp => {
+                (listen.protocol, listen.address.is_ipv4(), listen.address.is_ipv6())
+            }
+            other => (other, true, true),
+        };
+        Ours { protocols: usable.map(one).collect() }
+    }
+
     /// What connections with TLS need.
     pub(super) fn tls_sides(&self) -> TlsSides {
         self.tls.as_ref().map_or_else(TlsSides::default, |tls| TlsSides {
@@ -191,10 +218,11 @@ fn check(file: File) -> Result<Config, ConfigError> {
     let domains =
         file.domains.iter().map(|domain| check_domain("domains", domain)).collect::<Result<_, _>>()?;
     let domains: Vec<String> = domains;
+    let dns = dns::check(&file.dns)?;
     let directory = Directory {
         domains: aliases::domains(&file.aliases, &domains)?,
-        users: aliases::users(&file.aliases, &domains)?,
-        routes: routes::check(&file.route, &domains)?,
+        users: aliases::users(&file.aliases, &domains, dns.is_some())?,
+        routes: routes::check(&file.route, &domains, dns.is_some())?,
         failover: timers::check_failover(&file.timers)?,
     };
     let domains = domains.into_iter().chain(directory.domains.keys().cloned()).collect();
@@ -210,6 +238,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         timings: timers::check(&file.timers)?,
         limits: limits.transactions,
         message: limits.message,
+        names_max: dns.as_ref().map_or(0, |dns| dns.cache_max),
         ..defaults
     };
     let node = node::check(&file.node)?;
@@ -226,6 +255,8 @@ fn check(file: File) -> Result<Config, ConfigError> {
         tls: file.tls.map(tls::check).transpose()?,
         websocket: websocket::check(file.websocket)?,
         access: access::check(&file.access)?,
+        dns,
+        hep: file.hep.map(hep::check).transpose()?,
         admin: None,
         document: toml::Table::new(),
     })

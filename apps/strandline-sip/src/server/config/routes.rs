@@ -30,8 +30,8 @@ struct HopTable {
     priority: u16,
 }
 
-pub(super) fn check(files: &[Table], ours: &[String]) -> Result<Vec<Route>, ConfigError> {
-    let routes = files.iter().map(|file| one(file, ours)).collect::<Result<Vec<_>, _>>()?;
+pub(super) fn check(files: &[Table], ours: &[String], names: bool) -> Result<Vec<Route>, ConfigError> {
+    let routes = files.iter().map(|file| one(file, ours, names)).collect::<Result<Vec<_>, _>>()?;
     for (number, route) in routes.iter().enumerate() {
         let same = |other: &Route| other.prefix == route.prefix && other.domain == route.domain;
         if routes.iter().take(number).any(same) {
@@ -41,7 +41,7 @@ pub(super) fn check(files: &[Table], ours: &[String]) -> Result<Vec<Route>, Conf
     Ok(routes)
 }
 
-fn one(file: &Table, ours: &[String]) -> Result<Route, ConfigError> {
+fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError> {
     if file.prefix.is_none() && file.domain.is_none() {
         return Err(wrong("route", "a prefix, such as \"+44\", or a domain is needed"));
     }
@@ -67,9 +67,16 @@ fn one(file: &Table, ours: &[String]) -> Result<Route, ConfigError> {
     let mut hops: Vec<Hop> = file.to.iter().enumerate().map(hop).collect();
     for hop in &hops {
         let parsed = Uri::parse(hop.uri.as_bytes());
-        let host = parsed.ok().and_then(|uri| uri.sip().and_then(|uri| uri.host.ip()));
-        if host.is_none() {
-            let message = format!("{:?} is not like \"sip:192.0.2.1:5060;transport=tcp\"", hop.uri);
+        let Some(uri) = parsed.ok().and_then(|uri| uri.sip().copied()) else {
+            let message = format!(
+                "{:?} is not like \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\"",
+                hop.uri
+            );
+            return Err(wrong("route.to", message));
+        };
+        if uri.host.ip().is_none() && !names {
+            let message =
+                format!("{:?} has a name, and names aren't looked up: dns.enabled is false", hop.uri);
             return Err(wrong("route.to", message));
         }
     }

@@ -118,11 +118,23 @@ fn check_shared(
     let schemes: &[&str] = match kind {
         Kind::MySql => &["mysql://"],
         Kind::PostgreSql => &["postgresql://", "postgres://"],
-        Kind::Redis => &["redis://", "redis+unix://", "unix://", "valkey://"],
+        Kind::Redis => &["redis://", "redis+unix://", "unix://", "valkey://", "rediss://", "valkeys://"],
     };
     // It isn't shown: there may be a password in it.
     if !schemes.iter().any(|scheme| url.starts_with(scheme)) {
         return Err(wrong("store.url", format!("not like {example:?}, which goes with kind = {name:?}")));
+    }
+    let (address, options) = url.split_once('?').unwrap_or((&url, ""));
+    let wants = |option: &str| {
+        let (key, value) = option.split_once('=').unwrap_or((option, ""));
+        let off = ["disable", "disabled", "allow", "prefer", "preferred", "false"];
+        let is = |name: &str| key.eq_ignore_ascii_case(name);
+        (is("sslmode") || is("ssl-mode") || is("ssl_mode") || is("require_ssl")) && !off.contains(&value)
+    };
+    if address.starts_with("rediss://") || address.starts_with("valkeys://") || options.split('&').any(wants)
+    {
+        let message = "asks for TLS, which there is none of to databases: use a private network, a Unix socket or a tunnel";
+        return Err(wrong("store.url", message));
     }
     let password = match (table.password_file, table.password_env) {
         (None, None) => None,

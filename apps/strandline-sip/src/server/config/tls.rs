@@ -14,6 +14,7 @@ pub(super) struct Table {
     certificate: PathBuf,
     key: PathBuf,
     ca: Option<PathBuf>,
+    servers_ca: Option<PathBuf>,
     client_certificates: Option<String>,
     #[serde(default)]
     peers: Vec<String>,
@@ -48,6 +49,7 @@ pub(super) fn check(file: Table) -> Result<Tls, ConfigError> {
     let own = OwnFiles { certificate: file.certificate, key: file.key };
     let broken = |error: TlsError| wrong("tls", error.to_string());
     let server = ServerTls::new(&own, file.ca.as_deref(), clients).map_err(broken)?;
-    let client = file.ca.as_deref().map(|ca| ClientTls::new(ca, Some(&own))).transpose().map_err(broken)?;
+    let trusted = file.servers_ca.as_deref().or(file.ca.as_deref());
+    let client = trusted.map(|ca| ClientTls::new(ca, Some(&own))).transpose().map_err(broken)?;
     Ok(Tls { server, client, peers })
 }

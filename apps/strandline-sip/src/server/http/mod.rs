@@ -5,7 +5,9 @@ mod answer;
 pub(super) mod client;
 mod request;
 
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,8 +25,20 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests that are answered at once.
 const AT_ONCE: usize = 16;
 
+/// An answer, at once or when something is done.
+pub(super) enum Reply {
+    Now(Answer),
+    Later(Pin<Box<dyn Future<Output = Answer>>>),
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self::Now(answer)
+    }
+}
+
 /// Answers a request. HEAD comes as a GET.
-pub(super) type Handler = Rc<dyn Fn(&Request) -> Answer>;
+pub(super) type Handler = Rc<dyn Fn(&Request) -> Reply>;
 
 /// Answers until the task is ended.
 pub(super) async fn serve(listener: TcpListener, handler: Handler) {
@@ -36,7 +50,7 @@ pub(super) async fn serve(listener: TcpListener, handler: Handler) {
                 let handler = Rc::clone(&handler);
                 tokio::task::spawn_local(async move {
                     // Who goes away early doesn't want it.
-                    let _ = tokio::time::timeout(PATIENCE, answer(stream, &handler)).await;
+                    let _ = answer(stream, &handler).await;
                     drop(place);
                 });
             }
@@ -48,24 +62,41 @@ pub(super) async fn serve(listener: TcpListener, handler: Handler) {
     }
 }
 
+/// Reading and writing may take so long; whoever makes an answer says itself how long that may take.
 async fn answer(mut stream: TcpStream, handler: &Handler) -> io::Result<()> {
+    let (reply, is_head) = match tokio::time::timeout(PATIENCE, read(&mut stream)).await?? {
+        Some(Ok((request, is_head))) => (handler(&request), is_head),
+        Some(Err(refusal)) => (refusal.into(), false),
+        None => return Ok(()),
+    };
+    let answer = match reply {
+        Reply::Now(answer) => answer,
+        Reply::Later(answer) => answer.await,
+    };
+    let write = async {
+        stream.write_all(answer.head().as_bytes()).await?;
+        if !is_head {
+            stream.write_all(answer.body().as_bytes()).await?;
+        }
+        stream.shutdown().await
+    };
+    tokio::time::timeout(PATIENCE, write).await?
+}
+
+/// A request, and whether it is a HEAD; or why it is refused. `None` if nothing comes.
+async fn read(stream: &mut TcpStream) -> io::Result<Option<Result<(Request, bool), Answer>>> {
     let mut bytes = Vec::new();
-    let (answer, is_head) = loop {
+    loop {
         match Request::read(&bytes) {
-            Ok(Some((request, is_head))) => break (handler(&request), is_head),
+            Ok(Some(read)) => return Ok(Some(Ok(read))),
             Ok(None) if bytes.len() > REQUEST_MAX => {
-                break (Answer::error(431, "the headers are too large", ""), false);
+                return Ok(Some(Err(Answer::error(431, "the headers are too large", ""))));
             }
             Ok(None) => {}
-            Err(what) => break (Answer::error(400, what, ""), false),
+            Err(what) => return Ok(Some(Err(Answer::error(400, what, "")))),
         }
         if stream.read_buf(&mut bytes).await? == 0 {
-            return Ok(());
+            return Ok(None);
         }
-    };
-    stream.write_all(answer.head().as_bytes()).await?;
-    if !is_head {
-        stream.write_all(answer.body().as_bytes()).await?;
     }
-    stream.shutdown().await
 }

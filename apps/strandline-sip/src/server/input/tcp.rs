@@ -145,27 +145,62 @@ pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Conn
 
 /// Opens a connection for what is queued on it already.
 async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) {
-    let from = hub.service.borrow().address_for(connection.peer.ip());
-    let opened = tokio::time::timeout(OPEN, connect(connection.protocol, connection.peer, from, tls)).await;
+    let (from, name) = {
+        let service = hub.service.borrow();
+        let named = Flow { domain: connection.domain, ..connection.flow() };
+        let name = match connection.domain {
+            0 => Some(connection.peer.ip().to_string()),
+            _ => service.domain(&named).map(str::to_owned),
+        };
+        (service.address_for(connection.peer.ip()), name)
+    };
+    let connecting = connect(connection.protocol, connection.peer, from, name, tls);
+    let opened = tokio::time::timeout(OPEN, connecting).await;
     let clients = connection.clients.take();
     match opened {
         Ok(Ok(wire)) => {
             let reader = Reader::new(&hub, &connection, Side::Opened);
             stand(hub, connection, wire, reader);
         }
-        Ok(Err(_)) | Err(_) => {
-            tracing::debug!(peer = %connection.peer, "a connection can't be opened");
+        failed => {
+            let why = failed.map_or_else(
+                |_| "time-out".to_owned(),
+                |failed| match failed {
+                    Ok(_) => String::new(),
+                    Err(error) => error.to_string(),
+                },
+            );
+            tracing::debug!(peer = %connection.peer, why, "a connection can't be opened");
             hub.connections.remove(&connection);
-            hub.with(|service, now| clients.into_iter().for_each(|client| service.send_failed(now, client)));
+            let unsent = connection.unsent();
+            hub.with(|service, now| {
+                clients.into_iter().for_each(|client| service.send_failed(now, client));
+                let flow = Flow { connection: 0, ..connection.flow() };
+                responses(&unsent, service.message_limits())
+                    .for_each(|response| service.response_failed(now, flow, response));
+            });
         }
     }
 }
 
-/// The certificate of a peer must be for its address: names aren't looked up yet.
+/// Responses among messages that could not be sent.
+fn responses(mut unsent: &[u8], limits: crate::codec::Limits) -> impl Iterator<Item = &[u8]> {
+    let mut framer = StreamFramer::new(Side::Opened, limits);
+    let messages = std::iter::from_fn(move || {
+        let Ok(Cut::Message { len }) = framer.cut(unsent) else { return None };
+        let (message, rest) = unsent.split_at_checked(len)?;
+        unsent = rest;
+        Some(message)
+    });
+    messages.filter(|message| message.starts_with(b"SIP/2.0 "))
+}
+
+/// The certificate of a peer must be for the domain that led there, or else for its address.
 async fn connect(
     protocol: Protocol,
     peer: SocketAddr,
     from: Option<IpAddr>,
+    name: Option<String>,
     tls: Option<ClientTls>,
 ) -> io::Result<Wire> {
     let stream = match from {
@@ -181,7 +216,8 @@ async fn connect(
         return Ok(Wire::plain(stream));
     }
     let tls = tls.ok_or_else(|| io::Error::other("no certificates are trusted: tls.ca"))?;
-    let wire = Wire::opened(stream, &tls, &peer.ip().to_string())?;
+    let name = name.ok_or_else(|| io::Error::other("its domain is forgotten"))?;
+    let wire = Wire::opened(stream, &tls, &name)?;
     wire.handshake().await?;
     Ok(wire)
 }
@@ -261,14 +297,8 @@ struct Reader {
 impl Reader {
     fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
-        let flow = Flow { protocol: connection.protocol, connection: connection.id, peer: connection.peer };
-        Self {
-            flow,
-            framer: StreamFramer::new(side, limits),
-            begun: Vec::new(),
-            first_left: FIRST,
-            broken: None,
-        }
+        let framer = StreamFramer::new(side, limits);
+        Self { flow: connection.flow(), framer, begun: Vec::new(), first_left: FIRST, broken: None }
     }
 
     /// Takes in all whole messages, and returns how many bytes they were.

@@ -169,7 +169,7 @@ impl Frames {
         let message_bytes_max = limits.header_bytes_max + limits.body_bytes_max;
         connection.carry_frames(WebSocket::new(message_bytes_max));
         Self {
-            flow: Flow { protocol: connection.protocol, connection: connection.id, peer: connection.peer },
+            flow: connection.flow(),
             connection: Rc::clone(connection),
             begun: rest,
             unfinished: false,

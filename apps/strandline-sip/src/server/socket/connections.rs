@@ -27,6 +27,8 @@ pub(in crate::server) struct Connection {
     pub(in crate::server) id: u64,
     pub(in crate::server) protocol: Protocol,
     pub(in crate::server) peer: SocketAddr,
+    /// Of one that is opened: the domain that the peer has to prove, by its number; 0 for its address.
+    pub(in crate::server) domain: u32,
     /// None while it is being opened.
     pub(in crate::server) stream: RefCell<Option<Rc<Wire>>>,
     /// Of those that carry frames, once they may.
@@ -49,7 +51,7 @@ pub(in crate::server) struct Room {
 /// All connections of a shard.
 pub(in crate::server) struct Connections {
     by_id: RefCell<HashMap<u64, Rc<Connection>, Numbers>>,
-    /// Numbers, by protocol and peer.
+    /// Numbers, by protocol, peer and domain.
     by_peer: RefCell<HashTable<u64>>,
     /// Peers choose their addresses: their hashes have a key.
     hasher: RandomState,
@@ -105,10 +107,21 @@ impl Connections {
         peer: SocketAddr,
         stream: Option<Rc<Wire>>,
     ) -> Rc<Connection> {
+        self.add_to(protocol, peer, 0, stream)
+    }
+
+    fn add_to(
+        &self,
+        protocol: Protocol,
+        peer: SocketAddr,
+        domain: u32,
+        stream: Option<Rc<Wire>>,
+    ) -> Rc<Connection> {
         let connection = Rc::new(Connection {
             id: self.number(),
             protocol,
             peer,
+            domain,
             stream: RefCell::new(stream),
             websocket: RefCell::default(),
             pending: RefCell::default(),
@@ -133,7 +146,7 @@ impl Connections {
                 }
             }
         }
-        let hash = self.hasher.hash_one((connection.protocol, connection.peer));
+        let hash = self.hasher.hash_one(connection.key());
         if let Ok(found) = self.by_peer.borrow_mut().find_entry(hash, |id| *id == connection.id) {
             found.remove();
         }
@@ -142,8 +155,8 @@ impl Connections {
     /// From now on it is the one to its peer.
     fn note_peer(&self, connection: &Connection) {
         let by_id = self.by_id.borrow();
-        let key = |id: &u64| by_id.get(id).map(|one| (one.protocol, one.peer));
-        let own = (connection.protocol, connection.peer);
+        let key = |id: &u64| by_id.get(id).map(|one| one.key());
+        let own = connection.key();
         let hash = self.hasher.hash_one(own);
         let mut by_peer = self.by_peer.borrow_mut();
         match by_peer.find_mut(hash, |id| key(id) == Some(own)) {
@@ -156,15 +169,16 @@ impl Connections {
         }
     }
 
-    fn to_peer(&self, protocol: Protocol, peer: SocketAddr) -> Option<u64> {
+    fn to_peer(&self, flow: &Flow) -> Option<u64> {
         let by_id = self.by_id.borrow();
-        let same = |id: &u64| by_id.get(id).is_some_and(|one| one.protocol == protocol && one.peer == peer);
-        self.by_peer.borrow().find(self.hasher.hash_one((protocol, peer)), same).copied()
+        let key = (flow.protocol, flow.peer, flow.domain);
+        let same = |id: &u64| by_id.get(id).is_some_and(|one| one.key() == key);
+        self.by_peer.borrow().find(self.hasher.hash_one(key), same).copied()
     }
 
     fn find(&self, flow: &Flow) -> Option<Rc<Connection>> {
         let id = match flow.connection {
-            0 => self.to_peer(flow.protocol, flow.peer)?,
+            0 => self.to_peer(flow)?,
             id => id,
         };
         self.by_id.borrow().get(&id).cloned()
@@ -184,7 +198,7 @@ impl Connections {
         let connection = match self.find(&flow) {
             Some(connection) => connection,
             None if flow.connection == 0 && !flow.protocol.is_websocket() => {
-                let connection = self.add(flow.protocol, flow.peer, None);
+                let connection = self.add_to(flow.protocol, flow.peer, flow.domain, None);
                 if self.wanted.send(Rc::clone(&connection)).is_err() {
                     self.remove(&connection);
                     return false;
@@ -260,6 +274,21 @@ impl Connections {
 }
 
 impl Connection {
+    /// What it can be found by.
+    const fn key(&self) -> (Protocol, SocketAddr, u32) {
+        (self.protocol, self.peer, self.domain)
+    }
+
+    /// What was to be written, of one that could not be opened.
+    pub(in crate::server) fn unsent(&self) -> Vec<u8> {
+        self.pending.take()
+    }
+
+    /// The way over it.
+    pub(in crate::server) fn flow(&self) -> Flow {
+        Flow { connection: self.id, ..Flow::to(self.protocol, self.peer) }
+    }
+
     /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go: then the buffer is to be taken
     /// away, for an idle connection keeps none.
     fn write(&self) -> bool {

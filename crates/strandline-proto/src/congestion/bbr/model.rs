@@ -57,8 +57,9 @@ pub(super) struct Model {
     bandwidth: [u64; 2],
     min_rtt: Duration,
     min_rtt_at: Time,
-    /// The smallest since the search for it began.
+    /// The smallest since the last search for it, and between that one and the one before.
     searched_rtt: Duration,
+    found_rtt: Duration,
     /// The smallest of this round.
     round_rtt: Duration,
     rounds: u32,
@@ -72,6 +73,8 @@ pub(super) struct Model {
     lost_lately: u64,
     /// There was a queue in the round before.
     queued: bool,
+    /// Others keep a queue, and lose as much in it.
+    contested: bool,
     /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
     round_flight: [u32; 2],
     /// Bytes in flight that were too many; `u64::MAX`: not known.
@@ -92,6 +95,7 @@ impl Model {
             min_rtt: Duration::MAX,
             min_rtt_at: now,
             searched_rtt: Duration::MAX,
+            found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
             rounds: 0,
             round_end: 0,
@@ -100,6 +104,7 @@ impl Model {
             sent_lately: 0,
             lost_lately: 0,
             queued: false,
+            contested: false,
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
             lowered: false,
@@ -165,7 +170,7 @@ impl Model {
         sample.round_bytes = self.delivered - self.round_delivered;
         let sent = sample.round_bytes + self.round_lost;
         let queue = self.shows_queue();
-        let most = if queue { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
+        let most = if queue && !self.contested { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
         sample.lossy = enough && self.round_lost * 100 > sent * most;
         self.note_losses(queue, sent, pmdcs);
@@ -225,6 +230,15 @@ impl Model {
             && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
     }
 
+    /// All packets of the round before found a queue.
+    pub(super) fn queued(&self) -> bool {
+        self.queued
+    }
+
+    pub(super) fn set_contested(&mut self, contested: bool) {
+        self.contested = contested;
+    }
+
     /// The queue of this round overflows.
     pub(super) fn overflows(&self) -> bool {
         self.round_lost > 0 && self.shows_queue()
@@ -276,15 +290,12 @@ impl Model {
         now.since(self.min_rtt_at) > MIN_RTT_HOLDS
     }
 
-    /// The round-trip time without a queue is looked for from now on.
-    pub(super) fn search_min_rtt(&mut self) {
-        self.searched_rtt = Duration::MAX;
-    }
-
-    /// It has been found.
+    /// The round-trip time without a queue has been looked for: it is the smallest since the search before the last, as others
+    /// that don't search at the same moment keep their queue.
     pub(super) fn renew_min_rtt(&mut self, now: Time) {
         if self.searched_rtt != Duration::MAX {
-            self.min_rtt = self.searched_rtt;
+            self.min_rtt = self.searched_rtt.min(self.found_rtt);
+            self.found_rtt = core::mem::replace(&mut self.searched_rtt, Duration::MAX);
         }
         self.min_rtt_at = now;
     }
@@ -302,6 +313,12 @@ impl Model {
     pub(super) fn rate_of(&self, bytes: u32) -> u64 {
         let rate = u128::from(bytes) * 1_000_000_000 / self.min_rtt.as_nanos().max(1);
         u64::try_from(rate).unwrap_or(u64::MAX / 1_000)
+    }
+
+    /// Bytes a second of two packets in the time over which rates are measured.
+    pub(super) fn rate_min(&self, pmdcs: u32) -> u64 {
+        let time = self.min_rtt.max(MEASURED_MIN).as_nanos();
+        u64::try_from(u128::from(pmdcs) * 2_000_000_000 / time).unwrap_or(u64::MAX)
     }
 
     pub(super) fn bandwidth(&self) -> u64 {

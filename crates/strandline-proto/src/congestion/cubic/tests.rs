@@ -134,6 +134,12 @@ fn the_initial_window_follows_the_size_of_packets_while_it_is_fresh() {
     let mut cubic = Cubic::new(1248);
     cubic.on_mtu(1468);
     assert_eq!(cubic.window(), initial_window_of_ten(1468));
+    // Later as many packets as there were.
+    let mut cubic = Cubic::new(1248);
+    cubic.on_ack(&ack(Time::ZERO, 12_480, 12_480, ms(60)));
+    let packets = cubic.window() / 1248;
+    cubic.on_mtu(1468);
+    assert_eq!(cubic.window() / 1468, packets);
     let mut cubic = Cubic::new(1248);
     cubic.on_fast_retransmit(Time::ZERO);
     let window = cubic.window();
@@ -217,9 +223,12 @@ proptest! {
                 }
                 Op::Idle(periods) => cubic.on_idle(periods),
                 Op::Mtu(pmdcs) => {
+                    let old = u64::from(cubic.pmdcs);
                     cubic.on_mtu(pmdcs % 9000);
-                    // At most to the initial window of such packets.
-                    grows_by = initial_window_of_ten(9000);
+                    // At most to the initial window of such packets, or to as many of them.
+                    let scaled = u64::from(before) * u64::from(cubic.pmdcs) / old;
+                    let scaled = u32::try_from(scaled).unwrap_or(u32::MAX).saturating_sub(before);
+                    grows_by = scaled.max(initial_window_of_ten(9000));
                 }
                 Op::Wait(micros) => now += Duration::from_micros(u64::from(micros)),
             }

@@ -67,3 +67,49 @@ fn a_packet_that_was_overtaken_shows_no_queue() {
         assert_ne!(step, Step::Done, "packet {packet}");
     }
 }
+
+/// An acknowledgement stands for up to 128 packets.
+#[test]
+fn acknowledgements_that_are_far_apart_are_a_train_all_the_same() {
+    let mut hystart = HyStart::default();
+    let (rtt, window) = (MS(200), 30 * PACKET);
+    for round in 0..20u32 {
+        for ack in 0..15u32 {
+            let now = Time::ZERO + rtt * (round + 1) + MS(13) * ack;
+            let queued = MS(3) * ack;
+            if hystart.on_ack(now, window / 15, window, window / 15, Some(rtt + queued)) == Step::Done {
+                return;
+            }
+        }
+    }
+    panic!("slow start went on though the path took as much as a round trip for each window");
+}
+
+/// After a long train the window grows more slowly, until half a round trip is queued.
+#[test]
+fn after_a_long_train_the_window_grows_until_half_a_round_trip_is_queued() {
+    let mut hystart = HyStart::default();
+    let (rtt, takes) = (MS(100), MS(1));
+    // A window in packets; the path holds 100.
+    let (mut window, mut now, mut slower) = (50_u32, Time::ZERO + rtt, false);
+    for _ in 0..20 {
+        let began = now;
+        for packet in 0..window {
+            // A quarter of a round trip to send it, more to take it.
+            now = began + takes * packet;
+            let queued = (takes - rtt / 4 / window).saturating_mul(packet);
+            match hystart.on_ack(now, PACKET, window * PACKET, PACKET, Some(rtt + queued)) {
+                Step::Grow(bytes) if bytes < PACKET => slower = true,
+                Step::Grow(_) => {}
+                Step::Done => {
+                    assert!(slower, "the train came first");
+                    assert!(queued >= rtt / 2, "{queued:?}");
+                    return;
+                }
+            }
+        }
+        window = if slower { window + window / 4 } else { window * 2 };
+        now = (began + rtt).max(now + takes);
+    }
+    panic!("slow start went on with a window of {window} packets");
+}

@@ -45,7 +45,7 @@ impl Many {
         let status = self.endpoint.control(id).ok()?.status()?;
         let mut peer = status.primary;
         peer.set_port(status.peer_port);
-        let flow = Flow { protocol: Protocol::Sctp, connection: connections.number(), peer };
+        let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
         self.flows.borrow_mut().insert(id, flow);
         self.ids.borrow_mut().insert(flow.connection, id);
         Some((flow, true))

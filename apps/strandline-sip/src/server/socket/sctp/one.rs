@@ -59,7 +59,7 @@ impl One {
         let status = association.status()?;
         let mut peer = status.primary;
         peer.set_port(status.peer_port);
-        let flow = Flow { protocol: Protocol::Sctp, connection: connections.number(), peer };
+        let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
         self.associations.borrow_mut().insert(flow.connection, Rc::clone(association));
         self.by_peer.borrow_mut().insert(peer, flow.connection);
         Some(flow)

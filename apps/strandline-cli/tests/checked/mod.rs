@@ -1,0 +1,26 @@
+//! Configurations, as `strandline sip --check` sees them.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Whether the program takes a configuration, and what it says of it.
+#[allow(dead_code, reason = "not every test asks so")]
+pub fn check(text: &str) -> (bool, String) {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let name =
+        format!("strandline-checked-{}-{}.toml", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let file = std::env::temp_dir().join(name);
+    std::fs::write(&file, text).unwrap();
+    let program = env!("CARGO_BIN_EXE_strandline");
+    let output = Command::new(program).args(["sip", "--check", "--config"]).arg(&file).output().unwrap();
+    std::fs::remove_file(&file).unwrap();
+    (output.status.success(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// The program takes it, if it is to say nothing; or else it doesn't, and says this.
+#[allow(dead_code, reason = "not every test asks so")]
+pub fn says(text: &str, says: &str) {
+    let (right, told) = check(text);
+    assert_eq!(right, says.is_empty(), "{text}: {told}");
+    assert!(told.contains(says), "{told} lacks {says}");
+}

@@ -1,0 +1,102 @@
+//! Two servers: one has too much to do and says so (RFC 7339), and the other sends it less.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
+
+mod sip_server;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use sip_server::Server;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn request(method: &str, uri: &str, name: &str, at: SocketAddr) -> String {
+    format!(
+        "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{name};rport\r\nMax-Forwards: 70\r\n\
+         From: <sip:alice@example.org>;tag=1\r\nTo: <{uri}>\r\nCall-ID: {name}\r\nCSeq: 1 {method}\r\n\
+         Contact: <sip:alice@{at}>\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+/// Sends more than can be done until it is dropped.
+struct Flood {
+    over: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Flood {
+    fn start(server: SocketAddr) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let ends = Arc::clone(&over);
+        let thread = std::thread::spawn(move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let at = socket.local_addr().unwrap();
+            let mut count = 0;
+            while !ends.load(Ordering::Relaxed) {
+                count += 1;
+                let text = request("INVITE", "sip:nobody@example.com", &format!("f{count}"), at);
+                let _ = socket.send_to(text.as_bytes(), server);
+            }
+        });
+        Self { over, thread: Some(thread) }
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        self.over.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+#[test]
+fn who_is_told_that_there_is_too_much_to_do_sends_less() {
+    let config = std::env::temp_dir().join(format!("strandline-sip-neighbours-{}.toml", std::process::id()));
+    std::fs::write(&config, "[overload]\npatience_ms = 10\n").unwrap();
+    let busy = Server::start(&["--metrics", "127.0.0.1:0", "--config", config.to_str().unwrap()]);
+    let upstream = Server::start(&["--metrics", "127.0.0.1:0", "--open-relay"]);
+    let alice = UdpSocket::bind("127.0.0.1:0").unwrap();
+    alice.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+    // Over TCP, of which the flood takes nothing.
+    let to = format!("sip:nobody@{};transport=tcp", busy.address("tcp"));
+    let mut count = 0;
+    let mut answer = || {
+        count += 1;
+        let text = request("MESSAGE", &to, &format!("m{count}"), alice.local_addr().unwrap());
+        alice.send_to(text.as_bytes(), upstream.address("udp")).unwrap();
+        let mut room = [0; 4096];
+        alice.recv(&mut room).ok().map(|len| String::from_utf8(room[..len].to_vec()).unwrap())
+    };
+    let until = Instant::now() + PATIENCE;
+    while !answer().is_some_and(|answer| answer.starts_with("SIP/2.0 404")) {
+        assert!(Instant::now() < until, "nobody answers");
+    }
+    // Both know of each other's control, and there is nothing to control yet.
+    assert!(upstream.metrics("/metrics").contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"));
+    let heeded = |page: &str| !page.contains("strandline_sip_neighbours_heeded_total 0\n");
+    assert!(heeded(&upstream.metrics("/metrics")));
+    let flood = Flood::start(busy.address("udp"));
+    let until = Instant::now() + PATIENCE;
+    // 503 without a time is of the upstream server: it makes 500 of that of another.
+    loop {
+        let answer = answer().unwrap_or_default();
+        if answer.starts_with("SIP/2.0 503") {
+            assert!(!answer.contains("Retry-After"), "{answer}");
+            break;
+        }
+        assert!(Instant::now() < until, "all is sent on: {}", busy.metrics("/metrics"));
+    }
+    let page = upstream.metrics("/metrics");
+    assert!(!page.contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"), "{page}");
+    drop(flood);
+    // When it is over, all gets through again.
+    let until = Instant::now() + PATIENCE;
+    while upstream.metrics("/metrics").contains("strandline_sip_neighbours_limited 1\n") {
+        answer();
+        assert!(Instant::now() < until, "it is still limited");
+    }
+    let _ = std::fs::remove_file(&config);
+}

@@ -1,0 +1,115 @@
+//! Connections that `strandline sip` opens to a domain over TLS: whoever answers has to prove it (RFC 5922).
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
+
+mod certificates;
+#[allow(dead_code, reason = "not every test counts questions or has NAPTR records")]
+mod name_server;
+mod sip_server;
+
+use std::io::ErrorKind;
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use certificates::Folder;
+use name_server::{NameServer, host, srv};
+use sip_server::Server;
+use strandline_tls::{ClientCertificates, ServerTls, Wire, domains};
+use tokio::net::TcpListener;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+async fn next(wire: &Wire) -> String {
+    let mut room = vec![0; 64 << 10];
+    let read = async {
+        loop {
+            std::future::poll_fn(|context| wire.poll_read_ready(context)).await?;
+            match wire.try_read(&mut room) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    };
+    let len = tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap_or(0);
+    String::from_utf8(room[..len].to_vec()).unwrap()
+}
+
+fn ask(socket: &UdpSocket, server: &Server, uri: &str) {
+    let text = format!(
+        "MESSAGE {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {};branch=z9hG4bKm;rport\r\nMax-Forwards: 70\r\n\
+         From: <sip:a@example.org>;tag=1\r\nTo: <{uri}>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\nContent-Length: 0\r\n\r\n",
+        socket.local_addr().unwrap()
+    );
+    socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn whoever_answers_for_a_domain_has_to_prove_it_and_sees_who_asks() {
+    let folder = Folder::new("domains");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let dns = NameServer::start("tls", &[srv("_sips._tcp", port, 0), host()]);
+    let config = folder.config(&dns.config());
+    for (names, uris, proves) in [
+        // The URI of the domain, whatever names stand beside it; or its name if there is no such URI.
+        (&["decoy.example"][..], &["sip:other.example"][..], true),
+        (&["Other.Example"], &[], true),
+        // The host that DNS led to, a wildcard, another domain, a person; a name beside another domain's URI.
+        (&["host.other.example"], &[], false),
+        (&["*.example"], &[], false),
+        (&["example"], &["sip:bob@other.example"], false),
+        (&["other.example"], &["sip:another.example"], false),
+        (&["127.0.0.1"], &[], false),
+    ] {
+        folder.certificate("peer", names, uris);
+        let ca = folder.0.join("ca.pem");
+        let tls = ServerTls::new(&folder.own("peer"), Some(&ca), ClientCertificates::Required).unwrap();
+        let server = Server::start(&["--open-relay", "--config", config.to_str().unwrap()]);
+        let alice = UdpSocket::bind("127.0.0.1:0").unwrap();
+        alice.set_read_timeout(Some(PATIENCE)).unwrap();
+        ask(&alice, &server, "sips:bob@other.example");
+        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let wire = Wire::accepted(stream, &tls).unwrap();
+        let came = match wire.handshake().await {
+            Ok(()) => next(&wire).await,
+            Err(_) => String::new(),
+        };
+        let what = format!("{names:?} {uris:?}: {came}");
+        if proves {
+            assert!(came.starts_with("MESSAGE sips:bob@other.example SIP/2.0\r\nVia: SIP/2.0/TLS"), "{what}");
+            // The server was asked for its certificate, and has shown it.
+            let shown = wire.peer_certificate().unwrap();
+            assert!(domains(&shown).is_empty(), "an address proves no domain");
+        } else {
+            assert!(came.is_empty(), "{what}");
+            let mut room = [0; 4096];
+            let len = alice.recv(&mut room).unwrap();
+            assert!(room[..len].starts_with(b"SIP/2.0 500 "), "{what}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn servers_may_be_trusted_by_another_authority_than_clients() {
+    let (folder, others) = (Folder::new("own"), Folder::new("others"));
+    others.certificate("peer", &["other.example"], &[]);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let dns = NameServer::start("roots", &[srv("_sips._tcp", port, 0), host()]);
+    let tls = ServerTls::new(&others.own("peer"), None, ClientCertificates::None).unwrap();
+    for (line, trusted) in
+        [(String::new(), false), (format!("servers_ca = \"{}/ca.pem\"\n", others.0.display()), true)]
+    {
+        let config = folder.config(&format!("{line}{}", dns.config()));
+        let server = Server::start(&["--open-relay", "--config", config.to_str().unwrap()]);
+        let alice = UdpSocket::bind("127.0.0.1:0").unwrap();
+        ask(&alice, &server, "sip:bob@other.example;transport=tls");
+        let (stream, _) = tokio::time::timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
+        let wire = Wire::accepted(stream, &tls).unwrap();
+        let came = match wire.handshake().await {
+            Ok(()) => next(&wire).await,
+            Err(_) => String::new(),
+        };
+        assert_eq!(came.starts_with("MESSAGE "), trusted, "{came}");
+    }
+}

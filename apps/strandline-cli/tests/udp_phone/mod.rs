@@ -1,0 +1,48 @@
+//! A phone on UDP that registers.
+
+use std::net::UdpSocket;
+use std::time::Duration;
+
+use super::sip_server::Server;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub struct Phone {
+    pub socket: UdpSocket,
+    pub cseq: u32,
+}
+
+impl Phone {
+    pub fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, cseq: 0 }
+    }
+
+    pub fn send(&self, server: &Server, text: &str) {
+        self.socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
+    }
+
+    pub fn receive(&self) -> String {
+        let mut room = [0; 65_536];
+        let len = self.socket.recv(&mut room).unwrap();
+        String::from_utf8(room[..len].to_vec()).unwrap()
+    }
+
+    /// The answer to a REGISTER with these headers besides.
+    pub fn ask(&mut self, server: &Server, user: &str, headers: &str) -> String {
+        self.cseq += 1;
+        let (cseq, at) = (self.cseq, self.socket.local_addr().unwrap());
+        self.send(
+            server,
+            &format!(
+                "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{user}{cseq};rport\r\n\
+                 From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+                 CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@{at}>\r\n{headers}Content-Length: 0\r\n\r\n"
+            ),
+        );
+        // What was asked before may come again meanwhile.
+        let wanted = format!("\r\nCSeq: {cseq} REGISTER\r\n");
+        std::iter::repeat_with(|| self.receive()).find(|came| came.contains(&wanted)).unwrap()
+    }
+}

@@ -1,0 +1,286 @@
+//! From a name to servers: NAPTR, SRV, addresses (RFC 3263 sections 4.1, 4.2 and 5).
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use futures_util::future::join_all;
+
+use crate::codec::Host;
+use crate::transaction::Protocol;
+
+use super::question::Question;
+use super::records::{Asked, Naptr, NoAnswer, Records, Srv};
+
+/// NAPTR records that are looked at.
+const SERVICES_MAX: usize = 16;
+/// SRV records that are looked at, the first by priority.
+const TARGETS_MAX: usize = 16;
+/// Addresses of one target.
+const ADDRESSES_MAX: usize = 8;
+/// How long something is known at most: whoever says a week may be wrong today.
+const TTL_MAX: Duration = Duration::from_secs(86_400);
+/// At least, so that what was found can be used at all.
+const TTL_MIN: Duration = Duration::from_secs(1);
+/// How long nobody is asked again who could not answer (RFC 2308 section 7 allows five minutes).
+const NO_ANSWER: Duration = Duration::from_secs(5);
+
+/// How we can reach others.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ours {
+    /// Our transports, each with whether it reaches IPv4 and IPv6.
+    pub protocols: Vec<(Protocol, bool, bool)>,
+}
+
+/// A server, with all its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Server {
+    /// How it is reached.
+    pub protocol: Protocol,
+    /// Lower ones are tried first.
+    pub priority: u16,
+    /// Among those of one priority, how often it is first.
+    pub weight: u16,
+    /// Where, the best first.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// At least one.
+    Servers(Vec<Server>),
+    /// There is none.
+    Nothing,
+    /// Nobody could say.
+    NoAnswer,
+}
+
+/// What was found, and for how long that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// What.
+    pub found: Found,
+    /// How long: of all that it came of, the shortest.
+    pub ttl: Duration,
+}
+
+impl Ours {
+    fn has(&self, protocol: Protocol) -> bool {
+        self.protocols.iter().any(|(ours, ..)| *ours == protocol)
+    }
+
+    /// IPv6 comes before IPv4 (RFC 6724, RFC 7984 section 4.2); whoever asks may know better.
+    fn families(&self, protocol: Protocol) -> Vec<bool> {
+        let ours = self.protocols.iter().find(|(ours, ..)| *ours == protocol);
+        let (v4, v6) = ours.map_or((false, false), |(_, v4, v6)| (*v4, *v6));
+        [true, false].into_iter().filter(|is_v6| if *is_v6 { v6 } else { v4 }).collect()
+    }
+}
+
+/// Finds the servers that a name stands for, with transports of `ours`.
+pub async fn locate(question: &Question, ours: &Ours, records: &impl Records) -> Answer {
+    let mut walk = Walk { ours, records, ttl: TTL_MAX, failed: false };
+    let mut servers = walk.find(question).await;
+    servers.retain(|server| !server.addresses.is_empty());
+    let found = match (servers.is_empty(), walk.failed) {
+        (false, _) => Found::Servers(servers),
+        (true, true) => Found::NoAnswer,
+        (true, false) => Found::Nothing,
+    };
+    let ttl = if walk.failed { walk.ttl.min(NO_ANSWER) } else { walk.ttl };
+    Answer { found, ttl: ttl.clamp(TTL_MIN, TTL_MAX) }
+}
+
+/// What a name leads to next.
+enum Next {
+    Srv(Box<str>),
+    Addresses(Box<str>),
+}
+
+/// What SRV records say of a service.
+enum Service {
+    Servers(Vec<Server>),
+    /// There are no such records.
+    Unknown,
+    /// They say that there is none.
+    None,
+}
+
+struct Walk<'a, R> {
+    ours: &'a Ours,
+    records: &'a R,
+    ttl: Duration,
+    failed: bool,
+}
+
+impl<R: Records> Walk<'_, R> {
+    fn note<T>(&mut self, asked: Asked<T>) -> Vec<T> {
+        match asked {
+            Ok((records, ttl)) => {
+                self.ttl = self.ttl.min(ttl);
+                records
+            }
+            Err(NoAnswer) => {
+                self.failed = true;
+                Vec::new()
+            }
+        }
+    }
+
+    async fn find(&mut self, question: &Question) -> Vec<Server> {
+        let Question { name, port, protocol, secure } = question;
+        match (protocol, port) {
+            (Some(protocol), _) if !self.ours.has(*protocol) => Vec::new(),
+            (Some(protocol), Some(port)) => self.at(name, *port, *protocol).await,
+            (Some(protocol), None) => match self.service(&service_name(*protocol, name), *protocol).await {
+                Service::Servers(servers) => servers,
+                Service::None => Vec::new(),
+                Service::Unknown => self.at(name, protocol.default_port(), *protocol).await,
+            },
+            (None, _) => self.by_naptr(name, *secure).await,
+        }
+    }
+
+    /// DNS chooses the transport (section 4.1).
+    async fn by_naptr(&mut self, name: &str, secure: bool) -> Vec<Server> {
+        let records = self.records.naptr(name).await;
+        let records = self.note(records);
+        if !records.iter().any(is_of_sip) {
+            return self.by_preference(name, secure).await;
+        }
+        for (protocol, next) in services(records, secure, self.ours) {
+            let servers = match next {
+                Next::Srv(name) => match self.service(&name, protocol).await {
+                    Service::Servers(servers) => servers,
+                    Service::Unknown | Service::None => Vec::new(),
+                },
+                Next::Addresses(name) => self.at(&name, protocol.default_port(), protocol).await,
+            };
+            if servers.iter().any(|server| !server.addresses.is_empty()) {
+                return servers;
+            }
+        }
+        Vec::new()
+    }
+
+    /// Without NAPTR records, the first of our transports that there are SRV records of: first TCP, by which it is known at once
+    /// that nobody is there. Without those, UDP or TLS at the default port.
+    async fn by_preference(&mut self, name: &str, secure: bool) -> Vec<Server> {
+        let (wanted, last): (&[Protocol], _) = if secure {
+            (&[Protocol::Tls], Protocol::Tls)
+        } else {
+            (&[Protocol::Tcp, Protocol::Udp, Protocol::Sctp], Protocol::Udp)
+        };
+        let mut refused = false;
+        for protocol in wanted.iter().filter(|protocol| self.ours.has(**protocol)) {
+            match self.service(&service_name(*protocol, name), *protocol).await {
+                Service::Servers(servers) => return servers,
+                Service::None => refused |= *protocol == last,
+                Service::Unknown => {}
+            }
+        }
+        // Who has no UDP takes what there is.
+        let last = self.ours.has(last).then_some(last);
+        let other = || wanted.iter().copied().find(|protocol| self.ours.has(*protocol));
+        match last.or_else(other) {
+            Some(protocol) if !refused => self.at(name, protocol.default_port(), protocol).await,
+            _ => Vec::new(),
+        }
+    }
+
+    /// The servers of a service by their SRV records.
+    async fn service(&mut self, name: &str, protocol: Protocol) -> Service {
+        let asked = self.records.srv(name).await;
+        let mut records = self.note(asked);
+        if records.is_empty() {
+            return Service::Unknown;
+        }
+        records.retain(|record| !is_root(&record.target));
+        if records.is_empty() {
+            return Service::None;
+        }
+        records.sort_by_key(|record| record.priority);
+        records.truncate(TARGETS_MAX);
+        let (all, families) = (self.records, self.ours.families(protocol));
+        let asked = join_all(records.iter().map(|record| addresses(all, &record.target, &families))).await;
+        let mut servers = Vec::with_capacity(records.len());
+        for (Srv { priority, weight, port, .. }, asked) in records.into_iter().zip(asked) {
+            let addresses = self.take(asked, port);
+            servers.push(Server { protocol, priority, weight, addresses });
+        }
+        Service::Servers(servers)
+    }
+
+    /// A host at a port.
+    async fn at(&mut self, name: &str, port: u16, protocol: Protocol) -> Vec<Server> {
+        let asked = addresses(self.records, name, &self.ours.families(protocol)).await;
+        let addresses = self.take(asked, port);
+        vec![Server { protocol, priority: 0, weight: 0, addresses }]
+    }
+
+    fn take(&mut self, asked: Vec<Asked<IpAddr>>, port: u16) -> Vec<SocketAddr> {
+        let all: Vec<IpAddr> = asked.into_iter().flat_map(|asked| self.note(asked)).collect();
+        let fit = |address: &IpAddr| {
+            let host = match address {
+                IpAddr::V4(address) => Host::V4(*address),
+                IpAddr::V6(address) => Host::V6(*address),
+            };
+            host.may_be_sent_to()
+        };
+        let fitting = all.into_iter().filter(fit).take(ADDRESSES_MAX);
+        fitting.map(|address| SocketAddr::new(address, port)).filter(|_| port != 0).collect()
+    }
+}
+
+async fn addresses(records: &impl Records, name: &str, families: &[bool]) -> Vec<Asked<IpAddr>> {
+    join_all(families.iter().map(|v6| records.addresses(name, *v6))).await
+}
+
+fn is_root(name: &str) -> bool {
+    name.is_empty() || name == "."
+}
+
+/// `_sip._udp.name` and the like.
+fn service_name(protocol: Protocol, name: &str) -> String {
+    match protocol {
+        Protocol::Tls => format!("_sips._tcp.{name}"),
+        other => format!("_sip._{}.{name}", other.name()),
+    }
+}
+
+/// Is this about SIP at all? A domain may have NAPTR records for other things.
+fn is_of_sip(record: &Naptr) -> bool {
+    let service = record.service.to_ascii_uppercase();
+    service.starts_with(b"SIP+") || service.starts_with(b"SIPS+")
+}
+
+/// The transport that a service stands for (RFC 3263 section 4.1, RFC 4168 section 7).
+fn protocol(service: &[u8]) -> Option<Protocol> {
+    match service.to_ascii_uppercase().as_slice() {
+        b"SIP+D2U" => Some(Protocol::Udp),
+        b"SIP+D2T" => Some(Protocol::Tcp),
+        b"SIP+D2S" => Some(Protocol::Sctp),
+        b"SIPS+D2T" => Some(Protocol::Tls),
+        _ => None,
+    }
+}
+
+/// The services that are of use, the preferred ones first.
+fn services(mut records: Vec<Naptr>, secure: bool, ours: &Ours) -> Vec<(Protocol, Next)> {
+    records.sort_by_key(|record| (record.order, record.preference));
+    let usable = records.into_iter().filter_map(|record| {
+        let protocol = protocol(&record.service)?;
+        if !ours.has(protocol) || (secure && protocol != Protocol::Tls) || is_root(&record.replacement) {
+            return None;
+        }
+        match &*record.flags {
+            b"s" | b"S" => Some((protocol, Next::Srv(record.replacement))),
+            b"a" | b"A" => Some((protocol, Next::Addresses(record.replacement))),
+            _ => None,
+        }
+    });
+    usable.take(SERVICES_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! `[dns]`: where names are looked up.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::server::dns::Dns;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    enabled: bool,
+    servers: Vec<String>,
+    timeout_ms: u64,
+    cache_max: usize,
+    hosts: bool,
+}
+
+impl Default for Table {
+    fn default() -> Self {
+        Self { enabled: true, servers: Vec::new(), timeout_ms: 2000, cache_max: 10_000, hosts: true }
+    }
+}
+
+/// `None` if names are not looked up.
+pub(super) fn check(file: &Table) -> Result<Option<Dns>, ConfigError> {
+    let servers = file.servers.iter().map(|text| server(text)).collect::<Result<Vec<_>, _>>()?;
+    if servers.len() > 8 {
+        return Err(wrong("dns.servers", format!("{} of them: there can be 8", servers.len())));
+    }
+    if !(100..=10_000).contains(&file.timeout_ms) {
+        return Err(wrong("dns.timeout_ms", format!("{} is not between 100 and 10000", file.timeout_ms)));
+    }
+    if !(16..=1_000_000).contains(&file.cache_max) {
+        return Err(wrong("dns.cache_max", format!("{} is not between 16 and 1000000", file.cache_max)));
+    }
+    let timeout = Duration::from_millis(file.timeout_ms);
+    let dns = Dns { servers, timeout, cache_max: file.cache_max, hosts: file.hosts };
+    Ok(Some(dns).filter(|_| file.enabled))
+}
+
+/// An address, perhaps with a port.
+fn server(text: &str) -> Result<SocketAddr, ConfigError> {
+    let bare = text.parse::<IpAddr>().ok().map(|address| SocketAddr::new(address, 53));
+    let server = bare.or_else(|| text.parse().ok());
+    let is_fit = |server: &SocketAddr| server.port() != 0 && !server.ip().is_unspecified();
+    server.filter(is_fit).ok_or_else(|| {
+        wrong(
+            "dns.servers",
+            format!("{text:?} is not like \"192.0.2.53\", \"192.0.2.53:5353\" or \"[2001:db8::53]:53\""),
+        )
+    })
+}

@@ -1,0 +1,67 @@
+//! `[hep]`: copies of messages for a collector.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+
+use crate::server::hep::HepSettings;
+
+use super::error::{ConfigError, wrong};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Table {
+    collector: SocketAddr,
+    transport: Option<String>,
+    #[serde(default)]
+    capture_id: u32,
+    password: Option<String>,
+    password_file: Option<PathBuf>,
+    sample: Option<f64>,
+    blank_credentials: Option<bool>,
+}
+
+impl core::fmt::Debug for Table {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Table").field("collector", &self.collector).finish_non_exhaustive()
+    }
+}
+
+pub(super) fn check(file: Table) -> Result<HepSettings, ConfigError> {
+    let tcp = match file.transport.as_deref() {
+        None | Some("udp") => false,
+        Some("tcp") => true,
+        Some(other) => {
+            return Err(wrong("hep.transport", format!("{other:?} is neither \"udp\" nor \"tcp\"")));
+        }
+    };
+    let password = match (file.password, file.password_file) {
+        (Some(_), Some(_)) => return Err(wrong("hep.password_file", "goes without hep.password")),
+        (Some(password), None) => password,
+        (None, Some(path)) => {
+            let text =
+                std::fs::read_to_string(&path).map_err(|cause| ConfigError::Unreadable { path, cause })?;
+            text.trim_end_matches(['\r', '\n']).to_owned()
+        }
+        (None, None) => String::new(),
+    };
+    if password.len() > 255 {
+        return Err(wrong("hep.password", "longer than 255 bytes"));
+    }
+    if file.collector.port() == 0 || file.collector.ip().is_unspecified() {
+        return Err(wrong("hep.collector", format!("{} is nobody's address", file.collector)));
+    }
+    let sample = file.sample.unwrap_or(1.0);
+    if !(0.0..=1.0).contains(&sample) {
+        return Err(wrong("hep.sample", format!("{sample} is not between 0 and 1")));
+    }
+    Ok(HepSettings {
+        collector: file.collector,
+        tcp,
+        capture_id: file.capture_id,
+        password: password.into_bytes(),
+        sample,
+        blank_credentials: file.blank_credentials.unwrap_or(true),
+    })
+}

@@ -1,0 +1,149 @@
+//! DNS, asked by a library: nobody waits for it but the request.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use hickory_resolver::config::{
+    ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::net::{DnsError, NetError};
+use hickory_resolver::proto::op::ResponseCode;
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
+use hickory_resolver::{TokioResolver, system_conf};
+
+use crate::locate::{Answer, Asked, Found, Naptr, NoAnswer, Ours, Question, Records, Srv, locate};
+
+/// How long it is known that there is nothing, if DNS doesn't say.
+const NEGATIVE: Duration = Duration::from_secs(30);
+/// The same for a name that can't stand in DNS at all.
+const IMPOSSIBLE: Duration = Duration::from_secs(3600);
+/// A name is given up after so many times what one question may take.
+const STEPS: u32 = 3;
+/// Nobody could say, and isn't asked again for a while.
+pub(super) const NOBODY: Answer = Answer { found: Found::NoAnswer, ttl: Duration::from_secs(5) };
+
+/// Where names are looked up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Dns {
+    /// Name servers; the system's without any.
+    pub(super) servers: Vec<SocketAddr>,
+    /// How long one question may take.
+    pub(super) timeout: Duration,
+    /// Names, and answers, that are remembered.
+    pub(super) cache_max: usize,
+    /// The system's file of hosts counts.
+    pub(super) hosts: bool,
+}
+
+/// Asks name servers.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    dns: TokioResolver,
+    ours: Ours,
+    patience: Duration,
+}
+
+impl Resolver {
+    /// With the name servers that are configured, or else the system's.
+    pub(super) fn new(dns: &Dns, ours: Ours) -> Result<Self, NetError> {
+        let (config, mut options) = if dns.servers.is_empty() {
+            system_conf::read_system_conf()?
+        } else {
+            let servers = dns.servers.iter().map(|server| name_server(*server)).collect();
+            (ResolverConfig::from_name_servers(servers), ResolverOpts::default())
+        };
+        options.timeout = dns.timeout;
+        options.attempts = 1;
+        options.cache_size = dns.cache_max as u64;
+        options.use_hosts_file = if dns.hosts { ResolveHosts::Always } else { ResolveHosts::Never };
+        let builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+        let dns_client = builder.with_options(options).build()?;
+        Ok(Self { dns: dns_client, ours, patience: dns.timeout * STEPS })
+    }
+
+    /// The servers of a name; nobody can say if it takes too long.
+    pub(super) async fn locate(&self, question: &Question) -> Answer {
+        let located = locate(question, &self.ours, self);
+        tokio::time::timeout(self.patience, located).await.unwrap_or(NOBODY)
+    }
+
+    async fn records<T>(
+        &self,
+        name: &str,
+        kind: RecordType,
+        mut read: impl FnMut(&RData) -> Option<T>,
+    ) -> Asked<T> {
+        // With the dot at its end it is the whole name: no domain of the system's is added to it.
+        let whole = format!("{}.", name.trim_end_matches('.'));
+        let Ok(name) = Name::from_ascii(whole) else { return Ok((Vec::new(), IMPOSSIBLE)) };
+        match self.dns.lookup(name, kind).await {
+            Ok(lookup) => {
+                let records = lookup.answers().iter().filter_map(|record| read(&record.data)).collect();
+                Ok((records, lookup.valid_until().saturating_duration_since(now())))
+            }
+            Err(NetError::Dns(DnsError::NoRecordsFound(none)))
+                if matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain) =>
+            {
+                let ttl = none.negative_ttl.map(|secs| Duration::from_secs(secs.into()));
+                Ok((Vec::new(), ttl.unwrap_or(NEGATIVE)))
+            }
+            Err(error) => {
+                tracing::debug!(%error, "DNS");
+                Err(NoAnswer)
+            }
+        }
+    }
+}
+
+fn name_server(address: SocketAddr) -> NameServerConfig {
+    let connections = [ConnectionConfig::udp(), ConnectionConfig::tcp()].map(|mut connection| {
+        connection.port = address.port();
+        connection
+    });
+    NameServerConfig::new(address.ip(), true, connections.into())
+}
+
+/// The library says until when something is valid by this clock.
+#[allow(clippy::disallowed_methods)]
+fn now() -> Instant {
+    Instant::now()
+}
+
+impl Records for Resolver {
+    async fn naptr(&self, name: &str) -> Asked<Naptr> {
+        let read = |data: &RData| match data {
+            RData::NAPTR(naptr) if naptr.regexp.is_empty() => Some(Naptr {
+                order: naptr.order,
+                preference: naptr.preference,
+                flags: naptr.flags.clone(),
+                service: naptr.services.clone(),
+                replacement: naptr.replacement.to_ascii().into(),
+            }),
+            _ => None,
+        };
+        self.records(name, RecordType::NAPTR, read).await
+    }
+
+    async fn srv(&self, name: &str) -> Asked<Srv> {
+        let read = |data: &RData| match data {
+            RData::SRV(srv) => Some(Srv {
+                priority: srv.priority,
+                weight: srv.weight,
+                port: srv.port,
+                target: srv.target.to_ascii().into(),
+            }),
+            _ => None,
+        };
+        self.records(name, RecordType::SRV, read).await
+    }
+
+    async fn addresses(&self, name: &str, v6: bool) -> Asked<IpAddr> {
+        let read = |data: &RData| match data {
+            RData::A(address) => Some(IpAddr::V4(address.0)),
+            RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+            _ => None,
+        };
+        self.records(name, if v6 { RecordType::AAAA } else { RecordType::A }, read).await
+    }
+}

@@ -1,0 +1,314 @@
+//! What downstream neighbours ask for when they have too much to do (RFC 7339, RFC 7415): how much we send them, and what
+//! not. No I/O, no clock.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::HashMap;
+
+use crate::codec::{HeaderName, Message, Via};
+use crate::transaction::Time;
+
+/// Neighbours that are remembered; what others ask for isn't heeded.
+const NEIGHBOURS_MAX: usize = 4096;
+/// How long a value counts that doesn't say so, milliseconds (RFC 7339 section 4.3).
+const VALIDITY_MS: u64 = 500;
+/// How long one counts at most.
+const VALIDITY_MS_MAX: u64 = 600_000;
+/// What is asked of all requests is taken from those that can be spared: how many those are is counted over so long.
+const MIX_MS: u64 = 5000;
+/// How many can be spared until that is known (RFC 7339 section 7.2).
+const MIX: f64 = 0.8;
+/// A burst that a rate lets pass, in requests: of those that can be spared, and of the others (RFC 7415 section 3.5.2).
+const BURST: f64 = 5.0;
+const BURST_URGENT: f64 = 10.0;
+/// After so many time-outs in a row nothing is sent but a probe now and then (RFC 7339 section 5.9).
+const SILENT_MAX: u32 = 3;
+/// The time between the first two probes, milliseconds, and the longest: it doubles.
+const PROBE_MS: u64 = 1000;
+const PROBE_MS_MAX: u64 = 32_000;
+
+/// What our Via says to neighbours: both algorithms are known here.
+pub(super) const ASKING: &[u8] = b";oc;oc-algo=\"loss,rate\"";
+
+/// How less is sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Algorithm {
+    /// This percentage of all requests is left out (RFC 7339 section 7).
+    Loss(f64),
+    /// So many a second are sent: a bucket that leaks (RFC 7415 section 3.5).
+    Rate { per_sec: f64, content_secs: f64, at: Time },
+}
+
+/// `oc-seq`: a number with a fraction.
+type Sequence = (u64, u32);
+
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    algorithm: Algorithm,
+    until: Time,
+    seq: Option<Sequence>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Neighbour {
+    wanted: Option<Wanted>,
+    /// Requests since `counted_at` that can be spared, and all.
+    spare: u32,
+    all: u32,
+    counted_at: Time,
+    /// The share of those that can be spared.
+    mix: f64,
+    /// Time-outs and failures since it was last heard of.
+    silent: u32,
+    /// No probe before.
+    probe_at: Time,
+    seen: Time,
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThrottleCounters {
+    /// Values that neighbours gave.
+    pub heeded: u64,
+    /// Requests that were not sent because of them.
+    pub withheld: u64,
+    /// Requests that were not sent because a neighbour says nothing any more.
+    pub silent: u64,
+}
+
+/// Downstream neighbours by address and port, which is what control is about (RFC 7339 section 5.4).
+#[derive(Debug)]
+pub(super) struct Throttle {
+    neighbours: HashMap<SocketAddr, Neighbour>,
+    random: u64,
+    pub(super) counters: ThrottleCounters,
+}
+
+/// Must this request get through before others (RFC 7339 section 5.10.1)? Those within dialogs, and emergencies.
+pub(super) fn is_urgent(message: &Message<'_>, in_dialog: bool) -> bool {
+    let uri = message.request_line().map_or(&b""[..], |line| line.uri);
+    let begins = |with: &[u8]| uri.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+    in_dialog
+        || begins(b"urn:service:sos")
+        || begins(b"sip:sos@")
+        || begins(b"sips:sos@")
+        || message.lines(HeaderName::ResourcePriority).next().is_some()
+        || message.lines(HeaderName::Priority).any(|line| line.value().eq_ignore_ascii_case(b"emergency"))
+}
+
+impl Throttle {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { neighbours: HashMap::new(), random: seed, counters: ThrottleCounters::default() }
+    }
+
+    /// Neighbours that want less now.
+    pub(super) fn len(&self, now: Time) -> usize {
+        let wants = |one: &&Neighbour| one.wanted.is_some_and(|wanted| now < wanted.until);
+        self.neighbours.values().filter(wants).count()
+    }
+
+    /// From 0 up to 1.
+    fn chance(&mut self) -> f64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let value = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((value ^ (value >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A neighbour has answered, with this Via of ours.
+    pub(super) fn heard(&mut self, now: Time, peer: SocketAddr, via: &Via<'_>) {
+        if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+            neighbour.silent = 0;
+            neighbour.seen = now;
+        }
+        let told = via.oc.then(|| Told::read(via)).flatten();
+        let Some(told) = told else { return };
+        let Some(neighbour) = self.place(now, peer) else { return };
+        let kept = neighbour.wanted.filter(|wanted| now < wanted.until);
+        if let (Some(seq), Some(last)) = (told.seq, kept.and_then(|wanted| wanted.seq))
+            && !is_later(seq, last)
+        {
+            return;
+        }
+        neighbour.wanted = told.wanted(now, kept.map(|wanted| wanted.algorithm));
+        self.counters.heeded += 1;
+        let wanted = self.neighbours.get(&peer).and_then(|neighbour| neighbour.wanted);
+        if let Some(Wanted { algorithm: Algorithm::Rate { .. }, .. }) = wanted
+            && !matches!(kept, Some(Wanted { algorithm: Algorithm::Rate { .. }, .. }))
+        {
+            // Buckets that begin together don't stay together (RFC 7415 section 3.5.3).
+            let chance = self.chance();
+            self.fill(peer, chance - 0.5);
+        }
+    }
+
+    fn fill(&mut self, peer: SocketAddr, intervals: f64) {
+        let wanted = self.neighbours.get_mut(&peer).and_then(|neighbour| neighbour.wanted.as_mut());
+        if let Some(Wanted { algorithm: Algorithm::Rate { per_sec, content_secs, .. }, .. }) = wanted {
+            *content_secs = (intervals / per_sec.max(1e-9)).max(0.0);
+        }
+    }
+
+    /// A neighbour could not be reached, or has said nothing for as long as a transaction lasts.
+    pub(super) fn failed(&mut self, now: Time, peer: SocketAddr) {
+        if let Some(neighbour) = self.place(now, peer) {
+            neighbour.silent = neighbour.silent.saturating_add(1);
+            let doublings = neighbour.silent.saturating_sub(SILENT_MAX).min(5);
+            neighbour.probe_at = now + Duration::from_millis((PROBE_MS << doublings).min(PROBE_MS_MAX));
+        }
+    }
+
+    fn place(&mut self, now: Time, peer: SocketAddr) -> Option<&mut Neighbour> {
+        if self.neighbours.len() >= NEIGHBOURS_MAX && !self.neighbours.contains_key(&peer) {
+            // Nobody pays for this more often than neighbours come.
+            let is_of_use = |neighbour: &Neighbour| {
+                neighbour.wanted.is_some_and(|wanted| now < wanted.until)
+                    || now - neighbour.seen < Duration::from_millis(2 * PROBE_MS_MAX)
+            };
+            self.neighbours.retain(|_, neighbour| is_of_use(neighbour));
+            if self.neighbours.len() >= NEIGHBOURS_MAX {
+                return None;
+            }
+        }
+        let new = Neighbour {
+            wanted: None,
+            spare: 0,
+            all: 0,
+            counted_at: now,
+            mix: MIX,
+            silent: 0,
+            probe_at: Time::ZERO,
+            seen: now,
+        };
+        Some(self.neighbours.entry(peer).or_insert(new))
+    }
+
+    /// May this request be sent there now?
+    pub(super) fn allows(&mut self, now: Time, peer: SocketAddr, urgent: bool) -> bool {
+        if self.neighbours.is_empty() {
+            return true;
+        }
+        let chance = self.chance();
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else { return true };
+        if neighbour.silent >= SILENT_MAX {
+            if now < neighbour.probe_at {
+                self.counters.silent += 1;
+                return false;
+            }
+            // One at a time.
+            let doublings = neighbour.silent.saturating_sub(SILENT_MAX).min(5);
+            neighbour.probe_at = now + Duration::from_millis((PROBE_MS << doublings).min(PROBE_MS_MAX));
+        }
+        neighbour.count(now, urgent);
+        let mix = neighbour.mix;
+        let Some(wanted) = neighbour.wanted.as_mut() else { return true };
+        if now >= wanted.until {
+            neighbour.wanted = None;
+            return true;
+        }
+        let allowed = match &mut wanted.algorithm {
+            Algorithm::Loss(percent) => chance * 100.0 >= loss(*percent, mix, urgent),
+            Algorithm::Rate { per_sec, content_secs, at } => {
+                leak(*per_sec, content_secs, at, now, urgent, chance - 0.5)
+            }
+        };
+        self.counters.withheld += u64::from(!allowed);
+        allowed
+    }
+}
+
+impl Neighbour {
+    fn count(&mut self, now: Time, urgent: bool) {
+        if now - self.counted_at >= Duration::from_millis(MIX_MS) {
+            if self.all >= 20 {
+                self.mix = (f64::from(self.spare) / f64::from(self.all)).clamp(0.01, 0.99);
+            }
+            (self.spare, self.all, self.counted_at) = (0, 0, now);
+        }
+        self.all = self.all.saturating_add(1);
+        self.spare = self.spare.saturating_add(u32::from(!urgent));
+    }
+}
+
+/// The percentage of requests of this kind to leave out, so that it is `percent` of all (RFC 7339 section 7.2).
+fn loss(percent: f64, mix: f64, urgent: bool) -> f64 {
+    let spare = mix * 100.0;
+    match (urgent, percent <= spare) {
+        (false, true) => percent / mix,
+        (false, false) => 100.0,
+        (true, true) => 0.0,
+        (true, false) => (percent - spare) / (1.0 - mix),
+    }
+}
+
+/// Lets a request into the bucket if there is room (RFC 7415 section 3.5.2). `jitter` is from -1/2 to 1/2.
+fn leak(per_sec: f64, content_secs: &mut f64, at: &mut Time, now: Time, urgent: bool, jitter: f64) -> bool {
+    if per_sec < 1e-9 {
+        return false;
+    }
+    let interval = 1.0 / per_sec;
+    let content = *content_secs - (now - *at).as_secs_f64();
+    if content > interval * if urgent { BURST_URGENT } else { BURST } {
+        return false;
+    }
+    let jitter = if content > 0.0 { 0.0 } else { jitter };
+    *content_secs = content.max(0.0) + interval * (1.0 + jitter);
+    *at = now;
+    true
+}
+
+/// What a Via says.
+struct Told {
+    value: Option<u32>,
+    is_rate: bool,
+    validity_ms: Option<u64>,
+    seq: Option<Sequence>,
+}
+
+impl Told {
+    /// `None` if it makes no sense, or is an algorithm that we didn't offer.
+    fn read(via: &Via<'_>) -> Option<Self> {
+        let text = |name: &[u8]| via.params.value(name).and_then(|value| core::str::from_utf8(value).ok());
+        let value = text(b"oc").map(str::parse).transpose().ok()?;
+        let algorithm = text(b"oc-algo").unwrap_or("loss").trim_matches(['"', ' ']).to_ascii_lowercase();
+        let is_rate = match algorithm.as_str() {
+            "loss" => false,
+            "rate" => true,
+            _ => return None,
+        };
+        let validity_ms = text(b"oc-validity").map(str::parse).transpose().ok()?;
+        let seq = match text(b"oc-seq") {
+            None => None,
+            Some(text) => {
+                let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+                Some((whole.parse().ok()?, fraction.parse().ok()?))
+            }
+        };
+        // A time without a value is none (section 4.3), and a value is what they are asked for.
+        let ends = validity_ms == Some(0);
+        (value.is_some() || ends).then_some(Self { value, is_rate, validity_ms, seq })
+    }
+
+    fn wanted(&self, now: Time, last: Option<Algorithm>) -> Option<Wanted> {
+        let validity_ms = self.validity_ms.unwrap_or(VALIDITY_MS).min(VALIDITY_MS_MAX);
+        let value = f64::from(self.value?);
+        if validity_ms == 0 {
+            return None;
+        }
+        let algorithm = match (self.is_rate, last) {
+            (false, _) => Algorithm::Loss(value.min(100.0)),
+            // What is in the bucket stays there, as many requests as before.
+            (true, Some(Algorithm::Rate { per_sec, content_secs, at })) => {
+                let content_secs = if value > 0.0 { content_secs * per_sec / value } else { content_secs };
+                Algorithm::Rate { per_sec: value, content_secs, at }
+            }
+            (true, _) => Algorithm::Rate { per_sec: value, content_secs: 0.0, at: now },
+        };
+        Some(Wanted { algorithm, until: now + Duration::from_millis(validity_ms), seq: self.seq })
+    }
+}
+
+/// One that is much smaller has begun anew: it is no late one (RFC 7339 section 4.4).
+fn is_later(seq: Sequence, last: Sequence) -> bool {
+    seq > last || seq.0 < last.0 / 2
+}

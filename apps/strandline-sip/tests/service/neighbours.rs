@@ -1,0 +1,82 @@
+//! Downstream neighbours that say what they can take, for the tests of RFC 7339 and RFC 7415.
+
+use strandline_sip::service::{Relay, Settings};
+
+use crate::harness::{Phone, Sent, World, response, settings};
+
+/// What our Via asks.
+pub const ASKED: &str = ";oc;oc-algo=\"loss,rate\"";
+
+pub fn alice() -> Phone {
+    Phone::udp("192.0.2.1:5060")
+}
+
+/// A neighbour's address.
+pub fn at(port: u16) -> Phone {
+    Phone::udp(&format!("203.0.113.1:{port}"))
+}
+
+pub struct Neighbours {
+    pub world: World,
+    count: u32,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Fate {
+    Sent(Sent),
+    /// It was answered by us.
+    Withheld(Sent),
+}
+
+impl Neighbours {
+    pub fn new() -> Self {
+        let relay = Relay { open: true, from: Vec::new() };
+        Self { world: World::with(Settings { relay, names_max: 100, ..settings() }), count: 0 }
+    }
+
+    /// A request for a neighbour, as each that comes.
+    pub fn send(&mut self, port: u16, more: &str) -> Fate {
+        self.count += 1;
+        let branch = format!("n{}", self.count);
+        let uri = format!("sip:bob@203.0.113.1:{port}");
+        let text = alice().request("MESSAGE", &uri, &branch, more);
+        let text = text.replace("Call-ID: call", &format!("Call-ID: {branch}"));
+        let text = match more.contains("X-Dialog") {
+            true => text.replace(&format!("To: <{uri}>"), &format!("To: <{uri}>;tag=bob")),
+            false => text,
+        };
+        let sent = self.world.one(&alice(), &text);
+        if sent.first_line().starts_with("SIP/2.0") { Fate::Withheld(sent) } else { Fate::Sent(sent) }
+    }
+
+    pub fn is_sent(&mut self, port: u16, more: &str) -> bool {
+        matches!(self.send(port, more), Fate::Sent(_))
+    }
+
+    /// A neighbour answers a request, and says something of what it can take.
+    pub fn answer(&mut self, request: &Sent, says: &str) {
+        assert!(request.text.contains(ASKED), "{}", request.text);
+        let ok = response(&request.text, 200, "b").replacen(ASKED, says, 1);
+        self.world.receive(&Phone(request.flow), &ok);
+    }
+
+    /// A request that gets through, answered so.
+    pub fn told(&mut self, port: u16, says: &str) {
+        loop {
+            // Emergencies get through unless nothing does.
+            if let Fate::Sent(request) = self.send(port, "Priority: emergency\r\n") {
+                return self.answer(&request, says);
+            }
+        }
+    }
+
+    /// So many of 1000 requests that are made at once are sent.
+    pub fn sent_of_1000(&mut self, more: &str) -> usize {
+        (0..1000).filter(|_| self.is_sent(5060, more)).count()
+    }
+
+    pub fn at_millis(&mut self, millis: u64) {
+        self.world.run_until(millis);
+    }
+}
