@@ -215,13 +215,14 @@ impl Database {
         };
         for _ in 0..5_000 {
             if stopped() {
-                break;
+                return;
             }
             // Again, as a process may have been forked meanwhile.
             self.signal(Signal::STOP);
             // Sleeps because the kernel tells nobody when the last thread has stopped.
             std::thread::sleep(Duration::from_millis(1));
         }
+        panic!("the database does not stop");
     }
 
     pub fn go_on(&self) {
