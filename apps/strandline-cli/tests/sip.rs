@@ -343,6 +343,22 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
 }
 
 #[test]
+fn what_carries_sctp_is_for_sctp_and_has_one_port() {
+    for (entry, error) in [
+        ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen.carrier: goes with protocol = \"sctp\""),
+        (
+            "protocol = \"sctp\"\ncarrier = \"ip\"\nsctp_port = 5\n",
+            "listen.sctp_port: goes with carrier = \"udp\"",
+        ),
+        ("protocol = \"sctp\"\ncarrier = \"tcp\"\n", "unknown variant `tcp`"),
+    ] {
+        let text = format!("domains = [\"example.com\"]\n[[listen]]\naddress = \"127.0.0.1:5060\"\n{entry}");
+        let (success, stderr) = check(&text);
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+    }
+}
+
+#[test]
 fn aliases_may_stand_for_a_domain_of_the_command_line() {
     let file = std::env::temp_dir().join(format!("strandline-sip-aliases-{}.toml", std::process::id()));
     std::fs::write(&file, "[aliases]\ndomains = { \"example.net\" = \"example.com\" }\n").unwrap();

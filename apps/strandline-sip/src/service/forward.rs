@@ -11,6 +11,7 @@ use crate::transaction::{Arriving, Branch, Flow, Time};
 use super::Service;
 use super::context::{Context, HOP_Q, Kept, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
+use super::feedback::is_oc;
 use super::incoming::Incoming;
 use super::reply::{self, answer_flow};
 use super::route::Way;
@@ -47,6 +48,7 @@ impl Service {
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
+        context.oc = essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
         if group < targets.len() || is_named {
@@ -116,6 +118,10 @@ impl Service {
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let mut edits = Edits::new(*message);
         edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
+        // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
+        if essentials.via.oc {
+            edits.remove_via_params(is_oc);
+        }
         if let Some(uri) = copy.uri {
             edits.request_uri(uri);
         }
