@@ -368,3 +368,17 @@ fn aliases_may_stand_for_a_domain_of_the_command_line() {
     assert!(ask_udp(&server, &text).starts_with("SIP/2.0 200 OK\r\n"));
     assert!(ask_udp(&server, &register("UDP", "bob", 2, "")).contains("Contact: <sip:bob@127.0.0.1:5060>"));
 }
+
+#[test]
+fn a_keep_alive_with_stun_is_told_where_it_came_from() {
+    let server = Server::start(&[]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
+    socket.send_to(&request, server.address("udp")).unwrap();
+    let mut room = [0; 100];
+    let len = socket.recv(&mut room).unwrap();
+    let port = (socket.local_addr().unwrap().port() ^ 0x2112).to_be_bytes();
+    let mapped = [0, 0x20, 0, 8, 0, 1, port[0], port[1], 127 ^ 0x21, 0x12, 0xa4, 1 ^ 0x42];
+    assert_eq!(room[..len], [&[1, 1, 0, 12, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!", &mapped].concat());
+}

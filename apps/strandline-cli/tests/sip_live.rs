@@ -121,7 +121,7 @@ fn the_demonstration_has_phones_over_all_transports() {
 #[test]
 fn the_demonstration_ends_quietly_with_ctrl_c() {
     // script(1) gives it a terminal, whose input is this one's.
-    let command = format!("{PROGRAM} demo sip --phones 20 --rate 50 --time 0.3; echo code $?");
+    let command = format!("trap : INT; {PROGRAM} demo sip --phones 20 --rate 50 --time 0.3; echo code $?");
     let mut terminal = Command::new("script")
         .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
         .env("SHELL", "/bin/sh")

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
+#[allow(dead_code, reason = "its phones do not register here")]
 mod udp_phone;
 
 use sip_server::Server;

@@ -226,6 +226,9 @@ impl Args {
         if !(0.0..=1.0).contains(&self.renewals) {
             bail!("--renewals is a share, from 0 to 1");
         }
+        if !self.serve && (self.durable || self.apart || self.sctp_style.is_some()) {
+            bail!("--durable, --apart and --sctp-style are for a server of its own: --serve");
+        }
         if self.serve && self.transport == Transport::Tls {
             bail!("--serve has no certificate: start strandline sip with one, and aim at it with --server");
         }

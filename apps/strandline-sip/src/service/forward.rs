@@ -51,7 +51,12 @@ impl Service {
         context.oc = essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
-        if group < targets.len() || is_named {
+        // If nobody can be reached, what is no INVITE is answered from the request: nothing was sent before.
+        let may_be_unreachable = |target: &Target| match target.place {
+            Place::Flow(flow) => flow.connection == 0 && flow.protocol.is_reliable(),
+            Place::Name(_) => false,
+        };
+        if group < targets.len() || is_named || (!invite && targets.iter().any(may_be_unreachable)) {
             context.later = targets.drain(group..).collect();
             let (bytes, proved) = (message.as_bytes().into(), incoming.proved);
             context.request = Some(Arc::new(Kept { bytes, flow: *flow, proved }));

@@ -21,6 +21,9 @@ use super::{Mode, Service};
 /// Bytes of an address of record: stores have keys of this length.
 const AOR_MAX: usize = 512;
 
+/// Who has sent too many wrong passwords.
+const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
+
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);
 
@@ -176,6 +179,7 @@ impl Service {
             Proof::Asked | Proof::Waits => Ok(None),
             Proof::TooMany => Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+            Proof::Guesses => Err(GUESSES),
         }
     }
 
@@ -347,6 +351,7 @@ impl Service {
             Proof::Asked | Proof::Waits => return Ok(()),
             Proof::TooMany => return Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+            Proof::Guesses => return Err(GUESSES),
         }
         if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
             let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
