@@ -352,7 +352,8 @@ impl Sockets {
                     SctpCarrier::Udp => stack.udp(listen.address)?,
                     SctpCarrier::Ip => stack.raw(listen.address.ip())?,
                 };
-                self.carrier = stack.local_addr().map(|address| address.port());
+                let in_udp = listen.sctp_carrier == SctpCarrier::Udp;
+                self.carrier = stack.local_addr().filter(|_| in_udp).map(|address| address.port());
                 let (sctp, port) = match listen.sctp_style {
                     SctpStyle::OneToMany => {
                         let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
