@@ -192,6 +192,7 @@ impl Association {
         outcome: SackOutcome,
         acks: &[PathAck; PATHS_MAX],
     ) {
+        let recovery_due;
         let (cumulative_advanced, in_fast_recovery) = match outcome {
             SackOutcome::Ignored => return,
             SackOutcome::Violation(what) => return self.violate(cx, now, what),
@@ -200,10 +201,11 @@ impl Association {
                 newly_acked,
                 entered_fast_recovery,
                 in_fast_recovery,
+                all_acked,
                 writable,
                 delivered,
-                ..
             } => {
+                recovery_due = all_acked && self.flags.recovery_due;
                 cx.on_send_bytes_gone(delivered);
                 if newly_acked {
                     self.error_count = 0; // section 8.1
@@ -218,6 +220,9 @@ impl Association {
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
         self.assert_flights();
+        if recovery_due {
+            self.adopt_recovery();
+        }
         if cumulative_advanced && self.idle_deadline != Time::MAX && self.outbound.is_empty() {
             // The peer has everything: an exchange may be over.
             self.idle_deadline = self.idle_deadline.min(now + cx.idle_release(self.config.idle_release));

@@ -74,10 +74,7 @@ impl Association {
             return self.transmit_cookie_echo(now, buffer, segments_max);
         }
         let data_path = self.choose_data_path();
-        // Back to where the data came from (section 6.4), unless nothing is known to arrive there: hosts with several
-        // addresses often send from another one than the path they use belongs to.
-        let answers = self.paths.get(self.sack_path).state == PathState::Active;
-        let sack_path = if answers { self.sack_path } else { data_path };
+        let sack_path = self.path_of_sacks();
         let sack_due = self.state.receives_data() && self.inbound.sack_due(now);
         let path = match () {
             () if self.flags.cookie_ack_due => self.control_path,
@@ -92,6 +89,13 @@ impl Association {
         }
         self.watch_window(now, data_path);
         burst
+    }
+
+    /// Where a SACK goes: back to where the data came from (section 6.4), unless nothing is known to arrive there. Hosts with
+    /// several addresses often send from another one than the path they use belongs to.
+    pub(super) fn path_of_sacks(&mut self) -> PathIndex {
+        let answers = self.paths.get(self.sack_path).state == PathState::Active;
+        if answers { self.sack_path } else { self.choose_data_path() }
     }
 
     /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
@@ -488,6 +492,7 @@ impl Association {
     /// Path MTU probing while data flows.
     fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
+            && self.config.probes_mtu()
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {
             self.send_mtu_probe(cx, now, index, size);

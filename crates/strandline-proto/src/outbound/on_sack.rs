@@ -145,7 +145,7 @@ impl SendWindow {
     ) -> bool {
         let Self { outstanding, gaps, recovery } = self;
         let overtaken = gaps.last().unwrap_or(0);
-        gaps.replace(blocks);
+        gaps.replace(blocks, outstanding.rack.is_some());
         let mut newly = false;
         let mut first_acked = [usize::MAX; PATHS_MAX];
         let mut highest = 0;

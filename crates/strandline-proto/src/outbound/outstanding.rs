@@ -157,6 +157,14 @@ impl Outstanding {
         }
     }
 
+    /// How losses are found from now on. Without effect while anything is outstanding, of which the other way knows nothing.
+    pub(super) fn set_recovery(&mut self, recovery: Recovery) {
+        let by_time = recovery == Recovery::Rack;
+        if self.records.is_empty() && by_time != self.rack.is_some() {
+            self.rack = by_time.then(|| Box::new(Rack::new()));
+        }
+    }
+
     /// Starts a message; `extend` must follow until it has been sent to its end.
     #[inline]
     pub(super) fn begin(&mut self, message: Message) {

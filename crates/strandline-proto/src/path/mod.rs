@@ -11,6 +11,7 @@ mod prr;
 mod reachability;
 mod rto;
 mod set;
+mod settings;
 mod silence;
 mod state;
 
