@@ -26,10 +26,8 @@ pub struct Cubic {
     pmdcs: u32,
     /// W_max, in bytes.
     w_max: u32,
-    /// Window at the start of the epoch, in bytes.
-    cwnd_epoch: u32,
     /// W_est, in bytes.
-    w_est: f32,
+    w_est: f64,
     /// K, in seconds.
     k: f32,
     /// Fractions of a byte that the window has grown by.
@@ -49,8 +47,7 @@ struct Before {
     cwnd: u32,
     ssthresh: u32,
     w_max: u32,
-    cwnd_epoch: u32,
-    w_est: f32,
+    w_est: f64,
     k: f32,
     epoch: Time,
 }
@@ -65,7 +62,6 @@ impl Cubic {
             ssthresh: u32::MAX,
             pmdcs,
             w_max: 0,
-            cwnd_epoch: 0,
             w_est: 0.0,
             k: 0.0,
             credit: 0.0,
@@ -115,15 +111,11 @@ impl Cubic {
         let cwnd = f64::from(self.cwnd);
         let target = cubic.clamp(cwnd, 1.5 * cwnd);
         let acked = f64::from(ack.acked_bytes);
-        let alpha = if self.w_est >= self.w_max as f32 { 1.0 } else { ALPHA };
-        self.w_est += (alpha * f64::from(self.pmdcs) * acked / cwnd) as f32;
+        let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
+        self.w_est += alpha * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
-        let friendly_growth = f64::from(self.w_est) - cwnd;
-        let growth = if friendly_growth > 0.0 && cubic < f64::from(self.w_est) {
-            friendly_growth
-        } else {
-            cubic_growth
-        };
+        let friendly_growth = self.w_est - cwnd;
+        let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
         // No faster than slow start.
         let growth = growth.min(acked) + f64::from(self.credit);
         self.cwnd = self.cwnd.saturating_add(growth as u32);
@@ -132,8 +124,7 @@ impl Cubic {
 
     fn begin_epoch(&mut self, now: Time) {
         self.epoch = now;
-        self.cwnd_epoch = self.cwnd;
-        self.w_est = self.cwnd as f32;
+        self.w_est = f64::from(self.cwnd);
         if self.w_max <= self.cwnd {
             self.w_max = self.cwnd;
             self.k = 0.0;
@@ -148,7 +139,6 @@ impl Cubic {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             w_max: self.w_max,
-            cwnd_epoch: self.cwnd_epoch,
             w_est: self.w_est,
             k: self.k,
             epoch: self.epoch,
@@ -199,6 +189,8 @@ impl Controller for Cubic {
         if self.cwnd > self.pmdcs {
             self.on_loss();
             self.cwnd = self.pmdcs;
+            // What the path took before says nothing any more: growth begins anew where slow start ends (section 4.8).
+            self.w_max = 0;
         }
     }
 
@@ -207,7 +199,6 @@ impl Controller for Cubic {
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.w_max = before.w_max;
-            self.cwnd_epoch = before.cwnd_epoch;
             self.w_est = before.w_est;
             self.k = before.k;
             self.epoch = before.epoch;

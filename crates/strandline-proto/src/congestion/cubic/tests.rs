@@ -49,6 +49,33 @@ fn losses_shrink_the_window() {
     assert_eq!((cubic.window(), cubic.slow_start_threshold()), (PMDCS, 70_000), "one loss, twice unanswered");
 }
 
+/// Section 4.8: after a time-out growth begins anew where slow start ends, with K = 0, and knows nothing of the window before.
+#[test]
+fn growth_after_a_time_out_begins_anew() {
+    let mut cubic = at(100);
+    cubic.on_timeout(Time::ZERO);
+    cubic.cwnd = 70_000;
+    let now = round(&mut cubic, Time::from_nanos(1), ms(20));
+    assert_eq!((cubic.w_max, cubic.k), (70_000, 0.0));
+    assert!(cubic.window() < 72_000, "{} after {now:?}", cubic.window());
+    cubic.on_undo();
+    assert_eq!((cubic.window(), cubic.w_max), (100_000, 0), "as it was");
+}
+
+/// Section 4.3 with windows of many megabytes, where a SACK for two packets adds less than a thirty-millionth.
+#[test]
+fn the_window_of_others_grows_however_large_it_is() {
+    let mut cubic = at(20_000);
+    cubic.begin_epoch(Time::ZERO);
+    let before = cubic.w_est;
+    cubic.rtt_us = 1_000;
+    for _ in 0..10_000 {
+        cubic.congestion_avoidance(&ack(Time::from_nanos(1), 2_000, cubic.cwnd, ms(1)));
+    }
+    let grown = cubic.w_est - before;
+    assert!((900.0..1100.0).contains(&grown), "a packet in a round trip: {grown}");
+}
+
 /// Section 4.7: a loss below the last maximum leaves room for others.
 #[test]
 fn fast_convergence() {
