@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::error::ConfigError;
+use crate::memory::MemoryAccount;
 
 /// The most paths an association keeps; further addresses of a peer are ignored.
 pub const PATHS_MAX: usize = 8;
@@ -392,6 +393,9 @@ pub struct EndpointConfig {
     /// Bytes given to send and not acknowledged in all associations together. Default 1 GiB. From half of it on, send
     /// buffers that tune themselves go back to their start, and beyond it to 64 KiB.
     pub send_bytes_max: u64,
+    /// Shared by endpoints of one host that keep to these two limits together, such as the shards of a stack, each with the
+    /// same limits. Default `None`: the endpoint has them for itself.
+    pub account: Option<Arc<MemoryAccount>>,
     /// How long a cookie key signs before the next one; a cookie is accepted under the current and the previous key.
     /// At least the cookie lifetime. Default 120 s.
     pub cookie_key_lifetime: Duration,
@@ -422,6 +426,7 @@ impl Default for EndpointConfig {
             init_rate_max: 200_000,
             receive_bytes_max: 1 << 30,
             send_bytes_max: 1 << 30,
+            account: None,
             cookie_key_lifetime: Duration::from_secs(120),
             shard: Shard::default(),
             ephemeral_ports: (49_152, 65_535),

@@ -85,7 +85,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         let message = self.inbound.recv();
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         if message.is_none() {
             self.flags.readable_given = false;
         } else {
@@ -105,7 +105,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         let count = self.inbound.recv_many(messages, max);
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         if count < max {
             self.flags.readable_given = false;
         }
@@ -134,7 +134,7 @@ impl Association {
         }
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
-        cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
+        cx.memory.on_received(before, after);
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             other => self.on_refused_data(cx, now, data, other, report),

@@ -113,7 +113,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
         let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
         self.keep_choices(&paths);

@@ -193,7 +193,7 @@ impl Endpoint {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let timed = association.idle_deadline() != Time::MAX;
         give(association, self.shared.send_pressure())?;
-        self.shared.send_bytes += len as u64;
+        self.shared.memory.on_given(len);
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
