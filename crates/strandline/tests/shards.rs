@@ -542,7 +542,7 @@ async fn shards_share_the_memory_of_the_stack() {
     }
     // Nobody reads: the first fills its buffer, five times as much as an eighth of the limit.
     let send = |client: &Association| {
-        while client.try_send(&[7; 1000], SendInfo::default()).is_ok() {}
+        while client.try_send_bytes(Bytes::from_static(&[7; 1000]), SendInfo::default()).is_ok() {}
     };
     let held = |peer: &Association| u64::from(peer.status().unwrap().receive_buffered);
     send(&kept[0].0);

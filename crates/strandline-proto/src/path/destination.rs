@@ -159,16 +159,6 @@ impl Path {
         }
     }
 
-    /// The address is the peer's: the user named it, or the peer answered from it (section 5.4, rules 1 and 2).
-    pub(crate) fn confirm(&mut self) -> Option<PathChange> {
-        let change = (self.state == PathState::Unconfirmed).then_some(PathChange::Confirmed);
-        if change.is_some() {
-            self.state = PathState::Active;
-            self.error_count = 0;
-        }
-        change
-    }
-
     /// PMDCS: the largest DATA chunk, header included, that fits a packet.
     pub(crate) fn data_chunk_len_max(&self) -> u32 {
         data_chunk_len_max(&self.pmtu)

@@ -21,9 +21,8 @@ fn stands_still(scene: &mut Scene, time: Duration) {
     scene.give(8);
     let end = scene.pair.now + ms(3000);
     while scene.pair.now < end {
-        now.set(scene.pair.next_time().map_or(end, |next| next.max(scene.pair.now)));
-        scene.pair.run_until(ms(1), |_| false);
         now.set(scene.pair.now);
+        scene.pair.run_until(ms(1), |_| false);
     }
 }
 

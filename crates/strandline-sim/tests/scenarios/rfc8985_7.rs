@@ -17,7 +17,7 @@ fn section_7_3_the_highest_chunk_in_flight_is_the_probe() {
     scene.run(ms(900));
     let after: Vec<_> = scene.sent().split_off(6);
     let numbers: Vec<Vec<u32>> = after.iter().map(|seen| seen.numbers.clone()).collect();
-    assert_eq!(numbers, [[5], [3], [4]], "{after:?}");
+    assert_eq!(numbers, [[5], [3], [4]], "{:#?}", scene.pair.printed());
     assert!((180..190).contains(&after[0].ms) && after[0].asks, "{after:?}");
     assert!((240..252).contains(&after[1].ms), "{after:?}");
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));

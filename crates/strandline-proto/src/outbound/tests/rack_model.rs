@@ -207,7 +207,7 @@ impl World {
     fn step(&mut self) -> bool {
         let next = self.agenda.keys().next().copied();
         let deadline = self.fixture.out.loss_deadline();
-        if deadline != Time::MAX && next.is_none_or(|(at, _)| deadline < at) {
+        if deadline != Time::MAX && next.is_none_or(|(at, _)| deadline <= at) {
             let acks = self.fixture.loss_timer().expect("a deadline was set");
             let lost = self.oracle.find_lost(self.fixture.now);
             self.check(&lost, &acks);
