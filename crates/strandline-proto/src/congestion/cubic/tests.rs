@@ -76,6 +76,26 @@ fn the_window_of_others_grows_however_large_it_is() {
     assert!((900.0..1100.0).contains(&grown), "a packet in a round trip: {grown}");
 }
 
+/// Decision 24: what was sent after the loss and arrived met no queue, so that nothing overflowed.
+#[test]
+fn a_loss_without_a_queue_takes_a_fifth() {
+    let mut cubic = at(100);
+    let say = |cubic: &mut Cubic, rtt: Duration| cubic.on_ack(&ack(Time::from_nanos(1), 0, 0, rtt));
+    say(&mut cubic, ms(200));
+    say(&mut cubic, ms(210));
+    cubic.on_fast_retransmit(Time::ZERO);
+    assert_eq!(cubic.window(), 80_000);
+    say(&mut cubic, ms(215));
+    cubic.on_fast_retransmit(Time::ZERO);
+    assert_eq!(cubic.window(), 56_000, "a queue");
+    say(&mut cubic, ms(200));
+    cubic.on_ecn(Time::ZERO);
+    assert_eq!(cubic.window(), 39_200, "a mark says that there is one");
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    assert_eq!(cubic.window(), 70_000, "nothing is known");
+}
+
 /// Section 4.7: a loss below the last maximum leaves room for others.
 #[test]
 fn fast_convergence() {
@@ -259,9 +279,9 @@ proptest! {
                 }
                 Op::Wait(micros) => now += Duration::from_micros(u64::from(micros)),
             }
-            prop_assert!(cubic.window() >= cubic.pmdcs);
+            prop_assert!(cubic.window() >= cubic.pmdcs());
             // A loss below two packets leaves two.
-            let least = cubic.pmdcs.saturating_mul(2);
+            let least = cubic.pmdcs().saturating_mul(2);
             prop_assert!(cubic.window() <= before.saturating_add(grows_by).max(least));
         }
     }
