@@ -8,15 +8,13 @@ mod tests;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-use crate::config::EndpointConfig;
-
 /// An endpoint tells of a change once it is so large, or a part of the limit: with 64 of them and limits of 1 GiB the
 /// sum is right to 16 MiB.
 const STEP_MAX: u64 = 256 << 10;
 const STEPS_OF_LIMIT: u64 = 4096;
 
-/// The bytes that several endpoints hold together, to which [`EndpointConfig::receive_bytes_max`] and
-/// [`EndpointConfig::send_bytes_max`] apply then: see [`EndpointConfig::account`].
+/// The bytes that several endpoints hold together, to which `receive_bytes_max` and `send_bytes_max` of
+/// `EndpointConfig` apply then: see its field `account`.
 #[derive(Debug, Default)]
 pub struct MemoryAccount {
     received: AtomicU64,
@@ -69,11 +67,16 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn new(config: &EndpointConfig) -> Self {
+    /// `account`: whose others there are, if any; and the limits, in bytes.
+    pub(crate) fn new(
+        account: Option<Arc<MemoryAccount>>,
+        receive_bytes_max: u64,
+        send_bytes_max: u64,
+    ) -> Self {
         Self {
-            account: config.account.clone().unwrap_or_default(),
-            received: Held::new(config.receive_bytes_max),
-            sent: Held::new(config.send_bytes_max),
+            account: account.unwrap_or_default(),
+            received: Held::new(receive_bytes_max),
+            sent: Held::new(send_bytes_max),
             associations: 0,
         }
     }

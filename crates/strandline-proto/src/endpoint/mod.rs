@@ -118,7 +118,7 @@ impl Endpoint {
         let init_keys = (rng.next_u64(), rng.next_u64());
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
-        let memory = Memory::new(&config);
+        let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
             demux,

@@ -3,13 +3,7 @@ use super::*;
 const LIMIT: u64 = 1 << 30;
 
 fn sharing(account: &Arc<MemoryAccount>, limit: u64) -> Memory {
-    let config = EndpointConfig {
-        account: Some(Arc::clone(account)),
-        receive_bytes_max: limit,
-        send_bytes_max: limit,
-        ..EndpointConfig::default()
-    };
-    Memory::new(&config)
+    Memory::new(Some(Arc::clone(account)), limit, limit)
 }
 
 #[test]

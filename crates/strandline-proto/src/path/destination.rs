@@ -14,7 +14,7 @@ use super::pacer::Pacer;
 use super::pmtu::Pmtu;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
-use super::settings::{Choices, controller};
+use super::choices::{Choices, controller};
 use super::state::PathState;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Ack, Algorithm, Congestion, Controller};

@@ -1,31 +1,16 @@
 //! What is set of a path while the association lasts: parameters, how losses are found, the congestion controller.
 
+use super::choices::controller;
 use super::destination::Path;
 use super::pacer::Pacer;
 use super::prr::Prr;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
 
-/// How losses are found on a path, and whether its controller was chosen for it alone: one byte, as there may be millions.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Choices(u8);
-
-const BY_TIME: u8 = 1;
-const OWN_CONTROLLER: u8 = 2;
-
-impl Choices {
-    pub(super) const fn new(recovery: Recovery) -> Self {
-        match recovery {
-            Recovery::Rfc9260 => Self(0),
-            Recovery::Rack => Self(BY_TIME),
-        }
-    }
-}
-
 impl Path {
     /// How losses are found on it.
     pub(super) const fn recovery(&self) -> Recovery {
-        if self.choices.0 & BY_TIME != 0 { Recovery::Rack } else { Recovery::Rfc9260 }
+        self.choices.recovery()
     }
 
     /// The configuration changed. A new heartbeat interval holds from the next
@@ -41,7 +26,7 @@ impl Path {
     /// is outstanding.
     pub(crate) fn set_recovery(&mut self, recovery: Recovery) {
         if self.recovery() != recovery {
-            self.choices.0 ^= BY_TIME;
+            self.choices.set_recovery(recovery);
             self.prr = Prr::default();
             self.exempt = false;
             self.pacer = Pacer::new();
@@ -50,14 +35,13 @@ impl Path {
 
     /// The congestion controller of this path, whatever the association's is; `None`: that one.
     pub(crate) fn set_congestion(&mut self, own: Option<Algorithm>, config: &AssociationConfig) {
-        self.choices.0 =
-            if own.is_some() { self.choices.0 | OWN_CONTROLLER } else { self.choices.0 & !OWN_CONTROLLER };
+        self.choices.set_own_controller(own.is_some());
         self.choose(own.unwrap_or(config.congestion), config);
     }
 
     /// The controller that was chosen for this path alone.
     pub(crate) fn own_congestion(&self) -> Option<Algorithm> {
-        (self.choices.0 & OWN_CONTROLLER != 0).then(|| self.congestion.algorithm())
+        self.choices.has_own_controller().then(|| self.congestion.algorithm())
     }
 
     fn choose(&mut self, algorithm: Algorithm, config: &AssociationConfig) {
@@ -70,18 +54,4 @@ impl Path {
             controller.set_letter(config.to_the_letter);
         }
     }
-}
-
-/// A controller that knows nothing yet. `pmdcs` in bytes.
-pub(super) fn controller(
-    algorithm: Algorithm,
-    pmdcs: u32,
-    ipv6: bool,
-    config: &AssociationConfig,
-) -> Congestion {
-    let mut congestion = Congestion::new(algorithm, pmdcs, ipv6);
-    if let Congestion::Rfc9260(controller) = &mut congestion {
-        controller.set_letter(config.to_the_letter);
-    }
-    congestion
 }

@@ -195,7 +195,16 @@ impl World {
 
     fn check(&mut self, lost: &BTreeSet<u32>, acks: &Acks) {
         let bytes: u32 = lost.len() as u32 * ROOM as u32;
-        assert_eq!(acks[0].lost_bytes, bytes, "lost by the oracle: {lost:?}");
+        let Oracle { latest, rtt, min_rtt, reordering, next, gap_sacks, exit, .. } = &self.oracle;
+        assert_eq!(
+            acks[0].lost_bytes,
+            bytes,
+            "lost by the oracle at {:?}: {lost:?} {:?}; latest {latest:?} {rtt:?}, least {min_rtt:?}, reordering {reordering}, \
+             next {next}, {} gaps, {gap_sacks} SACKs, exit {exit:?}",
+            self.fixture.now,
+            lost.first().map(|tsn| &self.oracle.chunks[*tsn as usize]),
+            self.oracle.gaps.len(),
+        );
         assert_eq!(self.fixture.out.loss_deadline(), self.oracle.deadline);
         assert_eq!(acks[0].in_recovery, self.oracle.exit.is_some());
         let again = self.fixture.tsns(0);
