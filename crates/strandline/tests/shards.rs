@@ -549,7 +549,7 @@ async fn shards_share_the_memory_of_the_stack() {
     until("it is full", || held(&kept[0].1) > 650_000).await;
     // The others get what is left.
     kept.iter().for_each(|(client, _)| send(client));
-    // May sleep: in virtual time, for as long as the refused ones try again and again.
+    // Sleeps because nothing tells that no more is taken: in virtual time, while the refused ones try again.
     tokio::time::sleep(Duration::from_secs(20)).await;
     let total = there.buffers().receive_bytes;
     assert_eq!(total, kept.iter().map(|(_, peer)| held(peer)).sum::<u64>());

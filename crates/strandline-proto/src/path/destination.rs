@@ -9,12 +9,12 @@ use core::time::Duration;
 use strandline_wire::COMMON_HEADER_LEN;
 
 use super::arrivals::Arrivals;
+use super::choices::{Choices, controller};
 use super::heartbeat::Heartbeat;
 use super::pacer::Pacer;
 use super::pmtu::Pmtu;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
-use super::choices::{Choices, controller};
 use super::state::PathState;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Ack, Algorithm, Congestion, Controller};
