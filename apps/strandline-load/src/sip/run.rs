@@ -12,7 +12,7 @@ use crate::pace::{Schedule, now};
 use crate::perf::usage::CpuTime;
 
 use super::args::{Args, Lifetime, Transport};
-use super::carrier::{sctp, tcp, udp};
+use super::carrier::{sctp, set, tcp, udp};
 use super::digest::Credentials;
 use super::engine::{Engine, Plan, Scenario};
 use super::load::Load;
@@ -110,7 +110,15 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load.send_by(Box::new(udp));
             load
         }
-        Transport::Tcp | Transport::Tls => {
+        Transport::Tcp => {
+            let persistent = args.lifetime == Lifetime::Persistent;
+            let (set, addresses) = set::open(server, &local, sources, persistent).await?;
+            let load = load(addresses);
+            set.serve(&load);
+            load.send_by(Box::new(set));
+            load
+        }
+        Transport::Tls => {
             let persistent = args.lifetime == Lifetime::Persistent;
             let to = tcp::To { server, tls: tls(args)? };
             let (tcp, addresses) = tcp::open(to, &local, sources, persistent).await?;

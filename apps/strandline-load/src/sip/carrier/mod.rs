@@ -1,6 +1,7 @@
 //! How messages are carried.
 
 pub(super) mod sctp;
+pub(super) mod set;
 pub(super) mod tcp;
 pub(super) mod udp;
 

@@ -1,16 +1,14 @@
-//! TCP, with and without TLS: a connection for each source, or for each of its transactions.
+//! Connections, with and without TLS; and TLS as a carrier: a connection for each source, or for each of its transactions.
 
 use std::cell::{Cell, RefCell};
-use std::io::{self, Write};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::errno::Errno;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
-use socket2::{Domain, Socket, Type};
 use strandline_tls::{ClientTls, Wire};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -102,7 +100,16 @@ pub(in crate::sip) async fn open(
     Ok((tcp, addresses))
 }
 
+/// Connects, with TLS if that is wanted.
 pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> {
+    let stream = connect_plain(local, to.server).await?;
+    let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
+    let wire = Wire::opened(stream, tls, name)?;
+    wire.handshake().await?;
+    Ok(wire)
+}
+
+pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     // The port is chosen when it is known whom it is for: then one can be used that leads elsewhere, or led to the server until
@@ -111,36 +118,9 @@ pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> 
         tracing::debug!("ports are chosen at once");
     }
     socket.bind((local, 0).into())?;
-    let stream = socket.connect(to.server).await?;
+    let stream = socket.connect(server).await?;
     stream.set_nodelay(true)?;
-    let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
-    let wire = Wire::opened(stream, tls, name)?;
-    wire.handshake().await?;
-    Ok(wire)
-}
-
-/// Connects for one request, and writes as much of it as goes before anything waits: on the loopback a connection stands when
-/// the call that opens it returns.
-async fn connect_with(local: IpAddr, to: &To, request: &[u8]) -> io::Result<(Wire, usize)> {
-    if to.tls.is_some() {
-        return Ok((connect(local, to).await?, 0));
-    }
-    let socket = Socket::new(Domain::for_address(to.server), Type::STREAM.nonblocking(), None)?;
-    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
-        socket.set_reuse_address(true)?;
-    }
-    socket.bind(&SocketAddr::new(local, 0).into())?;
-    let written = match socket.connect(&to.server.into()) {
-        Ok(()) => (&socket).write(request)?,
-        Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => 0,
-        Err(error) => return Err(error),
-    };
-    let stream = TcpStream::from_std(socket.into())?;
-    if written == 0 {
-        stream.writable().await?;
-        stream.take_error()?.map_or(Ok(()), Err)?;
-    }
-    Ok((Wire::plain(stream), written))
+    Ok(stream)
 }
 
 impl Tcp {
@@ -166,7 +146,7 @@ impl Tcp {
 }
 
 impl Carrier for Tcp {
-    fn send(&self, out: &Out) {
+    fn send(&self, out: &Out, _: &Load) {
         for (number, messages) in by_source(out) {
             let Some(source) = self.sources.get(number) else { continue };
             if !self.persistent {
@@ -257,14 +237,11 @@ async fn dispatch(mut requests: Requests, local: Vec<IpAddr>, to: To, load: Rc<L
 /// Sends a request on a connection of its own, and closes that when it is answered.
 async fn transact(request: Vec<u8>, source: usize, load: Rc<Load>, (local, to): (IpAddr, To)) {
     let whole = async {
-        let (stream, written) = connect_with(local, &to, &request).await?;
-        let stream = Rc::new(stream);
-        if let Some(rest) = request.get(written..).filter(|rest| !rest.is_empty()) {
-            let one = Source { stream: RefCell::new(Some(Rc::clone(&stream))), ..Source::default() };
-            one.pending.replace(rest.to_vec());
-            if !one.write() {
-                write_rest(Rc::new(one)).await;
-            }
+        let stream = Rc::new(connect(local, &to).await?);
+        let one = Source { stream: RefCell::new(Some(Rc::clone(&stream))), ..Source::default() };
+        one.pending.replace(request);
+        if !one.write() {
+            write_rest(Rc::new(one)).await;
         }
         Ok::<_, io::Error>(receive(&stream, source, &load, || true).await)
     };
