@@ -5,7 +5,7 @@
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use strandline_sip::codec::{
-    Edits, HeaderName, Host, Index, Message, Multipart, NewVia, Reply, StatusCode, Transport,
+    Edits, HeaderName, Host, Index, Message, Multipart, NewVia, Reply, StatusCode, Transport, binding_answer,
 };
 
 /// Asks for everything; returns how many values there were.
@@ -73,6 +73,9 @@ fn edit(message: Message<'_>) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
+    if let Some(answer) = binding_answer(bytes, ([192, 0, 2, 1], 5060).into()) {
+        assert!(answer.len() <= bytes.len() + 24, "an answer is not much larger than its request");
+    }
     let mut index = Index::new();
     let message = match Message::parse(bytes, &mut index) {
         Ok(message) => {

@@ -197,7 +197,8 @@ fn errors_say_what_to_do() {
     let (code, _, told) = laboratory.run(&["report"]);
     assert!(code == Some(1) && told.contains("strandline lab run"), "{told}");
     let (code, _, told) = laboratory.run(&["run"]);
-    assert!(code == Some(2) && told.contains("--all"), "{told}");
+    assert!(code == Some(1) && told.contains("--all") && told.contains("\n  someone-2000\n"), "{told}");
+    assert!(told.contains("strandline lab run --short someone-2000"), "{told}");
     let file = laboratory.folder.join("experiments/someone-2000/figure1.toml");
     fs::write(&file, PLAN.replace("unit = \"KB\"", "units = \"KB\"")).unwrap();
     let (code, _, told) = laboratory.run(&["list"]);

@@ -164,6 +164,18 @@ fn invites_are_answered_by_a_front_end() {
 }
 
 #[test]
+fn whoever_finds_no_server_is_told_how_to_start_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    drop(listener);
+    for (more, start) in [(&[][..], "`strandline echo`"), (&["--sip"], "`strandline sip --front-end`")] {
+        let arguments = ["echo", "--transport", "tcp", "--count", "2", "--server", &server];
+        let told = mistake(&[&arguments[..], more].concat());
+        assert!(told.contains(start) && told.contains("--serve"), "{told}");
+    }
+}
+
+#[test]
 fn echo_load_brings_its_server_and_tells_what_it_takes() {
     for transport in ["tcp", "udp", "sctp", "sctp-many"] {
         let arguments = ["echo", "--serve", "--rate", "500", "--duration", "0.4", "--transport", transport];
@@ -193,6 +205,8 @@ fn echo_load_brings_its_server_and_tells_what_it_takes() {
     let persistent = load(&["echo", "--serve", "--persistent", "20", "--rate", "500", "--duration", "0.4"]);
     assert_eq!(persistent["transaction"]["count"], 200);
     assert!(persistent["setup"].is_null(), "set up beforehand: {persistent}");
+    // Nobody asked what it takes to hold them, which it would have to wait for.
+    assert!(persistent["server"]["memory"].is_null() && persistent["held"] == 0, "{persistent}");
     // So many that processes with the same address and ports would be each other's restarts.
     let several =
         ["echo", "--serve", "--persistent", "1200", "--clients", "3", "--rate", "500", "--duration", "0.4"];

@@ -343,6 +343,22 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
 }
 
 #[test]
+fn what_carries_sctp_is_for_sctp_and_has_one_port() {
+    for (entry, error) in [
+        ("protocol = \"tcp\"\ncarrier = \"ip\"\n", "listen.carrier: goes with protocol = \"sctp\""),
+        (
+            "protocol = \"sctp\"\ncarrier = \"ip\"\nsctp_port = 5\n",
+            "listen.sctp_port: goes with carrier = \"udp\"",
+        ),
+        ("protocol = \"sctp\"\ncarrier = \"tcp\"\n", "unknown variant `tcp`"),
+    ] {
+        let text = format!("domains = [\"example.com\"]\n[[listen]]\naddress = \"127.0.0.1:5060\"\n{entry}");
+        let (success, stderr) = check(&text);
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+    }
+}
+
+#[test]
 fn aliases_may_stand_for_a_domain_of_the_command_line() {
     let file = std::env::temp_dir().join(format!("strandline-sip-aliases-{}.toml", std::process::id()));
     std::fs::write(&file, "[aliases]\ndomains = { \"example.net\" = \"example.com\" }\n").unwrap();
@@ -351,4 +367,18 @@ fn aliases_may_stand_for_a_domain_of_the_command_line() {
     let text = register("UDP", "bob", 1, &contact("bob")).replace("example.com", "example.net");
     assert!(ask_udp(&server, &text).starts_with("SIP/2.0 200 OK\r\n"));
     assert!(ask_udp(&server, &register("UDP", "bob", 2, "")).contains("Contact: <sip:bob@127.0.0.1:5060>"));
+}
+
+#[test]
+fn a_keep_alive_with_stun_is_told_where_it_came_from() {
+    let server = Server::start(&[]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+    let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
+    socket.send_to(&request, server.address("udp")).unwrap();
+    let mut room = [0; 100];
+    let len = socket.recv(&mut room).unwrap();
+    let port = (socket.local_addr().unwrap().port() ^ 0x2112).to_be_bytes();
+    let mapped = [0, 0x20, 0, 8, 0, 1, port[0], port[1], 127 ^ 0x21, 0x12, 0xa4, 1 ^ 0x42];
+    assert_eq!(room[..len], [&[1, 1, 0, 12, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!", &mapped].concat());
 }

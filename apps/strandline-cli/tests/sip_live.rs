@@ -6,8 +6,10 @@ mod browser;
 mod sip_server;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use browser::browse;
@@ -113,6 +115,42 @@ fn the_demonstration_has_phones_over_all_transports() {
     assert!(
         !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("--phones must be 2")
     );
+}
+
+/// In a terminal phones go on, until Ctrl-C goes to all that was started from there.
+#[test]
+fn the_demonstration_ends_quietly_with_ctrl_c() {
+    // script(1) gives it a terminal, whose input is this one's.
+    let command = format!("trap : INT; {PROGRAM} demo sip --phones 20 --rate 50 --time 0.3; echo code $?");
+    let mut terminal = Command::new("script")
+        .args(["--quiet", "--flush", "--command", &command, "/dev/null"])
+        .env("SHELL", "/bin/sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(terminal.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let going_on = lines.by_ref().find(|line| line.contains("Phones go on calling")).unwrap();
+    let page = going_on.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    // The phones of before have ended; once others have registered they call.
+    let calls = || {
+        let mut stream = TcpStream::connect(&page).unwrap();
+        stream.write_all(b"GET /live.json HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let live: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+        live["connections"].as_u64().unwrap() + live["associations"].as_u64().unwrap()
+    };
+    while calls() < 40 {
+        // Sleeps because nothing tells when they are there.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let mut keys = terminal.stdin.take().unwrap();
+    keys.write_all(b"\x03").unwrap();
+    let told: Vec<String> =
+        lines.map(|line| line.trim_end().replace("^C", "")).filter(|line| !line.is_empty()).collect();
+    assert_eq!(told, ["code 0"]);
+    terminal.wait().unwrap();
 }
 
 #[test]

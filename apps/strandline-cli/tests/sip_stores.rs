@@ -150,6 +150,25 @@ fn journals_are_folded(kind: Kind) {
     assert_eq!(Server::configured(&config).users(), 10);
 }
 
+/// With `replicas_min` a binding counts when a replica has it, and while none is there nobody is told that it does.
+#[test]
+fn redis_waits_for_its_replica() {
+    let database = Database::start(Kind::Redis);
+    let mut replica = database.replica();
+    let config = configuration(&database, "");
+    let text = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, text.replace("timeout_ms", "replicas_min = 1\ntimeout_ms")).unwrap();
+    let server = Server::configured(&config);
+    let mut phone = Phone::new();
+    phone.register_at_last(&server, "bob");
+    assert!(replica.keys() > 0, "it has the binding");
+    replica.kill();
+    let refused = phone.register(&server, "bob", 3600);
+    assert!(refused.starts_with("SIP/2.0 503") && refused.contains("\r\nRetry-After: "), "{refused}");
+    replica.restart();
+    phone.register_at_last(&server, "bob");
+}
+
 for_each_kind! {
     what_is_acknowledged_survives_in_mariadb: MySql what_is_acknowledged_survives;
     what_is_acknowledged_survives_in_postgresql: PostgreSql what_is_acknowledged_survives;

@@ -3,46 +3,24 @@
 
 mod certificates;
 mod sip_server;
+mod wire;
 
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use certificates::Folder;
 use sip_server::{PROGRAM, Server};
 use strandline_tls::{ClientCertificates, ClientTls, ServerTls, Wire};
 use tokio::net::{TcpListener, TcpStream};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use wire::{PATIENCE, next, read};
 
 async fn connect(server: &Server, tls: &ClientTls) -> io::Result<Wire> {
     let stream = TcpStream::connect(server.address("tls")).await?;
     let wire = Wire::opened(stream, tls, "127.0.0.1")?;
     wire.handshake().await?;
     Ok(wire)
-}
-
-/// The next message, which comes as a whole here.
-async fn next(wire: &Wire) -> String {
-    String::from_utf8(read(wire).await).unwrap()
-}
-
-async fn read(wire: &Wire) -> Vec<u8> {
-    let mut room = vec![0; 64 << 10];
-    let read = async {
-        loop {
-            std::future::poll_fn(|context| wire.poll_read_ready(context)).await?;
-            match wire.try_read(&mut room) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                read => return read,
-            }
-        }
-    };
-    let len = tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap();
-    room.truncate(len);
-    room
 }
 
 fn register(user: &str) -> String {

@@ -6,33 +6,16 @@ mod certificates;
 #[allow(dead_code, reason = "not every test counts questions or has NAPTR records")]
 mod name_server;
 mod sip_server;
+mod wire;
 
-use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::time::Duration;
 
 use certificates::Folder;
 use name_server::{NameServer, host, srv};
 use sip_server::Server;
 use strandline_tls::{ClientCertificates, ServerTls, Wire, domains};
 use tokio::net::TcpListener;
-
-const PATIENCE: Duration = Duration::from_secs(20);
-
-async fn next(wire: &Wire) -> String {
-    let mut room = vec![0; 64 << 10];
-    let read = async {
-        loop {
-            std::future::poll_fn(|context| wire.poll_read_ready(context)).await?;
-            match wire.try_read(&mut room) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                read => return read,
-            }
-        }
-    };
-    let len = tokio::time::timeout(PATIENCE, read).await.unwrap().unwrap_or(0);
-    String::from_utf8(room[..len].to_vec()).unwrap()
-}
+use wire::{PATIENCE, next};
 
 fn ask(socket: &UdpSocket, server: &Server, uri: &str) {
     let text = format!(

@@ -94,6 +94,22 @@ impl Args {
         self.server.unwrap_or((IpAddr::from([127, 0, 0, 1]), port).into())
     }
 
+    /// What to do if nothing was answered.
+    fn nothing_answered(&self) -> String {
+        let server = self.server();
+        if self.serve {
+            return format!("nothing was answered within {} s: ask for less with --rate", self.timeout);
+        }
+        let start = match self.sip {
+            true => "strandline sip --front-end",
+            false => "strandline echo",
+        };
+        format!(
+            "nothing was answered at {server}: start a server there with `{start}`, or let `strandline load echo --serve` \
+             start one of its own"
+        )
+    }
+
     fn content(&self) -> Content {
         match (self.sip, self.lines) {
             (true, _) => Content::Invite,
@@ -192,7 +208,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
             servers.end().await?;
         }
         Ok(match (outcome.progress.completed, outcome.progress.failed) {
-            (0, _) => ExitCode::FAILURE,
+            (0, _) => {
+                eprintln!("strandline: {}", args.nothing_answered());
+                ExitCode::FAILURE
+            }
             (_, 0) => ExitCode::SUCCESS,
             _ => ExitCode::from(SOME_FAILED),
         })

@@ -108,14 +108,20 @@ pub(crate) struct Announced {
 
 /// Starts a server of this program's, and waits for the line in which it says where it listens.
 pub(crate) async fn spawn(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
-    let program = std::env::current_exe().context("finding this program's own file")?;
-    let mut child = Command::new(program)
-        .args(command)
-        .args(arguments)
-        .stdout(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .context("starting a server")?;
+    started(this_program()?.args(command).args(arguments)).await
+}
+
+/// The same in a process group of its own: what the terminal sends is not for it.
+pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<(Child, String)> {
+    started(this_program()?.args(command).args(arguments).process_group(0)).await
+}
+
+fn this_program() -> Result<Command> {
+    Ok(Command::new(std::env::current_exe().context("finding this program's own file")?))
+}
+
+async fn started(command: &mut Command) -> Result<(Child, String)> {
+    let mut child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn().context("starting a server")?;
     let output = child.stdout.take().context("a server without standard output")?;
     let Some(line) = BufReader::new(output).lines().next_line().await? else {
         bail!("the server ended: see its message above");

@@ -23,6 +23,7 @@ mod echo_process;
 pub mod echo_server;
 mod exchange;
 pub mod flood;
+mod folder;
 mod histogram;
 pub mod itemised;
 mod job;

@@ -339,7 +339,8 @@ pub struct EndpointConfig {
     /// which one core can answer several times as many.
     pub init_rate_max: u32,
     /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
-    /// an association may take more only while it holds less than its share of half of the limit.
+    /// an association may take more only while it holds less than its share of half of the limit; what fills its lowest gap
+    /// while it has nothing to read is taken up to an eighth beyond the limit.
     /// From half of it on, receive buffers that tune themselves go back to their start.
     pub receive_bytes_max: u64,
     /// Bytes given to send and not acknowledged in all associations together. Default 1 GiB. From half of it on, send

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -68,11 +69,34 @@ pub struct Database {
     pub kind: Kind,
     pub folder: PathBuf,
     port: u16,
+    /// The port of the one that it copies.
+    replica_of: Option<u16>,
     child: Option<Child>,
 }
 
 impl Database {
     pub fn start(kind: Kind) -> Self {
+        Self::start_as(kind, None)
+    }
+
+    /// One more that copies this one (Redis only).
+    #[allow(dead_code, reason = "not every test has one")]
+    pub fn replica(&self) -> Self {
+        Self::start_as(self.kind, Some(self.port))
+    }
+
+    /// How many keys it has (Redis only).
+    #[allow(dead_code, reason = "not every test asks")]
+    pub fn keys(&self) -> u64 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(b"AUTH wonder:land@\r\nDBSIZE\r\nQUIT\r\n").unwrap();
+        let mut answers = String::new();
+        stream.read_to_string(&mut answers).unwrap();
+        let size = answers.lines().find_map(|line| line.strip_prefix(':'));
+        size.unwrap_or_else(|| panic!("{answers}")).parse().unwrap()
+    }
+
+    fn start_as(kind: Kind, replica_of: Option<u16>) -> Self {
         let port = free_port();
         let folder =
             std::env::temp_dir().join(format!("strandline-{}-{}-{port}", kind.name(), std::process::id()));
@@ -83,7 +107,7 @@ impl Database {
                 std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
             }
         }
-        let mut database = Self { kind, folder, port, child: None };
+        let mut database = Self { kind, folder, port, replica_of, child: None };
         database.prepare();
         database.restart();
         database
@@ -140,6 +164,10 @@ impl Database {
                 command
                     .args(["--appendfsync", "always", "--requirepass", "wonder:land@", "--dir"])
                     .arg(&data);
+                if let Some(other) = self.replica_of {
+                    command.args(["--masterauth", "wonder:land@", "--replicaof", "127.0.0.1"]);
+                    command.arg(other.to_string());
+                }
                 command
             }
             Kind::PostgreSql => {

@@ -88,20 +88,28 @@ pub fn size(text: &str) -> Result<usize, String> {
     Ok(bytes as usize)
 }
 
-/// A probability: `1%`, `0.05%`, or a fraction such as `0.01`.
+/// A probability: `1%`, `0.05%`. Without the sign only 0 is one: `1` is 1 % for some and always for others.
 ///
 /// # Errors
 /// Says what a probability looks like.
 pub fn probability(text: &str) -> Result<f64, String> {
-    let wrong = || format!("'{text}' is not a probability: write it like 1%, 0.05% or 0.01");
+    let wrong = || format!("'{text}' is not a probability: write it like 1% or 0.05%");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let probability = match unit {
         "%" => number / 100.0,
-        "" => number,
+        "" if number == 0.0 => 0.0,
+        "" => {
+            let share = if number > 1.0 {
+                String::new()
+            } else {
+                format!(" or, for that share, {}%", number * 100.0)
+            };
+            return Err(format!("'{text}' needs a percent sign: write {text}%{share}"));
+        }
         _ => return Err(wrong()),
     };
     if probability > 1.0 {
-        return Err(format!("'{text}': a probability is from 0% to 100% (from 0 to 1 without the sign)"));
+        return Err(format!("'{text}': a probability is from 0% to 100%"));
     }
     Ok(probability)
 }

@@ -42,7 +42,7 @@ pub struct Places {
 
 /// `strandline lab run`
 #[derive(Debug, Clone, clap::Args)]
-#[command(group(clap::ArgGroup::new("what").args(["chosen", "all"]).required(true)), after_help = "\
+#[command(group(clap::ArgGroup::new("what").args(["chosen", "all"])), after_help = "\
 Examples:
   strandline lab run --short jani-kant-2005      a paper's experiments, few repetitions
   strandline lab run jani-kant-2005/figure5      one figure, all of it
@@ -79,6 +79,22 @@ pub struct RunArgs {
     pub places: Places,
 }
 
+/// What there is to choose.
+fn nothing_chosen(places: &Places) -> Result<String> {
+    let mut papers: Vec<String> = Vec::new();
+    for found in plan::find(&places.experiments, &[])? {
+        if papers.last() != Some(&found.paper) {
+            papers.push(found.paper);
+        }
+    }
+    Ok(format!(
+        "what is to be measured? Name papers or plans, or --all:\n  {}\nfor example: strandline lab run --short {}\n\
+         `strandline lab list` shows the plans of each, and how long they take",
+        papers.join("\n  "),
+        papers.first().map_or("PAPER", String::as_str),
+    ))
+}
+
 /// Something to be measured.
 struct Task {
     plan: usize,
@@ -97,6 +113,9 @@ struct Job {
 /// # Errors
 /// A plan that makes no sense, not root, a program that is missing, a network that can't be made.
 pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
+    if args.chosen.is_empty() && !args.all {
+        bail!(nothing_chosen(&args.places)?);
+    }
     let machine = Machine::this(commit)?;
     let build = if args.any_build { None } else { Some(machine.build.as_str()) };
     let mode = if args.short { Mode::Short } else { Mode::Whole };

@@ -1,16 +1,19 @@
 //! `strandline demo sip`: the SIP server with its store, and phones that call one another over UDP, TCP and SCTP.
 
+use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{ExitCode, Stdio};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::process::Command;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::echo_process::{Announced, spawn};
+use crate::echo_process::{Announced, spawn_apart};
+use crate::folder::Folder;
 
 /// Starts a SIP server that keeps its bindings in SQLite, registers phones over UDP, TCP and SCTP and lets them call one
 /// another; in a terminal they go on until it is interrupted, so that the live page shows something.
@@ -71,12 +74,43 @@ struct Announcement {
 /// # Errors
 /// If the server or a load can't be started.
 pub(super) async fn run(args: &Args) -> Result<ExitCode> {
+    // Those that are started are in groups of their own, where the terminal's Ctrl-C doesn't reach them: it is for this program,
+    // and they end with it.
+    let mut signals = Signals::new()?;
+    let going_on = Cell::new(false);
+    tokio::select! {
+        done = show(args, &going_on) => done,
+        signal = signals.next() => Ok(if going_on.get() { ExitCode::SUCCESS } else { ExitCode::from(signal) }),
+    }
+}
+
+/// What ends it early.
+struct Signals([(Signal, u8); 3]);
+
+impl Signals {
+    fn new() -> Result<Self> {
+        let of = |kind: SignalKind| anyhow::Ok((signal(kind)?, 128 + kind.as_raw_value() as u8));
+        Ok(Self([of(SignalKind::interrupt())?, of(SignalKind::terminate())?, of(SignalKind::hangup())?]))
+    }
+
+    /// The exit code of the first that comes.
+    async fn next(&mut self) -> u8 {
+        let [(interrupt, first), (terminate, second), (hangup, third)] = &mut self.0;
+        tokio::select! {
+            _ = interrupt.recv() => *first,
+            _ = terminate.recv() => *second,
+            _ = hangup.recv() => *third,
+        }
+    }
+}
+
+async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     let positive = |value: f64| value.is_finite() && value > 0.0;
     if args.phones < 2 || !positive(args.rate) || !positive(args.time) {
         bail!("--phones must be 2 at least, --rate and --time more than 0");
     }
-    let folder = Folder::new()?;
-    let store = folder.0.join("sip.db");
+    let folder = Folder::new("demo-sip")?;
+    let store = folder.path().join("sip.db");
     let (mut server, announcement) = start(&store).await?;
     let page = format!("http://{}/", announcement.metrics);
     if !args.json {
@@ -97,11 +131,8 @@ pub(super) async fn run(args: &Args) -> Result<ExitCode> {
     let all = report.transports.iter().all(|calls| calls.succeeded > 0);
     if all && !args.once && !args.json && std::io::stdout().is_terminal() {
         println!("Phones go on calling: look at {page} (Ctrl-C ends it)");
-        let longer = load(86_400.0);
-        tokio::select! {
-            went_on = longer.run() => { went_on?; }
-            interrupted = tokio::signal::ctrl_c() => interrupted?,
-        }
+        going_on.set(true);
+        load(86_400.0).run().await?;
     }
     server.kill().await.context("ending the SIP server")?;
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -113,7 +144,7 @@ async fn start(store: &Path) -> Result<(tokio::process::Child, Announcement)> {
     for listen in ["udp:127.0.0.1:0", "tcp:127.0.0.1:0", "sctp:127.0.0.1:0"] {
         arguments.extend(["--listen", listen]);
     }
-    let (child, line) = spawn(&["sip", "--json"], &arguments).await?;
+    let (child, line) = spawn_apart(&["sip", "--json"], &arguments).await?;
     Ok((child, serde_json::from_str(&line)?))
 }
 
@@ -151,6 +182,7 @@ impl Loads<'_> {
             .args(["load", "sip", "call", "--json"])
             .args(arguments.iter().flat_map(|(name, value)| [*name, value.as_str()]))
             .stderr(Stdio::inherit())
+            .process_group(0)
             .kill_on_drop(true)
             .output()
             .await
@@ -208,23 +240,4 @@ fn print(report: &Report) {
         report.registered,
         report.store_bytes as f64 / 1e6
     );
-}
-
-/// A folder that goes with this value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("strandline-demo-sip-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        Ok(Self(folder))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(%error, folder = %self.0.display(), "removing a folder");
-        }
-    }
 }

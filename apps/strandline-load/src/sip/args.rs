@@ -46,8 +46,21 @@ impl Transport {
 pub enum Lifetime {
     /// As long as the load.
     Persistent,
-    /// For one transaction; REGISTER only.
+    /// From a REGISTER on: each opens one, and the last --sources of them stay open.
+    Open,
+    /// For one call; who is called listens, and is connected to.
+    Dialog,
+    /// For one transaction; who is called listens, and is connected to.
     Transaction,
+}
+
+/// What sockets the server has for SCTP (RFC 6458).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum SctpStyle {
+    /// One for all associations.
+    OneToMany,
+    /// One for each.
+    OneToOne,
 }
 
 /// Registers phones or lets them call one another through a SIP server, and measures its answers.
@@ -60,6 +73,9 @@ Examples:
                                                          over 15,000 connections that stay
   strandline load sip register --transport tcp --lifetime transaction
                                                          with a connection for each
+  strandline load sip call --transport tcp --lifetime dialog
+                                                         with a connection for each call, on both sides
+  strandline load sip register --serve --rate 2500       at a server of its own, and what it takes
   strandline load sip register --transport tls --ca ca.pem --server 127.0.0.1:5061
                                                          over 1,000 TLS connections
   strandline load sip call --transport sctp              calls over 1,000 associations
@@ -82,6 +98,18 @@ pub struct Args {
     /// The server: IP address, and UDP, TCP or SCTP port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:5060")]
     pub server: SocketAddr,
+    /// Start a server for it here, and watch it
+    #[arg(long, conflicts_with_all = ["server", "encapsulation", "watch"])]
+    pub serve: bool,
+    /// Its sockets for SCTP
+    #[arg(long, value_enum, requires = "serve")]
+    pub sctp_style: Option<SctpStyle>,
+    /// It keeps its bindings in an SQLite file, which goes with it
+    #[arg(long, requires = "serve")]
+    pub durable: bool,
+    /// It keeps to the first core, the load to the second
+    #[arg(long, requires = "serve")]
+    pub apart: bool,
     /// The server's UDP port for SCTP
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
@@ -94,7 +122,8 @@ pub struct Args {
     /// Number of the first phone: other loads on the same server have others
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub first: u32,
-    /// Sockets, connections or associations, which phones share [default: 16 for UDP, else 1,000]
+    /// Sockets, connections or associations, which phones share; with --lifetime open, connections that stay, and with dialog
+    /// and transaction places where phones are called [default: 16 for UDP, 10,000 for open, else 1,000]
     #[arg(long, value_name = "N")]
     pub sources: Option<usize>,
     /// Addresses to use them from [default: 127.0.0.2 to 127.0.0.65 if the server is on 127.0.0.0/8; 127.0.0.9 over SCTP, which has a socket for each]
@@ -146,7 +175,11 @@ pub struct Args {
 
 impl Args {
     pub(super) fn sources(&self) -> usize {
-        self.sources.unwrap_or(if self.transport == Transport::Udp { 16 } else { 1000 })
+        self.sources.unwrap_or(match (self.transport, self.lifetime) {
+            (Transport::Udp, _) => 16,
+            (_, Lifetime::Open) => 10_000,
+            _ => 1000,
+        })
     }
 
     /// Addresses to send from.
@@ -193,13 +226,33 @@ impl Args {
         if !(0.0..=1.0).contains(&self.renewals) {
             bail!("--renewals is a share, from 0 to 1");
         }
-        if self.lifetime == Lifetime::Transaction {
-            if !matches!(self.transport, Transport::Tcp | Transport::Tls) {
-                bail!("--lifetime transaction goes with --transport tcp and tls");
+        if !self.serve && (self.durable || self.apart || self.sctp_style.is_some()) {
+            bail!("--durable, --apart and --sctp-style are for a server of its own: --serve");
+        }
+        if self.serve && self.transport == Transport::Tls {
+            bail!("--serve has no certificate: start strandline sip with one, and aim at it with --server");
+        }
+        if self.sctp_style.is_some() && self.transport != Transport::Sctp {
+            bail!("--sctp-style goes with --transport sctp");
+        }
+        self.check_lifetime()
+    }
+
+    fn check_lifetime(&self) -> Result<()> {
+        let (calls, tls) = (self.scenario == Scenario::Call, self.transport == Transport::Tls);
+        match self.lifetime {
+            Lifetime::Persistent => {}
+            Lifetime::Transaction | Lifetime::Open if tls && !calls => {}
+            _ if self.transport != Transport::Tcp => {
+                bail!("--lifetime goes with --transport tcp; with tls, transaction and open do for register")
             }
-            if self.scenario == Scenario::Call {
-                bail!("calls need connections that stay: whoever is called must be reachable");
+            Lifetime::Open if calls => {
+                bail!("--lifetime open goes with register: calls have dialog, transaction or persistent")
             }
+            Lifetime::Dialog if !calls => {
+                bail!("--lifetime dialog goes with call: REGISTER begins no dialog")
+            }
+            Lifetime::Open | Lifetime::Dialog | Lifetime::Transaction => {}
         }
         Ok(())
     }

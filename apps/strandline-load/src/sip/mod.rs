@@ -7,6 +7,7 @@ mod digest;
 mod engine;
 mod load;
 mod outcome;
+mod own;
 pub mod phones;
 mod put;
 mod run;

@@ -12,11 +12,12 @@ use crate::pace::{Schedule, now};
 use crate::perf::usage::CpuTime;
 
 use super::args::{Args, Lifetime, Transport};
-use super::carrier::{sctp, set, tcp, udp};
+use super::carrier::{passing, sctp, set, tcp, udp};
 use super::digest::Credentials;
 use super::engine::{Engine, Plan, Scenario};
 use super::load::Load;
 use super::outcome::SipReport;
+use super::own::Own;
 use super::text::Style;
 use super::watch::{ServerReport, Taken, Watched};
 
@@ -37,36 +38,46 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     args.check()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     LocalSet::new().block_on(&runtime, async {
-        let watched = args.watch.map(Watched::new);
-        let before = watched.map(Watched::look).transpose()?;
-        let load = open(args).await?;
-        let connected = rested(watched).await?;
-        let all_first = args.registered || args.scenario == Scenario::Call;
-        if all_first {
-            register_all(args, &load).await?;
+        let mut args = args.clone();
+        let own = if args.serve { Some(Own::start(&mut args).await?) } else { None };
+        let code = load(&args).await;
+        if let Some(own) = own {
+            own.end().await?;
         }
-        let registered = rested(watched.filter(|_| all_first)).await?;
-        let mut report = measure(args, &load, args.rate, watched).await?;
-        if let (Some(before), Some(connected), Some(server)) = (before, connected, &mut report.server) {
-            server.memory_before = before.memory;
-            server.memory_connected = connected.memory;
-            server.memory_registered = registered.map(|taken| taken.memory);
-            server.memory_each_source =
-                (connected.memory as f64 - before.memory as f64) / args.sources() as f64;
-        }
-        let mut offered = Vec::new();
-        for multiple in &args.offer {
-            let rate = (report.succeeded_each_second * multiple).max(1.0);
-            offered.push((*multiple, measure(args, &load, Some(rate), watched).await?));
-        }
-        report.offered(offered);
-        if args.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
-        } else {
-            report.print();
-        }
-        Ok(if report.succeeded > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        code
     })
+}
+
+/// The load, at a server that is there.
+async fn load(args: &Args) -> Result<ExitCode> {
+    let watched = args.watch.map(Watched::new);
+    let before = watched.map(Watched::look).transpose()?;
+    let load = open(args).await?;
+    let connected = rested(watched).await?;
+    let all_first = args.registered || args.scenario == Scenario::Call;
+    if all_first {
+        register_all(args, &load).await?;
+    }
+    let registered = rested(watched.filter(|_| all_first)).await?;
+    let mut report = measure(args, &load, args.rate, watched).await?;
+    if let (Some(before), Some(connected), Some(server)) = (before, connected, &mut report.server) {
+        server.memory_before = before.memory;
+        server.memory_connected = connected.memory;
+        server.memory_registered = registered.map(|taken| taken.memory);
+        server.memory_each_source = (connected.memory as f64 - before.memory as f64) / args.sources() as f64;
+    }
+    let mut offered = Vec::new();
+    for multiple in &args.offer {
+        let rate = (report.succeeded_each_second * multiple).max(1.0);
+        offered.push((*multiple, measure(args, &load, Some(rate), watched).await?));
+    }
+    report.offered(offered);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        report.print();
+    }
+    Ok(if report.succeeded > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// What a server has taken once it has done all that it was asked for.
@@ -110,7 +121,17 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load.send_by(Box::new(udp));
             load
         }
-        Transport::Tcp => {
+        Transport::Tcp if args.scenario == Scenario::Call && args.lifetime != Lifetime::Persistent => {
+            let dialog = args.lifetime == Lifetime::Dialog;
+            let each = if dialog { passing::For::Dialog } else { passing::For::Transaction };
+            let to = tcp::To { server, tls: None };
+            let (passing, addresses) = passing::open(to, &local, sources, each).await?;
+            let load = load(addresses);
+            passing.serve(&load);
+            load.send_by(Box::new(passing));
+            load
+        }
+        Transport::Tcp if args.lifetime != Lifetime::Open => {
             let persistent = args.lifetime == Lifetime::Persistent;
             let (set, addresses) = set::open(server, &local, sources, persistent).await?;
             let load = load(addresses);
@@ -118,10 +139,14 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load.send_by(Box::new(set));
             load
         }
-        Transport::Tls => {
-            let persistent = args.lifetime == Lifetime::Persistent;
+        Transport::Tcp | Transport::Tls => {
+            let each = match args.lifetime {
+                Lifetime::Persistent => tcp::Each::Persistent,
+                Lifetime::Open => tcp::Each::Request { kept: sources },
+                Lifetime::Dialog | Lifetime::Transaction => tcp::Each::Request { kept: 0 },
+            };
             let to = tcp::To { server, tls: tls(args)? };
-            let (tcp, addresses) = tcp::open(to, &local, sources, persistent).await?;
+            let (tcp, addresses) = tcp::open(to, &local, sources, each).await?;
             let load = load(addresses);
             tcp.serve(&load);
             load.send_by(Box::new(tcp));

@@ -20,6 +20,9 @@ pub(super) struct Taken {
     pub(super) cpu: Duration,
     /// Bytes that are no file's: what processes share counts once.
     pub(super) memory: u64,
+    /// As ps(1) has them: RSS and VSZ, in bytes.
+    pub(super) resident: u64,
+    pub(super) virtual_size: u64,
 }
 
 /// As `--json` prints it.
@@ -39,6 +42,10 @@ pub(super) struct ServerReport {
     pub(super) memory_registered: Option<u64>,
     /// Bytes at the end.
     pub(super) memory_end: u64,
+    /// Bytes of its pages in memory at the end, files of the program included (RSS of ps).
+    pub(super) resident_end: u64,
+    /// Bytes of its address space at the end (VSZ of ps).
+    pub(super) virtual_end: u64,
     /// What each source added before it sent anything.
     pub(super) memory_each_source: f64,
 }
@@ -52,6 +59,8 @@ impl ServerReport {
             cpu_us_each: cpu * 1e6 / begun.max(1) as f64,
             cores: cpu / wall.as_secs_f64().max(1e-9),
             memory_end: end.memory,
+            resident_end: end.resident,
+            virtual_end: end.virtual_size,
             ..Self::default()
         }
     }
@@ -70,6 +79,8 @@ impl Watched {
             let Some((one, children)) = look_at(pid) else { continue };
             taken.cpu += one.cpu;
             taken.memory += one.memory;
+            taken.resident += one.resident;
+            taken.virtual_size += one.virtual_size;
             to_look_at.extend(children);
         }
         let there = taken != Taken::default();
@@ -81,20 +92,25 @@ impl Watched {
 fn look_at(pid: u32) -> Option<(Taken, Vec<u32>)> {
     let (user, system) = cpu_in(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?;
     let memory = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).map_or(0, |text| unshared(&text));
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let (resident, virtual_size) = (bytes_of(&status, "VmRSS:"), bytes_of(&status, "VmSize:"));
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let children = tasks.flatten().filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
     let pids = children
         .flat_map(|text| text.split_whitespace().filter_map(|word| word.parse().ok()).collect::<Vec<u32>>());
-    Some((Taken { cpu: user + system, memory }, pids.collect()))
+    Some((Taken { cpu: user + system, memory, resident, virtual_size }, pids.collect()))
 }
 
 /// Bytes of memory that is no file's, each page divided among those that share it.
 fn unshared(rollup: &str) -> u64 {
-    let of = |name: &str| {
-        let line = rollup.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    ["Pss_Anon:", "Pss_Shmem:"].into_iter().filter_map(of).sum::<u64>() * 1024
+    ["Pss_Anon:", "Pss_Shmem:"].into_iter().map(|name| bytes_of(rollup, name)).sum()
+}
+
+/// What a line with this name says in kilobytes, in bytes; 0 without it.
+fn bytes_of(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+    let kilobytes = line.split_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
 }
 
 #[cfg(test)]

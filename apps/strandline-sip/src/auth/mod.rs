@@ -4,14 +4,19 @@
 //! remembers how often: the same credentials are never taken twice.
 
 mod digest;
+mod guesses;
 mod nonce;
 mod subscribers;
 mod users;
+
+use core::net::IpAddr;
 
 use crate::codec::{Auth, HeaderName, Host, Message};
 use crate::transaction::Time;
 
 pub use digest::{Algorithm, response};
+pub use guesses::GuessCounters;
+use guesses::Guesses;
 use nonce::Freshness;
 pub use nonce::Nonces;
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
@@ -30,6 +35,8 @@ pub enum Verdict<'a> {
     },
     /// Somebody has to look for this user first.
     LookUp(&'a [u8]),
+    /// There were too many wrong ones from there: they were not looked at.
+    Guesses,
 }
 
 /// Where users and their secrets are.
@@ -90,6 +97,7 @@ pub struct Authenticator {
     nonces: Nonces,
     /// Compared with where there is no such user, so that it takes as long.
     nobody: [u8; 16],
+    guesses: Guesses,
 }
 
 impl Authenticator {
@@ -102,16 +110,32 @@ impl Authenticator {
         nonces: Nonces,
         seed: [u8; 16],
     ) -> Self {
-        Self { realm, algorithms, users, nonces, nobody: seed }
+        let guesses = Guesses::new(seed, Self::WRONG_MAX);
+        Self { realm, algorithms, users, nonces, nobody: seed, guesses }
     }
 
-    /// Checks the credentials of a request for our realm, from a user of this domain.
+    /// Wrong passwords from one address for one user that are put up with; one is forgiven every half minute.
+    pub const WRONG_MAX: u32 = 10;
+
+    /// The same with another limit; 0 is none.
+    #[must_use]
+    pub fn wrong_max(self, most: u32) -> Self {
+        Self { guesses: Guesses::new(self.nobody, most), ..self }
+    }
+
+    /// How many wrong passwords there were.
+    #[must_use]
+    pub const fn guesses(&self) -> GuessCounters {
+        self.guesses.counters
+    }
+
+    /// Checks the credentials of a request for our realm, from a user of this domain at this address.
     pub fn check<'a>(
         &mut self,
         now: Time,
         message: &Message<'a>,
         asking: Asking,
-        domain: &Host<'_>,
+        (domain, source): (&Host<'_>, IpAddr),
     ) -> Verdict<'a> {
         let mut stale = false;
         for line in message.lines(asking.credentials()) {
@@ -120,9 +144,10 @@ impl Authenticator {
             if digest.realm != Some(self.realm.as_bytes()) {
                 continue;
             }
-            match self.check_one(now, message, &digest, domain) {
+            match self.check_one(now, message, &digest, (domain, source)) {
                 Verdict::Is(user) => return Verdict::Is(user),
                 Verdict::LookUp(user) => return Verdict::LookUp(user),
+                Verdict::Guesses => return Verdict::Guesses,
                 Verdict::Challenge { stale: this } => stale |= this,
             }
         }
@@ -134,7 +159,7 @@ impl Authenticator {
         now: Time,
         message: &Message<'a>,
         digest: &crate::codec::Digest<'a>,
-        domain: &Host<'_>,
+        (domain, source): (&Host<'_>, IpAddr),
     ) -> Verdict<'a> {
         let wrong = Verdict::Challenge { stale: false };
         let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
@@ -157,6 +182,9 @@ impl Authenticator {
                 _ => return wrong,
             },
         };
+        if self.guesses.are_too_many(now, source, user) {
+            return Verdict::Guesses;
+        }
         let realm = self.realm.as_bytes();
         let known = match &mut self.users {
             Source::Users(users) => users.secret(user, algorithm, realm),
@@ -170,10 +198,17 @@ impl Authenticator {
         let secret = known.clone().unwrap_or_else(|| algorithm.hash(&[&self.nobody]));
         let expected = response(algorithm, &secret, line.method.as_bytes(), digest);
         if !digest::same(&expected, given) || known.is_none() {
+            // With a nonce of ours it was an answer to us.
+            if self.nonces.is_ours(nonce) {
+                self.guesses.wrong(now, source, user);
+            }
             return wrong;
         }
         match self.nonces.use_once(now, nonce, count) {
-            Freshness::Fresh => Verdict::Is(user),
+            Freshness::Fresh => {
+                self.guesses.right(source, user);
+                Verdict::Is(user)
+            }
             Freshness::Stale => Verdict::Challenge { stale: true },
             Freshness::Forged => wrong,
         }

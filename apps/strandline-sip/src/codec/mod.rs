@@ -36,6 +36,7 @@ mod scan;
 mod start_line;
 mod status;
 mod stream;
+mod stun;
 mod uri;
 mod write;
 
@@ -63,6 +64,7 @@ pub use peek::header_lines;
 pub use start_line::{RequestLine, StartLine, StatusLine};
 pub use status::StatusCode;
 pub use stream::{Cut, Side, StreamFramer};
+pub use stun::binding_answer;
 pub use uri::escape::{Unescaped, unescape};
 pub use uri::host::Host;
 pub use uri::params::{UriHeaders, UriParams};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::style::SctpStyle;
-use super::{admin_client, top};
+use super::{admin_client, parts, top};
 
 /// Other things than serving.
 #[derive(Debug, Clone, clap::Subcommand)]
@@ -13,6 +13,8 @@ pub enum Command {
     Top(top::Args),
     /// Look after a running server: registrations, draining, the configuration read again
     Admin(admin_client::Args),
+    /// Take a REGISTER apart: how long each part of the work takes, and how often it is done
+    Parts(parts::Args),
 }
 
 /// `strandline sip`: without a configuration it serves UDP and TCP on 127.0.0.1:5060, and SCTP in UDP at 9899.
@@ -46,7 +48,8 @@ pub struct Args {
     #[arg(long)]
     pub check: bool,
     /// Listen at udp:ADDRESS:PORT, tcp:, ws: (WebSocket), tls: and wss: (these two with a table `tls` in the configuration),
-    /// or sctp: (there the address is that of the UDP socket which carries it, and the SCTP port is 5060)
+    /// sctp: (there the address is that of the UDP socket which carries it, and the SCTP port is 5060), or sctp-ip: (on IP itself,
+    /// with an SCTP port; needs CAP_NET_RAW)
     #[arg(long, value_name = "PROTOCOL:ADDRESS:PORT")]
     pub listen: Vec<String>,
     /// Of those SCTP ports that --listen names or that are there by default: one socket for all associations, or one for

@@ -395,7 +395,7 @@ impl Hub {
                     self.connections.queue(item.flow, item.client, bytes)
                 }
                 Protocol::Sctp => match self.sctp.borrow().as_ref() {
-                    Some(sctp) => sctp.send(item.flow, bytes),
+                    Some(sctp) => sctp.send(item.flow, item.client, bytes),
                     None => false,
                 },
             };

@@ -66,6 +66,13 @@ pub(super) fn text(hub: &Hub) -> String {
     page.gauge("associations", "SCTP associations.", associations as f64);
     let share = service.allowed_share();
     page.gauge("allowed_share", "Share of what they have that neighbours may send (RFC 7339).", share);
+    let guesses = service.guesses();
+    page.counter("wrong_passwords_total", "Wrong passwords.", guesses.wrong);
+    page.counter(
+        "guesses_refused_total",
+        "Credentials not looked at after too many of them.",
+        guesses.refused,
+    );
     neighbours(hub, &service, &mut page);
     copies(hub, &mut page);
     names(&service, &mut page);

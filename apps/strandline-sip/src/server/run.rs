@@ -25,10 +25,10 @@ use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
-use super::socket::{Connections, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::socket::{Connections, Failed, Gate, Many, One, Opened, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
-use super::style::SctpStyle;
-use super::{admin, admin_client, http, pages, status, top};
+use super::style::{SctpCarrier, SctpStyle};
+use super::{admin, admin_client, http, pages, parts, status, top};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -50,6 +50,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     match &args.command {
         Some(Command::Top(args)) => return top::run(args),
         Some(Command::Admin(args)) => return admin_client::run(args),
+        Some(Command::Parts(args)) => return parts::run(args),
         None => {}
     }
     let config = Config::of(args)?;
@@ -311,6 +312,8 @@ struct Sockets {
     sctp: RefCell<Option<Sctp>>,
     /// Associations that the server sets up itself.
     opened: RefCell<Option<Opened>>,
+    /// What could not be sent over SCTP.
+    failed: RefCell<Option<Failed>>,
     /// The UDP port that carries SCTP.
     carrier: Option<u16>,
     advertised: Vec<Advertised>,
@@ -352,19 +355,25 @@ impl Sockets {
                 Ok(port)
             }
             Protocol::Sctp => {
-                let stack =
-                    Stack::builder().association(association()).mixed_trains(true).udp(listen.address)?;
+                let stack = Stack::builder().association(association()).mixed_trains(true);
+                let stack = match listen.sctp_carrier {
+                    SctpCarrier::Udp => stack.udp(listen.address)?,
+                    SctpCarrier::Ip => stack.raw(listen.address.ip())?,
+                };
                 self.carrier = stack.local_addr().map(|address| address.port());
                 let (sctp, port) = match listen.sctp_style {
                     SctpStyle::OneToMany => {
                         let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
                         let port = endpoint.port();
-                        (Sctp::Many(Rc::new(Many::new(endpoint))), port)
+                        let (many, failed) = Many::new(endpoint);
+                        self.failed = RefCell::new(Some(failed));
+                        (Sctp::Many(Rc::new(many)), port)
                     }
                     SctpStyle::OneToOne => {
                         let listener = Listener::bind(&stack, listen.sctp_port)?;
                         let port = listener.port();
-                        let (one, opened) = One::new(stack, listener);
+                        let (one, opened, failed) = One::new(stack, listener);
+                        self.failed = RefCell::new(Some(failed));
                         self.opened = RefCell::new(Some(opened));
                         (Sctp::One(Rc::new(one)), port)
                     }
@@ -382,6 +391,9 @@ impl Sockets {
         }
         for (protocol, listener) in self.connections.take() {
             tokio::task::spawn_local(input::accept::serve(listener, Rc::clone(hub), protocol));
+        }
+        if let Some(failed) = self.failed.take() {
+            tokio::task::spawn_local(input::sctp::report_failed(failed, Rc::clone(hub)));
         }
         if let Some(sctp) = self.sctp.take() {
             match &sctp {

@@ -44,5 +44,5 @@ pub(super) fn authenticator(auth: &Auth, nonces: NonceKey) -> Result<Authenticat
         Users::Table(_, cache) => Source::Table(Subscribers::new(*cache)),
     };
     let (realm, algorithms) = (auth.realm.clone(), auth.algorithms.clone());
-    Ok(Authenticator::new(realm, algorithms, users, nonces, random_key()?))
+    Ok(Authenticator::new(realm, algorithms, users, nonces, random_key()?).wrong_max(auth.wrong_max))
 }

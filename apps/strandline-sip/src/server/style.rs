@@ -12,3 +12,14 @@ pub enum SctpStyle {
     /// One for each.
     OneToOne,
 }
+
+/// What carries the packets of an SCTP port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SctpCarrier {
+    /// UDP (RFC 6951).
+    #[default]
+    Udp,
+    /// IP itself, as protocol 132.
+    Ip,
+}

@@ -23,6 +23,8 @@ pub(super) enum Proof {
     Waits,
     /// Too many wait for that.
     TooMany,
+    /// There were too many wrong passwords.
+    Guesses,
 }
 
 impl Service {
@@ -35,7 +37,9 @@ impl Service {
         asking: Asking,
     ) -> Proof {
         let Some(authenticator) = &mut self.authenticator else { return Proof::NotNeeded };
-        match authenticator.check(now, &incoming.message, asking, &uri.host) {
+        let from = (&uri.host, incoming.flow.peer.ip());
+        match authenticator.check(now, &incoming.message, asking, from) {
+            Credentials::Guesses => Proof::Guesses,
             Credentials::Is(user) => {
                 let named = uri.user.map(|user| crate::codec::unescape(user));
                 if named.is_some_and(|named| named.eq(user.iter().copied())) {

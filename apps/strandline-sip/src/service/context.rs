@@ -138,6 +138,8 @@ pub(crate) struct Context {
     pub(crate) hops: bool,
     /// The last of them has said something.
     pub(crate) heard: bool,
+    /// Whoever sent it asked what it may send (RFC 7339).
+    pub(crate) oc: bool,
 }
 
 impl Context {
@@ -155,6 +157,7 @@ impl Context {
             request: None,
             hops: false,
             heard: false,
+            oc: false,
         }
     }
 

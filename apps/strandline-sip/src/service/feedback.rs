@@ -13,6 +13,8 @@ use crate::transaction::Time;
 const NEIGHBOURS: usize = 64;
 /// Who has sent nothing for so long gives up its place.
 const GONE_MS: u64 = 60_000;
+/// How long an algorithm stays that was chosen for a neighbour (RFC 7339 section 5.8).
+const CHOSEN_MS: u64 = 3_600_000;
 /// How long a neighbour is to keep to what it was told, milliseconds: longer than until it is looked at again.
 const VALIDITY_MS: u32 = 2000;
 /// How much less than was done is asked for, so that what waits gets less.
@@ -35,13 +37,29 @@ pub struct Load {
 #[derive(Debug)]
 struct Neighbour {
     address: IpAddr,
-    /// It can keep to a rate (RFC 7415).
+    /// It keeps to a rate (RFC 7415).
     rate: bool,
+    /// Since when, or since when it doesn't.
+    chosen: Time,
     /// Requests since the last look.
     came: u64,
     /// Requests a second that it may send, while there are too many.
     allowed: f64,
     seen: Time,
+    /// In all.
+    requests: u64,
+}
+
+impl Neighbour {
+    /// Nothing was chosen yet.
+    fn is_new(&self) -> bool {
+        self.requests <= 1
+    }
+}
+
+/// Is this a parameter of Via for the control of overload (RFC 7339 section 4)?
+pub(super) fn is_oc(name: &[u8]) -> bool {
+    [&b"oc"[..], b"oc-algo", b"oc-validity", b"oc-seq"].iter().any(|oc| oc.eq_ignore_ascii_case(name))
 }
 
 /// The neighbours, and the share of what they want to send that is allowed.
@@ -75,16 +93,23 @@ impl Feedback {
         let place = place.or_else(|| self.place(now, address));
         if let Some(neighbour) = place.and_then(|place| self.neighbours.get_mut(place)) {
             neighbour.came += 1;
+            neighbour.requests += 1;
             neighbour.seen = now;
             let algorithms = via.params.value(b"oc-algo").unwrap_or(&[]);
-            neighbour.rate = algorithms
+            let rate = algorithms
                 .split(|byte| matches!(byte, b',' | b'"' | b' '))
                 .any(|name| name.eq_ignore_ascii_case(b"rate"));
+            // What it doesn't know any more it can't keep to; all know the other.
+            let old = now.as_millis() > neighbour.chosen.as_millis() + CHOSEN_MS;
+            if neighbour.rate != rate && (!rate || old || neighbour.is_new()) {
+                (neighbour.rate, neighbour.chosen) = (rate, now);
+            }
         }
     }
 
     fn place(&mut self, now: Time, address: IpAddr) -> Option<usize> {
-        let new = Neighbour { address, rate: false, came: 0, allowed: 0.0, seen: now };
+        let new =
+            Neighbour { address, rate: false, chosen: now, came: 0, allowed: 0.0, seen: now, requests: 0 };
         if self.neighbours.len() < NEIGHBOURS {
             self.neighbours.push(new);
             return Some(self.neighbours.len() - 1);
@@ -130,18 +155,20 @@ impl Feedback {
     }
 
     /// Writes what there is to tell into the topmost Via of a response that stands in `out` from `start` on, if the
-    /// neighbour asks for it there; and takes away what others wrote there.
-    pub(super) fn note(&self, address: IpAddr, out: &mut BytesMut, start: usize) {
+    /// neighbour asks for it there; and takes away what others wrote there. `asked` if the request had it there: it was taken
+    /// away when the request was sent on.
+    pub(super) fn note(&self, address: IpAddr, asked: bool, out: &mut BytesMut, start: usize) {
         let value = self.value(address);
         let whole = out.split_off(start);
         let mut index = Index::new();
-        let wanted = |name: &[u8]| {
-            [&b"oc"[..], b"oc-algo", b"oc-validity", b"oc-seq"].iter().any(|oc| oc.eq_ignore_ascii_case(name))
-        };
-        let places: Vec<(usize, usize)> = match Message::parse(&whole, &mut index) {
-            Ok(message) => via_param_places(&message, wanted).collect(),
-            Err(_) => Vec::new(),
-        };
+        let mut places: Vec<(usize, usize)> = Vec::new();
+        if let Ok(message) = Message::parse(&whole, &mut index) {
+            places.extend(via_param_places(&message, is_oc));
+            if places.is_empty() && asked && value.is_some() {
+                let branch = via_param_places(&message, |name| name.eq_ignore_ascii_case(b"branch"));
+                places.extend(branch.map(|(_, end)| (end, end)).take(1));
+            }
+        }
         // Nobody but us tells them: a value that stands there already is another's.
         let is_told = |(from, to): &(usize, usize)| {
             let text = whole.get(*from..*to).unwrap_or(&[]);

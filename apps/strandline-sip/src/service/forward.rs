@@ -11,6 +11,7 @@ use crate::transaction::{Arriving, Branch, Flow, Time};
 use super::Service;
 use super::context::{Context, HOP_Q, Kept, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
+use super::feedback::is_oc;
 use super::incoming::Incoming;
 use super::reply::{self, answer_flow};
 use super::route::Way;
@@ -47,9 +48,15 @@ impl Service {
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
+        context.oc = essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
-        if group < targets.len() || is_named {
+        // If nobody can be reached, what is no INVITE is answered from the request: nothing was sent before.
+        let may_be_unreachable = |target: &Target| match target.place {
+            Place::Flow(flow) => flow.connection == 0 && flow.protocol.is_reliable(),
+            Place::Name(_) => false,
+        };
+        if group < targets.len() || is_named || (!invite && targets.iter().any(may_be_unreachable)) {
             context.later = targets.drain(group..).collect();
             let (bytes, proved) = (message.as_bytes().into(), incoming.proved);
             context.request = Some(Arc::new(Kept { bytes, flow: *flow, proved }));
@@ -116,6 +123,10 @@ impl Service {
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let mut edits = Edits::new(*message);
         edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
+        // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
+        if essentials.via.oc {
+            edits.remove_via_params(is_oc);
+        }
         if let Some(uri) = copy.uri {
             edits.request_uri(uri);
         }

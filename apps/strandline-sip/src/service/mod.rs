@@ -26,7 +26,7 @@ use std::collections::{HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
 
-use crate::auth::Authenticator;
+use crate::auth::{Authenticator, GuessCounters};
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
 use crate::registrar::Registrar;
@@ -242,6 +242,12 @@ impl Service {
     /// Tells whether something that was handed over with the journal is not durable yet.
     pub fn set_unsettled(&mut self, unsettled: bool) {
         self.unsettled = unsettled;
+    }
+
+    /// How many wrong passwords there were.
+    #[must_use]
+    pub fn guesses(&self) -> GuessCounters {
+        self.authenticator.as_ref().map_or_else(GuessCounters::default, Authenticator::guesses)
     }
 
     /// It begins nothing new.

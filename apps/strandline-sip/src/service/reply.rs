@@ -59,7 +59,7 @@ pub(super) fn noting<E>(
     let start = out.len();
     write(out)?;
     if let Some(feedback) = asked {
-        feedback.note(flow.peer.ip(), out, start);
+        feedback.note(flow.peer.ip(), false, out, start);
     }
     Ok(())
 }

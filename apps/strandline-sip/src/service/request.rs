@@ -21,6 +21,9 @@ use super::{Mode, Service};
 /// Bytes of an address of record: stores have keys of this length.
 const AOR_MAX: usize = 512;
 
+/// Who has sent too many wrong passwords.
+const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
+
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);
 
@@ -79,6 +82,9 @@ impl Service {
     /// ACK of a 2xx: it goes where the dialog goes, without a transaction.
     fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>) {
         let Ok(way) = self.way(&incoming.message, &incoming.essentials) else { return };
+        if matches!(self.settings.mode, Mode::Redirect) {
+            return;
+        }
         if incoming.essentials.max_forwards == Some(0) || self.loop_mark(incoming).is_err() {
             return;
         }
@@ -141,15 +147,19 @@ impl Service {
         }
         let mark = self.loop_mark(&incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
+        let redirects = matches!(self.settings.mode, Mode::Redirect);
         let found = match &way.uri {
             Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
-            _ => self
-                .to_domain(&incoming, &way, &mut targets)
-                .unwrap_or_else(|| self.direct_target(&incoming, &way).map(|target| targets.push(target))),
+            _ => match self.to_domain(&incoming, &way, &mut targets) {
+                Some(found) => found,
+                // Nobody is sent to where they were going anyway.
+                None if redirects => Err((StatusCode::NOT_FOUND, Some("Not Our Domain"))),
+                None => self.direct_target(&incoming, &way).map(|target| targets.push(target)),
+            },
         };
-        let result = match self.settings.mode {
-            Mode::Redirect => found.map(|()| self.redirect(&incoming, &targets)),
-            _ => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
+        let result = match redirects {
+            true => found.map(|()| self.redirect(&incoming, &targets)),
+            false => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
         };
         targets.clear();
         self.targets = targets;
@@ -169,6 +179,7 @@ impl Service {
             Proof::Asked | Proof::Waits => Ok(None),
             Proof::TooMany => Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+            Proof::Guesses => Err(GUESSES),
         }
     }
 
@@ -340,6 +351,7 @@ impl Service {
             Proof::Asked | Proof::Waits => return Ok(()),
             Proof::TooMany => return Err((StatusCode::SERVICE_UNAVAILABLE, None)),
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+            Proof::Guesses => return Err(GUESSES),
         }
         if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
             let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;

@@ -6,7 +6,7 @@ use crate::transaction::{ClientId, Event, ServerId, Time};
 use super::Service;
 use super::context::{Kept, Leg};
 use super::forward::reason;
-use super::reply::{self, noting};
+use super::reply;
 
 impl Service {
     pub(super) fn on_response(&mut self, now: Time, message: &Message<'_>) {
@@ -75,7 +75,8 @@ impl Service {
         let only = context.legs.len() == 1 && context.later.is_empty() && context.best.is_none();
         if only && code != StatusCode::SERVICE_UNAVAILABLE {
             context.answered = true;
-            self.respond_with(now, server, code, message);
+            let asked = context.oc;
+            self.respond_with(now, (server, asked), code, message);
             return;
         }
         self.collect(slot, code, message);
@@ -100,23 +101,35 @@ impl Service {
     /// Forwards a response as it is, without our Via.
     fn pass(&mut self, now: Time, slot: u32, code: StatusCode, message: &Message<'_>) {
         let Some(context) = self.contexts.get(slot) else { return };
-        self.respond_with(now, context.server, code, message);
+        self.respond_with(now, (context.server, context.oc), code, message);
     }
 
-    fn respond_with(&mut self, now: Time, server: ServerId, code: StatusCode, message: &Message<'_>) {
+    /// `asked` if the one who sent the request asked what it may send.
+    fn respond_with(
+        &mut self,
+        now: Time,
+        (server, asked): (ServerId, bool),
+        code: StatusCode,
+        message: &Message<'_>,
+    ) {
         let mut edits = Edits::new(*message);
         edits.pop_via();
         // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
         let meddles = |via: Via<'_>| via.oc && via.params.value(b"oc").is_some();
         let is_meddled_with = || message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
         let flow = match self.transactions.server_flow(server) {
-            Some((flow, _)) if !self.feedback.is_empty() || is_meddled_with() => Some(flow),
+            Some((flow, _)) if asked || !self.feedback.is_empty() || is_meddled_with() => Some(flow),
             _ => None,
         };
         let feedback = &self.feedback;
         // One that can't be written again can't be forwarded.
         let _ = self.transactions.respond(now, server, code, &mut self.out, |out| match flow {
-            Some(flow) => noting(Some(feedback), flow, out, |out| edits.write(out)),
+            Some(flow) => {
+                let start = out.len();
+                edits.write(out)?;
+                feedback.note(flow.peer.ip(), asked, out, start);
+                Ok(())
+            }
             None => edits.write(out),
         });
     }

@@ -203,3 +203,24 @@ fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
     // An ACK of that is no request to be asked about.
     assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());
 }
+
+#[test]
+fn who_guesses_is_not_listened_to_and_others_are() {
+    let mut world = world(&[Algorithm::Md5], 100);
+    let asked =
+        challenges(&world.one(&phone(), &phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n")));
+    for guess in 0..10 {
+        let wrong = authorized(2 + guess, &asked[0], "bob", &format!("guess{guess}"), Some(1 + guess));
+        assert_eq!(world.one(&phone(), &wrong).first_line(), "SIP/2.0 401 Unauthorized");
+    }
+    let right = authorized(20, &asked[0], "bob", "secret", Some(20));
+    assert_eq!(world.one(&phone(), &right).first_line(), "SIP/2.0 403 Too Many Wrong Passwords");
+    // The same from where bob is.
+    let home = Phone::udp("192.0.2.9:5060");
+    assert!(world.one(&home, &right).first_line().starts_with("SIP/2.0 200"));
+    assert_eq!((world.service.guesses().wrong, world.service.guesses().refused), (10, 1));
+    // Who waits may try again.
+    world.run_until(31_000);
+    let later = authorized(21, &asked[0], "bob", "secret", Some(21));
+    assert!(world.one(&phone(), &later).first_line().starts_with("SIP/2.0 200"));
+}

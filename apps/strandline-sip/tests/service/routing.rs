@@ -185,5 +185,10 @@ fn a_redirecting_server_tells_where_users_are() {
     let hops = ["<sip:+44200@203.0.113.1>;q=1.000", "<sip:+44200@203.0.113.2>;q=0.900"];
     assert_eq!(told.lines("Contact"), hops);
     assert!(world.one(&alice(), &alice().invite("carol", "c")).first_line().starts_with("SIP/2.0 404"));
+    // Whoever asks for a host that is none of ours would be sent to where they were going anyway.
+    let foreign =
+        alice().invite("dave", "d").replace("INVITE sip:dave@example.com", "INVITE sip:dave@203.0.113.9");
+    assert_eq!(world.one(&alice(), &foreign).first_line(), "SIP/2.0 404 Not Our Domain");
+    assert!(world.receive(&alice(), &foreign.replace("INVITE", "ACK")).is_empty());
     assert_eq!(world.service.transactions(), (0, 0));
 }

@@ -56,6 +56,14 @@ impl Shared {
         self.received_bytes < self.config.receive_bytes_max || self.is_within_share(held)
     }
 
+    /// May what lets held data go still be taken, though all together have reached the limit? An eighth on top of it is
+    /// kept for that: an association whose gap nothing may fill would hold what it has for as long as others do.
+    #[cold]
+    pub(crate) fn has_reserve(&self) -> bool {
+        let limit = self.config.receive_bytes_max;
+        self.received_bytes < limit.saturating_add(limit / 8)
+    }
+
     #[cold]
     fn is_within_share(&self, held: u32) -> bool {
         let share = self.config.receive_bytes_max / 2 / u64::from(self.associations.max(1));

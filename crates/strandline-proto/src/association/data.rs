@@ -126,7 +126,8 @@ impl Association {
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        if !cx.has_room(before) {
+        let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
+        if !room {
             // The peer is told of a closed window, in front of which it waits as long as it takes.
             self.inbound.refuse();
             return true;

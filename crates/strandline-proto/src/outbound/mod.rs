@@ -404,6 +404,9 @@ impl Outbound {
             busy.sent.on_duplicates(sack.duplicates());
         }
         let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.copies, paths);
+        if progress.taken_back_too_often {
+            return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
+        }
         let outstanding = &busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);

@@ -435,7 +435,7 @@ impl Outstanding {
         let Some(record) = self.records.get_mut(index) else { return };
         match &mut self.rack {
             Some(rack) => {
-                record.resent = rack.on_resent(now, tsn, record.path, path, record.has(PROBE));
+                record.resent = rack.on_resent(now, tsn, record.path, record.has(PROBE));
                 record.clear(PROBE);
                 record.set(RESENT);
             }

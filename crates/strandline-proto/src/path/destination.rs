@@ -237,6 +237,13 @@ impl Path {
         self.sends_probe() && self.flight < self.window().saturating_add(self.data_chunk_len_max())
     }
 
+    /// Nothing is under way, and nothing went for as long as an acknowledgement may wait. An answer that goes now asks for
+    /// its own at once (RFC 7053): who has been answered after a pause will hardly go on before that would come by itself, and
+    /// a round-trip time with that delay in it makes the next tail-loss probe twice as late.
+    pub(crate) fn is_quiet(&self, now: Time) -> bool {
+        self.recovery == Recovery::Rack && self.flight == 0 && now.since(self.last_sent) >= SACK_DELAY
+    }
+
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
         self.exempt || self.timed_out

@@ -16,7 +16,7 @@ fn quantities_are_read() {
     assert_eq!(size("256k"), Ok(256_000));
     assert_eq!(size("64KiB"), Ok(65_536));
     assert_eq!(probability("1%"), Ok(0.01));
-    assert_eq!(probability("0.25"), Ok(0.25));
+    assert_eq!(probability("0"), Ok(0.0));
     assert_eq!(packets("4", 1.0), Ok(4.0));
 }
 
@@ -33,6 +33,9 @@ fn mistakes_say_what_is_right() {
         (rate("-1mbit").unwrap_err(), "100mbit"),
         (size("1p").unwrap_err(), "256k"),
         (probability("150%").unwrap_err(), "0% to 100%"),
+        (probability("1").unwrap_err(), "write 1% or, for that share, 100%"),
+        (probability("0.01").unwrap_err(), "write 0.01% or, for that share, 1%"),
+        (probability("5").unwrap_err(), "write 5%"),
         (probability("1 percent").unwrap_err(), "0.05%"),
         (packets("0", 1.0).unwrap_err(), "at least 1"),
         (packets("nan", 1.0).unwrap_err(), "at least 1"),

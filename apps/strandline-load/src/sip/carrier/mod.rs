@@ -1,5 +1,6 @@
 //! How messages are carried.
 
+pub(super) mod passing;
 pub(super) mod sctp;
 pub(super) mod set;
 pub(super) mod tcp;

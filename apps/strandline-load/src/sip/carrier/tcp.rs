@@ -1,14 +1,17 @@
-//! Connections, with and without TLS; and TLS as a carrier: a connection for each source, or for each of its transactions.
+//! TCP, with and without TLS: a connection for each source, or for each of its transactions.
 
 use std::cell::{Cell, RefCell};
-use std::io;
+use std::collections::VecDeque;
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::IpBindAddressNoPort;
+use socket2::{Domain, Socket, Type};
 use strandline_tls::{ClientTls, Wire};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc;
@@ -27,7 +30,7 @@ const READ: usize = 64 << 10;
 /// How long before a connection that was lost is opened again.
 const PAUSE: Duration = Duration::from_millis(200);
 /// A connection for one request ends by then: 64 T1 of RFC 3261, after which no transaction waits for an answer.
-const ANSWER_MAX: Duration = Duration::from_secs(32);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(32);
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
@@ -35,12 +38,21 @@ thread_local! {
 
 /// One of the sources.
 #[derive(Default)]
-struct Source {
-    stream: RefCell<Option<Rc<Wire>>>,
+pub(super) struct Source {
+    pub(super) stream: RefCell<Option<Rc<Wire>>>,
     /// What waits to be written.
-    pending: RefCell<Vec<u8>>,
+    pub(super) pending: RefCell<Vec<u8>>,
     /// A task writes.
-    writing: Cell<bool>,
+    pub(super) writing: Cell<bool>,
+}
+
+/// How long connections live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sip) enum Each {
+    /// As long as the load.
+    Persistent,
+    /// From a request on: so many of the last ones stay open.
+    Request { kept: usize },
 }
 
 /// Requests that each want a connection of their own, with their source.
@@ -59,7 +71,7 @@ pub(in crate::sip) struct Tcp {
     sources: Vec<Rc<Source>>,
     local: Vec<IpAddr>,
     to: To,
-    persistent: bool,
+    each: Each,
     /// To the task that opens a connection for each. No more wait than operations are under way.
     wanted: mpsc::UnboundedSender<(usize, Vec<u8>)>,
     requests: RefCell<Option<Requests>>,
@@ -70,12 +82,13 @@ pub(in crate::sip) async fn open(
     to: To,
     local: &[IpAddr],
     sources: usize,
-    persistent: bool,
+    each: Each,
 ) -> Result<(Tcp, Vec<SocketAddr>)> {
     let most = limits::raise_open_files();
-    if sources as u64 > most {
+    let stay = if let Each::Request { kept } = each { kept } else { sources };
+    if stay as u64 > most {
         bail!(
-            "{sources} connections need more open files than the {most} that this process may have: see ulimit -n"
+            "{stay} connections need more open files than the {most} that this process may have: see ulimit -n"
         );
     }
     let (wanted, requests) = mpsc::unbounded_channel();
@@ -85,11 +98,11 @@ pub(in crate::sip) async fn open(
         sources: (0..sources).map(|_| Rc::default()).collect(),
         local: local.to_vec(),
         to: to.clone(),
-        persistent,
+        each,
     };
     let mut addresses = Vec::new();
     for (source, ip) in tcp.sources.iter().zip(local.iter().cycle()) {
-        if !persistent {
+        if each != Each::Persistent {
             addresses.push((*ip, 5060).into());
             continue;
         }
@@ -109,6 +122,7 @@ pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> 
     Ok(wire)
 }
 
+/// Connects without TLS.
 pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
@@ -123,17 +137,38 @@ pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Resu
     Ok(stream)
 }
 
+/// Connects for one request, and writes as much of it as goes before anything waits: on the loopback a connection stands when
+/// the call that opens it returns.
+pub(super) async fn connect_with(local: IpAddr, to: &To, request: &[u8]) -> io::Result<(Wire, usize)> {
+    if to.tls.is_some() {
+        return Ok((connect(local, to).await?, 0));
+    }
+    let socket = Socket::new(Domain::for_address(to.server), Type::STREAM.nonblocking(), None)?;
+    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+        socket.set_reuse_address(true)?;
+    }
+    socket.bind(&SocketAddr::new(local, 0).into())?;
+    let written = match socket.connect(&to.server.into()) {
+        Ok(()) => (&socket).write(request)?,
+        Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => 0,
+        Err(error) => return Err(error),
+    };
+    let stream = TcpStream::from_std(socket.into())?;
+    if written == 0 {
+        stream.writable().await?;
+        stream.take_error()?.map_or(Ok(()), Err)?;
+    }
+    Ok((Wire::plain(stream), written))
+}
+
 impl Tcp {
     /// Receives until the tasks are ended.
     pub(in crate::sip) fn serve(&self, load: &Rc<Load>) {
-        if !self.persistent {
+        if let Each::Request { kept } = self.each {
             if let Some(requests) = self.requests.take() {
-                tokio::task::spawn_local(dispatch(
-                    requests,
-                    self.local.clone(),
-                    self.to.clone(),
-                    Rc::clone(load),
-                ));
+                let kept = Rc::new(Kept { most: kept, wires: RefCell::default() });
+                let (local, to) = (self.local.clone(), self.to.clone());
+                tokio::task::spawn_local(dispatch(requests, (local, to), Rc::clone(load), kept));
             }
             return;
         }
@@ -149,7 +184,7 @@ impl Carrier for Tcp {
     fn send(&self, out: &Out, _: &Load) {
         for (number, messages) in by_source(out) {
             let Some(source) = self.sources.get(number) else { continue };
-            if !self.persistent {
+            if self.each != Each::Persistent {
                 for message in messages {
                     // Nobody takes it once the load is over.
                     let _ = self.wanted.send((number, bytes(out, message).to_vec()));
@@ -170,7 +205,7 @@ impl Carrier for Tcp {
 
 impl Source {
     /// Writes as much as goes without waiting. False if something is left.
-    fn write(&self) -> bool {
+    pub(super) fn write(&self) -> bool {
         let Some(stream) = self.stream.borrow().clone() else { return true };
         let mut pending = self.pending.borrow_mut();
         while !pending.is_empty() {
@@ -187,7 +222,7 @@ impl Source {
     }
 }
 
-async fn write_rest(source: Rc<Source>) {
+pub(super) async fn write_rest(source: Rc<Source>) {
     loop {
         let stream = source.stream.borrow().clone();
         let Some(stream) = stream else { break };
@@ -203,7 +238,7 @@ async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, to):
     loop {
         let stream = source.stream.borrow().clone();
         if let Some(stream) = stream {
-            receive(&stream, number, &load, || false).await;
+            receive(&stream, number, &load, |_| false).await;
             load.count_lost();
         }
         source.stream.replace(None);
@@ -223,54 +258,92 @@ async fn persist(source: Rc<Source>, number: usize, load: Rc<Load>, (local, to):
     }
 }
 
+/// Connections that stay open when they are not used any more.
+struct Kept {
+    most: usize,
+    wires: RefCell<VecDeque<Rc<Wire>>>,
+}
+
+impl Kept {
+    fn add(&self, wire: Rc<Wire>) {
+        let mut wires = self.wires.borrow_mut();
+        wires.push_back(wire);
+        while wires.len() > self.most {
+            wires.pop_front();
+        }
+    }
+}
+
 /// Opens a connection for each request that is to be sent.
-async fn dispatch(mut requests: Requests, local: Vec<IpAddr>, to: To, load: Rc<Load>) {
+async fn dispatch(mut requests: Requests, (local, to): (Vec<IpAddr>, To), load: Rc<Load>, kept: Rc<Kept>) {
     // Those under way end with this task.
     let mut under_way = JoinSet::new();
     while let Some((source, request)) = requests.recv().await {
         while under_way.try_join_next().is_some() {}
         let Some(ip) = local.get(source % local.len().max(1)).copied() else { continue };
-        under_way.spawn_local(transact(request, source, Rc::clone(&load), (ip, to.clone())));
+        under_way.spawn_local(transact(
+            request,
+            source,
+            (Rc::clone(&load), Rc::clone(&kept)),
+            (ip, to.clone()),
+        ));
     }
 }
 
-/// Sends a request on a connection of its own, and closes that when it is answered.
-async fn transact(request: Vec<u8>, source: usize, load: Rc<Load>, (local, to): (IpAddr, To)) {
+/// Sends a request on a connection of its own, and closes that when it is answered, unless it is one to keep.
+async fn transact(
+    request: Vec<u8>,
+    source: usize,
+    (load, kept): (Rc<Load>, Rc<Kept>),
+    (local, to): (IpAddr, To),
+) {
     let whole = async {
-        let stream = Rc::new(connect(local, &to).await?);
-        let one = Source { stream: RefCell::new(Some(Rc::clone(&stream))), ..Source::default() };
-        one.pending.replace(request);
-        if !one.write() {
-            write_rest(Rc::new(one)).await;
+        let (stream, written) = connect_with(local, &to, &request).await?;
+        let stream = Rc::new(stream);
+        if let Some(rest) = request.get(written..).filter(|rest| !rest.is_empty()) {
+            let one = Source { stream: RefCell::new(Some(Rc::clone(&stream))), ..Source::default() };
+            one.pending.replace(rest.to_vec());
+            if !one.write() {
+                write_rest(Rc::new(one)).await;
+            }
         }
-        Ok::<_, io::Error>(receive(&stream, source, &load, || true).await)
+        let answered = receive(&stream, source, &load, |_| true).await;
+        if answered {
+            kept.add(stream);
+        }
+        Ok::<_, io::Error>(answered)
     };
     if !matches!(timeout(ANSWER_MAX, whole).await, Ok(Ok(true))) {
         load.count_lost();
     }
 }
 
-/// Hands on what comes, until the connection ends or `over` says so after a message. True if that was why it ended.
-async fn receive(stream: &Wire, source: usize, load: &Rc<Load>, over: impl Fn() -> bool) -> bool {
+/// Hands on what comes, until the connection ends or `over` says of a message that it is the last. True if that was why it
+/// ended.
+pub(super) async fn receive(
+    stream: &Wire,
+    source: usize,
+    load: &Rc<Load>,
+    mut over: impl FnMut(&[u8]) -> bool,
+) -> bool {
     let mut begun: Vec<u8> = Vec::new();
     while std::future::poll_fn(|context| stream.poll_read_ready(context)).await.is_ok() {
         let read = ROOM.with_borrow_mut(|room| {
             let len = stream.try_read(room)?;
             let read = room.get(..len).unwrap_or(&[]);
             if begun.is_empty() {
-                let used = cut(read, source, load);
+                let (used, last) = cut(read, source, load, &mut over);
                 begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
-                return Ok((len, used));
+                return Ok((len, last));
             }
             begun.extend_from_slice(read);
-            let used = cut(&begun, source, load);
+            let (used, last) = cut(&begun, source, load, &mut over);
             begun.drain(..used);
-            Ok::<_, io::Error>((len, used))
+            Ok::<_, io::Error>((len, last))
         });
         match read {
+            Ok((_, true)) => return true,
             Ok((0, _)) => return false,
-            Ok((_, 0)) => {}
-            Ok(_) if over() => return true,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
             Err(_) => return false,
@@ -279,16 +352,18 @@ async fn receive(stream: &Wire, source: usize, load: &Rc<Load>, over: impl Fn() 
     false
 }
 
-/// Hands on all whole messages, and returns how many bytes they were.
-fn cut(stream: &[u8], source: usize, load: &Rc<Load>) -> usize {
-    let mut used = 0;
+/// Hands on all whole messages; returns how many bytes they were, and whether the last of all was among them.
+fn cut(stream: &[u8], source: usize, load: &Rc<Load>, over: &mut impl FnMut(&[u8]) -> bool) -> (usize, bool) {
+    let (mut used, mut last) = (0, false);
     load.with(|engine, now| {
         while let Some(rest) = stream.get(used..)
             && let Some(len) = first_message(rest)
         {
-            engine.handle(now, source, rest.get(..len).unwrap_or(&[]));
+            let message = rest.get(..len).unwrap_or(&[]);
+            last |= over(message);
+            engine.handle(now, source, message);
             used += len;
         }
     });
-    used
+    (used, last)
 }

@@ -12,7 +12,7 @@ use crate::codec::header::via::Via;
 use crate::codec::message::Message;
 use crate::codec::name::HeaderName;
 
-use super::source::{Note, notes};
+use super::source::{Note, notes, via_param_places};
 use super::via::{NewVia, write_number};
 use super::{WriteError, check_known, check_name, check_text};
 
@@ -215,6 +215,15 @@ impl<'a> Edits<'a> {
         for (start, end, note) in notes(&self.message, source).into_iter().flatten() {
             let insert = if note == Note::Nothing { Insert::Nothing } else { Insert::Note(note) };
             self.splice(start, end, 0, insert);
+        }
+        self
+    }
+
+    /// Removes those parameters of the topmost Via whose names are `unwanted`.
+    pub(crate) fn remove_via_params(&mut self, unwanted: fn(&[u8]) -> bool) -> &mut Self {
+        let message = self.message;
+        for (start, end) in via_param_places(&message, unwanted) {
+            self.splice(start, end, 0, Insert::Nothing);
         }
         self
     }

@@ -23,6 +23,7 @@ pub(super) struct Table {
     cache_max: Option<usize>,
     algorithms: Option<Vec<String>>,
     nonce_lifetime_secs: Option<u64>,
+    wrong_max: Option<u32>,
 }
 
 /// Where users and their secrets are.
@@ -45,6 +46,8 @@ pub struct Auth {
     pub algorithms: Vec<Algorithm>,
     /// How long a nonce can be used.
     pub nonce_lifetime: Duration,
+    /// Wrong passwords from one address for one user that are put up with; 0: all.
+    pub wrong_max: u32,
 }
 
 fn cache(file: &Table) -> Result<CacheSettings, ConfigError> {
@@ -129,5 +132,9 @@ pub(super) fn check(file: Table, store: Option<&Store>) -> Result<Auth, ConfigEr
         return Err(wrong("auth.algorithms", "at least one is needed"));
     }
     let nonce_lifetime = Duration::from_secs(file.nonce_lifetime_secs.unwrap_or(300));
-    Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime })
+    let wrong_max = file.wrong_max.unwrap_or(auth::Authenticator::WRONG_MAX);
+    if wrong_max > 1000 {
+        return Err(wrong("auth.wrong_max", format!("{wrong_max} is not between 0, for no limit, and 1000")));
+    }
+    Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime, wrong_max })
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Deserialize;
 
-use crate::server::style::SctpStyle;
+use crate::server::style::{SctpCarrier, SctpStyle};
 use crate::transaction::Protocol;
 
 use super::error::{ConfigError, wrong};
@@ -18,6 +18,7 @@ pub(super) struct Table {
     advertise: Option<String>,
     sctp_port: Option<u16>,
     style: Option<SctpStyle>,
+    carrier: Option<SctpCarrier>,
 }
 
 /// Where to listen.
@@ -25,7 +26,7 @@ pub(super) struct Table {
 pub struct Listen {
     /// For what.
     pub protocol: Protocol,
-    /// Where; of SCTP, the UDP socket that carries it.
+    /// Where; of SCTP in UDP, the socket that carries it.
     pub address: SocketAddr,
     /// The host that others are told.
     pub advertise: Option<String>,
@@ -33,23 +34,37 @@ pub struct Listen {
     pub sctp_port: u16,
     /// Its sockets.
     pub sctp_style: SctpStyle,
+    /// What carries it.
+    pub sctp_carrier: SctpCarrier,
 }
 
 /// Of the file.
 pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
     let protocol = protocol("listen.protocol", &listen.protocol)?;
-    for (key, there) in [("sctp_port", listen.sctp_port.is_some()), ("style", listen.style.is_some())] {
+    let of_sctp = [
+        ("sctp_port", listen.sctp_port.is_some()),
+        ("style", listen.style.is_some()),
+        ("carrier", listen.carrier.is_some()),
+    ];
+    for (key, there) in of_sctp {
         if there && protocol != Protocol::Sctp {
             let message = format!("goes with protocol = \"sctp\", not {:?}", listen.protocol);
             return Err(wrong(format!("listen.{key}"), message));
         }
     }
+    let sctp_carrier = listen.carrier.unwrap_or_default();
+    if sctp_carrier == SctpCarrier::Ip && listen.sctp_port.is_some() {
+        let message = "goes with carrier = \"udp\": on IP the SCTP port is that of the address";
+        return Err(wrong("listen.sctp_port", message));
+    }
+    let port = listen.sctp_port.unwrap_or(5060);
     Ok(Listen {
         protocol,
         address: listen.address,
         advertise: listen.advertise,
-        sctp_port: listen.sctp_port.unwrap_or(5060),
+        sctp_port: if sctp_carrier == SctpCarrier::Ip { listen.address.port() } else { port },
         sctp_style: listen.style.unwrap_or_default(),
+        sctp_carrier,
     })
 }
 
@@ -64,9 +79,11 @@ pub(super) fn parse_listen(text: &str, sctp_style: SctpStyle) -> Result<Listen, 
     let form =
         || wrong("--listen", format!("{text:?} is not like udp:192.0.2.1:5060 or tcp:[2001:db8::1]:5060"));
     let (name, address) = text.split_once(':').ok_or_else(form)?;
-    let protocol = protocol("--listen", name)?;
-    let address = address.parse().map_err(|_| form())?;
-    Ok(Listen { protocol, address, advertise: None, sctp_port: 5060, sctp_style })
+    let sctp_carrier = if name == "sctp-ip" { SctpCarrier::Ip } else { SctpCarrier::Udp };
+    let protocol = protocol("--listen", if sctp_carrier == SctpCarrier::Ip { "sctp" } else { name })?;
+    let address: SocketAddr = address.parse().map_err(|_| form())?;
+    let sctp_port = if sctp_carrier == SctpCarrier::Ip { address.port() } else { 5060 };
+    Ok(Listen { protocol, address, advertise: None, sctp_port, sctp_style, sctp_carrier })
 }
 
 /// That others can be told an address.

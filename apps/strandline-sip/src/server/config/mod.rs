@@ -37,6 +37,7 @@ use super::dns::Dns;
 use super::hep::HepSettings;
 use super::hub::WebSockets;
 use super::socket::TlsSides;
+use super::style::SctpCarrier;
 
 pub use admin::Admin;
 pub use auth::{Auth, Users};
@@ -142,6 +143,7 @@ impl Config {
                 advertise: None,
                 sctp_port: 5060,
                 sctp_style: args.sctp_style,
+                sctp_carrier: SctpCarrier::Udp,
             };
             config.listen =
                 vec![local(Protocol::Udp, 5060), local(Protocol::Tcp, 5060), local(Protocol::Sctp, 9899)];

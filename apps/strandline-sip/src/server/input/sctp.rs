@@ -6,7 +6,7 @@ use strandline::{Association, AssociationId, Message, Notification};
 
 use crate::codec::Datagram;
 use crate::server::hub::Hub;
-use crate::server::socket::{Many, One, Opened};
+use crate::server::socket::{Failed, Many, One, Opened};
 
 /// Messages taken at a time from all associations.
 const BATCH: usize = 256;
@@ -43,6 +43,7 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     let mut notifications = many.endpoint.notifications();
     while let Some((id, notification)) = notifications.next().await {
         match (id, notification) {
+            (Some(id), Notification::Established { incoming: false, .. }) => many.stands(id),
             (Some(id), Notification::Closed(_)) => {
                 hub.is_done().await;
                 ended(&many, &hub, id);
@@ -86,11 +87,24 @@ pub(in crate::server) async fn open_wanted(mut opened: Opened, one: Rc<One>, hub
         let (one, hub) = (Rc::clone(&one), Rc::clone(&hub));
         tokio::task::spawn_local(async move {
             let stands = association.established().await;
-            one.has_begun(peer);
+            one.has_begun(peer, stands.is_ok());
             match stands {
                 Ok(()) => receive(one, hub, association).await,
                 Err(error) => tracing::debug!(%error, %peer, "setting up an association"),
             }
+        });
+    }
+}
+
+/// Tells transactions of what could not be sent because no association could be set up, until the task is ended.
+pub(in crate::server) async fn report_failed(mut failed: Failed, hub: Rc<Hub>) {
+    while let Some(unsent) = failed.recv().await {
+        hub.with(|service, now| match unsent.client {
+            Some(client) => service.send_failed(now, client),
+            None if unsent.message.starts_with(b"SIP/2.0 ") => {
+                service.response_failed(now, unsent.flow, &unsent.message);
+            }
+            None => {}
         });
     }
 }

@@ -9,7 +9,7 @@ mod websocket;
 
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
-pub(super) use sctp::{Many, One, Opened, Sctp};
+pub(super) use sctp::{Failed, Many, One, Opened, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;
 pub(super) use websocket::{Opened as OpenedFrame, WebSocket, frame};

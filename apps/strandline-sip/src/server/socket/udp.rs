@@ -9,7 +9,7 @@ use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use crate::codec::Datagram;
+use crate::codec::{Datagram, binding_answer};
 use crate::transaction::{Flow, Outbox, Protocol};
 
 use super::gate::filter;
@@ -69,13 +69,19 @@ impl Udp {
                 return (0, false);
             }
         };
-        let mut count = 0;
+        let (mut count, mut answers) = (0, Vec::new());
         for (peer, bytes) in receiving.datagrams() {
             count += 1;
             let Some(peer) = peer else { continue };
-            if Datagram::of(bytes) == Datagram::Sip {
-                take(Flow::to(Protocol::Udp, peer), bytes);
+            match Datagram::of(bytes) {
+                Datagram::Sip => take(Flow::to(Protocol::Udp, peer), bytes),
+                Datagram::Stun => answers.extend(binding_answer(bytes, peer).map(|answer| (peer, answer))),
+                Datagram::KeepAlive => {}
             }
+        }
+        if !answers.is_empty() {
+            let datagrams = answers.iter().map(|(peer, bytes)| (Some(*peer), bytes.as_slice()));
+            self.sending.borrow_mut().send(&self.socket, datagrams);
         }
         (count, more)
     }

@@ -26,7 +26,7 @@ fn asked(feedback: &mut Feedback, last: u8, via: &str, count: usize) {
 
 fn told(feedback: &Feedback, last: u8, via: &str) -> String {
     let mut out = response(via);
-    feedback.note(address(last), &mut out, 7);
+    feedback.note(address(last), false, &mut out, 7);
     let text = String::from_utf8(out.to_vec()).unwrap();
     let line = text.lines().nth(1).unwrap();
     assert!(text.starts_with("before SIP/2.0 200 OK\r\nVia: ") && text.ends_with("\r\n\r\n"), "{text}");
@@ -81,4 +81,35 @@ fn no_more_neighbours_are_remembered_than_there_is_room_for() {
     let message = Message::parse(text.as_bytes(), &mut index).unwrap();
     feedback.asked(Time::from_millis(GONE_MS + 1), address(200), &message.via().unwrap());
     assert!(told(&feedback, 200, LOSS).contains(";oc=0;"));
+}
+
+#[test]
+fn an_algorithm_stays_for_an_hour() {
+    let mut feedback = Feedback::new(1000);
+    let algorithm = |feedback: &mut Feedback, secs: u64, via: &str| {
+        let text = format!("SIP/2.0 200 OK\r\nVia: {via}\r\n\r\n");
+        let mut index = Index::new();
+        let message = Message::parse(text.as_bytes(), &mut index).unwrap();
+        feedback.asked(Time::from_millis(secs * 1000), address(1), &message.via().unwrap());
+        let line = told(feedback, 1, via);
+        line.split("oc-algo=\"").nth(1).unwrap().split('"').next().unwrap().to_owned()
+    };
+    assert_eq!(algorithm(&mut feedback, 0, LOSS), "loss");
+    assert_eq!(algorithm(&mut feedback, 10, ASKS), "loss", "it was chosen ten seconds ago");
+    assert_eq!(algorithm(&mut feedback, 3599, ASKS), "loss");
+    assert_eq!(algorithm(&mut feedback, 3601, ASKS), "rate");
+    // It offers that no more: it can't keep to it.
+    assert_eq!(algorithm(&mut feedback, 3602, LOSS), "loss");
+    assert_eq!(algorithm(&mut feedback, 3603, ASKS), "loss");
+}
+
+#[test]
+fn who_asked_is_told_where_its_parameter_was_taken_away() {
+    let mut feedback = Feedback::new(1000);
+    asked(&mut feedback, 1, LOSS, 1);
+    let mut out = response("SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1;rport=5060");
+    feedback.note(address(1), true, &mut out, 7);
+    let text = String::from_utf8(out.to_vec()).unwrap();
+    let wanted = "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1;oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=1000.0;rport=5060";
+    assert!(text.contains(wanted), "{text}");
 }

@@ -221,3 +221,32 @@ fn after_a_time_out_one_packet_and_a_needless_one_is_undone() {
     path.bbr.on_undo();
     assert_eq!(path.bbr.window(), before);
 }
+
+/// Five seconds without data make the smallest round-trip time old, but what comes first afterwards has met no queue: that
+/// is a look at it, and the transfer needs no other in its first moments.
+#[test]
+fn after_a_pause_nothing_is_held_back_for_the_smallest_round_trip() {
+    let mut path = Path::new(12_500_000, MS(40), 1_500_000);
+    path.run(Duration::from_secs(4));
+    path.offered = Some(0);
+    path.run(Duration::from_secs(12));
+    path.bbr.on_idle(12);
+    path.offered = None;
+    // A little longer than before, or the old one would be as good as new.
+    path.delay = MS(41);
+    let end = path.now + MS(1_000);
+    while path.now < end {
+        path.step();
+        assert_ne!(path.bbr.path.as_ref().unwrap().state, State::ProbeRtt);
+    }
+}
+
+#[test]
+fn a_later_recovery_does_not_bring_back_the_window_of_a_time_out() {
+    let mut path = Path::new(1_250_000, MS(40), 500_000);
+    path.run(Duration::from_secs(3));
+    path.bbr.on_timeout(path.now);
+    path.bbr.on_fast_retransmit(path.now);
+    path.bbr.on_undo();
+    assert_eq!(path.bbr.window(), PMDCS);
+}

@@ -9,11 +9,12 @@ use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use strandline::{AssociationId, Endpoint};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::server::socket::Connections;
-use crate::transaction::{Flow, Numbers, Protocol};
+use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
-use super::{TAKEN_AWAY, Waiting, unordered};
+use super::{Failed, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
 /// The one-to-many socket, and the numbers that its associations have as flows.
 pub(in crate::server) struct Many {
@@ -21,12 +22,29 @@ pub(in crate::server) struct Many {
     flows: RefCell<HashMap<AssociationId, Flow>>,
     ids: RefCell<HashMap<u64, AssociationId, Numbers>>,
     waiting: Waiting,
+    /// What was sent to peers with which an association is being set up.
+    begun: RefCell<HashMap<AssociationId, Vec<Unsent>>>,
+    failed: UnboundedSender<Unsent>,
 }
 
 impl Many {
-    pub(in crate::server) fn new(endpoint: Endpoint) -> Self {
-        let waiting = Waiting::default();
-        Self { endpoint, flows: RefCell::default(), ids: RefCell::default(), waiting }
+    /// The receiver tells of what could not be sent.
+    pub(in crate::server) fn new(endpoint: Endpoint) -> (Self, Failed) {
+        let (failed, unsent) = unbounded_channel();
+        let many = Self {
+            endpoint,
+            flows: RefCell::default(),
+            ids: RefCell::default(),
+            waiting: Waiting::default(),
+            begun: RefCell::default(),
+            failed,
+        };
+        (many, unsent)
+    }
+
+    /// An association that was begun here stands.
+    pub(in crate::server) fn stands(&self, id: AssociationId) {
+        self.begun.borrow_mut().remove(&id);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -53,6 +71,7 @@ impl Many {
 
     /// The flow of an association that has ended.
     pub(in crate::server) fn ended(&self, id: AssociationId) -> Option<Flow> {
+        report(&self.failed, self.begun.borrow_mut().remove(&id).unwrap_or_default());
         let flow = self.flows.borrow_mut().remove(&id)?;
         self.ids.borrow_mut().remove(&flow.connection);
         Some(flow)
@@ -60,7 +79,10 @@ impl Many {
 
     /// Associations that have ended without a notification.
     pub(in crate::server) fn missed(&self) -> Vec<AssociationId> {
-        self.flows.borrow().keys().copied().filter(|id| self.endpoint.control(*id).is_err()).collect()
+        let mut ids: Vec<AssociationId> = self.flows.borrow().keys().copied().collect();
+        ids.extend(self.begun.borrow().keys().copied());
+        ids.retain(|id| self.endpoint.control(*id).is_err());
+        ids
     }
 
     pub(super) fn close(&self, flow: &Flow) -> bool {
@@ -74,14 +96,12 @@ impl Many {
         }
     }
 
-    pub(super) fn send(self: &Rc<Self>, flow: Flow, data: Bytes) -> bool {
+    pub(super) fn send(self: &Rc<Self>, flow: Flow, client: Option<ClientId>, data: Bytes) -> bool {
         let many = Rc::clone(self);
         let (connection, len) = (flow.connection, data.len());
         if connection == 0 {
             tokio::task::spawn_local(async move {
-                if let Err(error) = many.endpoint.send_to_peer(flow.peer, data, unordered()).await {
-                    tracing::debug!(%error, peer = %flow.peer, "sending over SCTP");
-                }
+                many.send_to_peer(Unsent::new(flow, client, &data), data).await
             });
             return true;
         }
@@ -104,5 +124,26 @@ impl Many {
                 true
             }
         }
+    }
+
+    /// Sends to a peer, with which an association is set up if there is none.
+    async fn send_to_peer(&self, unsent: Unsent, data: Bytes) {
+        let peer = unsent.flow.peer;
+        match self.endpoint.send_to_peer(peer, data, unordered()).await {
+            Ok(id) if self.is_begun(id) => {
+                self.begun.borrow_mut().entry(id).or_default().push(unsent);
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!(%error, %peer, "sending over SCTP");
+                report(&self.failed, vec![unsent]);
+            }
+        }
+    }
+
+    /// Is it being set up, from here?
+    fn is_begun(&self, id: AssociationId) -> bool {
+        let status = self.endpoint.control(id).ok().and_then(|control| control.status());
+        status.is_some_and(|status| matches!(status.state, "COOKIE-WAIT" | "COOKIE-ECHOED"))
     }
 }

@@ -10,14 +10,40 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use strandline::SendInfo;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::transaction::Flow;
+use crate::transaction::{ClientId, Flow};
 
 pub(in crate::server) use many::Many;
 pub(in crate::server) use one::{One, Opened};
 
 /// Bytes that may wait for room in one association: who reads more slowly hears no more.
 const WAITING_MAX: usize = 1 << 20;
+
+/// What was sent to a peer with which no association could be set up.
+#[derive(Debug, Clone)]
+pub(in crate::server) struct Unsent {
+    /// The transaction of a request.
+    pub(in crate::server) client: Option<ClientId>,
+    pub(in crate::server) flow: Flow,
+    /// If it is none of a transaction.
+    pub(in crate::server) message: Bytes,
+}
+
+impl Unsent {
+    fn new(flow: Flow, client: Option<ClientId>, data: &Bytes) -> Self {
+        let message = if client.is_some() { Bytes::new() } else { data.clone() };
+        Self { client, flow, message }
+    }
+}
+
+/// Tells of them.
+pub(in crate::server) type Failed = UnboundedReceiver<Unsent>;
+
+/// Takes what failed. Nobody hears it any more when the server ends.
+fn report(failed: &UnboundedSender<Unsent>, unsent: Vec<Unsent>) {
+    unsent.into_iter().for_each(|one| drop(failed.send(one)));
+}
 
 /// The sockets, in one of the styles of RFC 6458.
 pub(in crate::server) enum Sctp {
@@ -44,12 +70,13 @@ impl Sctp {
         }
     }
 
-    /// Sends a message. False if the association is gone.
-    pub(in crate::server) fn send(&self, flow: Flow, bytes: &[u8]) -> bool {
+    /// Sends a message. False if the association is gone. What goes to a peer without one sets it up, and if that fails it is
+    /// among those that have [`Failed`].
+    pub(in crate::server) fn send(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let data = Bytes::copy_from_slice(bytes);
         match self {
-            Self::Many(many) => many.send(flow, data),
-            Self::One(one) => one.send(flow, data),
+            Self::Many(many) => many.send(flow, client, data),
+            Self::One(one) => one.send(flow, client, data),
         }
     }
 }

@@ -10,9 +10,9 @@ use strandline::{Association, Listener, Stack, TrySendError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::server::socket::Connections;
-use crate::transaction::{Flow, Protocol};
+use crate::transaction::{ClientId, Flow, Protocol};
 
-use super::{TAKEN_AWAY, Waiting, unordered};
+use super::{Failed, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 
 /// An association that was begun here, to be received from.
 pub(in crate::server) type Opened = UnboundedReceiver<SocketAddr>;
@@ -24,15 +24,23 @@ pub(in crate::server) struct One {
     associations: RefCell<HashMap<u64, Rc<Association>>>,
     by_peer: RefCell<HashMap<SocketAddr, u64>>,
     /// Those that are being set up from here, with what waits for them.
-    begun: RefCell<HashMap<SocketAddr, Rc<Association>>>,
+    begun: RefCell<HashMap<SocketAddr, Begun>>,
     /// Takes the peers of those that were begun.
     wanted: UnboundedSender<SocketAddr>,
     waiting: Waiting,
+    failed: UnboundedSender<Unsent>,
+}
+
+/// An association that is being set up from here.
+struct Begun {
+    association: Rc<Association>,
+    unsent: Vec<Unsent>,
 }
 
 impl One {
-    /// The receiver tells of associations that were begun here.
-    pub(in crate::server) fn new(stack: Stack, listener: Listener) -> (Self, Opened) {
+    /// The receivers tell of associations that were begun here, and of what could not be sent.
+    pub(in crate::server) fn new(stack: Stack, listener: Listener) -> (Self, Opened, Failed) {
+        let (failed, unsent) = unbounded_channel();
         let (wanted, opened) = unbounded_channel();
         let one = Self {
             listener,
@@ -42,8 +50,9 @@ impl One {
             begun: RefCell::default(),
             wanted,
             waiting: Waiting::default(),
+            failed,
         };
-        (one, opened)
+        (one, opened, unsent)
     }
 
     pub(in crate::server) fn len(&self) -> usize {
@@ -75,13 +84,16 @@ impl One {
     }
 
     /// What was begun with this peer either stands now or has failed.
-    pub(in crate::server) fn has_begun(&self, peer: SocketAddr) {
-        self.begun.borrow_mut().remove(&peer);
+    pub(in crate::server) fn has_begun(&self, peer: SocketAddr, stands: bool) {
+        let begun = self.begun.borrow_mut().remove(&peer);
+        if let Some(begun) = begun.filter(|_| !stands) {
+            report(&self.failed, begun.unsent);
+        }
     }
 
     /// The association with a peer, while it is being set up.
     pub(in crate::server) fn is_begun(&self, peer: SocketAddr) -> Option<Rc<Association>> {
-        self.begun.borrow().get(&peer).cloned()
+        self.begun.borrow().get(&peer).map(|begun| Rc::clone(&begun.association))
     }
 
     fn find(&self, flow: &Flow) -> Option<Rc<Association>> {
@@ -101,7 +113,8 @@ impl One {
         match Association::start(&self.stack, peer, 0, None) {
             Ok(association) => {
                 let association = Rc::new(association);
-                self.begun.borrow_mut().insert(peer, Rc::clone(&association));
+                let begun = Begun { association: Rc::clone(&association), unsent: Vec::new() };
+                self.begun.borrow_mut().insert(peer, begun);
                 // Nobody takes it when the server ends.
                 self.wanted.send(peer).ok()?;
                 Some(association)
@@ -121,8 +134,13 @@ impl One {
         })
     }
 
-    pub(super) fn send(self: &Rc<Self>, flow: Flow, data: Bytes) -> bool {
+    pub(super) fn send(self: &Rc<Self>, flow: Flow, client: Option<ClientId>, data: Bytes) -> bool {
         let Some(association) = self.find(&flow) else { return false };
+        if flow.connection == 0
+            && let Some(begun) = self.begun.borrow_mut().get_mut(&flow.peer)
+        {
+            begun.unsent.push(Unsent::new(flow, client, &data));
+        }
         let (connection, len) = (flow.connection, data.len());
         match association.try_send_bytes(data.clone(), unordered()) {
             Ok(()) => true,

@@ -1,0 +1,273 @@
+//! TCP connections that pass: one for each transaction or for each call, on both sides. Who is called listens, and the server
+//! connects there, as to a phone that is behind no NAT.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use anyhow::{Context, Result, bail};
+use strandline_tls::Wire;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::limits;
+use crate::sip::answer::Came;
+use crate::sip::engine::Out;
+use crate::sip::load::{Carrier, Load};
+
+use super::tcp::{ANSWER_MAX, Source, To, connect_with, receive, write_rest};
+use super::{by_source, bytes};
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::sip) enum For {
+    Transaction,
+    Dialog,
+}
+
+/// An operation: its slot and generation.
+type Operation = (usize, u32);
+
+/// One connection, from when it is wanted.
+#[derive(Default)]
+struct Line {
+    source: Rc<Source>,
+    /// The call was refused: its ACK is the last that is sent.
+    refused: Cell<bool>,
+    /// Nothing comes or goes any more.
+    end: Notify,
+}
+
+/// Connections by the slot of their operation, of which there are as many as operations at once.
+#[derive(Default)]
+struct Lines(RefCell<HashMap<usize, (u32, Rc<Line>)>>);
+
+impl Lines {
+    fn insert(&self, (slot, generation): Operation, line: &Rc<Line>) {
+        self.0.borrow_mut().insert(slot, (generation, Rc::clone(line)));
+    }
+
+    fn find(&self, (slot, generation): Operation) -> Option<Rc<Line>> {
+        let lines = self.0.borrow();
+        let (of, line) = lines.get(&slot)?;
+        (*of == generation).then(|| Rc::clone(line))
+    }
+
+    fn remove(&self, operation: Operation, line: &Rc<Line>) {
+        if self.find(operation).is_some_and(|found| Rc::ptr_eq(&found, line)) {
+            self.0.borrow_mut().remove(&operation.0);
+        }
+    }
+}
+
+/// The connections.
+pub(in crate::sip) struct Passing(Rc<Shared>);
+
+struct Shared {
+    each: For,
+    to: To,
+    local: Vec<IpAddr>,
+    callers: Lines,
+    callees: Lines,
+    listeners: RefCell<Vec<TcpListener>>,
+    load: OnceCell<Rc<Load>>,
+}
+
+/// Listens for calls at each source, and returns their addresses.
+pub(in crate::sip) async fn open(
+    to: To,
+    local: &[IpAddr],
+    sources: usize,
+    each: For,
+) -> Result<(Passing, Vec<SocketAddr>)> {
+    let most = limits::raise_open_files();
+    if sources as u64 > most / 2 {
+        bail!("{sources} sources to be called at leave too few of the {most} open files for connections");
+    }
+    let (mut listeners, mut addresses) = (Vec::new(), Vec::new());
+    for ip in local.iter().cycle().take(sources) {
+        let listener = TcpListener::bind((*ip, 0)).await.with_context(|| format!("listening at {ip}"))?;
+        addresses.push(listener.local_addr()?);
+        listeners.push(listener);
+    }
+    let shared = Shared {
+        each,
+        to,
+        local: local.to_vec(),
+        callers: Lines::default(),
+        callees: Lines::default(),
+        listeners: RefCell::new(listeners),
+        load: OnceCell::new(),
+    };
+    Ok((Passing(Rc::new(shared)), addresses))
+}
+
+impl Passing {
+    /// Takes calls until the tasks are ended.
+    pub(in crate::sip) fn serve(&self, load: &Rc<Load>) {
+        let _ = self.0.load.set(Rc::clone(load));
+        for (source, listener) in self.0.listeners.take().into_iter().enumerate() {
+            tokio::task::spawn_local(be_called(Rc::clone(&self.0), source, listener, Rc::clone(load)));
+        }
+    }
+}
+
+impl Carrier for Passing {
+    fn send(&self, out: &Out, _: &Load) {
+        for (source, messages) in by_source(out) {
+            for message in messages {
+                self.0.send_one(source, bytes(out, message));
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn send_one(self: &Rc<Self>, source: usize, message: &[u8]) {
+        let came = Came { bytes: message };
+        let operation = came.call().map(|mark| (mark.slot, mark.generation));
+        match (came.status(), operation) {
+            (Some(code), Some(operation)) => self.answer(operation, code, &came),
+            (Some(_), None) => {}
+            (None, Some(operation)) if self.each == For::Dialog => match self.callers.find(operation) {
+                Some(line) if came.method() != b"INVITE" => {
+                    let last = line.refused.get();
+                    line.push(message, last);
+                }
+                _ => self.open_line(source, message, Some(operation)),
+            },
+            (None, _) => self.open_line(source, message, None),
+        }
+    }
+
+    /// Of the one who is called, over the connection that the request came on.
+    fn answer(&self, operation: Operation, code: u16, came: &Came<'_>) {
+        let Some(line) = self.callees.find(operation) else { return };
+        let over = self.each == For::Transaction || came.value("CSeq").ends_with(b"BYE");
+        line.push(came.bytes, code >= 200 && over);
+    }
+
+    /// A connection that begins with this request, and is found by its operation if it serves a dialog.
+    fn open_line(self: &Rc<Self>, source: usize, request: &[u8], operation: Option<Operation>) {
+        let line = Rc::new(Line::default());
+        if let Some(operation) = operation {
+            self.callers.insert(operation, &line);
+        }
+        let (Some(load), Some(local)) = (self.load.get(), self.local.get(source % self.local.len().max(1)))
+        else {
+            return;
+        };
+        let call = Call { source, local: *local, line, load: Rc::clone(load), operation };
+        tokio::task::spawn_local(call.make(Rc::clone(self), request.to_vec()));
+    }
+}
+
+impl Line {
+    /// Sends a message, the last of this connection if it is so.
+    fn push(self: &Rc<Self>, message: &[u8], last: bool) {
+        self.source.pending.borrow_mut().extend_from_slice(message);
+        if self.source.stream.borrow().is_none() || self.source.writing.get() || self.source.write() {
+            if last {
+                self.end.notify_one();
+            }
+            return;
+        }
+        self.source.writing.set(true);
+        let line = Rc::clone(self);
+        tokio::task::spawn_local(async move {
+            write_rest(Rc::clone(&line.source)).await;
+            if last {
+                line.end.notify_one();
+            }
+        });
+    }
+}
+
+/// What a caller opens a connection for.
+struct Call {
+    source: usize,
+    local: IpAddr,
+    line: Rc<Line>,
+    load: Rc<Load>,
+    operation: Option<Operation>,
+}
+
+impl Call {
+    async fn make(self, shared: Rc<Shared>, request: Vec<u8>) {
+        let talk = async {
+            let (stream, written) = connect_with(self.local, &shared.to, &request).await?;
+            // BYE follows ACK at once, and would wait for it to be acknowledged.
+            stream.tcp().set_nodelay(true)?;
+            let stream = Rc::new(stream);
+            let rest = request.get(written..).unwrap_or(&[]).to_vec();
+            // What was to be sent while it was being opened comes after that.
+            self.line.source.pending.borrow_mut().splice(..0, rest);
+            self.line.source.stream.replace(Some(Rc::clone(&stream)));
+            if !self.line.source.write() {
+                write_rest(Rc::clone(&self.line.source)).await;
+            }
+            // ACK has no answer: its connection is over.
+            if self.operation.is_none() && request.starts_with(b"ACK ") {
+                return Ok(true);
+            }
+            Ok::<_, io::Error>(
+                receive(&stream, self.source, &self.load, |message| self.is_over(message)).await,
+            )
+        };
+        tokio::select! {
+            talked = timeout(ANSWER_MAX, talk) => {
+                if !matches!(talked, Ok(Ok(true))) {
+                    self.load.count_lost();
+                }
+            }
+            () = self.line.end.notified() => {}
+        }
+        self.line.source.stream.replace(None);
+        if let Some(operation) = self.operation {
+            shared.callers.remove(operation, &self.line);
+        }
+    }
+
+    /// Is this message the last that comes?
+    fn is_over(&self, message: &[u8]) -> bool {
+        let came = Came { bytes: message };
+        let Some(code) = came.status().filter(|code| *code >= 200) else { return false };
+        if self.operation.is_none() {
+            return true;
+        }
+        let invite = came.value("CSeq").ends_with(b"INVITE");
+        self.line.refused.set(invite && code >= 300);
+        !invite
+    }
+}
+
+/// Accepts connections at a source.
+async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, load: Rc<Load>) {
+    while let Ok((stream, _)) = listener.accept().await {
+        tokio::task::spawn_local(hear(Rc::clone(&shared), source, stream, Rc::clone(&load)));
+    }
+}
+
+/// Takes what comes on such a connection, until either side closes it.
+async fn hear(shared: Rc<Shared>, source: usize, stream: TcpStream, load: Rc<Load>) {
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection of a caller");
+    }
+    let stream = Rc::new(Wire::plain(stream));
+    let line = Rc::new(Line::default());
+    line.source.stream.replace(Some(Rc::clone(&stream)));
+    let heard = receive(&stream, source, &load, |message| {
+        if let Some(mark) = (Came { bytes: message }).call() {
+            shared.callees.insert((mark.slot, mark.generation), &line);
+        }
+        false
+    });
+    tokio::select! {
+        _ = heard => {}
+        () = line.end.notified() => {}
+    }
+    line.source.stream.replace(None);
+}
