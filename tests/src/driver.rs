@@ -1,6 +1,6 @@
 //! An endpoint of the engine on a real socket, driven by the test itself, without a runtime.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,15 @@ use strandline_proto::event::{
 };
 use strandline_proto::stats::Reachability;
 use strandline_proto::time::Time;
+use strandline_wire::Packet;
 
 use crate::random::Random;
 use crate::traffic::{Expected, Planned};
 
 /// No step of a test may take longer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The bits of the IP header that a router sets (RFC 3168 section 5).
+const CONGESTION_EXPERIENCED: u8 = 3;
 /// Packets of one burst.
 const SEGMENTS_MAX: usize = 16;
 /// Packets remembered for a failing test.
@@ -39,6 +42,11 @@ pub struct Driver {
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,
+    marking: bool,
+    /// Packets sent that say that they may be marked (ECN).
+    pub ecn_capable_sent: usize,
+    /// Types of the chunks that came.
+    pub kinds_received: BTreeSet<u8>,
     log: VecDeque<String>,
     /// Messages that were reported as not delivered.
     pub failed: usize,
@@ -87,6 +95,9 @@ impl Driver {
             loss_per_mille: 0,
             random: Random::new(u64::from(seed)),
             cut: Vec::new(),
+            marking: false,
+            ecn_capable_sent: 0,
+            kinds_received: BTreeSet::new(),
             log: VecDeque::new(),
             failed: 0,
         }
@@ -100,6 +111,11 @@ impl Driver {
     /// Loses everything that goes to one of these addresses, this side's or the peer's, until `heal`.
     pub fn cut(&mut self, addresses: &[IpAddr]) {
         self.cut.extend(addresses);
+    }
+
+    /// Takes all that comes from now on as marked by the network (ECN), or as it is.
+    pub fn mark(&mut self, marking: bool) {
+        self.marking = marking;
     }
 
     /// Ends what `cut` began.
@@ -194,6 +210,7 @@ impl Driver {
                 continue;
             }
             for packet in self.buffer[..transmit.len].chunks(transmit.segment_size) {
+                self.ecn_capable_sent += usize::from(transmit.ecn_capable);
                 let lost = self.random.per_mille(self.loss_per_mille);
                 note(&mut self.log, now, ">", transmit.destination, lost, packet);
                 if lost {
@@ -202,6 +219,7 @@ impl Driver {
                 let mut outgoing = Outgoing::packet(transmit.destination, packet);
                 outgoing.source = transmit.source;
                 outgoing.fragment = transmit.fragment;
+                outgoing.ecn_capable = transmit.ecn_capable;
                 // A full socket buffer loses the packet, as any queue does.
                 let _ = self.carrier.send(&mut outgoing);
             }
@@ -219,11 +237,14 @@ impl Driver {
             let lost = cut || self.random.per_mille(self.loss_per_mille);
             note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {
+                if let Ok(packet) = Packet::parse(packet) {
+                    self.kinds_received.extend(packet.chunks().flatten().map(|chunk| chunk.kind));
+                }
                 let datagram = Datagram {
                     source: received.source,
                     destination: received.destination,
                     bytes: packet,
-                    ecn: 0,
+                    ecn: if self.marking { CONGESTION_EXPERIENCED } else { received.ecn.unwrap_or(0) },
                 };
                 self.endpoint.handle_datagram(now, datagram);
             }

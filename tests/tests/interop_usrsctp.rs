@@ -6,12 +6,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use strandline_proto::config::EndpointConfig;
+use strandline_proto::config::{AssociationConfig, EndpointConfig};
 use strandline_proto::endpoint::Connect;
 use strandline_tests::driver::Driver;
 use strandline_tests::peer::{PeerProcess, free_udp_port};
 use strandline_tests::session::Session;
 use strandline_tests::traffic::{Planned, plan, unordered};
+use strandline_wire::chunk::kind;
 
 const SCTP_PORT: u16 = 5001;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -43,6 +44,46 @@ fn accepted(seed: u8, mode: &str) -> Session {
     ));
     let id = driver.accept();
     Session { driver, peer, id }
+}
+
+/// An endpoint that asks for ECN.
+fn with_ecn(seed: u8) -> Driver {
+    let association = AssociationConfig { ecn: true, ..AssociationConfig::default() };
+    let config = EndpointConfig { association: association.into(), ..EndpointConfig::default() };
+    Driver::udp(SocketAddr::new(LOCALHOST, 0), config, seed)
+}
+
+/// usrsctp agrees to ECN, whichever side asks first, and answers ECNE with CWR.
+#[test]
+fn ecn_is_agreed_on_and_marks_are_answered() {
+    let udp_port = free_udp_port();
+    let peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
+    let mut driver = with_ecn(20);
+    let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+    let mut session = Session { driver, peer, id };
+    session.exchange(&plan(200, 1000, 3));
+    assert!(session.driver.ecn_capable_sent > 0, "it agrees");
+    // The network marks whatever usrsctp sends.
+    session.driver.mark(true);
+    session.exchange(&plan(200, 1000, 3));
+    session.driver.mark(false);
+    let status = session.driver.endpoint.status(id).expect("it lives");
+    assert!(status.stats.marks_received > 0, "{status:?}");
+    assert!(session.driver.kinds_received.contains(&kind::CWR), "{:?}", session.driver.kinds_received);
+    session.exchange(&plan(3, 1 << 20, 2));
+    session.shut_down();
+}
+
+/// A default endpoint asks for nothing that usrsctp would have to report.
+#[test]
+fn nothing_is_reported_to_a_default_endpoint() {
+    let mut session = connected(21);
+    session.exchange_many_kinds();
+    assert_eq!(session.driver.ecn_capable_sent, 0);
+    for never in [kind::ERROR, kind::ABORT, kind::ECNE] {
+        assert!(!session.driver.kinds_received.contains(&never), "chunk type {never}");
+    }
+    session.shut_down();
 }
 
 #[test]

@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use crate::error::ConfigError;
+use crate::memory::MemoryAccount;
 
 /// The most paths an association keeps; further addresses of a peer are ignored.
 pub const PATHS_MAX: usize = 8;
@@ -63,7 +64,7 @@ pub enum Recovery {
 
 /// How many packets with data one acknowledgement stands for. Whatever is chosen, one goes at once for the first data, for
 /// gaps, duplicates and the I bit (RFC 7053), and at the latest after SACK.Delay; packets that the kernel gave in one
-/// train are answered by one.
+/// train are answered by one, unless [`to_the_letter`](AssociationConfig::to_the_letter) is set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SackFrequency {
@@ -166,8 +167,23 @@ pub struct AssociationConfig {
     /// network then marks packets instead of dropping them, where it can. [`Dctcp`](crate::congestion::Algorithm::Dctcp)
     /// asks by itself. Default false.
     pub ecn: bool,
-    /// The congestion controller of each path. Changed while the association lasts, the new one begins as on a new path.
+    /// The congestion controller of each path, unless [`set_path_congestion`](crate::endpoint::Endpoint::set_path_congestion)
+    /// chose another one for it. Changed while the association lasts, the new one begins as on a new path.
     pub congestion: crate::congestion::Algorithm,
+    /// Keeps to the letter of RFC 9260 where the default departs from it and no other parameter says so:
+    ///
+    /// - Max.Burst is the limit, whatever was acknowledged (section 6.1 rule D).
+    /// - Every second packet has its SACK, also within trains that the kernel gives at once (section 6.2).
+    /// - The window counts as full only as each SACK finds it, and with [`Algorithm::Rfc9260`] grows by one PMDCS for each
+    ///   (section 7.2.1).
+    /// - The time that the State Cookie took is no round-trip time (section 6.3.1).
+    /// - With `path_mtu_max` equal to `path_mtu_initial` only routers lower the path MTU, and it stays so; otherwise a path
+    ///   that swallows long packets is found out by time-outs, and probed for what it carries again.
+    ///
+    /// [`rfc9260`](Self::rfc9260) sets it along with everything else. Default false.
+    ///
+    /// [`Algorithm::Rfc9260`]: crate::congestion::Algorithm::Rfc9260
+    pub to_the_letter: bool,
 }
 
 impl Default for AssociationConfig {
@@ -210,11 +226,37 @@ impl Default for AssociationConfig {
             recovery: Recovery::default(),
             ecn: false,
             congestion: crate::congestion::Algorithm::default(),
+            to_the_letter: false,
         }
     }
 }
 
 impl AssociationConfig {
+    /// An endpoint of RFC 9260 and nothing beyond it, for comparison and for test plans: its loss recovery, congestion
+    /// control, bursts, acknowledgements and paths, its chunks and parameters and no others, and buffers that stay as
+    /// they are. What each default would do instead says its field.
+    #[must_use]
+    pub fn rfc9260() -> Self {
+        let default = Self::default();
+        Self {
+            potentially_failed_retrans_max: None,
+            primary_switchover_retrans_max: None,
+            path_silence_max: None,
+            cookie_echo_packets_max: 1,
+            sack_frequency: SackFrequency::Every(2),
+            receive_buffer: Some(BUFFER_START),
+            send_buffer: Some(BUFFER_START),
+            // Probes of the path MTU are filled up with PAD (RFC 4820). What routers say of it counts (RFC 1191, RFC 8201).
+            path_mtu_max: default.path_mtu_initial,
+            zero_checksum: None,
+            recovery: Recovery::Rfc9260,
+            ecn: false,
+            congestion: crate::congestion::Algorithm::Rfc9260,
+            to_the_letter: true,
+            ..default
+        }
+    }
+
     /// Checks every range.
     ///
     /// # Errors
@@ -280,6 +322,11 @@ impl AssociationConfig {
         Ok(())
     }
 
+    /// The path MTU is found by probes, and falls when long packets time out.
+    pub(crate) const fn probes_mtu(&self) -> bool {
+        !self.to_the_letter || self.path_mtu_max > self.path_mtu_initial
+    }
+
     /// ECN is asked for when an association is set up.
     #[must_use]
     pub fn wants_ecn(&self) -> bool {
@@ -339,12 +386,16 @@ pub struct EndpointConfig {
     /// which one core can answer several times as many.
     pub init_rate_max: u32,
     /// Received bytes held for applications in all associations together, at most. Default 1 GiB. Once it is reached,
-    /// an association may take more only while it holds less than its share of half of the limit.
+    /// an association may take more only while it holds less than its share of half of the limit; what fills its lowest gap
+    /// while it has nothing to read is taken up to an eighth beyond the limit.
     /// From half of it on, receive buffers that tune themselves go back to their start.
     pub receive_bytes_max: u64,
     /// Bytes given to send and not acknowledged in all associations together. Default 1 GiB. From half of it on, send
     /// buffers that tune themselves go back to their start, and beyond it to 64 KiB.
     pub send_bytes_max: u64,
+    /// Shared by endpoints of one host that keep to these two limits together, such as the shards of a stack, each with the
+    /// same limits. Default `None`: the endpoint has them for itself.
+    pub account: Option<Arc<MemoryAccount>>,
     /// How long a cookie key signs before the next one; a cookie is accepted under the current and the previous key.
     /// At least the cookie lifetime. Default 120 s.
     pub cookie_key_lifetime: Duration,
@@ -375,6 +426,7 @@ impl Default for EndpointConfig {
             init_rate_max: 200_000,
             receive_bytes_max: 1 << 30,
             send_bytes_max: 1 << 30,
+            account: None,
             cookie_key_lifetime: Duration::from_secs(120),
             shard: Shard::default(),
             ephemeral_ports: (49_152, 65_535),

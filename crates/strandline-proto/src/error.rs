@@ -98,6 +98,9 @@ pub enum PathError {
     /// The address has not been confirmed yet (RFC 9260 section 5.4).
     #[error("the address is not confirmed yet")]
     Unconfirmed,
+    /// DCTCP needs marks that are told exactly, on which both sides agree for the association.
+    #[error("DCTCP is for whole associations: choose it by AssociationConfig::congestion on both sides")]
+    Dctcp,
 }
 
 /// Why `configure` failed.

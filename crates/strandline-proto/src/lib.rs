@@ -7,6 +7,7 @@ pub mod congestion;
 pub mod endpoint;
 pub mod error;
 pub mod event;
+pub mod memory;
 pub mod stats;
 pub mod time;
 pub use strandline_wire::number;

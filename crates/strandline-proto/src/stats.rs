@@ -120,12 +120,13 @@ pub struct Buffers {
     pub send_bytes_max: u64,
 }
 
+/// Of endpoints that share an account, whose limits hold for all of them.
 impl core::ops::AddAssign for Buffers {
     fn add_assign(&mut self, other: Self) {
         self.receive_bytes += other.receive_bytes;
-        self.receive_bytes_max += other.receive_bytes_max;
+        self.receive_bytes_max = self.receive_bytes_max.max(other.receive_bytes_max);
         self.send_bytes += other.send_bytes;
-        self.send_bytes_max += other.send_bytes_max;
+        self.send_bytes_max = self.send_bytes_max.max(other.send_bytes_max);
     }
 }
 
@@ -248,8 +249,10 @@ pub struct PathStatus {
     pub primary: bool,
     /// The name of its congestion controller.
     pub congestion: &'static str,
-    /// Congestion window, bytes.
+    /// Congestion window of the controller, bytes.
     pub cwnd: u32,
+    /// What may be in flight instead while a recovery brings that down to the congestion window (RFC 9937), bytes.
+    pub recovery_window: Option<u32>,
     /// Slow start threshold, bytes.
     pub ssthresh: u32,
     /// Bytes of DATA chunks in flight, headers and padding included.

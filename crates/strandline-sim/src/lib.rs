@@ -13,8 +13,10 @@
 //!   of a stream in their order, none left out.
 //! - Every message that `send` took is delivered or reported failed, unless a host crashed that alone could tell. What
 //!   is reported as never sent does not arrive; what is reported as sent may have. A graceful shutdown fails nothing.
-//! - No new data goes beyond cwnd (by more than a packet less one byte) or beyond the peer's window; buffers and memory
-//!   stay within their limits.
+//! - No new data goes beyond the controller's cwnd (by more than a packet less one byte) or beyond the peer's window; in a
+//!   recovery that brings the flight down to cwnd no more goes than in proportion to what arrives (RFC 9937), and over time no
+//!   more than the pacing rate allows: the latter two computed anew from the packets. Buffers and memory stay within their
+//!   limits.
 //! - An honest peer is never accused of breaking the protocol.
 //! - Timers and transmissions come to rest; once the faults are over, nothing times out for them any more, every
 //!   association ends by shutdown within a bounded time, and the endpoints hold nothing.
@@ -36,6 +38,7 @@
 
 mod app;
 mod attacker;
+mod bounds;
 mod host;
 mod ledger;
 pub mod lone;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use strandline_io::{PLACES_MAX, PortLock, RawCarrier, RawOptions, Steering, UdpCarrier, UdpOptions};
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Shard as ShardOfTags};
 use strandline_proto::error::ConfigError;
+use strandline_proto::memory::MemoryAccount;
 use tokio::runtime::Handle;
 
 use crate::carrier::{Carrier, Registered};
@@ -126,8 +127,8 @@ impl StackBuilder {
     }
 
     /// How many shards the stack has, 1 to 64; best one for each core that is to work for it. Default: 1. Each has a
-    /// socket, an engine, a lock and a task of its own; limits of [`EndpointConfig`] that are about associations or bytes
-    /// are divided among them. See [`Stack`].
+    /// socket, an engine, a lock and a task of its own; `associations_max` of [`EndpointConfig`] is divided
+    /// among them, and its limits of bytes hold for all together. See [`Stack`].
     #[must_use]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = shards;
@@ -269,7 +270,7 @@ impl StackBuilder {
                 u64::from_be_bytes([a, b, c, d, e, f, g, h])
             }
         };
-        Ok(Plan { rule: Arc::new(Steering::new(shards, key)), runtimes, seed })
+        Ok(Plan { rule: Arc::new(Steering::new(shards, key)), runtimes, seed, account: Arc::default() })
     }
 
     fn start(
@@ -310,6 +311,8 @@ struct Plan {
     rule: Arc<Steering>,
     runtimes: Vec<Handle>,
     seed: [u8; 32],
+    /// What the shards hold together.
+    account: Arc<MemoryAccount>,
 }
 
 impl Plan {
@@ -335,13 +338,12 @@ impl Plan {
         seed
     }
 
-    /// A shard's part of the stack's limits, and its number in its tags.
+    /// A shard's part of the associations, the account of memory that it shares, and its number in its tags.
     fn divide(&self, config: &mut EndpointConfig, shard: u16) {
         let shards = self.rule.places();
         config.shard = ShardOfTags { index: shard.into(), bits: self.rule.tag_bits() };
         config.associations_max = config.associations_max.div_ceil(shards.into());
-        config.receive_bytes_max = config.receive_bytes_max.div_ceil(shards.into());
-        config.send_bytes_max = config.send_bytes_max.div_ceil(shards.into());
+        config.account.get_or_insert_with(|| Arc::clone(&self.account));
     }
 }
 

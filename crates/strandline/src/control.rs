@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use strandline_proto::config::AssociationConfig;
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::error::{ConfigureError, PathError};
 use strandline_proto::stats::{MemoryReport, PathStatus, Status};
 
@@ -66,6 +67,19 @@ impl<'a> Control<'a> {
     /// If the address is none of the peer's, or not confirmed yet.
     pub fn set_primary(&self, address: IpAddr) -> Result<(), PathError> {
         self.shard.with(|state, now| state.engine.set_primary(now, self.id.id, address))
+    }
+
+    /// The congestion controller of the path to one of the peer's addresses from now on, whatever the association's is; `None`:
+    /// that one again. A controller of another kind begins as on a new path.
+    ///
+    /// # Errors
+    /// If the address is none of the peer's; for [`Algorithm::Dctcp`] unless that is the association's.
+    pub fn set_path_congestion(
+        &self,
+        address: IpAddr,
+        congestion: Option<Algorithm>,
+    ) -> Result<(), PathError> {
+        self.shard.with(|state, now| state.engine.set_path_congestion(now, self.id.id, address, congestion))
     }
 
     /// Probes an address of the peer now. What comes of it shows in [`paths`](Self::paths) and as a notification.

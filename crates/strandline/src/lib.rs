@@ -99,7 +99,9 @@ pub use strandline_proto::config::{
     AssociationConfig, EndpointConfig, ErrorDetectionMethod, Recovery, SackFrequency,
 };
 pub use strandline_proto::congestion::Algorithm;
+pub use strandline_proto::error::{ConfigureError, PathError};
 pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
+pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{
     AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability, SentAgain, Status,

@@ -14,7 +14,7 @@ use common::{SERVER, server, until};
 use strandline::memory::{Fate, Network, NetworkBuilder, Passing};
 use strandline::{
     AcceptError, Association, AssociationConfig, BindError, CloseReason, ConnectError, Ended, Endpoint,
-    Listener, Notification, Peer, SendError, SendInfo, Stack, StackError,
+    EndpointConfig, Listener, Notification, Peer, SendError, SendInfo, Stack, StackError,
 };
 use tokio::time::{interval, timeout};
 
@@ -517,4 +517,43 @@ async fn a_stack_ends_with_its_last_association_on_whatever_shard() {
     let stats = there.stats();
     assert_eq!((stats.shut_down, stats.aborted), (20, 0));
     stack_again(&network, &[CLIENT], 3).await;
+}
+
+/// One association may hold more than its shard's part of the stack's memory, and all together no more than the limit.
+#[tokio::test(start_paused = true)]
+async fn shards_share_the_memory_of_the_stack() {
+    const LIMIT: u64 = 1 << 20;
+    let network = Network::builder().delay(Duration::from_millis(1)).build();
+    let association = AssociationConfig { receive_buffer: Some(700_000), ..AssociationConfig::default() };
+    let config = EndpointConfig {
+        receive_bytes_max: LIMIT,
+        association: Arc::new(association),
+        ..EndpointConfig::default()
+    };
+    let there = Stack::builder().config(config).shards(8).memory(&network, [SERVER.into()]).unwrap();
+    let here = stack(&network, 1, &[CLIENT], 1);
+    assert_eq!(there.buffers().receive_bytes_max, LIMIT);
+    let listener = Listener::bind(&there, 7).unwrap();
+    let mut kept = Vec::new();
+    for _ in 0..4 {
+        let client = Association::connect(&here, Peer::new(SERVER.into(), 7)).await.unwrap();
+        let peer = listener.accept().await.unwrap();
+        kept.push((client, peer));
+    }
+    // Nobody reads: the first fills its buffer, five times as much as an eighth of the limit.
+    let send = |client: &Association| {
+        while client.try_send_bytes(Bytes::from_static(&[7; 1000]), SendInfo::default()).is_ok() {}
+    };
+    let held = |peer: &Association| u64::from(peer.status().unwrap().receive_buffered);
+    send(&kept[0].0);
+    until("it is full", || held(&kept[0].1) > 650_000).await;
+    // The others get what is left.
+    kept.iter().for_each(|(client, _)| send(client));
+    // Sleeps because nothing tells that no more is taken: in virtual time, while the refused ones try again.
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let total = there.buffers().receive_bytes;
+    assert_eq!(total, kept.iter().map(|(_, peer)| held(peer)).sum::<u64>());
+    let slack = LIMIT / 8 + 8 * LIMIT / 4096 + 4 * 64 * 1024;
+    assert!(total > LIMIT * 3 / 4 && total <= LIMIT + slack, "{total}");
+    assert!(kept.iter().all(|(_, peer)| held(peer) > 0));
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
 use strandline::{
-    Association, ConnectError, Ended, Endpoint, Listener, Peer, SendInfo, Stack, StackError, StreamId,
+    Algorithm, Association, ConnectError, Ended, Endpoint, Listener, PathError, Peer, SendInfo, Stack,
+    StackError, StreamId,
 };
 
 #[tokio::test]
@@ -101,5 +102,31 @@ async fn raw_ip_works_or_says_what_is_missing() {
     let peer = listener.accept().await.unwrap();
     client.send_bytes(pattern(100_000, 1), SendInfo::default()).await.unwrap();
     assert!(recv_whole(&peer).await.unwrap() == pattern(100_000, 1));
+    assert_eq!(client.shutdown().await, Ended::ShutDown);
+}
+
+/// A path has a controller of its own, chosen while data goes; the others' errors are told.
+#[tokio::test]
+async fn a_controller_for_one_path() {
+    let (here, there) = (udp_stack(), udp_stack());
+    let listener = Listener::bind(&there, 5008).unwrap();
+    let client = Association::connect(&here, peer_at(&there, 5008)).await.unwrap();
+    let peer = listener.accept().await.unwrap();
+    let address = [127, 0, 0, 1].into();
+    for congestion in [Algorithm::Bbr, Algorithm::Rfc9260, Algorithm::Swift] {
+        client.control().set_path_congestion(address, Some(congestion)).unwrap();
+        let sending = client.send_bytes(pattern(500_000, 1), SendInfo::default());
+        let (sent, received) = tokio::join!(sending, recv_whole(&peer));
+        sent.unwrap();
+        assert!(received.unwrap() == pattern(500_000, 1));
+        assert_eq!(client.paths()[0].congestion, congestion.name());
+    }
+    client.control().set_path_congestion(address, None).unwrap();
+    assert_eq!(client.paths()[0].congestion, Algorithm::Cubic.name());
+    let nobodys = [192, 0, 2, 1].into();
+    let refused = client.control().set_path_congestion(nobodys, Some(Algorithm::Bbr));
+    assert_eq!(refused, Err(PathError::UnknownAddress));
+    let refused = client.control().set_path_congestion(address, Some(Algorithm::Dctcp));
+    assert_eq!(refused, Err(PathError::Dctcp));
     assert_eq!(client.shutdown().await, Ended::ShutDown);
 }

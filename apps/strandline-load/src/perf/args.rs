@@ -228,13 +228,13 @@ impl Common {
 
     /// Parameters of the associations.
     pub(crate) fn association(&self, nodelay: bool) -> AssociationConfig {
-        let usual = AssociationConfig::default();
-        let partial_delivery_point = self
-            .receive_buffer
+        let usual = self.tuning.base();
+        let receive_buffer = self.receive_buffer.or(usual.receive_buffer);
+        let partial_delivery_point = receive_buffer
             .map_or(usual.partial_delivery_point, |bytes| usual.partial_delivery_point.min(bytes));
         self.tuning.apply(AssociationConfig {
-            receive_buffer: self.receive_buffer,
-            send_buffer: self.send_buffer,
+            receive_buffer,
+            send_buffer: self.send_buffer.or(usual.send_buffer),
             partial_delivery_point,
             nodelay,
             ..usual

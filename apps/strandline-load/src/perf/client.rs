@@ -238,6 +238,7 @@ impl Dialler {
         };
         let link = match joined.await?.carrier {
             Carrier::Sctp(association) => {
+                self.args.common.tuning.apply_to_paths(&association)?;
                 let runtime = open::runtime_of(&self.runtimes, &association);
                 Link::Sctp(association, runtime)
             }

@@ -283,6 +283,10 @@ impl Server {
             // If it is gone, the test will notice.
             let _ = association.control().configure(self.args.common.association(false));
         }
+        // A server has clients with other addresses, too.
+        if let Err(error) = self.args.common.tuning.apply_to_paths(association) {
+            tracing::warn!(%error, "a path keeps the association's congestion control");
+        }
     }
 
     /// A test from the client's wish to the report.

@@ -1,17 +1,30 @@
 //! Parameters of the engine that experiments vary: each side sets its own.
 
-use anyhow::{Result, ensure};
+use std::net::IpAddr;
+
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
-use strandline::{Algorithm, AssociationConfig, ErrorDetectionMethod, Recovery, SackFrequency};
+use strandline::{Algorithm, Association, AssociationConfig, ErrorDetectionMethod, Recovery, SackFrequency};
 
 /// What is set of the engine. Where it is not given, the default of the stack holds.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "SCTP's parameters")]
 pub struct Tuning {
+    /// RFC 9260 and nothing beyond it: its recovery, congestion control, bursts, acknowledgements and buffers. The options
+    /// below change what they say of it
+    #[arg(long)]
+    pub rfc9260: bool,
     /// Congestion control of what this side sends (default: cubic). The only one of these that TCP has as well: reno
     /// for rfc9260, cubic, bbr, dctcp, as far as the kernel has them (default: the system's)
     #[arg(long, value_enum, value_name = "NAME")]
     pub congestion: Option<Congestion>,
+    /// Congestion control of what this side sends to an address of the other side, as ADDR=NAME; once for each address (not
+    /// dctcp, which both sides agree on for whole associations)
+    #[arg(long, value_name = "ADDR=NAME", value_parser = path_congestion)]
+    pub path_congestion: Vec<(IpAddr, Congestion)>,
+    /// Ask for explicit congestion notification (RFC 3168), which both sides have to
+    #[arg(long)]
+    pub ecn: bool,
     /// How losses are found and repaired (default: rack)
     #[arg(long, value_enum, value_name = "HOW")]
     pub recovery: Option<Losses>,
@@ -92,6 +105,9 @@ impl Tuning {
     /// Refuses what TCP doesn't have: a comparison with a switch that does nothing would be none.
     pub(crate) fn check_tcp(&self) -> Result<()> {
         let given = [
+            (self.rfc9260, "--rfc9260"),
+            (!self.path_congestion.is_empty(), "--path-congestion"),
+            (self.ecn, "--ecn"),
             (self.recovery.is_some(), "--recovery"),
             (self.sack_frequency.is_some(), "--sack-frequency"),
             (self.burst.is_some(), "--burst"),
@@ -106,6 +122,20 @@ impl Tuning {
         Ok(())
     }
 
+    /// What they change.
+    pub(crate) fn base(&self) -> AssociationConfig {
+        if self.rfc9260 { AssociationConfig::rfc9260() } else { AssociationConfig::default() }
+    }
+
+    /// Gives paths of an association their own controllers.
+    pub(crate) fn apply_to_paths(&self, association: &Association) -> Result<()> {
+        for (address, congestion) in &self.path_congestion {
+            let chosen = association.control().set_path_congestion(*address, Some(congestion.algorithm()));
+            chosen.with_context(|| format!("--path-congestion {address}"))?;
+        }
+        Ok(())
+    }
+
     /// Sets them.
     pub(crate) fn apply(&self, config: AssociationConfig) -> AssociationConfig {
         AssociationConfig {
@@ -113,9 +143,24 @@ impl Tuning {
             recovery: self.recovery.map_or(config.recovery, Losses::recovery),
             sack_frequency: self.sack_frequency.map_or(config.sack_frequency, SackFrequency::Every),
             burst_max: self.burst.unwrap_or(config.burst_max),
+            ecn: self.ecn || config.ecn,
             bundling: !self.no_bundling,
             zero_checksum: self.zero_checksum.then_some(ErrorDetectionMethod::SctpOverDtls),
             ..config
         }
     }
 }
+
+fn path_congestion(text: &str) -> Result<(IpAddr, Congestion)> {
+    let wrong = || anyhow!("{text:?} should be ADDR=NAME, such as 192.0.2.7=bbr");
+    let (address, name) = text.split_once('=').ok_or_else(wrong)?;
+    let congestion = Congestion::from_str(name, false).map_err(|_| wrong())?;
+    ensure!(
+        congestion != Congestion::Dctcp,
+        "dctcp is for whole associations: --congestion dctcp on both sides"
+    );
+    Ok((address.parse().map_err(|_| wrong())?, congestion))
+}
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ impl Shared {
     /// What holds for sending in all associations.
     #[inline]
     pub(crate) fn send_pressure(&self) -> Pressure {
-        if self.send_bytes < self.config.send_bytes_max / 2 {
+        if self.memory.sent_in_all() < self.config.send_bytes_max / 2 {
             Pressure::Low
         } else {
             self.high_send_pressure()
@@ -51,13 +51,13 @@ impl Shared {
 
     #[cold]
     fn high_send_pressure(&self) -> Pressure {
-        Pressure::of(self.send_bytes, self.config.send_bytes_max)
+        Pressure::of(self.memory.sent_in_all(), self.config.send_bytes_max)
     }
 
     /// What a receive buffer may be now, at most.
     #[inline]
     pub(crate) fn receive_buffer_max(&self, config: &AssociationConfig) -> u32 {
-        match Pressure::of(self.received_bytes, self.config.receive_bytes_max) {
+        match Pressure::of(self.memory.received_in_all(), self.config.receive_bytes_max) {
             Pressure::Low => config.receive_buffer_limit(),
             Pressure::Half | Pressure::Full => config.receive_buffer_start(),
         }
@@ -65,15 +65,15 @@ impl Shared {
 
     /// Bytes given to send were acknowledged, or failed.
     pub(super) fn on_send_bytes_gone(&mut self, bytes: usize) {
-        self.send_bytes = self.send_bytes.saturating_sub(bytes as u64);
+        self.memory.on_gone(bytes);
     }
 
     /// What all buffers hold.
     pub(crate) fn buffers(&self) -> Buffers {
         Buffers {
-            receive_bytes: self.received_bytes,
+            receive_bytes: self.memory.received(),
             receive_bytes_max: self.config.receive_bytes_max,
-            send_bytes: self.send_bytes,
+            send_bytes: self.memory.sent(),
             send_bytes_max: self.config.send_bytes_max,
         }
     }

@@ -9,6 +9,7 @@ use strandline_wire::number::VerificationTag;
 use super::Association;
 use super::context::{PacketQueue, Route, Shared};
 use crate::path::PathIndex;
+use crate::time::Time;
 
 /// What the common header says.
 #[derive(Debug, Clone, Copy)]
@@ -64,6 +65,27 @@ impl Association {
     pub(crate) fn route(&self, index: PathIndex) -> Route {
         let path = self.paths.get(index);
         Route { destination: path.remote, source: path.local }
+    }
+
+    /// To the letter of section 6.2: another packet is about to be looked at, though a SACK is due for those before it that no
+    /// packet has taken yet. It has one of its own then.
+    pub(crate) fn acknowledge_each(&mut self, cx: &mut Shared, now: Time) {
+        let waits = self.state.receives_data() && self.inbound.sack_due(now);
+        // The COOKIE ACK comes first.
+        if !waits || self.flags.cookie_ack_due {
+            return;
+        }
+        let index = self.path_of_sacks();
+        let (route, ports, size) = (self.route(index), self.ports(), self.paths.get(index).payload_max());
+        let mut sacks = 0;
+        cx.control.push(route, size, |buffer| {
+            let mut packet = ports.packet(buffer);
+            self.write_ecne(&mut packet);
+            sacks += u32::from(self.inbound.write_sack(now, &mut packet));
+            if packet.is_empty() { 0 } else { ports.finish(packet) }
+        });
+        self.stats.sacks_sent += sacks;
+        self.stats.packets_sent += u64::from(sacks);
     }
 
     /// Queues a packet with one chunk on a path.

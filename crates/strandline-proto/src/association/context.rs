@@ -15,6 +15,7 @@ use super::cookie::CookieKeys;
 use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
+use crate::memory::Memory;
 use crate::stats::EndpointStats;
 
 /// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
@@ -35,12 +36,8 @@ pub(crate) struct Shared {
     /// Stateless answers: a flood of them must not displace the packets of associations.
     pub(crate) replies: PacketQueue,
     pub(crate) stats: EndpointStats,
-    /// Received bytes held in all associations.
-    pub(crate) received_bytes: u64,
-    /// Bytes given to send and not acknowledged in all associations.
-    pub(crate) send_bytes: u64,
-    /// Associations that the endpoint's tables have.
-    pub(crate) associations: u32,
+    /// What all associations hold, and those of endpoints that share the account.
+    pub(crate) memory: Memory,
 }
 
 impl Shared {
@@ -53,12 +50,20 @@ impl Shared {
     /// complete their messages, must not starve the others.
     #[inline]
     pub(crate) fn has_room(&self, held: u32) -> bool {
-        self.received_bytes < self.config.receive_bytes_max || self.is_within_share(held)
+        self.memory.received_in_all() < self.config.receive_bytes_max || self.is_within_share(held)
+    }
+
+    /// May what lets held data go still be taken, though all together have reached the limit? An eighth on top of it is
+    /// kept for that: an association whose gap nothing may fill would hold what it has for as long as others do.
+    #[cold]
+    pub(crate) fn has_reserve(&self) -> bool {
+        let limit = self.config.receive_bytes_max;
+        self.memory.received_in_all() < limit.saturating_add(limit / 8)
     }
 
     #[cold]
     fn is_within_share(&self, held: u32) -> bool {
-        let share = self.config.receive_bytes_max / 2 / u64::from(self.associations.max(1));
+        let share = self.config.receive_bytes_max / 2 / u64::from(self.memory.associations_in_all().max(1));
         u64::from(held) < share
     }
 
@@ -66,10 +71,11 @@ impl Shared {
     /// so that a million that take turns don't have them all at once.
     #[inline]
     pub(crate) fn idle_release(&self, longest: Duration) -> Duration {
-        if self.associations <= BUFFERS_KEPT {
+        let associations = self.memory.associations();
+        if associations <= BUFFERS_KEPT {
             return longest;
         }
-        longest / (self.associations / BUFFERS_KEPT)
+        longest / (associations / BUFFERS_KEPT)
     }
 
     /// For events that a peer can cause as often as it likes.

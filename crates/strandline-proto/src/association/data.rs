@@ -85,7 +85,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         let message = self.inbound.recv();
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         if message.is_none() {
             self.flags.readable_given = false;
         } else {
@@ -105,7 +105,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         let count = self.inbound.recv_many(messages, max);
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         if count < max {
             self.flags.readable_given = false;
         }
@@ -126,14 +126,15 @@ impl Association {
     ) -> bool {
         self.stats.data_received += 1;
         let before = self.inbound.buffered_bytes();
-        if !cx.has_room(before) {
+        let room = cx.has_room(before) || (cx.has_reserve() && self.inbound.waits_for(data.tsn));
+        if !room {
             // The peer is told of a closed window, in front of which it waits as long as it takes.
             self.inbound.refuse();
             return true;
         }
         let outcome = self.inbound.on_data(data, &mut cx.arena, self.config.partial_delivery_point);
         let after = self.inbound.buffered_bytes();
-        cx.received_bytes = (cx.received_bytes + u64::from(after)).saturating_sub(u64::from(before));
+        cx.memory.on_received(before, after);
         match outcome {
             DataOutcome::Accepted { .. } | DataOutcome::Dropped(_) => true,
             other => self.on_refused_data(cx, now, data, other, report),
@@ -192,6 +193,7 @@ impl Association {
         outcome: SackOutcome,
         acks: &[PathAck; PATHS_MAX],
     ) {
+        let recovery_due;
         let (cumulative_advanced, in_fast_recovery) = match outcome {
             SackOutcome::Ignored => return,
             SackOutcome::Violation(what) => return self.violate(cx, now, what),
@@ -200,10 +202,11 @@ impl Association {
                 newly_acked,
                 entered_fast_recovery,
                 in_fast_recovery,
+                all_acked,
                 writable,
                 delivered,
-                ..
             } => {
+                recovery_due = all_acked && self.flags.recovery_due;
                 cx.on_send_bytes_gone(delivered);
                 if newly_acked {
                     self.error_count = 0; // section 8.1
@@ -218,6 +221,9 @@ impl Association {
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
         self.assert_flights();
+        if recovery_due {
+            self.adopt_recovery();
+        }
         if cumulative_advanced && self.idle_deadline != Time::MAX && self.outbound.is_empty() {
             // The peer has everything: an exchange may be over.
             self.idle_deadline = self.idle_deadline.min(now + cx.idle_release(self.config.idle_release));

@@ -87,11 +87,13 @@ pub(crate) struct Flags {
     /// COOKIE ACK is to be sent, before anything else.
     cookie_ack_due: bool,
     /// An input or command came since packets were last made: the burst limit starts anew.
-    burst_open: bool,
+    pub(crate) burst_open: bool,
     /// The packet being received has an ECNE.
     marked: bool,
     /// The peer came to us.
     pub(crate) incoming: bool,
+    /// Another way to find and repair losses waits until nothing is outstanding.
+    recovery_due: bool,
     /// `Readable` was given and `recv` has not returned `None` since.
     readable_given: bool,
     /// `shutdown` was called before the association was established.

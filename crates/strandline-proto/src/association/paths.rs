@@ -58,6 +58,17 @@ impl Association {
         }
     }
 
+    /// A new `recovery` holds from when nothing is outstanding, for the chunks and for all paths at the same moment.
+    pub(super) fn adopt_recovery(&mut self) {
+        let recovery = self.config.recovery;
+        self.flags.recovery_due = !self.outbound.set_recovery(recovery);
+        if !self.flags.recovery_due {
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).set_recovery(recovery);
+            }
+        }
+    }
+
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
     pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
         self.config = Arc::clone(&config);
@@ -69,6 +80,7 @@ impl Association {
         for index in self.paths.indices() {
             self.paths.get_mut(index).on_configure(&config);
         }
+        self.adopt_recovery();
         if self.state.heartbeats() {
             self.start_heartbeats(cx, now);
         }

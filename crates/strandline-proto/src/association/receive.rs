@@ -20,6 +20,9 @@ const REPORT_LEN_MAX: usize = 1024;
 /// HEARTBEATs answered for one packet, at most: nobody has a reason to send more than one, and each answer is a packet.
 const HEARTBEATS_MAX: u8 = 4;
 
+/// SACKs taken in from one packet, at most: one tells all there is to tell, and each may concern everything outstanding.
+const SACKS_MAX: u8 = 2;
+
 /// What a packet did, gathered over its chunks.
 #[derive(Default)]
 struct Seen {
@@ -31,6 +34,7 @@ struct Seen {
     marked: bool,
     immediate: bool,
     heartbeats: u8,
+    sacks: u8,
     /// Where the acknowledgement before this packet went.
     sack_path: Option<PathIndex>,
     /// Causes for one ERROR in answer.
@@ -116,7 +120,12 @@ impl Association {
         };
         match parsed {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
-            Chunk::Sack(sack) => self.on_sack_chunk(cx, now, &sack),
+            Chunk::Sack(sack) => {
+                if seen.sacks < SACKS_MAX {
+                    seen.sacks += 1;
+                    self.on_sack_chunk(cx, now, &sack);
+                }
+            }
             Chunk::InitAck(init) => {
                 if seen.chunks > 1 {
                     return false;

@@ -12,9 +12,10 @@ use super::cookie::Cookie;
 use super::offer::encode_cause;
 use super::setup::paths_of;
 use super::{Association, State};
+use crate::config::Recovery;
 use crate::event::Event;
 use crate::outbound::Outbound;
-use crate::path::{Path, PathIndex};
+use crate::path::{Path, PathIndex, PathSet};
 use crate::time::Time;
 
 /// What Table 12 says to do.
@@ -71,7 +72,7 @@ impl Association {
             CookieAction::Duplicate => {
                 if matches!(self.state, State::CookieEchoed(_)) {
                     self.establish(cx, now);
-                } else {
+                } else if self.config.recovery != Recovery::Rfc9260 {
                     self.send_again_what_timed_out();
                 }
             }
@@ -112,9 +113,11 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         self.inbound.restart(cookie.peer_initial_tsn, cookie.inbound_streams, config.receive_buffer_start());
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         self.outbound = Outbound::new(cookie.local_initial_tsn, cookie.peer_rwnd, cookie.outbound_streams);
-        self.paths = paths_of(cx, now, &config, cookie);
+        let paths = core::mem::replace(&mut self.paths, paths_of(cx, now, &config, cookie));
+        self.keep_choices(&paths);
+        self.flags.recovery_due = false;
         self.local_tag = cookie.local_tag;
         self.peer_tag = cookie.peer_tag;
         self.zero_checksum = cookie.zero_checksum;
@@ -135,6 +138,15 @@ impl Association {
         cx.event(self.id, Event::Restarted);
         cx.event(self.id, Event::Writable);
         self.announce_readable(cx);
+    }
+
+    /// Controllers that the application chose for paths are theirs after a restart, too.
+    fn keep_choices(&mut self, before: &PathSet) {
+        for (_, path) in before.iter().filter(|(_, path)| path.own_congestion().is_some()) {
+            if let Some(index) = self.paths.by_address(path.remote.ip()) {
+                self.paths.get_mut(index).set_congestion(path.own_congestion(), &self.config);
+            }
+        }
     }
 
     /// Action B: our tag stands, the peer's is the cookie's.

@@ -349,7 +349,8 @@ impl Association {
         // The cookie went there and came back, with no more between than the peer needs to turn it round, unless one of the
         // two was lost and sent again after its timer. (Of a clock that stood still nothing is measured.)
         let round_trip = now.since(cookie.created);
-        if !round_trip.is_zero() && round_trip < association.config.rto_initial {
+        let measures = !association.config.to_the_letter;
+        if measures && !round_trip.is_zero() && round_trip < association.config.rto_initial {
             let config = Arc::clone(&association.config);
             association.paths.get_mut(PathIndex(0)).rto.on_sample(round_trip, &config);
         }

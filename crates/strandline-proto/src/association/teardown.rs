@@ -91,7 +91,7 @@ impl Association {
         let before = self.inbound.buffered_bytes();
         self.inbound.close();
         let freed = before.saturating_sub(self.inbound.buffered_bytes());
-        cx.received_bytes = cx.received_bytes.saturating_sub(u64::from(freed));
+        cx.memory.on_read(freed);
         self.announce_readable(cx);
         cx.event(self.id, Event::Closed(reason));
     }

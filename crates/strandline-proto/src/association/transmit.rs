@@ -74,10 +74,7 @@ impl Association {
             return self.transmit_cookie_echo(now, buffer, segments_max);
         }
         let data_path = self.choose_data_path();
-        // Back to where the data came from (section 6.4), unless nothing is known to arrive there: hosts with several
-        // addresses often send from another one than the path they use belongs to.
-        let answers = self.paths.get(self.sack_path).state == PathState::Active;
-        let sack_path = if answers { self.sack_path } else { data_path };
+        let sack_path = self.path_of_sacks();
         let sack_due = self.state.receives_data() && self.inbound.sack_due(now);
         let path = match () {
             () if self.flags.cookie_ack_due => self.control_path,
@@ -92,6 +89,13 @@ impl Association {
         }
         self.watch_window(now, data_path);
         burst
+    }
+
+    /// Where a SACK goes: back to where the data came from (section 6.4), unless nothing is known to arrive there. Hosts with
+    /// several addresses often send from another one than the path they use belongs to.
+    pub(super) fn path_of_sacks(&mut self) -> PathIndex {
+        let answers = self.paths.get(self.sack_path).state == PathState::Active;
+        if answers { self.sack_path } else { self.choose_data_path() }
     }
 
     /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
@@ -223,19 +227,22 @@ impl Association {
             self.flags.cookie_ack_due = false;
         }
         let data_ready = with_data && self.state.sends_data() && self.has_data_work();
+        let mut answers = false;
         if with_sack && self.state.receives_data() {
             let due = self.inbound.sack_due(now);
             // Bundled with DATA even before its time (section 6.1), but only if there is DATA to go.
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
             if due || bundled {
                 self.write_ecne(&mut packet);
-                self.stats.sacks_sent += u32::from(self.inbound.write_sack(now, &mut packet));
+                answers = self.inbound.write_sack(now, &mut packet);
+                self.stats.sacks_sent += u32::from(answers);
             }
         }
         if data_ready && self.ecn.is_some() && self.data_may_go(index) {
             self.write_cwr(&mut packet);
         }
-        let filled = if data_ready { self.fill(now, index, &mut packet, full) } else { Filled::default() };
+        let filled =
+            if data_ready { self.fill(now, index, &mut packet, full, answers) } else { Filled::default() };
         if packet.is_empty() {
             return 0;
         }
@@ -257,7 +264,14 @@ impl Association {
     /// DATA into a packet: what is marked first (section 6.1 rule C), within cwnd, except that the first packet of a
     /// fast retransmission goes whatever cwnd says (section 7.2.4 rule 3); then new DATA, within cwnd, burst limit
     /// and the peer's window. The packet that begins below cwnd may exceed it (rule B).
-    fn fill(&mut self, now: Time, index: PathIndex, packet: &mut PacketBuilder<'_>, full: usize) -> Filled {
+    fn fill(
+        &mut self,
+        now: Time,
+        index: PathIndex,
+        packet: &mut PacketBuilder<'_>,
+        full: usize,
+        answers: bool,
+    ) -> Filled {
         let mut filled = Filled::default();
         if self.outbound.has_retransmissions() {
             let exempt = self.outbound.fast_retransmit_pending();
@@ -271,7 +285,8 @@ impl Association {
         }
         let path = self.paths.get(index);
         if (path.probes_with_new() && filled.bytes == 0) || path.may_send() {
-            self.fill_new(now, index, packet, full, &mut filled);
+            let asks = answers && filled.bytes == 0 && self.paths.get(index).is_quiet(now);
+            self.fill_new(now, index, packet, full, asks, &mut filled);
         }
         filled
     }
@@ -302,6 +317,7 @@ impl Association {
         index: PathIndex,
         packet: &mut PacketBuilder<'_>,
         full: usize,
+        asks: bool,
         filled: &mut Filled,
     ) {
         // Fragments are made so that any path can carry them, should this one fail (section 7.3).
@@ -311,6 +327,7 @@ impl Association {
             return;
         }
         let mut urgency = self.urgency(index, filled.bytes);
+        urgency.always |= asks && !self.outbound.has_full_packet(empty_space);
         loop {
             let bundled = match alone {
                 false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
@@ -337,7 +354,8 @@ impl Association {
     }
 
     /// Where the acknowledgement is wanted at once (RFC 7053 section 4): where sending has to stop for it and nothing else
-    /// that is under way will bring one, where packets are sent to learn what became of others, and before SHUTDOWN.
+    /// that is under way will bring one, where packets are sent to learn what became of others, and before SHUTDOWN. `fill_new`
+    /// adds a lone answer after a pause.
     /// `filled`: bytes of chunks that the packet has already.
     fn urgency(&self, index: PathIndex, filled: u32) -> Urgency {
         let path = self.paths.get(index);
@@ -445,7 +463,7 @@ impl Association {
         }
         // If it goes unanswered again and again, it may be too long for the path with DATA behind it.
         let alone = oversize || attempts >= COOKIE_ECHO_WITH_DATA_MAX;
-        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full) };
+        let filled = if alone { Filled::default() } else { self.fill(now, index, &mut packet, full, false) };
         if echoes > 0 && filled.bytes == 0 {
             return None;
         }
@@ -488,6 +506,7 @@ impl Association {
     /// Path MTU probing while data flows.
     fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         if self.paths.get(index).flight > 0
+            && self.config.probes_mtu()
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {
             self.send_mtu_probe(cx, now, index, size);

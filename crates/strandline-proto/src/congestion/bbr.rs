@@ -143,8 +143,14 @@ impl PathModel {
                 }
             }
         }
+        let restarted = self.model.take_restarted();
         if self.state != State::ProbeRtt && self.model.min_rtt_is_old(now) {
-            self.enter(now, State::ProbeRtt);
+            if restarted {
+                // There was no queue of ours to see it behind: no need to make room for a look.
+                self.model.renew_min_rtt(now);
+            } else {
+                self.enter(now, State::ProbeRtt);
+            }
         }
     }
 
@@ -357,11 +363,16 @@ impl Controller for Bbr {
         }
     }
 
-    fn on_fast_retransmit(&mut self, _now: Time) {}
+    fn on_fast_retransmit(&mut self, _now: Time) {
+        self.before = 0;
+    }
 
     fn on_timeout(&mut self, _now: Time) {
-        self.before = self.before.max(self.cwnd);
-        self.cwnd = self.pmdcs;
+        // Of several in a row the first counts.
+        if self.cwnd > self.pmdcs {
+            self.before = self.cwnd;
+            self.cwnd = self.pmdcs;
+        }
     }
 
     fn on_undo(&mut self) {

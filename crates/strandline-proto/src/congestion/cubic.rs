@@ -15,6 +15,11 @@ const C: f64 = 0.5;
 const BETA: f64 = 0.7;
 /// alpha_cubic of section 4.3: what is as fair as adding one packet each round trip and halving.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+/// What is left of the window by a loss on a path without a queue (Fu and Liew, TCP Veno, 2003): nothing overflowed. See decision 24.
+const BETA_UNQUEUED: f64 = 0.8;
+/// A round trip this much longer than the smallest shows a queue: a sixteenth of that, and half a millisecond.
+const QUEUE_DIVISOR: u32 = 16;
+const QUEUE_MIN_US: u32 = 500;
 /// What one SACK may add in slow start, in packets: it may stand for those of a whole train.
 const SLOW_START_MAX: u32 = 64;
 
@@ -23,21 +28,22 @@ const SLOW_START_MAX: u32 = 64;
 pub struct Cubic {
     cwnd: u32,
     ssthresh: u32,
-    pmdcs: u32,
+    pmdcs: u16,
+    /// The latest round-trip time shows a queue, or nothing is known of it.
+    queued: bool,
     /// W_max, in bytes.
     w_max: u32,
-    /// Window at the start of the epoch, in bytes.
-    cwnd_epoch: u32,
     /// W_est, in bytes.
-    w_est: f32,
+    w_est: f64,
     /// K, in seconds.
     k: f32,
     /// Fractions of a byte that the window has grown by.
     credit: f32,
     /// When congestion avoidance began or went on after a pause; `Time::MAX`: not yet.
     epoch: Time,
-    /// The smoothed round-trip time, in microseconds.
+    /// The smoothed round-trip time and the smallest, in microseconds; 0: not known.
     rtt_us: u32,
+    min_us: u32,
     /// Slow start of the beginning, in which the delay is watched.
     hystart: Option<Box<HyStart>>,
     before: Option<Box<Before>>,
@@ -49,8 +55,7 @@ struct Before {
     cwnd: u32,
     ssthresh: u32,
     w_max: u32,
-    cwnd_epoch: u32,
-    w_est: f32,
+    w_est: f64,
     k: f32,
     epoch: Time,
 }
@@ -59,18 +64,19 @@ impl Cubic {
     /// The initial window of RFC 6928. `pmdcs` in bytes.
     #[must_use]
     pub fn new(pmdcs: u32) -> Self {
-        let pmdcs = pmdcs.max(1);
+        let pmdcs = pmdcs.clamp(1, u32::from(u16::MAX));
         Self {
             cwnd: initial_window_of_ten(pmdcs),
             ssthresh: u32::MAX,
-            pmdcs,
+            pmdcs: pmdcs as u16,
+            queued: true,
             w_max: 0,
-            cwnd_epoch: 0,
             w_est: 0.0,
             k: 0.0,
             credit: 0.0,
             epoch: Time::MAX,
             rtt_us: 0,
+            min_us: 0,
             hystart: None,
             before: None,
         }
@@ -84,7 +90,7 @@ impl Cubic {
         if !ack.window_full {
             return;
         }
-        let growth = ack.acked_bytes.min(self.pmdcs.saturating_mul(SLOW_START_MAX));
+        let growth = ack.acked_bytes.min(self.pmdcs().saturating_mul(SLOW_START_MAX));
         // Only the first slow start looks for the place to stop: later ones know it (RFC 9406 section 4.3).
         if self.ssthresh != u32::MAX {
             self.cwnd = self.cwnd.saturating_add(growth);
@@ -115,15 +121,11 @@ impl Cubic {
         let cwnd = f64::from(self.cwnd);
         let target = cubic.clamp(cwnd, 1.5 * cwnd);
         let acked = f64::from(ack.acked_bytes);
-        let alpha = if self.w_est >= self.w_max as f32 { 1.0 } else { ALPHA };
-        self.w_est += (alpha * f64::from(self.pmdcs) * acked / cwnd) as f32;
+        let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
+        self.w_est += alpha * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
-        let friendly_growth = f64::from(self.w_est) - cwnd;
-        let growth = if friendly_growth > 0.0 && cubic < f64::from(self.w_est) {
-            friendly_growth
-        } else {
-            cubic_growth
-        };
+        let friendly_growth = self.w_est - cwnd;
+        let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
         // No faster than slow start.
         let growth = growth.min(acked) + f64::from(self.credit);
         self.cwnd = self.cwnd.saturating_add(growth as u32);
@@ -132,8 +134,7 @@ impl Cubic {
 
     fn begin_epoch(&mut self, now: Time) {
         self.epoch = now;
-        self.cwnd_epoch = self.cwnd;
-        self.w_est = self.cwnd as f32;
+        self.w_est = f64::from(self.cwnd);
         if self.w_max <= self.cwnd {
             self.w_max = self.cwnd;
             self.k = 0.0;
@@ -142,22 +143,43 @@ impl Cubic {
         }
     }
 
+    fn note_rtt(&mut self, ack: &Ack) {
+        let micros = |time: core::time::Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
+        if let Some(rtt_us) = ack.rtt.map(micros) {
+            let old = self.rtt_us;
+            self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
+        }
+        if let Some(rtt_us) = ack.latest_rtt.map(micros) {
+            self.min_us = if self.min_us == 0 { rtt_us } else { self.min_us.min(rtt_us) };
+            let queue_us = self.min_us / QUEUE_DIVISOR + QUEUE_MIN_US;
+            self.queued = rtt_us - self.min_us >= queue_us;
+        }
+    }
+
+    /// What is left of the window by a loss that SACKs report: what was sent after it and arrived tells of the queue.
+    fn beta(&self) -> f64 {
+        if self.queued { BETA } else { BETA_UNQUEUED }
+    }
+
+    fn pmdcs(&self) -> u32 {
+        u32::from(self.pmdcs)
+    }
+
     /// Sections 4.6 and 4.7.
-    fn on_loss(&mut self) {
+    fn on_loss(&mut self, beta: f64) {
         self.before = Some(Box::new(Before {
             cwnd: self.cwnd,
             ssthresh: self.ssthresh,
             w_max: self.w_max,
-            cwnd_epoch: self.cwnd_epoch,
             w_est: self.w_est,
             k: self.k,
             epoch: self.epoch,
         }));
         // Below the last maximum: another flow wants its share (fast convergence).
         let shared = self.cwnd < self.w_max;
-        let kept = if shared { (1.0 + BETA) / 2.0 } else { 1.0 };
+        let kept = if shared { (1.0 + beta) / 2.0 } else { 1.0 };
         self.w_max = (f64::from(self.cwnd) * kept) as u32;
-        self.ssthresh = ((f64::from(self.cwnd) * BETA) as u32).max(self.pmdcs.saturating_mul(2));
+        self.ssthresh = ((f64::from(self.cwnd) * beta) as u32).max(self.pmdcs().saturating_mul(2));
         self.epoch = Time::MAX;
         self.credit = 0.0;
         self.hystart = None;
@@ -174,11 +196,7 @@ impl Controller for Cubic {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if let Some(rtt) = ack.rtt {
-            let rtt_us = u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX);
-            let old = self.rtt_us;
-            self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
-        }
+        self.note_rtt(ack);
         if ack.in_fast_recovery {
             return;
         }
@@ -190,15 +208,17 @@ impl Controller for Cubic {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
-        self.on_loss();
+        self.on_loss(self.beta());
         self.cwnd = self.ssthresh;
     }
 
     fn on_timeout(&mut self, _now: Time) {
         // Of several in a row the first counts.
-        if self.cwnd > self.pmdcs {
-            self.on_loss();
-            self.cwnd = self.pmdcs;
+        if self.cwnd > self.pmdcs() {
+            self.on_loss(BETA);
+            self.cwnd = self.pmdcs();
+            // What the path took before says nothing any more: growth begins anew where slow start ends (section 4.8).
+            self.w_max = 0;
         }
     }
 
@@ -207,22 +227,22 @@ impl Controller for Cubic {
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.w_max = before.w_max;
-            self.cwnd_epoch = before.cwnd_epoch;
             self.w_est = before.w_est;
             self.k = before.k;
             self.epoch = before.epoch;
         }
     }
 
-    fn on_ecn(&mut self, now: Time) {
-        self.on_fast_retransmit(now);
+    fn on_ecn(&mut self, _now: Time) {
+        self.on_loss(BETA);
+        self.cwnd = self.ssthresh;
         self.before = None;
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
         // As in RFC 9260 section 7.2.1, but not below where one begins; the time of the pause is not time to grow in
         // (section 5.8).
-        let floor = initial_window_of_ten(self.pmdcs);
+        let floor = initial_window_of_ten(self.pmdcs());
         if rto_periods == 0 || self.cwnd <= floor {
             return;
         }
@@ -233,15 +253,16 @@ impl Controller for Cubic {
     }
 
     fn on_mtu(&mut self, pmdcs: u32) {
-        let before = core::mem::replace(&mut self.pmdcs, pmdcs.max(1));
+        let before = self.pmdcs();
+        self.pmdcs = pmdcs.clamp(1, u32::from(u16::MAX)) as u16;
         // As many packets as before while nothing is known but their size: others begin with large ones.
         if self.ssthresh == u32::MAX {
             let scaled = u64::from(self.cwnd) * u64::from(self.pmdcs) / u64::from(before);
             let (first, window) =
-                (initial_window_of_ten(self.pmdcs), u32::try_from(scaled).unwrap_or(u32::MAX));
+                (initial_window_of_ten(self.pmdcs()), u32::try_from(scaled).unwrap_or(u32::MAX));
             let fresh = self.cwnd <= initial_window_of_ten(before);
             self.cwnd = if fresh { first } else { window.max(first) };
         }
-        self.cwnd = self.cwnd.max(self.pmdcs);
+        self.cwnd = self.cwnd.max(self.pmdcs());
     }
 }

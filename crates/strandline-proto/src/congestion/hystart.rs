@@ -53,8 +53,9 @@ pub(super) struct HyStart {
     /// When the round began, and the latest acknowledgement that came without a pause since.
     round_began: Time,
     train_end: Time,
-    /// Round-trip times in a row that show a queue: a packet that was overtaken is late on its own.
+    /// Round-trip times in a row that show a queue, and that show a long one: a packet that was overtaken is late on its own.
     queued: u32,
+    long_queued: u32,
     /// Conservative Slow Start began by a train.
     trained: bool,
 }
@@ -85,11 +86,12 @@ impl HyStart {
                 return Step::Done;
             }
         } else {
-            if self.trained && self.is_long_queue(rtt) {
+            if (self.trained || self.conservative > 0) && self.is_long_queue(rtt) {
                 return Step::Done;
             }
-            if self.conservative == 0 && self.is_long_train(now, rtt) {
-                (self.trained, self.baseline_us, self.queued) = (true, 0, 0);
+            // The delay may have shown first, but it falls again where what is in flight comes in pieces; a train is no accident.
+            if !self.trained && self.is_long_train(now, rtt) {
+                (self.trained, self.baseline_us) = (true, 0);
                 self.conservative = CONSERVATIVE_ROUNDS;
             }
             self.round_left = self.round_left.saturating_sub(acked);
@@ -125,9 +127,9 @@ impl HyStart {
     fn is_long_queue(&mut self, rtt: Option<Duration>) -> bool {
         if let Some(rtt) = rtt {
             let late = rtt.as_micros() >= u128::from(self.min_us / 2 * 3);
-            self.queued = if late { self.queued + 1 } else { 0 };
+            self.long_queued = if late { self.long_queued + 1 } else { 0 };
         }
-        self.queued >= SAMPLES_MIN
+        self.long_queued >= SAMPLES_MIN && self.min_us >= TRAIN_RTT_MIN_US
     }
 
     /// True if that ends slow start.

@@ -19,6 +19,8 @@ pub struct Rfc9260 {
     pmdcs: u32,
     /// cwnd and ssthresh before the latest loss, until that is undone.
     before: Option<(u32, u32)>,
+    /// L, at most.
+    l_max: u32,
 }
 
 /// min(4 * PMDCS, max(2 * PMDCS, three packets)) of section 7.2.1.
@@ -40,7 +42,12 @@ impl Rfc9260 {
     pub fn new(pmdcs: u32, ipv6: bool) -> Self {
         let pmdcs = pmdcs.max(1);
         let cwnd = initial_window(pmdcs, ipv6);
-        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None }
+        Self { cwnd, ssthresh: u32::MAX, partial_bytes_acked: 0, pmdcs, before: None, l_max: L_MAX }
+    }
+
+    /// L is 1, as section 7.2.1 says that it should be, or may be more.
+    pub fn set_letter(&mut self, to_the_letter: bool) {
+        self.l_max = if to_the_letter { 1 } else { L_MAX };
     }
 
     /// max(cwnd / 2, 4 * PMDCS), the threshold after a loss.
@@ -61,7 +68,7 @@ impl Rfc9260 {
             return self.pmdcs;
         }
         let sacks = acked_bytes / self.pmdcs / 2;
-        self.pmdcs.saturating_mul(sacks.clamp(1, L_MAX))
+        self.pmdcs.saturating_mul(sacks.clamp(1, self.l_max))
     }
 
     /// Section 7.2.2.

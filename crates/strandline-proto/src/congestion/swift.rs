@@ -147,7 +147,10 @@ impl Controller for Swift {
     }
 
     fn on_timeout(&mut self, now: Time) {
-        self.before = self.before.max(self.cwnd);
+        // Of several in a row the first counts.
+        if self.cwnd > self.pmdcs {
+            self.before = self.cwnd;
+        }
         self.shrink(now, DECREASE_MAX);
         self.cwnd = self.pmdcs;
     }

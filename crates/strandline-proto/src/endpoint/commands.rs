@@ -13,6 +13,7 @@ use crate::association::buffers::Pressure;
 use crate::association::context::is_unicast;
 use crate::association::{Association, Opening};
 use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::congestion::Algorithm;
 use crate::error::{ConfigureError, ConnectError, ListenError, PathError, SendError, UnknownAssociation};
 use crate::event::{AssociationId, Event, Message, PathChange, SendInfo};
 use crate::number::Tsn;
@@ -192,7 +193,7 @@ impl Endpoint {
         let association = self.table.by_id_mut(id).ok_or(SendError::Closed)?;
         let timed = association.idle_deadline() != Time::MAX;
         give(association, self.shared.send_pressure())?;
-        self.shared.send_bytes += len as u64;
+        self.shared.memory.on_given(len);
         if !association.flags().queued && association.wants_transmit(now) {
             self.queue(id.slot);
         }
@@ -300,6 +301,31 @@ impl Endpoint {
         }
         let address = association.paths.get(index).remote;
         self.shared.event(id, Event::PathChanged { address, change: PathChange::Primary });
+        self.settle(now, id.slot);
+        Ok(())
+    }
+
+    /// The congestion controller of one path from now on, whatever the association's is; `None`: that one again. A controller
+    /// of another kind begins as on a new path.
+    ///
+    /// # Errors
+    /// If the address is none of the peer's; for [`Algorithm::Dctcp`] unless that is the association's.
+    pub fn set_path_congestion(
+        &mut self,
+        now: Time,
+        id: AssociationId,
+        address: IpAddr,
+        congestion: Option<Algorithm>,
+    ) -> Result<(), PathError> {
+        let index = self.path_of(id, address)?;
+        let association = self.table.by_id_mut(id).ok_or(PathError::UnknownAssociation)?;
+        let config = Arc::clone(&association.config);
+        if congestion == Some(Algorithm::Dctcp) && config.congestion != Algorithm::Dctcp {
+            return Err(PathError::Dctcp);
+        }
+        association.paths.get_mut(index).set_congestion(congestion, &config);
+        // Its window may be larger than the one before.
+        association.flags_mut().burst_open = true;
         self.settle(now, id.slot);
         Ok(())
     }

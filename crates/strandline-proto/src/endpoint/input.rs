@@ -159,6 +159,9 @@ impl Endpoint {
             self.shared.stats.wrong_tag += 1;
             return;
         }
+        if association.config.to_the_letter {
+            association.acknowledge_each(&mut self.shared, now);
+        }
         association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
         self.settle_later(now, slot);
     }

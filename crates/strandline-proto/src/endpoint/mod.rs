@@ -35,6 +35,7 @@ use crate::config::EndpointConfig;
 use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
+use crate::memory::Memory;
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
@@ -117,6 +118,7 @@ impl Endpoint {
         let init_keys = (rng.next_u64(), rng.next_u64());
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
+        let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
             demux,
@@ -138,9 +140,7 @@ impl Endpoint {
                 control: PacketQueue::new(CONTROL_MAX),
                 replies,
                 stats: EndpointStats::default(),
-                received_bytes: 0,
-                send_bytes: 0,
-                associations: 0,
+                memory,
             },
         })
     }
@@ -284,8 +284,7 @@ impl Endpoint {
     fn remove_finished(&mut self, slot: u32) {
         if self.table.at(slot).is_some_and(Association::is_finished) {
             if let Some(association) = self.table.at(slot) {
-                let held = u64::from(association.inbound.buffered_bytes());
-                self.shared.received_bytes = self.shared.received_bytes.saturating_sub(held);
+                self.shared.memory.on_read(association.inbound.buffered_bytes());
             }
             self.table.remove(slot);
         }
@@ -312,7 +311,7 @@ impl Endpoint {
         association.flags_mut().registered = true;
         let tag = association.local_tag;
         let (local_port, count) = (association.local_port, association.addresses().count());
-        self.shared.associations += 1;
+        self.shared.memory.on_association();
         self.multihomed += u32::from(count > 1);
         self.demux.insert_tag(tag, slot);
         self.ports.add_association(local_port);
@@ -340,7 +339,7 @@ impl Endpoint {
         if !core::mem::take(&mut association.flags_mut().registered) {
             return;
         }
-        self.shared.associations -= 1;
+        self.shared.memory.on_association_gone();
         self.demux.remove_tag(association.local_tag);
         self.ports.remove_association(association.local_port);
         let count = association.addresses().count();

@@ -201,8 +201,10 @@ impl Inbound {
             }
             self.window.squeeze(flow.buffer_max);
             if flow.wants_rtt(now) {
-                // Duplicates alone make no flow.
-                wants_rtt = in_volume || flow.is_measured();
+                // Duplicates alone make no flow. Nobody asks for it where window and acknowledgements are fixed.
+                let adapts =
+                    config.receive_buffer.is_none() || config.sack_frequency == SackFrequency::Adaptive;
+                wants_rtt = adapts && (in_volume || flow.is_measured());
             }
             if run == Run::Broken {
                 flow.on_trouble();

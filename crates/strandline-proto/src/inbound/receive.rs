@@ -141,6 +141,11 @@ impl Inbound {
         }
     }
 
+    /// Nothing can be read before this TSN has come, and there is data behind it.
+    pub(crate) fn waits_for(&self, tsn: Tsn) -> bool {
+        self.ready.is_empty() && self.map.has_gaps() && self.map.place(tsn) == Place::Next
+    }
+
     /// May the chunk be taken? Data beyond all that has come needs an open window; what fills a gap is taken beyond
     /// it, since it lets other data go (section 6.2). Even a full buffer takes the next TSN, some packets' worth of it
     /// at any time and more if nothing can be read: without it the association would stand still, or go on by one

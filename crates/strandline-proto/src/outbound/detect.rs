@@ -21,6 +21,10 @@ use crate::time::Time;
 /// Packets acknowledged beyond a gap from which on reordering is no longer taken for likely (DupThresh).
 const PACKETS_ACKED: u32 = 3;
 
+/// Chunks looked at beyond the first that is only late so far, at most: those after them wait until it is judged. So a SACK
+/// costs little however many chunks are missing.
+const LOOKED_AT_MAX: usize = 4096;
+
 /// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
 /// was needless. `newly_beyond`: the SACK acknowledged something beyond a gap.
 pub(super) fn conclude(
@@ -122,6 +126,7 @@ impl Rack {
     ) {
         let (sticks, newest) = self.yardsticks(outstanding);
         let mut judged = Some(self.judged);
+        let mut left = LOOKED_AT_MAX;
         'holes: for hole in gaps.holes(outstanding.len()) {
             for index in hole.start.max(self.judged)..hole.end {
                 let Some(record) = outstanding.get(index) else { break 'holes };
@@ -136,6 +141,10 @@ impl Rack {
                     }
                 }
                 judged = judged.map(|_| index + 1);
+                left -= usize::from(judged.is_none());
+                if left == 0 {
+                    break 'holes;
+                }
             }
         }
         self.judged = judged.unwrap_or(self.judged);
@@ -150,13 +159,15 @@ impl Rack {
         acks: &mut [PathAck; PATHS_MAX],
     ) {
         self.log.prune(|tsn, number| outstanding.is_sent_as(tsn, number).is_some());
+        let mut left = LOOKED_AT_MAX;
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
             let Some(path) = outstanding.get(index).map(|record| record.path) else { continue };
             match self.judge(path, (at, tsn), sticks, now) {
                 Verdict::TooNew => break,
-                Verdict::Waits => {}
+                Verdict::Waits if left == 0 => break,
+                Verdict::Waits => left -= 1,
                 Verdict::Lost => self.mark(outstanding, index, acks),
             }
         }
@@ -214,14 +225,23 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
     Some(bytes)
 }
 
-/// Everything in flight on the path was marked, so that what was known of it is void.
+/// Everything in flight on the path was marked: it goes again, on another path if there is one. It may have been late
+/// only, which the peer tells by what comes twice.
 pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
+    let path = path % PATHS_MAX as u8;
     let last_sent = outstanding.next_tsn().previous();
+    let mut doubt = Doubt::default();
+    doubt.begin();
+    for record in outstanding.range(0, usize::MAX).filter(|record| record.path == path) {
+        if record.state() == State::Marked {
+            doubt.on_marked(record.has(RESENT));
+        }
+    }
     let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) else { return };
     state.exit = Some(last_sent);
     state.timed_out = true;
     state.probe = None;
-    state.doubt = Doubt::default();
+    state.doubt = doubt;
     state.deadline = None;
 }
 

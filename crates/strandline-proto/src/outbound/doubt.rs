@@ -38,10 +38,10 @@ impl Doubt {
         self.open &= !resent;
     }
 
-    /// A marked chunk was sent again. On another path: what answers come tells nothing.
-    pub(super) fn on_resent(&mut self, tsn: Tsn, same_path: bool) {
+    /// A marked chunk was sent again, on whichever path.
+    pub(super) fn on_resent(&mut self, tsn: Tsn) {
         self.marked = self.marked.saturating_sub(1);
-        self.open &= same_path && self.resent.len() < RESENT_MAX;
+        self.open &= self.resent.len() < RESENT_MAX;
         if self.open {
             self.resent.push(tsn);
         }

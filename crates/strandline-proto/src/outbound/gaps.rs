@@ -5,7 +5,8 @@
 //! likes, in any order, overlapping or inverted; what counts is the set of TSNs that they name.
 //!
 //! A SACK has room for so many blocks and no more. One with many of them may be silent about what it has no room for: what
-//! an earlier one named beyond its last block was not taken back by that.
+//! an earlier one named beyond its last block was not taken back by that, unless RFC 9260 is kept to alone, which knows no
+//! such difference (section 6.2.1 D iii).
 
 use strandline_wire::GapBlock;
 
@@ -50,8 +51,9 @@ impl Gaps {
         });
     }
 
-    /// Takes over the blocks of a SACK; what was known before becomes the previous report.
-    pub(super) fn replace(&mut self, blocks: impl Iterator<Item = GapBlock>) {
+    /// Takes over the blocks of a SACK; what was known before becomes the previous report. `may_be_cut`: a SACK with many
+    /// blocks may have had no room for more.
+    pub(super) fn replace(&mut self, blocks: impl Iterator<Item = GapBlock>, may_be_cut: bool) {
         core::mem::swap(&mut self.current, &mut self.previous);
         self.current.clear();
         let mut sorted = true;
@@ -69,7 +71,7 @@ impl Gaps {
             }
             joined
         });
-        if self.current.len() >= MAY_BE_ALL {
+        if may_be_cut && self.current.len() >= MAY_BE_ALL {
             self.keep_beyond();
         }
     }

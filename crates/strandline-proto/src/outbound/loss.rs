@@ -83,22 +83,36 @@ pub(super) fn count_misses(
     entered
 }
 
-/// The lowest unacknowledged index of each path, where losses are found by time.
+/// Chunks looked at for the lowest one of each path: nearly always the first is it, but with several paths all that is
+/// missing may have gone to another one.
+const LOOKED_AT_MAX: usize = 512;
+
+/// The lowest unacknowledged index of each path of which something was `acked` now, where losses are found by time. 0 if
+/// it was not found among the first ones that are missing: then it isn't known whether the lowest was acknowledged.
 pub(super) fn find_lowest(
     outstanding: &Outstanding,
     gaps: &Gaps,
     missing: Missing,
-    lowest: &mut [usize; PATHS_MAX],
-) {
-    // Only the lowest hole matters, unless there are several paths: then all up to the highest index acknowledged now.
-    for index in gaps.holes(missing.below).flatten() {
+    acked: &[usize; PATHS_MAX],
+) -> [usize; PATHS_MAX] {
+    let mut lowest = [usize::MAX; PATHS_MAX];
+    let mut wanted = acked.iter().filter(|index| **index != usize::MAX).count();
+    for (looked_at, index) in gaps.holes(missing.below).flatten().enumerate() {
         let Some(record) = outstanding.get(index) else { break };
-        if record.state() == State::GapAcked {
-            continue;
+        if wanted == 0 {
+            break;
         }
-        let lowest = &mut lowest[usize::from(record.path) % PATHS_MAX];
-        *lowest = (*lowest).min(index);
+        if looked_at >= LOOKED_AT_MAX {
+            return lowest.map(|index| if index == usize::MAX { 0 } else { index });
+        }
+        let path = usize::from(record.path) % PATHS_MAX;
+        let (Some(lowest), Some(acked)) = (lowest.get_mut(path), acked.get(path)) else { break };
+        if record.state() != State::GapAcked && *lowest == usize::MAX {
+            *lowest = index;
+            wanted -= usize::from(*acked != usize::MAX);
+        }
     }
+    lowest
 }
 
 /// One miss indication for one chunk. True if that marked it.

@@ -49,6 +49,7 @@ use crate::stats::SentAgain;
 use crate::time::Time;
 use copies::{COPY_MAX, Copies};
 use fragment::Rest;
+use loss::Recovery as LossRecovery;
 use message::{Message, Payload};
 use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::{FAST_MARKED, Outstanding, RESENT, State};
@@ -199,6 +200,17 @@ impl Outbound {
         };
         queue.push(Message::new(info, payload));
         Ok(())
+    }
+
+    /// Losses are found and repaired so from now on. False while anything is outstanding: nothing has changed then.
+    pub(crate) fn set_recovery(&mut self, recovery: Recovery) -> bool {
+        let Some(busy) = &mut self.busy else { return true };
+        let free = busy.sent.outstanding.is_empty();
+        if free {
+            busy.sent.outstanding.set_recovery(recovery);
+            busy.sent.recovery = LossRecovery::default();
+        }
+        free
     }
 
     /// The send buffer is to have so many bytes until something is refused.
@@ -404,6 +416,9 @@ impl Outbound {
             busy.sent.on_duplicates(sack.duplicates());
         }
         let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.copies, paths);
+        if progress.taken_back_too_often {
+            return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
+        }
         let outstanding = &busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);

@@ -7,7 +7,7 @@ use super::copies::Copies;
 use super::detect;
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
-use super::outstanding::{CREDITED, Outstanding, RESENT, Record, State};
+use super::outstanding::{CHUNKS_MAX, CREDITED, Outstanding, RESENT, Record, State};
 use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
 use crate::time::Time;
@@ -18,7 +18,13 @@ pub(super) struct SendWindow {
     pub(super) outstanding: Outstanding,
     pub(super) gaps: Gaps,
     pub(super) recovery: Recovery,
+    /// Chunks that the peer may still take back, and look-ups that this causes: see [`TAKEN_BACK_MAX`].
+    patience: u32,
 }
+
+/// What may be taken back in a row. A peer that is short of memory takes some back, rarely; each chunk acknowledged for good
+/// lets it take back another one. Without a limit every SACK could change all that is outstanding.
+const TAKEN_BACK_MAX: u32 = 4 * CHUNKS_MAX as u32;
 
 /// What a Cumulative TSN Ack says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +45,8 @@ pub(super) struct Progress {
     pub(super) newly_acked: bool,
     pub(super) entered_fast_recovery: bool,
     pub(super) in_fast_recovery: bool,
+    /// The peer takes back more and more of what it acknowledged.
+    pub(super) taken_back_too_often: bool,
 }
 
 impl SendWindow {
@@ -47,6 +55,7 @@ impl SendWindow {
             outstanding: Outstanding::new(first, mode),
             gaps: Gaps::default(),
             recovery: Recovery::default(),
+            patience: TAKEN_BACK_MAX,
         }
     }
 
@@ -83,6 +92,7 @@ impl SendWindow {
         let (newly_acked, delivered) =
             self.outstanding.take_front(steps, self.gaps.last().unwrap_or(0), copies, paths);
         self.gaps.advance(steps);
+        self.patience = TAKEN_BACK_MAX.min(self.patience + steps as u32);
         self.recovery.on_cumulative(self.outstanding.cumulative_ack());
         (newly_acked, delivered)
     }
@@ -102,6 +112,7 @@ impl SendWindow {
             newly_acked,
             entered_fast_recovery: false,
             in_fast_recovery: self.recovery.is_active(),
+            taken_back_too_often: false,
         };
         let mut beyond = false;
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
@@ -143,9 +154,9 @@ impl SendWindow {
         progress: &mut Progress,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> bool {
-        let Self { outstanding, gaps, recovery } = self;
+        let Self { outstanding, gaps, recovery, patience } = self;
         let overtaken = gaps.last().unwrap_or(0);
-        gaps.replace(blocks);
+        gaps.replace(blocks, outstanding.rack.is_some());
         let mut newly = false;
         let mut first_acked = [usize::MAX; PATHS_MAX];
         let mut highest = 0;
@@ -171,14 +182,18 @@ impl SendWindow {
             progress.entered_fast_recovery =
                 loss::count_misses(outstanding, gaps, missing, recovery, &mut first_missing, paths);
         } else {
-            loss::find_lowest(outstanding, gaps, missing, &mut first_missing);
+            first_missing = loss::find_lowest(outstanding, gaps, missing, &first_acked);
         }
         for ((path, acked), missing) in paths.iter_mut().zip(first_acked).zip(first_missing) {
             path.lowest_acked |= acked < missing;
         }
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                renege(outstanding, index, paths);
+                let Some(left) = patience.checked_sub(renege(outstanding, index, paths)) else {
+                    progress.taken_back_too_often = true;
+                    return newly;
+                };
+                *patience = left;
             }
         }
         newly
@@ -204,18 +219,17 @@ fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
 }
 
 /// The peer no longer reports a chunk that a gap block had acknowledged (rule D iii): it is in flight again, with one
-/// miss indication.
-fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PATHS_MAX]) {
+/// miss indication. Returns how many chunks have to be looked at again for that.
+fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PATHS_MAX]) -> u32 {
     if outstanding.get(index).is_none_or(|record| record.state() != State::GapAcked) {
-        return;
+        return 0;
     }
     outstanding.change(index, State::InFlight);
-    if let Some(rack) = &mut outstanding.rack {
-        rack.on_reneged(index);
-    }
-    let Some(record) = outstanding.get_mut(index) else { return };
+    let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index));
+    let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = ack::of(paths, record.path);
     path.reneged_bytes += record.chunk_len();
     path.reneged = true;
+    1 + again as u32
 }

@@ -157,6 +157,14 @@ impl Outstanding {
         }
     }
 
+    /// How losses are found from now on. Without effect while anything is outstanding, of which the other way knows nothing.
+    pub(super) fn set_recovery(&mut self, recovery: Recovery) {
+        let by_time = recovery == Recovery::Rack;
+        if self.records.is_empty() && by_time != self.rack.is_some() {
+            self.rack = by_time.then(|| Box::new(Rack::new()));
+        }
+    }
+
     /// Starts a message; `extend` must follow until it has been sent to its end.
     #[inline]
     pub(super) fn begin(&mut self, message: Message) {
@@ -435,7 +443,7 @@ impl Outstanding {
         let Some(record) = self.records.get_mut(index) else { return };
         match &mut self.rack {
             Some(rack) => {
-                record.resent = rack.on_resent(now, tsn, record.path, path, record.has(PROBE));
+                record.resent = rack.on_resent(now, tsn, record.path, record.has(PROBE));
                 record.clear(PROBE);
                 record.set(RESENT);
             }

@@ -203,8 +203,11 @@ impl Rack {
     /// Chunks that were sent once are acknowledged for the first time, the last of them `tsn`. `overtaken`: a later one
     /// had been acknowledged before.
     pub(super) fn on_acked(&mut self, path: u8, at: Option<Time>, tsn: Tsn, overtaken: bool) {
+        let alone = self.paths.len() <= 1;
         let Some(path) = self.path(path) else { return };
-        path.reordering |= overtaken;
+        // What went by another path may overtake without any reordering.
+        path.reordering |=
+            overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
         if let Some(at) = at {
             path.offer(at, tsn, false);
         }
@@ -231,11 +234,11 @@ impl Rack {
     }
 
     /// A chunk is sent again. Gives its number in the log.
-    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, to: u8, probe: bool) -> u16 {
+    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, probe: bool) -> u16 {
         if let Some(path) = self.path(from)
             && !probe
         {
-            path.doubt.on_resent(tsn, from == to);
+            path.doubt.on_resent(tsn);
         }
         self.log.push(tsn, now)
     }
@@ -263,9 +266,11 @@ impl Rack {
         self.judged = self.judged.saturating_sub(steps);
     }
 
-    /// The chunk is in flight again without having been sent again.
-    pub(super) fn on_reneged(&mut self, index: usize) {
-        self.judged = self.judged.min(index);
+    /// The chunk is in flight again without having been sent again. Returns how many chunks are to be looked at again.
+    pub(super) fn on_reneged(&mut self, index: usize) -> usize {
+        let again = self.judged.saturating_sub(index);
+        self.judged -= again;
+        again
     }
 
     /// When a chunk that is only late so far is lost.

@@ -19,7 +19,8 @@ pub(crate) struct Retransmission {
     /// Marked by fast retransmit: it should go to the same path (section 6.4). Otherwise T3-rtx expired, and it
     /// should go to another path if there is one.
     pub(crate) fast: bool,
-    /// It had been sent again before.
+    /// It had been sent again before, and losses are found by time: another path may be better (RFC 9260 has fast
+    /// retransmissions stay on theirs).
     pub(crate) repeated: bool,
 }
 
@@ -46,12 +47,13 @@ pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
 /// What `next` would send, whatever the space.
 pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
     let index = outstanding.first_marked()?;
+    let by_time = outstanding.rack.is_some();
     let record = outstanding.get(index)?;
     Some(Retransmission {
         size: record.chunk_len() as usize,
         last_path: record.path,
         fast: record.has(FAST_MARKED),
-        repeated: record.has(RESENT),
+        repeated: by_time && record.has(RESENT),
     })
 }
 

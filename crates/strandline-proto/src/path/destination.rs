@@ -9,6 +9,7 @@ use core::time::Duration;
 use strandline_wire::COMMON_HEADER_LEN;
 
 use super::arrivals::Arrivals;
+use super::choices::{Choices, controller};
 use super::heartbeat::Heartbeat;
 use super::pacer::Pacer;
 use super::pmtu::Pmtu;
@@ -71,13 +72,13 @@ pub(crate) struct Path {
     pub(crate) error_count: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     pub(crate) timed_out: bool,
-    recovery: Recovery,
+    pub(super) choices: Choices,
     /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
-    exempt: bool,
+    pub(super) exempt: bool,
     /// Tail-loss probes since anything was acknowledged.
     pub(super) probes: u8,
-    prr: Prr,
-    pacer: Pacer,
+    pub(super) prr: Prr,
+    pub(super) pacer: Pacer,
 }
 
 /// What a SACK acknowledged on one path.
@@ -137,7 +138,7 @@ impl Path {
             remote,
             local,
             state: PathState::Unconfirmed,
-            congestion: Congestion::new(config.congestion, data_chunk_len_max(&pmtu), ipv6),
+            congestion: controller(config.congestion, data_chunk_len_max(&pmtu), ipv6, config),
             rto: RtoEstimator::new(config),
             heartbeat: Heartbeat::new(),
             pmtu,
@@ -150,22 +151,12 @@ impl Path {
             arrivals: Arrivals::default(),
             error_count: 0,
             timed_out: false,
-            recovery: config.recovery,
+            choices: Choices::new(config.recovery),
             exempt: false,
             probes: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
         }
-    }
-
-    /// The address is the peer's: the user named it, or the peer answered from it (section 5.4, rules 1 and 2).
-    pub(crate) fn confirm(&mut self) -> Option<PathChange> {
-        let change = (self.state == PathState::Unconfirmed).then_some(PathChange::Confirmed);
-        if change.is_some() {
-            self.state = PathState::Active;
-            self.error_count = 0;
-        }
-        change
     }
 
     /// PMDCS: the largest DATA chunk, header included, that fits a packet.
@@ -193,7 +184,7 @@ impl Path {
     fn probe_deadline(&self) -> Time {
         // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
         let none = self.flight == 0 || self.rtx_deadline == Time::MAX;
-        if self.recovery != Recovery::Rack || none || self.probes >= PROBES_MAX {
+        if self.recovery() != Recovery::Rack || none || self.probes >= PROBES_MAX {
             return Time::MAX;
         }
         let Some(srtt) = self.rto.srtt() else { return Time::MAX };
@@ -237,6 +228,13 @@ impl Path {
         self.sends_probe() && self.flight < self.window().saturating_add(self.data_chunk_len_max())
     }
 
+    /// Nothing is under way, and nothing went for as long as an acknowledgement may wait. An answer that goes now asks for
+    /// its own at once (RFC 7053): who has been answered after a pause will hardly go on before that would come by itself, and
+    /// a round-trip time with that delay in it makes the next tail-loss probe twice as late.
+    pub(crate) fn is_quiet(&self, now: Time) -> bool {
+        self.recovery() == Recovery::Rack && self.flight == 0 && now.since(self.last_sent) >= SACK_DELAY
+    }
+
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
         self.exempt || self.timed_out
@@ -262,21 +260,6 @@ impl Path {
         self.rto.srtt().is_some_and(|srtt| srtt < PACED_RTT_MIN)
     }
 
-    /// The configuration changed. A new heartbeat interval holds from the next
-    /// [`start_heartbeats`](Self::start_heartbeats).
-    pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
-        self.rto.clamp(config);
-        self.recovery = config.recovery;
-        if self.congestion.algorithm() != config.congestion {
-            // Another controller knows nothing of the path: it begins as on a new one.
-            let ipv6 = self.remote.ip().to_canonical().is_ipv6();
-            self.congestion = Congestion::new(config.congestion, self.data_chunk_len_max(), ipv6);
-            self.prr = Prr::default();
-        }
-        self.pmtu.set_max(config.path_mtu_max);
-        self.on_mtu();
-    }
-
     // --- sending -----------------------------------------------------------------------------------------------------
 
     /// An opportunity to send begins: allows one burst of new data (section 6.1, rule D). On top of it, what the latest
@@ -284,9 +267,11 @@ impl Path {
     /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
     ///
     /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
-    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets.
+    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets. To the letter of the rule
+    /// none of this holds.
     pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
         let acked = self.arrivals.take_packets();
+        let acked = if config.to_the_letter { 0 } else { acked };
         let pmdcs = self.data_chunk_len_max();
         self.pacer.refill(now, self.pacing_rate(), pmdcs);
         let clocked = match config.burst_max {
@@ -294,7 +279,7 @@ impl Path {
             burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
         };
         // The first window has nothing to be clocked by, and goes in one piece (RFC 6928 section 2).
-        let unclocked = match self.recovery {
+        let unclocked = match self.recovery() {
             Recovery::Rfc9260 => 0,
             Recovery::Rack if self.is_fresh() && self.congestion.algorithm() != Algorithm::Rfc9260 => {
                 self.window()
@@ -317,7 +302,7 @@ impl Path {
             return self.congestion.pacing_rate();
         }
         let srtt =
-            self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery == Recovery::Rack)?;
+            self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery() == Recovery::Rack)?;
         if self.is_fresh() {
             return None;
         }
@@ -443,8 +428,8 @@ impl Path {
         self.prr = Prr::default();
         self.probes = 0;
         // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
-        self.exempt = self.recovery == Recovery::Rack;
-        let mtu_fell = self.pmtu.on_timeout(lost as usize);
+        self.exempt = self.recovery() == Recovery::Rack;
+        let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);
         if mtu_fell {
             self.on_mtu();
         }
@@ -479,7 +464,7 @@ impl Path {
         if sack.acked_bytes == 0 {
             return None; // Acknowledged before, taken back, and acknowledged again: that is no news.
         }
-        let window_full = self.note_sack(now, flight_before, sack.acked_bytes);
+        let window_full = self.note_sack(now, flight_before, sack.acked_bytes, config);
         self.congestion.on_ack(&Ack {
             now,
             acked_bytes: sack.acked_bytes,
@@ -503,11 +488,18 @@ impl Path {
     }
 
     /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.
-    fn note_sack(&mut self, now: Time, flight_before: u32, acked_bytes: u32) -> bool {
+    fn note_sack(
+        &mut self,
+        now: Time,
+        flight_before: u32,
+        acked_bytes: u32,
+        config: &AssociationConfig,
+    ) -> bool {
         let packets = acked_bytes.div_ceil(self.data_chunk_len_max());
         let full = flight_before >= self.window() || self.pacer.holds();
         self.arrivals.on_sack(now, packets, full);
         match self.congestion.algorithm() {
+            Algorithm::Rfc9260 if config.to_the_letter => full,
             Algorithm::Rfc9260 => self.arrivals.window_full(),
             _ => self.arrivals.window_full_within(now, self.rto.srtt().unwrap_or_default()),
         }
@@ -562,13 +554,16 @@ impl Path {
             if loss.shrink {
                 self.prr = Prr::begin(flight_before);
             }
-            self.prr.on_sack(Step {
-                acked: loss.acked_bytes,
-                flight: self.flight,
-                threshold: self.congestion.window(),
-                safe: loss.cumulative_advanced && loss.lost_bytes == 0,
-                pmdcs: self.data_chunk_len_max(),
-            });
+            // A controller that was chosen in the middle of a recovery goes by its own window.
+            if self.prr.is_active() {
+                self.prr.on_sack(Step {
+                    acked: loss.acked_bytes,
+                    flight: self.flight,
+                    threshold: self.congestion.window(),
+                    safe: loss.cumulative_advanced && loss.lost_bytes == 0,
+                    pmdcs: self.data_chunk_len_max(),
+                });
+            }
         }
     }
 

@@ -25,6 +25,16 @@ pub(crate) struct HeartbeatAnswer {
 }
 
 impl Path {
+    /// The address is the peer's: the user named it, or the peer answered from it (section 5.4, rules 1 and 2).
+    pub(crate) fn confirm(&mut self) -> Option<PathChange> {
+        let change = (self.state == PathState::Unconfirmed).then_some(PathChange::Confirmed);
+        if change.is_some() {
+            self.state = PathState::Active;
+            self.error_count = 0;
+        }
+        change
+    }
+
     /// The peer acknowledged something that was sent on this path (section 8.2). Does not confirm an address.
     pub(crate) fn on_answer(&mut self) -> Option<PathChange> {
         self.error_count = 0;

@@ -127,7 +127,7 @@ fn memory_pressure_shrinks_windows_without_taking_anything_back() {
         for _ in 0..MI as usize / FULL {
             pair.a.endpoint.send(pair.now, other, SendInfo::default(), message.clone()).unwrap();
         }
-        stream(&mut pair, a, b, ms(1000));
+        stream(&mut pair, a, b, ms(2000));
     }
     let buffers = pair.b.endpoint.buffers();
     assert!(buffers.receive_bytes > 4 << 20 && buffers.receive_bytes < 8 << 20, "{buffers:?}");

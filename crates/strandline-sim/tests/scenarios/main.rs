@@ -3,10 +3,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod buffers;
+mod pacing;
+mod rfc3042;
+mod rfc3708;
+mod rfc5682;
 mod rfc7053_4;
 mod rfc7829_3;
+mod rfc8985_6;
+mod rfc8985_7;
 mod rfc9000_13_4_2;
 mod rfc9260_6_2;
+mod rfc9260_6_4;
+mod rfc9260_7_2_1;
+mod rfc9406;
+mod rfc9937;
+mod scene;
 
 use core::time::Duration;
 use std::sync::Arc;

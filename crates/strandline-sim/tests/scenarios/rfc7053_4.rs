@@ -46,6 +46,35 @@ fn a_lone_packet_waits_unless_the_user_asks() {
     assert_eq!(asks(&pair), [true]);
 }
 
+/// Who answers after a pause asks: the round-trip time without a delay of the acknowledgement tells when the answer is lost.
+#[test]
+fn a_lone_answer_after_a_pause_asks() {
+    let (mut pair, a, b) = connected(|_| (), |_| ());
+    // The first question is acknowledged at once, not by the answer.
+    pair.send(Side::B, b, 0, "anybody there?");
+    pair.settle();
+    for _ in 0..5 {
+        pair.run_for(ms(1000));
+        pair.send(Side::B, b, 0, "how much?");
+        pair.run_for(ms(40));
+        pair.recv_all(Side::A, a);
+        pair.clear_captured();
+        pair.send(Side::A, a, 0, "so much");
+        assert!(sack_after(&mut pair) < ms(32));
+        assert_eq!(asks(&pair), [true]);
+    }
+    assert!(pair.a.endpoint.paths(a).unwrap()[0].srtt.unwrap() < ms(100));
+    // Question upon question: the next one brings the acknowledgement.
+    for _ in 0..5 {
+        pair.clear_captured();
+        pair.send(Side::B, b, 0, "and this?");
+        pair.run_for(ms(40));
+        pair.send(Side::A, a, 0, "and so on");
+        pair.run_for(ms(40));
+        assert_eq!(asks(&pair), [false]);
+    }
+}
+
 #[test]
 fn the_packet_that_fills_the_congestion_window_asks() {
     let (mut pair, a, _) = connected(|config| config.burst_max = 0, |_| ());

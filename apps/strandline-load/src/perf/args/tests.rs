@@ -31,6 +31,9 @@ fn refusal(words: &str) -> Option<String> {
 #[test]
 fn what_tcp_lacks_is_refused_with_tcp() {
     for switch in [
+        "--rfc9260",
+        "--ecn",
+        "--path-congestion 192.0.2.7=bbr",
         "--recovery rfc9260",
         "--sack-frequency 6",
         "--burst 0",

@@ -57,6 +57,8 @@ pub(super) struct Model {
     bandwidth: [u64; 2],
     min_rtt: Duration,
     min_rtt_at: Time,
+    /// Nothing has been acknowledged since nothing was in flight.
+    restarted: bool,
     /// The smallest since the last search for it, and between that one and the one before.
     searched_rtt: Duration,
     found_rtt: Duration,
@@ -94,6 +96,7 @@ impl Model {
             bandwidth: [0; 2],
             min_rtt: Duration::MAX,
             min_rtt_at: now,
+            restarted: false,
             searched_rtt: Duration::MAX,
             found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
@@ -255,6 +258,12 @@ impl Model {
     /// Nothing was in flight for a while: rates that were measured across that are none.
     pub(super) fn on_idle(&mut self) {
         self.moments.clear();
+        self.restarted = true;
+    }
+
+    /// This is the first acknowledgement after such a pause.
+    pub(super) fn take_restarted(&mut self) -> bool {
+        core::mem::take(&mut self.restarted)
     }
 
     /// What was in flight when what was lost was sent is too much: no more than that from now on, once a round trip.

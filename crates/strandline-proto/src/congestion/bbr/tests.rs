@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use proptest::prelude::*;
+
 use super::*;
 
 const PMDCS: u32 = 1_000;
@@ -220,4 +222,123 @@ fn after_a_time_out_one_packet_and_a_needless_one_is_undone() {
     path.bbr.on_timeout(path.now);
     path.bbr.on_undo();
     assert_eq!(path.bbr.window(), before);
+}
+
+/// Five seconds without data make the smallest round-trip time old, but what comes first afterwards has met no queue: that
+/// is a look at it, and the transfer needs no other in its first moments.
+#[test]
+fn after_a_pause_nothing_is_held_back_for_the_smallest_round_trip() {
+    let mut path = Path::new(12_500_000, MS(40), 1_500_000);
+    path.run(Duration::from_secs(4));
+    path.offered = Some(0);
+    path.run(Duration::from_secs(12));
+    path.bbr.on_idle(12);
+    path.offered = None;
+    // A little longer than before, or the old one would be as good as new.
+    path.delay = MS(41);
+    let end = path.now + MS(1_000);
+    while path.now < end {
+        path.step();
+        assert_ne!(path.bbr.path.as_ref().unwrap().state, State::ProbeRtt);
+    }
+}
+
+#[test]
+fn a_later_recovery_does_not_bring_back_the_window_of_a_time_out() {
+    let mut path = Path::new(1_250_000, MS(40), 500_000);
+    path.run(Duration::from_secs(3));
+    path.bbr.on_timeout(path.now);
+    path.bbr.on_fast_retransmit(path.now);
+    path.bbr.on_undo();
+    assert_eq!(path.bbr.window(), PMDCS);
+}
+
+#[derive(Debug, Clone)]
+enum Op {
+    /// The two round-trip times in microseconds; none: not measured.
+    Ack {
+        acked: u32,
+        flight: u32,
+        flags: u8,
+        rtt_us: Option<u32>,
+        latest_us: Option<u32>,
+    },
+    Lost(u32),
+    FastRetransmit,
+    Timeout,
+    Undo,
+    Ecn,
+    Starved(u32),
+    Idle(u32),
+    Mtu(u32),
+    Wait(u32),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let bytes = || prop_oneof![0_u32..100_000, any::<u32>()];
+    let time = || prop::option::of(prop_oneof![1_u32..200_000, any::<u32>()]);
+    prop_oneof![
+        8 => (bytes(), bytes(), any::<u8>(), time(), time()).prop_map(|(acked, flight, flags, rtt_us, latest_us)| {
+            Op::Ack { acked, flight, flags, rtt_us, latest_us }
+        }),
+        2 => bytes().prop_map(Op::Lost),
+        1 => Just(Op::FastRetransmit),
+        1 => Just(Op::Timeout),
+        1 => Just(Op::Undo),
+        1 => Just(Op::Ecn),
+        1 => bytes().prop_map(Op::Starved),
+        1 => any::<u32>().prop_map(Op::Idle),
+        1 => any::<u32>().prop_map(Op::Mtu),
+        4 => prop_oneof![0_u32..50_000, any::<u32>()].prop_map(Op::Wait),
+    ]
+}
+
+proptest! {
+    /// Whatever comes: at least a packet, a rate above 0, and never more growth than was acknowledged.
+    #[test]
+    fn any_sequence_keeps_the_bounds(ops in prop::collection::vec(op(), 1..300)) {
+        let mut bbr = Bbr::new(PMDCS);
+        let mut now = Time::ZERO + Duration::from_secs(1);
+        let span = |us: u32| Duration::from_micros(us.into());
+        for op in ops {
+            let before = bbr.window();
+            let mut grows_by = 0;
+            match op {
+                Op::Ack { acked, flight, flags, rtt_us, latest_us } => {
+                    bbr.on_ack(&Ack {
+                        window_full: flags & 1 != 0,
+                        cumulative_advanced: flags & 2 != 0,
+                        in_fast_recovery: flags & 4 != 0,
+                        all_acked: flags & 8 != 0,
+                        marked: flags & 16 != 0,
+                        rtt: rtt_us.map(span),
+                        latest_rtt: latest_us.map(span),
+                        ..Ack::of(now, acked, flight)
+                    });
+                    grows_by = acked;
+                }
+                Op::Lost(bytes) => bbr.on_lost(bytes),
+                Op::FastRetransmit => bbr.on_fast_retransmit(now),
+                Op::Timeout => {
+                    bbr.on_timeout(now);
+                    prop_assert!(bbr.window() <= bbr.pmdcs.max(before));
+                }
+                Op::Undo => {
+                    bbr.on_undo();
+                    grows_by = u32::MAX;
+                }
+                Op::Ecn => bbr.on_ecn(now),
+                Op::Starved(flight) => bbr.on_starved(flight),
+                Op::Idle(periods) => bbr.on_idle(periods),
+                Op::Mtu(pmdcs) => {
+                    bbr.on_mtu(pmdcs % 9000);
+                    grows_by = u32::MAX;
+                }
+                Op::Wait(us) => now += span(us),
+            }
+            prop_assert!(bbr.window() >= bbr.pmdcs);
+            prop_assert!(bbr.pacing_rate().is_none_or(|rate| rate > 0));
+            prop_assert!(bbr.window() <= before.saturating_add(grows_by).max(bbr.window_min()));
+        }
+    }
 }

@@ -113,3 +113,41 @@ fn after_a_long_train_the_window_grows_until_half_a_round_trip_is_queued() {
     }
     panic!("slow start went on with a window of {window} packets");
 }
+
+/// The delay shows before the train is long, and falls again at the next round's begin, as what was sent in one piece meets its
+/// own queue only at its end: the train counts all the same.
+#[test]
+fn a_long_train_counts_though_the_delay_showed_first() {
+    let mut hystart = HyStart::default();
+    let rtt = MS(200);
+    let mut grow = |round: u32, ack: u32, queued: Duration| {
+        let now = Time::ZERO + rtt * round + MS(2) * ack;
+        hystart.on_ack(now, PACKET, 90 * PACKET, PACKET, Some(rtt + queued))
+    };
+    for ack in 0..90 {
+        assert_eq!(grow(1, ack, MS(0)), Step::Grow(PACKET));
+    }
+    for ack in 0..90 {
+        grow(2, ack, MS(20) + MS(1) * ack / 4);
+    }
+    for ack in 0..90 {
+        assert_eq!(grow(3, ack, MS(1)), Step::Grow(PACKET / CONSERVATIVE_DIVISOR), "{ack}");
+    }
+}
+
+/// Whatever showed the queue first.
+#[test]
+fn half_a_round_trip_in_the_queue_ends_slow_start() {
+    let mut hystart = HyStart::default();
+    let mut grow = |round: u32, ack: u32, rtt: Duration| {
+        let now = Time::ZERO + MS(100) * round + MS(1) * ack;
+        hystart.on_ack(now, PACKET, 50 * PACKET, PACKET, Some(rtt))
+    };
+    for ack in 0..50 {
+        grow(1, ack, MS(100));
+    }
+    for ack in 0..10 {
+        assert_ne!(grow(2, ack, MS(120)), Step::Done);
+    }
+    assert!((10..50).any(|ack| grow(2, ack, MS(155)) == Step::Done));
+}

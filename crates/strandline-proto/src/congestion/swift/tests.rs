@@ -114,3 +114,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn only_the_latest_loss_is_undone() {
+    let mut swift = Swift::new(PMDCS);
+    let mut now = Time::from_nanos(1);
+    for _ in 0..3 {
+        now = round(&mut swift, now, us(1000));
+    }
+    swift.on_fast_retransmit(now);
+    let window = swift.window();
+    now += us(10_000);
+    swift.on_timeout(now);
+    swift.on_timeout(now + us(20_000));
+    swift.on_undo();
+    assert_eq!(swift.window(), window);
+}

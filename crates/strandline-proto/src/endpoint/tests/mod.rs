@@ -13,11 +13,13 @@ mod conformance_rfc9653;
 mod data;
 mod early;
 mod hostile;
+mod letter;
 mod limits;
 mod out_of_the_blue;
 mod paths;
 mod raw;
 mod restart;
+mod settings;
 mod setup;
 mod teardown;
 

@@ -74,3 +74,36 @@ fn a_needless_retransmission_widens_the_reordering_window() {
     fixture.loss_timer().unwrap();
     assert_eq!(fixture.now.since(sent), Duration::from_millis(150));
 }
+
+/// A path of several timed out, and all of it went again on another one. That each chunk came twice tells that the path was
+/// slow, not dead.
+#[test]
+fn a_time_out_that_made_data_change_paths_is_undone() {
+    let mut fixture = Fixture::by_time(5);
+    fixture.wait(1000);
+    assert_eq!(fixture.timeout(0), 5 * ROOM as u32);
+    assert_eq!(fixture.tsns(1), [0, 1, 2, 3, 4]);
+    fixture.wait(10);
+    let (_, acks) = fixture.sack(5, &[]);
+    assert!(acks.iter().all(|ack| !ack.undo), "that may be the second copies");
+    fixture.wait(90);
+    let (_, acks) = fixture.sack_twice(5, &[], &[0, 1, 2, 3]);
+    assert!(acks.iter().all(|ack| !ack.undo), "one may have been lost");
+    let (_, acks) = fixture.sack_twice(5, &[], &[4]);
+    assert!(acks[0].undo && !acks[1].undo);
+}
+
+/// It had been sent again before: the second time shows that something is wrong with the path.
+#[test]
+fn a_second_time_out_is_not_undone() {
+    let mut fixture = Fixture::by_time(2);
+    fixture.wait(1000);
+    fixture.timeout(0);
+    assert_eq!(fixture.tsns(0), [0, 1]);
+    fixture.wait(2000);
+    fixture.timeout(0);
+    assert_eq!(fixture.tsns(0), [0, 1]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack_twice(2, &[], &[0, 1]);
+    assert!(!acks[0].undo);
+}

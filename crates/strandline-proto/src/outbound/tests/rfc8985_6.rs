@@ -172,3 +172,24 @@ fn steady_loss_allocates_nothing() {
     rounds(&mut fixture, 500);
     assert_eq!(fixture.out.heap_bytes(), heap);
 }
+
+/// What went by another path overtakes without any reordering, and no path gets a window for it.
+#[test]
+fn a_faster_path_is_no_reordering() {
+    let mut fixture = Fixture::by_time(3);
+    for _ in 0..3 {
+        fixture.push(FULL);
+        assert_eq!(fixture.packet(1).len(), 1);
+    }
+    fixture.wait(10);
+    fixture.sack(0, &[(3, 5)]);
+    fixture.wait(90);
+    fixture.sack(6, &[]);
+    for _ in 0..5 {
+        fixture.push(FULL);
+        fixture.packet(0);
+    }
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(6, &[(7, 10)]);
+    assert_eq!(acks[0].lost_bytes, ROOM as u32, "three packets beyond a gap, and nothing was ever reordered");
+}

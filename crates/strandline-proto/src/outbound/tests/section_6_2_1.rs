@@ -108,7 +108,7 @@ fn gap_acknowledgement_taken_back() {
 /// A SACK with many blocks may be full: it takes back nothing that it has no room for. One with few does.
 #[test]
 fn a_full_sack_is_silent_about_what_is_beyond_its_last_block() {
-    let mut fixture = Fixture::with_outstanding(60);
+    let mut fixture = Fixture::by_time(60);
     // The odd ones up to 40 have arrived, then only up to 32 are named.
     let blocks =
         |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
@@ -122,6 +122,17 @@ fn a_full_sack_is_silent_about_what_is_beyond_its_last_block() {
     fixture.sack(0, &blocks(20));
     let (_, acks) = fixture.sack(0, &blocks(4));
     assert_eq!(acks[0].reneged_bytes, 16 * ROOM as u32);
+}
+
+/// RFC 9260 alone knows no such difference.
+#[test]
+fn what_a_full_sack_does_not_name_is_taken_back_with_miss_indications() {
+    let mut fixture = Fixture::with_outstanding(60);
+    let blocks =
+        |count: u32| -> Vec<(u32, u32)> { (1..=count).map(|block| (2 * block, 2 * block)).collect() };
+    fixture.sack(0, &blocks(20));
+    let (_, acks) = fixture.sack(0, &blocks(16));
+    assert_eq!((acks[0].reneged_bytes, acks[0].flight_drop), (4 * ROOM as u32, 0));
 }
 
 /// A peer that acknowledges and takes back in turns earns no congestion window by it.

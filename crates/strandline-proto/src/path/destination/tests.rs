@@ -90,7 +90,7 @@ fn rule_b_the_window_may_be_exceeded_by_less_than_a_packet() {
 #[test]
 fn rule_d_a_burst_at_each_opportunity() {
     let mut path = active();
-    path.recovery = Recovery::Rfc9260;
+    path.set_recovery(Recovery::Rfc9260);
     path.congestion = large_window();
     path.allow_burst(Time::ZERO, &config());
     let mut sent = 0;
@@ -119,7 +119,7 @@ fn rule_d_a_burst_at_each_opportunity() {
 #[test]
 fn rule_d_what_sacks_of_one_instant_acknowledged_may_be_replaced() {
     let mut path = active();
-    path.recovery = Recovery::Rfc9260;
+    path.set_recovery(Recovery::Rfc9260);
     path.congestion = large_window();
     let mut burst = |sacks: &[(u64, u32)]| {
         path.flight = 100 * 1460;
@@ -150,7 +150,7 @@ fn a_piece_of_a_large_window_goes_at_once() {
         (Recovery::Rfc9260, 500_000, 4),
     ] {
         let mut path = active();
-        path.recovery = recovery;
+        path.set_recovery(recovery);
         path.congestion = Congestion::new(crate::congestion::Algorithm::Rfc9260, half_window, false);
         path.allow_burst(Time::ZERO, &config());
         let mut sent = 0;

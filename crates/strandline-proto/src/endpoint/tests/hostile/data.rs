@@ -158,6 +158,59 @@ fn the_memory_of_all_associations_is_limited_and_shared() {
     }
 }
 
+/// What an association has beyond a gap counts against the limit of all, and is more than its share: the one chunk that lets
+/// it go still has to get in, however long the others hold what they have.
+#[test]
+fn a_gap_is_filled_though_others_hold_all_memory() {
+    const LIMIT: u64 = 256 << 10;
+    let server = EndpointConfig { receive_bytes_max: LIMIT, ..config(1, SERVER) };
+    let mut pair = Pair::with(config(1, CLIENT), server);
+    let connect = |pair: &mut Pair, local_port: u16| {
+        let remotes = vec![address(SERVER, 0)];
+        let request = Connect { local_port, peer_port: PORT, remotes, config: None };
+        let id = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        id
+    };
+    let waiting = connect(&mut pair, 9_999);
+    let accepted = pair.accepted();
+    let greedy: Vec<_> = (0..8).map(|number| connect(&mut pair, 10_000 + number)).collect();
+    // Its first packet with data does not arrive, however often it is sent.
+    let mut first = None;
+    let mut lost = |sent: &Sent| {
+        let first_of = |raw: strandline_wire::RawChunk<'_>| match raw.parse_data() {
+            Some(Ok(data)) => Some(data.tsn),
+            _ => None,
+        };
+        let packet = Packet::parse(&sent.bytes).unwrap();
+        let tsn = (packet.source_port() == 9_999)
+            .then(|| packet.chunks().find_map(|raw| first_of(raw.unwrap())))
+            .flatten();
+        tsn.is_some() && *first.get_or_insert(tsn) == tsn
+    };
+    for number in 0..40u8 {
+        pair.send(CLIENT, waiting, 0, &[number; 1000]);
+        pair.pass_dropping(Duration::from_millis(100), &mut lost);
+    }
+    for id in &greedy {
+        pair.send(CLIENT, *id, 0, &vec![0; 100_000]);
+    }
+    pair.pass_dropping(Duration::from_secs(5), &mut lost);
+    let buffered = pair.hosts[SERVER].endpoint.status(accepted).unwrap().receive_buffered;
+    assert!(u64::from(buffered) > LIMIT / 2 / 9, "more than its share: {buffered}");
+    // Now it gets through.
+    pair.pass(Duration::from_secs(120));
+    let mut next = 0;
+    for _ in 0..100 {
+        while let Some(message) = pair.recv(SERVER, accepted) {
+            assert_eq!(message.data, vec![next; 1000]);
+            next += 1;
+        }
+        pair.pass(Duration::from_secs(1));
+    }
+    assert_eq!(next, 40);
+}
+
 #[test]
 fn a_tsn_further_ahead_than_a_gap_block_reaches_is_not_held() {
     let mut raw = Raw::new();

@@ -1,0 +1,71 @@
+use super::*;
+
+const LIMIT: u64 = 1 << 30;
+
+fn sharing(account: &Arc<MemoryAccount>, limit: u64) -> Memory {
+    Memory::new(Some(Arc::clone(account)), limit, limit)
+}
+
+#[test]
+fn what_one_holds_counts_for_all() {
+    let account = Arc::default();
+    let (mut one, mut other) = (sharing(&account, LIMIT), sharing(&account, LIMIT));
+    for _ in 0..10 {
+        one.on_received(0, 100 << 20);
+        other.on_given(1 << 20);
+    }
+    assert_eq!((one.received(), one.received_in_all()), (1000 << 20, 1000 << 20));
+    assert_eq!((other.received(), other.received_in_all()), (0, 1000 << 20));
+    assert_eq!((other.sent(), one.sent_in_all()), (10 << 20, 10 << 20));
+    one.on_read(900 << 20);
+    assert_eq!(other.received_in_all(), 100 << 20);
+    one.on_association();
+    assert_eq!((other.associations(), other.associations_in_all()), (0, 1));
+    drop(one);
+    assert_eq!((other.received_in_all(), other.associations_in_all()), (0, 0));
+}
+
+/// One's own part is exact, others' to a step, which is small where the limit is.
+#[test]
+fn the_sum_is_right_to_a_step_of_each_other() {
+    for (limit, step) in [(LIMIT, STEP_MAX), (1 << 20, 256), (1, 1)] {
+        let account = Arc::default();
+        let (mut one, other) = (sharing(&account, limit), sharing(&account, limit));
+        for bytes in 1..2000_u64 {
+            one.on_received(0, 7);
+            assert_eq!(one.received_in_all(), 7 * bytes);
+            assert!(other.received_in_all().abs_diff(7 * bytes) < step);
+        }
+        for bytes in (0..1999_u64).rev() {
+            one.on_received(7, 0);
+            assert_eq!(one.received_in_all(), 7 * bytes);
+            assert!(other.received_in_all().abs_diff(7 * bytes) < step);
+        }
+    }
+}
+
+/// Threads that add and take at the same time lose nothing.
+#[test]
+fn many_at_the_same_time() {
+    let account = Arc::default();
+    let held: Vec<u64> = std::thread::scope(|scope| {
+        let work = |number: u32| {
+            let mut memory = sharing(&account, 1 << 20);
+            move || {
+                for round in 0..20_000_u32 {
+                    memory.on_received(0, 1 + (round * 31 + number) % 1000);
+                    memory.on_read(round % 900);
+                }
+                memory
+            }
+        };
+        let threads: Vec<_> = (0..4).map(|number| scope.spawn(work(number))).collect();
+        let done: Vec<Memory> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let sum: u64 = done.iter().map(Memory::received).sum();
+        let seen: Vec<u64> = done.iter().map(Memory::received_in_all).collect();
+        assert!(seen.iter().all(|seen| seen.abs_diff(sum) <= 3 * 256), "{seen:?} {sum}");
+        seen
+    });
+    assert_eq!(held.len(), 4);
+    assert_eq!(account.received.load(Relaxed), 0, "given back by those that ended");
+}

@@ -1,0 +1,56 @@
+//! What was chosen for a path: how losses are found on it, and whose controller it has.
+
+use crate::config::{AssociationConfig, Recovery};
+use crate::congestion::{Algorithm, Congestion};
+
+/// How losses are found on a path, and whether its controller was chosen for it alone: one byte, as there may be millions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Choices(u8);
+
+const BY_TIME: u8 = 1;
+const OWN_CONTROLLER: u8 = 2;
+
+impl Choices {
+    pub(super) const fn new(recovery: Recovery) -> Self {
+        let mut choices = Self(0);
+        choices.set_recovery(recovery);
+        choices
+    }
+
+    pub(super) const fn recovery(self) -> Recovery {
+        if self.0 & BY_TIME != 0 { Recovery::Rack } else { Recovery::Rfc9260 }
+    }
+
+    pub(super) const fn set_recovery(&mut self, recovery: Recovery) {
+        match recovery {
+            Recovery::Rfc9260 => self.0 &= !BY_TIME,
+            Recovery::Rack => self.0 |= BY_TIME,
+        }
+    }
+
+    pub(super) const fn has_own_controller(self) -> bool {
+        self.0 & OWN_CONTROLLER != 0
+    }
+
+    pub(super) const fn set_own_controller(&mut self, own: bool) {
+        if own {
+            self.0 |= OWN_CONTROLLER;
+        } else {
+            self.0 &= !OWN_CONTROLLER;
+        }
+    }
+}
+
+/// A controller that knows nothing yet. `pmdcs` in bytes.
+pub(super) fn controller(
+    algorithm: Algorithm,
+    pmdcs: u32,
+    ipv6: bool,
+    config: &AssociationConfig,
+) -> Congestion {
+    let mut congestion = Congestion::new(algorithm, pmdcs, ipv6);
+    if let Congestion::Rfc9260(controller) = &mut congestion {
+        controller.set_letter(config.to_the_letter);
+    }
+    congestion
+}

@@ -1,0 +1,95 @@
+//! RFC 8985 section 6: a packet is lost once one that was sent later has arrived and a reordering window has passed; three
+//! packets beyond a gap need no window as long as nothing was seen to come out of order. Round trips of 60 ms: the window is 15.
+
+use strandline_sim::pair::Fate;
+
+use super::scene::Scene;
+use super::*;
+
+/// Three packets beyond the gap: at once, and once.
+#[test]
+fn section_6_2_a_loss_is_repaired_when_three_later_packets_have_come() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Drop]);
+    scene.give(10);
+    scene.run(ms(1000));
+    let sent = scene.sent();
+    assert!(sent[..10].iter().all(|seen| seen.ms == 0), "the first window goes at once: {sent:?}");
+    let times = scene.times(2);
+    assert!(times.len() == 2 && (60..64).contains(&times[1]), "{times:?}");
+    assert_eq!((scene.sent_again(), scene.stats().timeouts), (vec![2], 0));
+    assert_eq!(scene.stats().fast_recoveries, 1);
+    assert!(scene.all_is_acknowledged());
+}
+
+/// Two packets beyond it prove nothing until the window is over.
+#[test]
+fn section_6_2_a_packet_that_is_late_by_less_than_the_window_is_not_sent_again() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Delay(ms(40))]);
+    scene.give(5);
+    scene.run(ms(1000));
+    assert_eq!(scene.sent_again(), [] as [u32; 0]);
+    assert_eq!(scene.stats().fast_recoveries, 0);
+}
+
+#[test]
+fn section_6_2_one_that_is_later_than_the_window_is() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Delay(ms(90))]);
+    scene.give(5);
+    scene.run(ms(1000));
+    let times = scene.times(2);
+    assert!(times.len() == 2 && (74..80).contains(&times[1]), "{times:?}");
+    assert_eq!(scene.sent_again(), [2]);
+}
+
+/// Once packets were seen to overtake each other three beyond a gap are no proof any more either.
+#[test]
+fn section_6_2_on_a_path_that_reorders_all_wait_for_the_window() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Delay(ms(40))]);
+    scene.give(5);
+    scene.run(ms(500));
+    scene.fate(7, &[Fate::Delay(ms(40))]);
+    scene.give(10);
+    scene.run(ms(500));
+    assert_eq!(scene.sent_again(), [] as [u32; 0]);
+    // And a loss is found by the end of the window instead.
+    scene.fate(17, &[Fate::Drop]);
+    let began = scene.pair.now.since(scene.began).as_millis() as u64;
+    scene.give(10);
+    scene.run(ms(500));
+    let times = scene.times(17);
+    assert!(times.len() == 2 && (began + 74..began + 82).contains(&times[1]), "{times:?} from {began}");
+}
+
+/// A retransmission that is lost, too, is found by what was sent after it, without a time-out: a round trip later.
+#[test]
+fn section_6_2_a_lost_retransmission_is_found_without_a_time_out() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Drop, Fate::Drop]);
+    scene.give(60);
+    scene.run(ms(1000));
+    let times = scene.times(2);
+    assert_eq!(times.len(), 3, "{times:?}");
+    let round_trip = times[2] - times[1];
+    assert!((60..90).contains(&round_trip), "{times:?}");
+    assert_eq!((scene.sent_again(), scene.stats().timeouts), (vec![2, 2], 0));
+    assert!(scene.all_is_acknowledged());
+}
+
+/// RFC 9260 alone waits for T3-rtx: what the above is worth.
+#[test]
+fn by_miss_indications_a_lost_retransmission_waits_for_t3_rtx() {
+    let mut scene = Scene::new(|config| {
+        *config =
+            AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() }
+    });
+    scene.fate(2, &[Fate::Drop, Fate::Drop]);
+    scene.give(60);
+    scene.run(ms(3000));
+    let times = scene.times(2);
+    assert!(times.len() == 3 && times[2] - times[1] >= 990, "{times:?}");
+    assert_eq!(scene.stats().timeouts, 1);
+}

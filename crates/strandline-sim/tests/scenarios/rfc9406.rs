@@ -1,0 +1,44 @@
+//! RFC 9406, HyStart++: slow start doubles the window in each round trip until the queue makes round trips longer, and ends
+//! before it overflows.
+
+use super::scene::Scene;
+use super::*;
+
+/// Packets with DATA of A's in each round trip of 60 ms.
+fn rounds(scene: &Scene, count: usize) -> Vec<usize> {
+    let mut rounds = vec![0; count];
+    for seen in scene.sent() {
+        let round = (seen.ms / 61) as usize;
+        if let Some(packets) = rounds.get_mut(round) {
+            *packets += seen.numbers.len();
+        }
+    }
+    rounds
+}
+
+#[test]
+fn the_window_doubles_and_stops_before_anything_is_lost() {
+    let mut scene = Scene::on(link(ms(30), 20), |_| ());
+    let (a, b) = (scene.a, scene.b);
+    stream(&mut scene.pair, a, b, ms(3000));
+    let first = rounds(&scene, 4);
+    for pair in first.windows(2) {
+        let growth = pair[1] as f64 / pair[0] as f64;
+        assert!((1.6..2.3).contains(&growth), "{first:?}");
+    }
+    assert_eq!(scene.sent_again(), [] as [u32; 0], "the queue never overflows");
+    assert!(scene.path().ssthresh < u32::MAX, "slow start is over: {:?}", scene.path());
+    // The window holds what the path does: 20 Mbit/s at 60 ms.
+    assert!(scene.path().cwnd > 130_000, "{:?}", scene.path());
+}
+
+/// Without HyStart++, RFC 9260's slow start overflows the same queue: what it is worth.
+#[test]
+fn slow_start_alone_overflows_the_queue() {
+    let mut scene = Scene::on(link(ms(30), 20), |config| {
+        config.congestion = strandline_proto::congestion::Algorithm::Rfc9260;
+    });
+    let (a, b) = (scene.a, scene.b);
+    stream(&mut scene.pair, a, b, ms(3000));
+    assert!(scene.sent_again().len() > 100, "{}", scene.sent_again().len());
+}

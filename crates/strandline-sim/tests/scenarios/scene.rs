@@ -1,0 +1,152 @@
+//! One flight of packets, seen one by one: what A sends when, and what the network does with which transmission.
+
+use core::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use strandline_proto::stats::{AssociationStats, PathStatus};
+use strandline_proto::time::Time;
+use strandline_sim::pair::Fate;
+use strandline_wire::Tsn;
+
+use super::*;
+
+/// What happens to transmissions of a chunk: the first, the second, ...
+type Fates = BTreeMap<u32, Vec<Fate>>;
+
+/// An association whose round-trip time of 60 ms is known and on which nothing is outstanding. Chunks are counted from 0, the
+/// first that is sent from then on; messages fill packets.
+pub struct Scene {
+    pub pair: Pair,
+    pub a: AssociationId,
+    pub b: AssociationId,
+    /// When the counting began.
+    pub began: Time,
+    first: Tsn,
+    fates: Rc<RefCell<Fates>>,
+}
+
+/// A packet with DATA of A's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// Milliseconds since the counting began.
+    pub ms: u64,
+    pub at: Duration,
+    pub numbers: Vec<u32>,
+    /// The I bit.
+    pub asks: bool,
+}
+
+impl Scene {
+    pub fn new(change: impl Fn(&mut AssociationConfig)) -> Self {
+        Self::on(link(ms(30), 100), change)
+    }
+
+    pub fn on(link: LinkConfig, change: impl Fn(&mut AssociationConfig)) -> Self {
+        let mut pair = Pair::new(endpoint(change), endpoint(|_| ()), link);
+        let (a, b) = pair.connect();
+        // The first is acknowledged at once, and so is each pair.
+        for count in [1, 2, 2, 2, 2] {
+            for _ in 0..count {
+                pair.send(Side::A, a, 0, vec![1; FULL]);
+            }
+            pair.settle();
+        }
+        pair.recv_all(Side::B, b);
+        let from_a = |captured: &&Captured| captured.from == Side::A;
+        let sent = pair.captured().iter().filter(from_a).flat_map(data).map(|data| data.tsn).last();
+        let first = sent.expect("data went").next();
+        pair.clear_captured();
+        let fates = Rc::new(RefCell::new(Fates::new()));
+        let plan = Rc::clone(&fates);
+        pair.filter(move |from, packet| {
+            let tsn = packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
+                Ok(Chunk::Data(data)) => Some(data.tsn),
+                _ => None,
+            });
+            let Some(tsn) = tsn.filter(|_| from == Side::A) else { return Fate::Pass };
+            let mut plan = plan.borrow_mut();
+            let left = plan.get_mut(&tsn.distance_from(first)).filter(|left| !left.is_empty());
+            left.map_or(Fate::Pass, |left| left.remove(0))
+        });
+        let began = pair.now;
+        Self { pair, a, b, began, first, fates }
+    }
+
+    /// What happens to the transmissions of a chunk, the first of these at first.
+    pub fn fate(&mut self, number: u32, fates: &[Fate]) {
+        self.fates.borrow_mut().insert(number, fates.to_vec());
+    }
+
+    pub fn give(&mut self, messages: usize) {
+        for _ in 0..messages {
+            self.pair.send(Side::A, self.a, 0, vec![1; FULL]);
+        }
+    }
+
+    /// Lets time pass while B reads.
+    pub fn run(&mut self, time: Duration) {
+        let b = self.b;
+        self.pair.run_until(time, |pair| {
+            pair.recv_all(Side::B, b);
+            false
+        });
+    }
+
+    /// All packets with DATA so far.
+    pub fn sent(&self) -> Vec<Seen> {
+        let first = self.first;
+        let seen = |captured: &Captured| {
+            let chunks = data(captured);
+            let at = captured.at.since(self.began);
+            Seen {
+                ms: at.as_millis() as u64,
+                at,
+                numbers: chunks.iter().map(|data| data.tsn.distance_from(first)).collect(),
+                asks: chunks.iter().any(|data| data.immediate),
+            }
+        };
+        let from_a = self.pair.captured().iter().filter(|captured| captured.from == Side::A);
+        from_a.map(seen).filter(|seen| !seen.numbers.is_empty()).collect()
+    }
+
+    /// When each transmission of a chunk went, in milliseconds.
+    pub fn times(&self, number: u32) -> Vec<u64> {
+        self.sent().iter().filter(|seen| seen.numbers.contains(&number)).map(|seen| seen.ms).collect()
+    }
+
+    /// Chunks that went more than once, each as often as that.
+    pub fn sent_again(&self) -> Vec<u32> {
+        let mut times = BTreeMap::<u32, usize>::new();
+        for number in self.sent().into_iter().flat_map(|seen| seen.numbers) {
+            *times.entry(number).or_default() += 1;
+        }
+        times.into_iter().flat_map(|(number, times)| vec![number; times - 1]).collect()
+    }
+
+    /// When B's SACKs went, in milliseconds.
+    pub fn sacks(&self) -> Vec<u64> {
+        let is_sack =
+            |captured: &&Captured| captured.from == Side::B && captured.chunk_kinds().contains(&kind::SACK);
+        let at = |captured: &Captured| captured.at.since(self.began).as_millis() as u64;
+        self.pair.captured().iter().filter(is_sack).map(at).collect()
+    }
+
+    pub fn stats(&self) -> AssociationStats {
+        self.pair.a.endpoint.status(self.a).unwrap().stats
+    }
+
+    pub fn path(&self) -> PathStatus {
+        self.pair.a.endpoint.paths(self.a).unwrap()[0].clone()
+    }
+
+    /// Everything given has arrived and been acknowledged.
+    pub fn all_is_acknowledged(&self) -> bool {
+        self.pair.a.endpoint.status(self.a).unwrap().send_buffered == 0
+    }
+}
+
+/// Packets of FULL bytes that a number of bytes is.
+pub fn packets(bytes: u32) -> u32 {
+    bytes / (FULL as u32 + 16)
+}
