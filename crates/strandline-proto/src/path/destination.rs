@@ -232,7 +232,7 @@ impl Path {
     /// its own at once (RFC 7053): who has been answered after a pause will hardly go on before that would come by itself, and
     /// a round-trip time with that delay in it makes the next tail-loss probe twice as late.
     pub(crate) fn is_quiet(&self, now: Time) -> bool {
-        self.recovery == Recovery::Rack && self.flight == 0 && now.since(self.last_sent) >= SACK_DELAY
+        self.recovery() == Recovery::Rack && self.flight == 0 && now.since(self.last_sent) >= SACK_DELAY
     }
 
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
