@@ -9,6 +9,7 @@ mod output;
 mod plan;
 mod programs;
 mod reports;
+mod share;
 mod statistics;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,8 +12,9 @@ use crate::network::{self, Network, Side};
 use crate::plan::{Link, Metric, Row, Subject, fill};
 use crate::programs::{self, Program};
 use crate::reports::{self, Metrics};
+use crate::share::Share;
 
-/// Beyond the time of the measurement itself: connecting, draining queues, reporting.
+/// What is ended or reports has so much time.
 const GRACE: Duration = Duration::from_secs(30);
 const READY_MAX: Duration = Duration::from_secs(10);
 const READY_POLL: Duration = Duration::from_millis(20);
@@ -49,7 +50,8 @@ pub(crate) async fn measure(
     subject: &Subject,
     options: Options,
 ) -> Result<Outcome> {
-    let outcome = take_part(network, row, subject, options).await;
+    let share = row.share.map(Share::new).transpose()?;
+    let outcome = take_part(network, row, subject, options, share.as_ref()).await;
     // What was started is the parent of what measures: ending it alone would leave a server behind, which the next
     // subject would take for its own.
     network.end_programs()?;
@@ -57,11 +59,17 @@ pub(crate) async fn measure(
     outcome
 }
 
-async fn take_part(network: &mut Network, row: &Row, subject: &Subject, options: Options) -> Result<Outcome> {
+async fn take_part(
+    network: &mut Network,
+    row: &Row,
+    subject: &Subject,
+    options: Options,
+    share: Option<&Share>,
+) -> Result<Outcome> {
     let link = subject.link.unwrap_or(row.link);
     network.set_link(link)?;
     let scratch = programs::scratch()?;
-    let mut test = Test { network, row, subject, options, link, scratch, server: String::new() };
+    let mut test = Test { network, row, subject, options, link, share, scratch, server: String::new() };
     let [sender_core, receiver_core] = subject.cores.as_ref().unwrap_or(&row.cores);
     let mut receiver = None;
     if let Some(command) = &subject.receiver {
@@ -104,6 +112,8 @@ struct Test<'a> {
     subject: &'a Subject,
     options: Options,
     link: Link,
+    /// What the receiver runs in.
+    share: Option<&'a Share>,
     /// A folder for what this measurement writes.
     scratch: String,
     /// The receiver's process.
@@ -116,7 +126,7 @@ impl Test<'_> {
     }
 
     fn patience(&self) -> Duration {
-        Duration::from_secs_f64(self.seconds()) + GRACE
+        Duration::from_secs_f64(self.seconds() + self.row.grace)
     }
 
     /// Starts a command line in a namespace, on a core. It ends when the child is dropped, and by `timeout` at last.
@@ -142,7 +152,11 @@ impl Test<'_> {
         let priority: &[&str] =
             if self.options.realtime { &["chrt", "-r", "10"] } else { &["nice", "-n", "-20"] };
         let limit = format!("{:.0}", (self.patience() + GRACE).as_secs_f64());
-        Command::new("ip")
+        // Outside of the namespace, where control groups aren't seen.
+        let prefix = self.share.filter(|_| side == Side::Receiver).map(Share::prefix);
+        let mut words_before = prefix.iter().flatten().map(String::as_str).chain(["ip"]);
+        Command::new(words_before.next().unwrap_or("ip"))
+            .args(words_before)
             .args(["netns", "exec", self.network.namespace(side, self.link)])
             .args(["timeout", "--signal=KILL", &limit])
             .args(priority)

@@ -110,10 +110,19 @@ pub(crate) struct Row {
     pub(crate) cores: [String; 2],
     /// Seconds of each measurement, if they are not free to choose.
     pub(crate) seconds: Option<f64>,
+    /// Seconds that a measurement may take beyond those: connecting, registering, draining queues.
+    #[serde(default = "grace")]
+    pub(crate) grace: f64,
+    /// The receiver may use so much of its core, 0.1 to 1: for what has to get more than the sender could send otherwise.
+    pub(crate) share: Option<f64>,
     /// No more rounds than this, where a measurement takes minutes.
     pub(crate) rounds_max: Option<u16>,
     #[serde(default)]
     pub(crate) checks: Vec<Check>,
+}
+
+fn grace() -> f64 {
+    30.0
 }
 
 fn apart() -> [String; 2] {

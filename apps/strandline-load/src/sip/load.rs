@@ -12,8 +12,8 @@ use super::engine::{Engine, Out};
 
 /// Sends what user agents write.
 pub(super) trait Carrier {
-    /// Sends messages, those of a source one after the other.
-    fn send(&self, out: &Out);
+    /// Sends messages, those of a source one after the other. Connections that are lost are counted.
+    fn send(&self, out: &Out, load: &Load);
 }
 
 /// One process's load.
@@ -60,13 +60,14 @@ impl Load {
         }
     }
 
-    fn send(&self) {
+    /// Sends what user agents have written, without waiting for other tasks to work.
+    pub(super) fn send(&self) {
         let mut out = self.spare.take();
         std::mem::swap(&mut out, &mut self.engine.borrow_mut().out);
         if let (Some(carrier), false) = (self.carrier.get(), out.messages.is_empty()) {
             // The sort is stable: a source's messages stay in their order.
             out.messages.sort_by_key(|(source, ..)| *source);
-            carrier.send(&out);
+            carrier.send(&out, self);
         }
         out.clear();
         self.spare.replace(out);

@@ -79,7 +79,7 @@ pub(super) struct SipReport {
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Offered {
     pub(super) multiple: f64,
-    /// Operations a second that succeeded, divided by the most that ever did.
+    /// Operations a second that succeeded, divided by the most that ever did, or by what was offered if that was less.
     pub(super) of_best: f64,
     #[serde(flatten)]
     pub(super) report: SipReport,
@@ -111,7 +111,7 @@ impl SipReport {
         let best = rates.fold(self.succeeded_each_second, f64::max).max(1e-9);
         let offered = |(multiple, report): (f64, Self)| Offered {
             multiple,
-            of_best: report.succeeded_each_second / best,
+            of_best: report.succeeded_each_second / best.min(report.rate_asked.unwrap_or(best)),
             report,
         };
         self.offered = reports.into_iter().map(offered).collect();

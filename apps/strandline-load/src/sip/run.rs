@@ -12,7 +12,7 @@ use crate::pace::{Schedule, now};
 use crate::perf::usage::CpuTime;
 
 use super::args::{Args, Lifetime, Transport};
-use super::carrier::{passing, sctp, tcp, udp};
+use super::carrier::{passing, sctp, set, tcp, udp};
 use super::digest::Credentials;
 use super::engine::{Engine, Plan, Scenario};
 use super::load::Load;
@@ -129,6 +129,14 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             let load = load(addresses);
             passing.serve(&load);
             load.send_by(Box::new(passing));
+            load
+        }
+        Transport::Tcp if args.lifetime != Lifetime::Open => {
+            let persistent = args.lifetime == Lifetime::Persistent;
+            let (set, addresses) = set::open(server, &local, sources, persistent).await?;
+            let load = load(addresses);
+            set.serve(&load);
+            load.send_by(Box::new(set));
             load
         }
         Transport::Tcp | Transport::Tls => {

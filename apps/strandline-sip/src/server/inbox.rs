@@ -298,6 +298,24 @@ impl Inbox {
         self.queues.iter().all(VecDeque::is_empty) && self.to_tell.is_empty()
     }
 
+    /// Looks at the load also while nothing comes: once nobody was refused for a while there is no overload.
+    pub(super) fn look(&mut self, now: Duration) {
+        if self.is_empty() {
+            self.admission.on_dry();
+        }
+        self.admission.look(Time::ZERO + now);
+    }
+
+    /// The number of the last message that came.
+    pub(super) fn last(&self) -> u64 {
+        self.came
+    }
+
+    /// Has all been handled that came up to this number?
+    pub(super) fn is_done_with(&self, number: u64) -> bool {
+        self.queues.iter().filter_map(VecDeque::front).all(|waiting| waiting.number > number)
+    }
+
     /// Tells when all that has come so far is done; `None` if it is already.
     pub(super) fn after_all(&mut self) -> Option<oneshot::Receiver<()>> {
         if self.is_empty() {

@@ -8,6 +8,7 @@ mod admin;
 mod admin_client;
 mod admission;
 mod args;
+mod arrivals;
 mod clock;
 mod config;
 mod dns;

@@ -17,6 +17,7 @@ use crate::service::{Advertised, Service};
 use crate::transaction::Protocol;
 
 use super::args::{Args, Command};
+use super::arrivals::Arrivals;
 use super::clock::Clock;
 use super::config::{Admin, Config, Listen, Users};
 use super::hub::Hub;
@@ -24,19 +25,18 @@ use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
-use super::socket::{Came, Connections, Failed, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::socket::{Connections, Failed, Gate, Many, One, Opened, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
 use super::{admin, admin_client, http, pages, parts, status, top};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
-/// Ticks between looks at the load, for neighbours.
-const LOOK: u64 = 50;
-/// Ticks of a second.
-const SECOND: u64 = 100;
-/// Ticks between looks at how many datagrams come.
-const GATE: u64 = 10;
+/// The same while none is due: every wake-up of an idle server takes time from others on its core.
+const IDLE_TICK: Duration = Duration::from_millis(100);
+/// How often the load is looked at, for neighbours.
+const LOOK: Duration = Duration::from_millis(500);
+const SECOND: Duration = Duration::from_secs(1);
 /// Users looked at for expired bindings each second, at least; all of them within five minutes.
 const SWEEP: u32 = 1000;
 /// How long a graceful end may take: longer than a transaction.
@@ -165,45 +165,53 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
 
 /// Timers, and bindings that expire.
 async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
-    let mut interval = tokio::time::interval(TICK);
-    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let mut ticks = 0u64;
     let mut looks = Looks::default();
     let mut gate = Gate::new();
-    let (mut datagrams, mut looked) = ((0, 0), Duration::ZERO);
+    let mut arrivals = Arrivals::default();
+    let (mut look_at, mut second_at) = (LOOK, SECOND);
     loop {
-        interval.tick().await;
-        ticks += 1;
+        tokio::time::sleep(until_next_tick(&hub)).await;
         hub.refuse_overdue(store_timeout);
-        if ticks.is_multiple_of(LOOK) {
-            let load = hub.inbox(|inbox| looks.look(hub.clock.elapsed(), &inbox.counters));
+        let now = hub.clock.elapsed();
+        let (first, all, can) = hub.inbox(|inbox| {
+            inbox.look(now);
+            (inbox.counters.datagrams, inbox.counters.datagrams_all, inbox.admission.per_sec())
+        });
+        if let Some(came) = arrivals.look(now, first, all) {
+            hub.steer(&mut gate, came, can);
+        }
+        if now >= look_at {
+            look_at = now + LOOK;
+            let load = hub.inbox(|inbox| looks.look(now, &inbox.counters));
             hub.service.borrow_mut().look_at(&load);
         }
-        if ticks.is_multiple_of(SECOND) {
+        let second = now >= second_at;
+        if second {
+            second_at = now + SECOND;
             let totals = status::totals(&hub);
-            hub.watch.borrow_mut().look(hub.clock.elapsed(), totals);
-        }
-        if ticks.is_multiple_of(GATE) {
-            let now = hub.clock.elapsed();
-            let (first, all, can) = hub.inbox(|inbox| {
-                (inbox.counters.datagrams, inbox.counters.datagrams_all, inbox.admission.per_sec())
-            });
-            let secs = now.saturating_sub(looked).as_secs_f64();
-            let per_sec = |now: u64, before: u64| (now - before) as f64 / secs;
-            let came = Came { first: per_sec(first, datagrams.0), all: per_sec(all, datagrams.1) };
-            (datagrams, looked) = ((first, all), now);
-            hub.steer(&mut gate, came, can);
+            hub.watch.borrow_mut().look(now, totals);
         }
         hub.with(|service, now| {
             if service.next_deadline().is_some_and(|deadline| deadline <= now) {
                 service.handle_timeout(now);
             }
-            if ticks.is_multiple_of(SECOND) {
+            if second {
                 let users = (service.locations().len() / 300) as u32;
                 service.sweep(now, users.max(SWEEP));
             }
         });
     }
+}
+
+/// Until a deadline may be due: those that are set meanwhile are T1 away at least.
+fn until_next_tick(hub: &Hub) -> Duration {
+    if !hub.is_settled() || hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
+        return TICK;
+    }
+    let now = hub.now();
+    let mut service = hub.service.borrow_mut();
+    let most = (service.timings().t1 / 5).clamp(TICK, IDLE_TICK);
+    service.next_deadline().map_or(most, |deadline| deadline - now).clamp(TICK, most)
 }
 
 async fn end_wanted() -> Result<()> {
@@ -300,7 +308,7 @@ fn association() -> AssociationConfig {
 struct Sockets {
     udp: Option<Rc<Udp>>,
     /// With and without TLS and WebSocket.
-    connections: RefCell<Vec<(Protocol, TcpListener)>>,
+    connections: RefCell<Vec<(Protocol, input::accept::Listening)>>,
     sctp: RefCell<Option<Sctp>>,
     /// Associations that the server sets up itself.
     opened: RefCell<Option<Opened>>,
@@ -341,8 +349,8 @@ impl Sockets {
                 Ok(port)
             }
             Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
-                let listener = input::tcp::listen(listen.address)?;
-                let port = listener.local_addr()?.port();
+                let listener = input::accept::listen(listen.address)?;
+                let port = listener.get_ref().local_addr()?.port();
                 self.connections.borrow_mut().push((listen.protocol, listener));
                 Ok(port)
             }
@@ -382,7 +390,7 @@ impl Sockets {
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         for (protocol, listener) in self.connections.take() {
-            tokio::task::spawn_local(input::tcp::serve(listener, Rc::clone(hub), protocol));
+            tokio::task::spawn_local(input::accept::serve(listener, Rc::clone(hub), protocol));
         }
         if let Some(failed) = self.failed.take() {
             tokio::task::spawn_local(input::sctp::report_failed(failed, Rc::clone(hub)));

@@ -30,7 +30,7 @@ use crate::auth::{Authenticator, GuessCounters};
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
 use crate::registrar::Registrar;
-use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Transactions};
+use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
 use context::{Context, Target};
 pub use directory::{Alias, Directory, Hop, Route};
@@ -360,6 +360,12 @@ impl Service {
     /// The request of a transaction could not be sent.
     pub fn send_failed(&mut self, now: Time, client: ClientId) {
         self.on_send_failed(now, client);
+    }
+
+    /// How long its timers are.
+    #[must_use]
+    pub const fn timings(&self) -> &Timings {
+        self.transactions.timings()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is due.

@@ -107,6 +107,8 @@ impl Writer {
         if !held.is_empty() {
             queue.held.push_back(Held { answers: std::mem::take(held), number, at });
         }
+        // Who is woken wants the lock at once.
+        drop(queue);
         self.shared.1.notify_one();
         number
     }

@@ -2,6 +2,7 @@
 
 pub(super) mod passing;
 pub(super) mod sctp;
+pub(super) mod set;
 pub(super) mod tcp;
 pub(super) mod udp;
 

@@ -116,7 +116,7 @@ impl Passing {
 }
 
 impl Carrier for Passing {
-    fn send(&self, out: &Out) {
+    fn send(&self, out: &Out, _: &Load) {
         for (source, messages) in by_source(out) {
             for message in messages {
                 self.0.send_one(source, bytes(out, message));

@@ -61,7 +61,7 @@ impl Sctp {
 }
 
 impl Carrier for Sctp {
-    fn send(&self, out: &Out) {
+    fn send(&self, out: &Out, _: &Load) {
         // No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
         let info = SendInfo { unordered: true, ..SendInfo::default() };
         for (source, messages) in by_source(out) {

@@ -113,7 +113,17 @@ pub(in crate::sip) async fn open(
     Ok((tcp, addresses))
 }
 
+/// Connects, with TLS if that is wanted.
 pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> {
+    let stream = connect_plain(local, to.server).await?;
+    let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
+    let wire = Wire::opened(stream, tls, name)?;
+    wire.handshake().await?;
+    Ok(wire)
+}
+
+/// Connects without TLS.
+pub(super) async fn connect_plain(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = if local.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     // The port is chosen when it is known whom it is for: then one can be used that leads elsewhere, or led to the server until
@@ -122,12 +132,9 @@ pub(in crate::sip) async fn connect(local: IpAddr, to: &To) -> io::Result<Wire> 
         tracing::debug!("ports are chosen at once");
     }
     socket.bind((local, 0).into())?;
-    let stream = socket.connect(to.server).await?;
+    let stream = socket.connect(server).await?;
     stream.set_nodelay(true)?;
-    let Some((tls, name)) = &to.tls else { return Ok(Wire::plain(stream)) };
-    let wire = Wire::opened(stream, tls, name)?;
-    wire.handshake().await?;
-    Ok(wire)
+    Ok(stream)
 }
 
 /// Connects for one request, and writes as much of it as goes before anything waits: on the loopback a connection stands when
@@ -174,7 +181,7 @@ impl Tcp {
 }
 
 impl Carrier for Tcp {
-    fn send(&self, out: &Out) {
+    fn send(&self, out: &Out, _: &Load) {
         for (number, messages) in by_source(out) {
             let Some(source) = self.sources.get(number) else { continue };
             if self.each != Each::Persistent {

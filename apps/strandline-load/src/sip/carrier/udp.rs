@@ -15,6 +15,10 @@ use crate::sip::load::{Carrier, Load};
 
 use super::{by_source, bytes};
 
+/// What the kernel is asked to keep for each socket: while others are read nothing gets lost that came. More than it allows is cut
+/// to that.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
 /// The sockets.
 pub(in crate::sip) struct Udp {
     sockets: Vec<Rc<UdpSocket>>,
@@ -31,6 +35,7 @@ pub(in crate::sip) async fn open(
     for ip in local.iter().cycle().take(sources) {
         let socket = UdpSocket::bind((*ip, 0)).await.with_context(|| format!("a UDP socket at {ip}"))?;
         socket.connect(server).await.with_context(|| format!("sending to {server}"))?;
+        socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER)?;
         if let Err(error) = take_trains(&socket, true) {
             tracing::debug!(%error, "datagrams come one by one");
         }
@@ -52,7 +57,7 @@ impl Udp {
 }
 
 impl Carrier for Udp {
-    fn send(&self, out: &Out) {
+    fn send(&self, out: &Out, _: &Load) {
         let mut sending = self.sending.borrow_mut();
         for (source, messages) in by_source(out) {
             if let Some(socket) = self.sockets.get(source) {

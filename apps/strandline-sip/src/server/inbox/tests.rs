@@ -205,3 +205,27 @@ fn phones_that_come_back_all_at_once_wait_their_turn() {
     assert!(inbox.next(at(30_000)).is_none());
     assert_eq!(inbox.counters.late[Urgency::Arrival as usize], 10_000 - 9001);
 }
+
+#[test]
+fn the_overload_is_over_when_nothing_comes_any_more() {
+    let mut inbox = inbox();
+    push(&mut inbox, at(0), &["INVITE"]);
+    assert_eq!(take(&mut inbox, at(150)), ["-INVITE"]);
+    inbox.look(at(300));
+    assert!(inbox.admission.is_overloaded());
+    (4..15).for_each(|tenths| inbox.look(at(tenths * 100)));
+    assert!(!inbox.admission.is_overloaded());
+}
+
+#[test]
+fn what_came_up_to_a_number_is_done_when_nothing_of_it_waits() {
+    let mut inbox = inbox();
+    push(&mut inbox, at(0), &["INVITE", "BYE"]);
+    let last = inbox.last();
+    push(&mut inbox, at(0), &["REGISTER"]);
+    assert!(!inbox.is_done_with(last));
+    assert_eq!(inbox.next(at(0)).map(|waiting| name(&waiting)).as_deref(), Some("BYE"));
+    assert!(!inbox.is_done_with(last));
+    assert_eq!(inbox.next(at(0)).map(|waiting| name(&waiting)).as_deref(), Some("INVITE"));
+    assert!(inbox.is_done_with(last) && !inbox.is_done_with(inbox.last()));
+}

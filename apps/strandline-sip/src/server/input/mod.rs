@@ -1,5 +1,7 @@
 //! What comes in: a task for each socket and each connection.
 
+pub(super) mod accept;
+mod fresh;
 pub(super) mod sctp;
 mod taker;
 pub(super) mod tcp;

@@ -1,14 +1,14 @@
 //! TCP, with and without TLS and WebSocket: a task for each connection, which waits without a buffer of its own.
 
 use std::cell::RefCell;
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use strandline_tls::{ClientTls, Wire, domains, is_domain};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::codec::{Cut, Side, StreamFramer};
@@ -18,14 +18,13 @@ use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 
 use super::taker::{End, Taker};
+use super::work::work_between;
 use super::ws;
 
 /// Bytes read at a time, into room that all connections of a shard share.
 const READ: usize = 256 << 10;
 /// How long opening a connection may take.
 const OPEN: Duration = Duration::from_secs(5);
-/// How long after an error that more descriptors or memory would cure.
-const PAUSE: Duration = Duration::from_millis(50);
 /// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,58 +35,7 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
 }
 
-pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let domain = socket2::Domain::for_address(address);
-    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_nonblocking(true)?;
-    // Those that are accepted have it from here.
-    socket.set_tcp_nodelay(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(4096)?;
-    TcpListener::from_std(socket.into())
-}
-
-/// Accepts until the task is ended.
-pub(in crate::server) async fn serve(listener: TcpListener, hub: Rc<Hub>, protocol: Protocol) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, peer)) if !hub.inbox(|inbox| inbox.allows(peer.ip())) => drop(stream),
-            Ok((stream, peer)) if !hub.connections.has_room(peer, &hub.room.get()) => drop(stream),
-            Ok((stream, peer)) => match wire(stream, &hub, protocol) {
-                Ok(wire) => {
-                    let connection = hub.connections.add(protocol, peer, None);
-                    if protocol == Protocol::Tcp {
-                        let mut reader = Reader::new(&hub, &connection, Side::Accepted);
-                        take_first(&wire, &mut reader, &hub);
-                        stand(Rc::clone(&hub), connection, wire, reader);
-                    } else {
-                        tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire));
-                    }
-                }
-                Err(error) => tracing::warn!(%error, "TLS"),
-            },
-            Err(error) => {
-                tracing::warn!(%error, "accepting a TCP connection");
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
-}
-
-/// Who connects sends at once mostly: what is there already is taken without waiting to be told so. How the connection ends,
-/// if it does, is found as ever.
-fn take_first(wire: &Wire, reader: &mut Reader, hub: &Rc<Hub>) {
-    ROOM.with_borrow_mut(|room| {
-        let mut socket = &*socket2::SockRef::from(wire.tcp());
-        if let Ok(len @ 1..) = socket.read(room) {
-            // If it makes no sense, that ends the connection as soon as it stands: see `begin`.
-            let _ = reader.take(hub, room.get(..len).unwrap_or(&[]));
-        }
-    });
-}
-
-fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
+pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
     match &hub.tls.borrow().server {
         Some(tls) if protocol.is_secure() => Wire::accepted(stream, tls),
         _ => Ok(Wire::plain(stream)),
@@ -95,7 +43,7 @@ fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
 }
 
 /// Lets TLS and WebSocket come to an understanding before anything else.
-async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) {
+pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) {
     let greeted = async {
         wire.handshake().await?;
         if connection.protocol.is_websocket() { ws::greet(&wire, &hub).await } else { Ok(Vec::new()) }
@@ -125,8 +73,8 @@ async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) {
     }
 }
 
-/// A connection stands.
-fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker: impl Taker + 'static) {
+/// A connection stands, and a task reads from it.
+pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker: impl Taker + 'static) {
     let wire = Rc::new(wire);
     hub.service.borrow_mut().connection_opened(connection.id);
     if connection.opened(Rc::clone(&wire)) {
@@ -156,7 +104,7 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) 
     };
     let connecting = connect(connection.protocol, connection.peer, from, name, tls);
     let opened = tokio::time::timeout(OPEN, connecting).await;
-    let clients = connection.clients.take();
+    let clients = connection.take_clients();
     match opened {
         Ok(Ok(wire)) => {
             let reader = Reader::new(&hub, &connection, Side::Opened);
@@ -251,19 +199,28 @@ fn receive(
                     Err(_) => !waiting && reader.on_idle(&hub),
                 },
             };
+            work_between(&hub);
         }
         Box::pin(end(hub, connection, reader)).await;
     }
 }
 
-async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
-    // What it still asked for is answered, if it listens.
+/// What it still asked for is answered, if it listens.
+pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
     hub.is_done().await;
-    reader.end(&hub);
-    hub.connections.remove(&connection);
+    ended(&hub, &connection, reader);
+}
+
+pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) {
+    reader.end(hub);
+    hub.connections.remove(connection);
     hub.with(|service, _| service.connection_closed(connection.id));
-    // Who still holds it, such as a task that writes, finds it closed.
-    connection.stream.replace(None);
+    connection.ended();
+}
+
+/// Lends out the room that all connections of a shard share.
+pub(super) fn with_room<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    ROOM.with_borrow_mut(|room| work(room))
 }
 
 /// Reads into the room that all share, and handles what came while it is there. False at the end.
@@ -284,7 +241,7 @@ fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hu
 }
 
 /// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
-struct Reader {
+pub(super) struct Reader {
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
@@ -295,7 +252,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
+    pub(super) fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
         let flow = connection.flow();
         Self {

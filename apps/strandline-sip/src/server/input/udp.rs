@@ -15,13 +15,15 @@ pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
             tracing::error!(%error, "waiting for datagrams");
             return;
         }
-        take(&udp, &hub);
-        tokio::task::yield_now().await;
+        if take(&udp, &hub) {
+            // There may be more, and others want their turn. Otherwise this waits anyway: to yield would cost a system call.
+            tokio::task::yield_now().await;
+        }
     }
 }
 
-/// Takes in all datagrams that are there, up to a limit.
-pub(super) fn take(udp: &Udp, hub: &Hub) {
+/// Takes in all datagrams that are there, up to a limit. Returns whether there may be more.
+pub(super) fn take(udp: &Udp, hub: &Hub) -> bool {
     let mut taken = 0;
     while taken < TAKEN_MAX {
         let (mut count, mut more) = (0, false);
@@ -29,8 +31,9 @@ pub(super) fn take(udp: &Udp, hub: &Hub) {
             (count, more) = udp.take(|flow, bytes| taking.push_copy(flow, bytes));
         });
         if !more {
-            break;
+            return false;
         }
         taken += count;
     }
+    true
 }

@@ -10,6 +10,9 @@ use super::udp;
 
 /// Messages handled before what comes of them is sent.
 const BATCH: usize = 128;
+/// So many wait when they are handled before more is read from connections: some answers are on their way then, and whoever waits
+/// for them works, while other requests are read.
+const SOME: usize = 16;
 /// How long to work at least before others have their turn.
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
 /// How long at most: so long may a message lie in a connection before it is seen.
@@ -91,7 +94,20 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
         let quantum = begin.saturating_sub(ended) * share;
         work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut telling);
         ended = hub.clock.elapsed();
-        tokio::task::yield_now().await;
+        if !hub.inbox(|inbox| inbox.is_empty()) {
+            // Without work this waits anyway: to yield would cost a system call.
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// To be called between reads from connections: handles what waits if that is enough. In overload it is left to [`work`], which
+/// sees to it that reading doesn't take the time from working.
+pub(super) fn work_between(hub: &Rc<Hub>) {
+    if hub.inbox(|inbox| inbox.len() >= SOME && !inbox.admission.is_overloaded()) {
+        // If there is more, it is handled soon.
+        let _ = handle_batch(hub);
+        hub.inbox(|inbox| inbox.tell_done());
     }
 }
 
@@ -108,7 +124,8 @@ fn work_until(hub: &Rc<Hub>, end: Duration, telling: &mut Telling) {
         if now >= udp_at {
             udp_at = now + UDP_EVERY;
             if let Some(udp) = hub.udp.borrow().as_ref() {
-                udp::take(udp, hub);
+                // What is left is taken when it is looked for again.
+                let _ = udp::take(udp, hub);
             }
         }
     }

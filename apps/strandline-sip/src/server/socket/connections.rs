@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
+use std::io::{self, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 
 use hashbrown::HashTable;
@@ -22,6 +23,34 @@ const PENDING_MAX: usize = 1 << 20;
 const SPARE_MAX: usize = 256;
 const SPARE_BYTES_MAX: usize = 8 << 10;
 
+/// How a connection is read and written.
+#[derive(Debug)]
+enum Way {
+    /// It is being opened, with the requests that fail if it can't be.
+    Opening(Option<Box<Asked>>),
+    /// It has ended.
+    Ended,
+    /// It was accepted a moment ago, and no task waits for it yet.
+    Bare(TcpStream),
+    /// A task reads from it.
+    Stands(Rc<Wire>),
+}
+
+/// Requests that wait for a connection.
+#[derive(Debug, Default)]
+struct Asked(Vec<ClientId>);
+
+/// What became of what was to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Written {
+    /// Nothing is left, or nothing will ever go.
+    All,
+    /// There is no room now.
+    Waits,
+    /// The same, and no task may wait for room yet.
+    WaitsBare,
+}
+
 /// A connection.
 pub(in crate::server) struct Connection {
     pub(in crate::server) id: u64,
@@ -29,15 +58,12 @@ pub(in crate::server) struct Connection {
     pub(in crate::server) peer: SocketAddr,
     /// Of one that is opened: the domain that the peer has to prove, by its number; 0 for its address.
     pub(in crate::server) domain: u32,
-    /// None while it is being opened.
-    pub(in crate::server) stream: RefCell<Option<Rc<Wire>>>,
+    way: RefCell<Way>,
     /// Of those that carry frames, once they may.
     websocket: RefCell<Option<Box<WebSocket>>>,
     pending: RefCell<Vec<u8>>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
-    /// Requests that fail if it can't be opened.
-    pub(in crate::server) clients: RefCell<Vec<ClientId>>,
 }
 
 /// How many connections there may be.
@@ -100,33 +126,21 @@ impl Connections {
         self.next.replace(self.next.get() + 1)
     }
 
-    /// A new connection; without a stream if it is still to be opened.
-    pub(in crate::server) fn add(
-        &self,
-        protocol: Protocol,
-        peer: SocketAddr,
-        stream: Option<Rc<Wire>>,
-    ) -> Rc<Connection> {
-        self.add_to(protocol, peer, 0, stream)
+    /// A new connection, which nothing goes over yet.
+    pub(in crate::server) fn add(&self, protocol: Protocol, peer: SocketAddr) -> Rc<Connection> {
+        self.add_to(protocol, peer, 0)
     }
 
-    fn add_to(
-        &self,
-        protocol: Protocol,
-        peer: SocketAddr,
-        domain: u32,
-        stream: Option<Rc<Wire>>,
-    ) -> Rc<Connection> {
+    fn add_to(&self, protocol: Protocol, peer: SocketAddr, domain: u32) -> Rc<Connection> {
         let connection = Rc::new(Connection {
             id: self.number(),
             protocol,
             peer,
             domain,
-            stream: RefCell::new(stream),
+            way: RefCell::new(Way::Opening(None)),
             websocket: RefCell::default(),
             pending: RefCell::default(),
             busy: Cell::new(false),
-            clients: RefCell::default(),
         });
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.note_peer(&connection);
@@ -198,7 +212,7 @@ impl Connections {
         let connection = match self.find(&flow) {
             Some(connection) => connection,
             None if flow.connection == 0 && !flow.protocol.is_websocket() => {
-                let connection = self.add_to(flow.protocol, flow.peer, flow.domain, None);
+                let connection = self.add_to(flow.protocol, flow.peer, flow.domain);
                 if self.wanted.send(Rc::clone(&connection)).is_err() {
                     self.remove(&connection);
                     return false;
@@ -224,8 +238,10 @@ impl Connections {
             None if flow.protocol.is_websocket() => return false,
             None => pending.extend_from_slice(bytes),
         }
-        if connection.stream.borrow().is_none() {
-            connection.clients.borrow_mut().extend(client);
+        if let Way::Opening(asked) = &mut *connection.way.borrow_mut() {
+            if let Some(client) = client {
+                asked.get_or_insert_default().0.push(client);
+            }
         } else if !connection.busy.replace(true) {
             self.dirty.borrow_mut().push(Rc::clone(&connection));
         }
@@ -263,11 +279,16 @@ impl Connections {
     pub(in crate::server) fn flush(&self) {
         loop {
             let Some(connection) = self.dirty.borrow_mut().pop() else { return };
-            if connection.write() {
-                connection.busy.set(false);
-                self.take_back(connection.pending.take());
-            } else {
-                tokio::task::spawn_local(connection.write_rest());
+            match connection.write() {
+                Written::All => {
+                    connection.busy.set(false);
+                    self.take_back(connection.pending.take());
+                }
+                Written::Waits => {
+                    tokio::task::spawn_local(connection.write_rest());
+                }
+                // It goes on once it stands: see `opened`.
+                Written::WaitsBare => {}
             }
         }
     }
@@ -289,19 +310,38 @@ impl Connection {
         Flow { connection: self.id, ..Flow::to(self.protocol, self.peer) }
     }
 
-    /// Writes as much as goes without waiting. True if nothing is left, or nothing will ever go: then the buffer is to be taken
-    /// away, for an idle connection keeps none.
-    fn write(&self) -> bool {
-        let Some(stream) = self.stream.borrow().clone() else { return true };
+    /// Writes as much as goes without waiting. If nothing is left the buffer is to be taken away, for an idle connection keeps
+    /// none.
+    fn write(&self) -> Written {
+        let wire = match &*self.way.borrow() {
+            Way::Opening(_) | Way::Ended => return Written::All,
+            Way::Bare(stream) => return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare),
+            Way::Stands(wire) => Rc::clone(wire),
+        };
+        match self.write_by(|bytes| wire.try_write(bytes), Written::Waits) {
+            Written::All => {}
+            waits => return waits,
+        }
+        match wire.try_flush() {
+            Ok(true) => Written::All,
+            Ok(false) => Written::Waits,
+            Err(_) => {
+                self.close();
+                Written::All
+            }
+        }
+    }
+
+    fn write_by(&self, mut write: impl FnMut(&[u8]) -> io::Result<usize>, waits: Written) -> Written {
         let mut pending = self.pending.borrow_mut();
         let mut written = 0;
         while let Some(rest) = pending.get(written..).filter(|rest| !rest.is_empty()) {
-            match stream.try_write(rest) {
+            match write(rest) {
                 Ok(0) => break,
                 Ok(len) => written += len,
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     pending.drain(..written);
-                    return false;
+                    return waits;
                 }
                 Err(_) => {
                     self.close();
@@ -310,20 +350,17 @@ impl Connection {
             }
         }
         pending.clear();
-        match stream.try_flush() {
-            Ok(flushed) => flushed,
-            Err(_) => {
-                self.close();
-                true
-            }
-        }
+        Written::All
     }
 
     /// Writes what didn't go at once, waiting for room.
     pub(in crate::server) async fn write_rest(self: Rc<Self>) {
-        let Some(stream) = self.stream.borrow().clone() else { return };
-        while !self.write() {
-            if stream.tcp().writable().await.is_err() {
+        let wire = match &*self.way.borrow() {
+            Way::Stands(wire) => Rc::clone(wire),
+            _ => return,
+        };
+        while self.write() != Written::All {
+            if wire.tcp().writable().await.is_err() {
                 break;
             }
         }
@@ -333,10 +370,46 @@ impl Connection {
 
     /// Ends it: whoever reads from it finds the end.
     fn close(&self) {
-        if let Some(stream) = self.stream.borrow().as_ref() {
-            // If it has ended already, that is what was wanted.
-            let _ = socket2::SockRef::from(stream.tcp()).shutdown(std::net::Shutdown::Both);
+        // If it has ended already, that is what was wanted.
+        let _ = match &*self.way.borrow() {
+            Way::Opening(_) | Way::Ended => Ok(()),
+            Way::Bare(stream) => stream.shutdown(std::net::Shutdown::Both),
+            Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both),
+        };
+    }
+
+    /// It was accepted, and nobody waits for it yet.
+    pub(in crate::server) fn accepted(&self, stream: TcpStream) {
+        self.way.replace(Way::Bare(stream));
+    }
+
+    /// Reads what is there, of one that nobody waits for.
+    pub(in crate::server) fn read_bare(&self, room: &mut [u8]) -> io::Result<usize> {
+        match &*self.way.borrow() {
+            Way::Bare(stream) => io::Read::read(&mut &*stream, room),
+            _ => Err(io::ErrorKind::NotConnected.into()),
         }
+    }
+
+    /// Takes the stream of one that nobody waits for.
+    pub(in crate::server) fn take_bare(&self) -> Option<TcpStream> {
+        match self.way.replace(Way::Opening(None)) {
+            Way::Bare(stream) => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// Opening it is over: who asked for it, of those who wait for an answer.
+    pub(in crate::server) fn take_clients(&self) -> Vec<ClientId> {
+        match &mut *self.way.borrow_mut() {
+            Way::Opening(asked) => asked.take().unwrap_or_default().0,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Nothing goes over it any more. Who still holds it, such as a task that writes, finds it closed.
+    pub(in crate::server) fn ended(&self) {
+        self.way.replace(Way::Ended);
     }
 
     /// From now on it carries frames.
@@ -346,8 +419,8 @@ impl Connection {
 
     /// The stream is open. True if something is left to be written by [`write_rest`](Self::write_rest): what was queued
     /// meanwhile, or the end of TLS's handshake.
-    pub(in crate::server) fn opened(&self, stream: Rc<Wire>) -> bool {
-        self.stream.replace(Some(stream));
+    pub(in crate::server) fn opened(&self, wire: Rc<Wire>) -> bool {
+        self.way.replace(Way::Stands(wire));
         let waits = self.protocol.is_secure() || !self.pending.borrow().is_empty();
         self.busy.set(waits);
         waits

@@ -149,6 +149,8 @@ pub(in crate::server) struct Gate {
     trial_ends: Option<Duration>,
     /// The most that could be handled of late, each second. What holds it up for a moment doesn't close the gate.
     can: f64,
+    /// Looks in a row at which little came.
+    little: u32,
 }
 
 /// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
@@ -160,6 +162,10 @@ const WANTED: f64 = 1.5;
 const NEARLY: f64 = 1.15;
 /// With less than so many times, more is let in, on trial.
 const OPEN_AT: f64 = 1.2;
+/// If it is less so often in a row: who sends in bursts pauses between them.
+const LOOKS_UNTIL_OPEN: u32 = 5;
+/// So many times what was let in is let in then at most.
+const OPEN_BY: f64 = 2.0;
 /// How fast the gate opens once nobody has to be refused any more.
 const OPENING: f64 = 1.3;
 /// How long those who were kept out are refused when they ask again: as long as requests are sent again at least once by who
@@ -171,7 +177,7 @@ const FORGETTING: f64 = 0.99;
 
 impl Gate {
     pub(in crate::server) fn new() -> Self {
-        Self { share: 1.0, admitted: 1.0, trial_ends: None, can: 0.0 }
+        Self { share: 1.0, admitted: 1.0, trial_ends: None, can: 0.0, little: 0 }
     }
 
     /// The share that isn't on trial.
@@ -208,8 +214,10 @@ impl Gate {
         if all > self.can * CLOSE_AT && first > wanted * NEARLY {
             self.admitted *= wanted / first;
             (self.share, self.trial_ends) = (self.admitted, None);
-        } else if first < self.can * OPEN_AT && self.trial_ends.is_none() && self.share < 1.0 {
-            self.share = (self.admitted * wanted / first).min(1.0);
+        }
+        self.little = if first < self.can * OPEN_AT { self.little + 1 } else { 0 };
+        if self.little >= LOOKS_UNTIL_OPEN && self.trial_ends.is_none() && self.share < 1.0 {
+            self.share = (self.admitted * (wanted / first).min(OPEN_BY)).min(1.0);
             self.trial_ends = Some(now + TRIAL);
         }
     }

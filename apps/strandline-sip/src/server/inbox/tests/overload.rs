@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::server::socket::{Came, Gate, mark, threshold};
+use crate::server::arrivals::Arrivals;
+use crate::server::socket::{Gate, mark, threshold};
 
 /// Calls a second that can be handled, if nothing else is done.
 const CAN: f64 = 2000.0;
@@ -25,7 +26,9 @@ struct World {
     began: Vec<Option<u64>>,
     /// Milliseconds from the beginning of each call that was served to its end, and when that was.
     served: Vec<(u64, u64)>,
-    came: (u64, u64),
+    arrivals: Arrivals,
+    /// What lies in the socket while the server is held up.
+    socket: Vec<Bytes>,
     /// Calls that are due, and parts of one.
     due: f64,
     /// Processor time that is left.
@@ -41,7 +44,8 @@ impl World {
             to_send: BTreeMap::new(),
             began: Vec::new(),
             served: Vec::new(),
-            came: (0, 0),
+            arrivals: Arrivals::default(),
+            socket: Vec::new(),
             due: 0.0,
             left: 0.0,
         }
@@ -63,22 +67,16 @@ impl World {
 
     /// A millisecond, in which so many calls begin and the processor has so much time.
     fn step(&mut self, now: u64, calls: f64, time: f64) {
-        self.due += calls;
-        while self.due >= 1.0 {
-            self.due -= 1.0;
-            self.to_send.entry(now).or_default().push((self.began.len() as u32, 0));
-            self.began.push(Some(now));
-        }
+        self.held_up(now, calls);
         self.left = (self.left + time).min(time);
-        for (call, times) in self.to_send.remove(&now).unwrap_or_default() {
-            self.send(now, call, times);
+        for message in std::mem::take(&mut self.socket) {
+            self.left -= READ;
+            add(&mut self.inbox, at(now), flow(5060), message, false);
         }
         self.work(now);
-        if now.is_multiple_of(100) {
+        if now.is_multiple_of(10) {
             let InboxCounters { datagrams, datagrams_all, .. } = self.inbox.counters;
-            let (first, all) = (datagrams - self.came.0, datagrams_all - self.came.1);
-            self.came = (datagrams, datagrams_all);
-            let came = Came { first: first as f64 * 10.0, all: all as f64 * 10.0 };
+            let Some(came) = self.arrivals.look(at(now), datagrams, datagrams_all) else { return };
             let can = self.inbox.admission.per_sec();
             if let Some(share) = self.gate.look(at(now), came, can) {
                 self.share = share;
@@ -87,7 +85,20 @@ impl World {
         }
     }
 
-    fn send(&mut self, now: u64, call: u32, times: usize) {
+    /// A millisecond in which so many calls begin, and the server does nothing at all.
+    fn held_up(&mut self, now: u64, calls: f64) {
+        self.due += calls;
+        while self.due >= 1.0 {
+            self.due -= 1.0;
+            self.to_send.entry(now).or_default().push((self.began.len() as u32, 0));
+            self.began.push(Some(now));
+        }
+        for (call, times) in self.to_send.remove(&now).unwrap_or_default() {
+            self.send(call, times);
+        }
+    }
+
+    fn send(&mut self, call: u32, times: usize) {
         let Some(began) = self.began[call as usize] else { return };
         if let Some(after) = AGAIN.get(times) {
             self.to_send.entry(began + after).or_default().push((call, times + 1));
@@ -96,8 +107,7 @@ impl World {
         if mark(&message).unwrap() >= threshold(self.share) && self.share < 1.0 {
             return;
         }
-        self.left -= READ;
-        add(&mut self.inbox, at(now), flow(5060), message, false);
+        self.socket.push(message);
     }
 
     fn work(&mut self, now: u64) {
@@ -171,4 +181,20 @@ fn when_less_comes_all_are_served_again() {
     assert!(refused < 20, "{refused} of {} calls still wait", world.began.len() - later);
     let (goodput, times) = world.between(20_000, 30_000);
     assert!(goodput > CAN * 0.69 && p99(&times) <= 100, "{goodput} calls a second, p99 {} ms", p99(&times));
+}
+
+#[test]
+fn who_does_nothing_for_a_second_is_not_closed_to_those_who_come_after_it() {
+    for times_as_much in [0.8, 2.0] {
+        let mut world = World::new();
+        for now in 0..15_000 {
+            match now {
+                5000..6000 => world.held_up(now, CAN / 1000.0 * times_as_much),
+                _ => world.step(now, CAN / 1000.0 * times_as_much, 1.0),
+            }
+        }
+        let (goodput, _) = world.between(6000, 9000);
+        let wanted = f64::min(times_as_much, 1.0) * CAN * 0.9;
+        assert!(goodput > wanted, "{times_as_much}: {goodput} calls a second, wanted {wanted}");
+    }
 }

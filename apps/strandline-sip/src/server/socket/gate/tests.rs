@@ -135,13 +135,22 @@ fn more_are_let_in_on_trial_and_at_once_when_nobody_is_refused() {
     let mut gate = Gate::new();
     let can = Some(10_000.0);
     assert_eq!(gate.look(at(0), came(75_000.0), can), Some(0.2));
-    assert_eq!(gate.look(at(1), came(10_000.0), can), Some(0.3));
-    assert_eq!(gate.admitted(), 0.2);
+    // A pause between two bursts is none.
+    assert!((1..5).all(|tenths| gate.look(at(tenths), came(100.0), can).is_none()));
+    assert_eq!(gate.look(at(5), came(15_000.0), can), None);
+    assert!((6..10).all(|tenths| gate.look(at(tenths), came(10_000.0), can).is_none()));
+    let open = gate.look(at(10), came(10_000.0), can).unwrap();
+    assert!((open - 0.3).abs() < 1e-9 && gate.admitted() == 0.2, "{open}");
     // Those on trial aren't counted, and the trial isn't begun again.
-    assert_eq!(gate.look(at(2), came(10_000.0), can), None);
-    assert_eq!((gate.look(at(40), came(10_000.0), can), gate.admitted()), (None, 0.2));
-    assert_eq!((gate.look(at(41), came(15_000.0), can), gate.admitted()), (None, 0.3));
-    // Little comes: all may, when the trial is over, or once nobody is refused.
-    assert_eq!((gate.look(at(42), came(1000.0), can), gate.admitted()), (Some(1.0), 0.3));
-    assert_eq!((gate.look(at(43), came(1000.0), None), gate.admitted()), (None, 1.0));
+    assert_eq!(gate.look(at(11), came(10_000.0), can), None);
+    assert_eq!((gate.look(at(49), came(10_000.0), can), gate.admitted()), (None, 0.2));
+    assert_eq!((gate.look(at(50), came(15_000.0), can), gate.admitted()), (None, open));
+    // Little comes: twice as many may, when the trial is over; and all soon, once nobody is refused.
+    assert!((51..55).all(|tenths| gate.look(at(tenths), came(1000.0), can).is_none()));
+    assert_eq!((gate.look(at(55), came(1000.0), can), gate.admitted()), (Some(open * 2.0), open));
+    assert_eq!(
+        (gate.look(at(56), came(1000.0), None), gate.admitted()),
+        (Some(open * 2.0 * 1.3), open * 2.0 * 1.3)
+    );
+    assert_eq!((gate.look(at(57), came(1000.0), None), gate.admitted()), (Some(1.0), 1.0));
 }

@@ -1,0 +1,113 @@
+//! Connections that were just accepted, as phones see them: what is sent at once, soon, in pieces, and who goes at once.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
+
+mod sip_server;
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+use sip_server::Server;
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn register(user: &str, cseq: u32) -> String {
+    format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP 127.0.0.1:5060;branch=z9hG4bK{user}{cseq};rport\r\n\
+         From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+         CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@127.0.0.1:5060>\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let stream = TcpStream::connect(server.address("tcp")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
+}
+
+/// Reads one message without a body.
+fn answer(stream: &mut TcpStream) -> String {
+    let (mut text, mut room) = (String::new(), [0; 4096]);
+    while !text.contains("\r\n\r\n") {
+        let len = stream.read(&mut room).unwrap();
+        assert!(len > 0, "closed after {text:?}");
+        text.push_str(std::str::from_utf8(&room[..len]).unwrap());
+    }
+    text
+}
+
+fn is_ok(text: &str, cseq: u32) -> bool {
+    text.starts_with("SIP/2.0 200 OK\r\n") && text.contains(&format!("\r\nCSeq: {cseq} REGISTER\r\n"))
+}
+
+#[test]
+fn one_request_after_the_other_is_answered_from_the_first_moment_on() {
+    let server = Server::start(&[]);
+    let mut stream = connect(&server);
+    for cseq in 1..200 {
+        stream.write_all(register("alice", cseq).as_bytes()).unwrap();
+        let text = answer(&mut stream);
+        assert!(is_ok(&text, cseq), "{cseq}: {text}");
+    }
+}
+
+#[test]
+fn a_request_may_come_long_after_the_connection_and_in_pieces() {
+    let server = Server::start(&[]);
+    // Nothing, a whole message, the beginning of one: then the rest comes, over connections that were accepted before others.
+    let (first, second) = (register("bob", 1), register("bob", 2));
+    let mut streams: Vec<TcpStream> = (0..3).map(|_| connect(&server)).collect();
+    streams[1].write_all(first.as_bytes()).unwrap();
+    streams[2].write_all(&first.as_bytes()[..40]).unwrap();
+    assert!(is_ok(&answer(&mut streams[1]), 1));
+    let mut other = connect(&server);
+    other.write_all(register("carol", 1).as_bytes()).unwrap();
+    assert!(is_ok(&answer(&mut other), 1));
+    streams[0].write_all(register("dave", 1).as_bytes()).unwrap();
+    streams[1].write_all(second.as_bytes()).unwrap();
+    streams[2].write_all(&register("bob", 1).as_bytes()[40..]).unwrap();
+    assert!(is_ok(&answer(&mut streams[0]), 1));
+    assert!(is_ok(&answer(&mut streams[1]), 2));
+    // It is an earlier request than the one that the binding is from.
+    assert!(answer(&mut streams[2]).contains("CSeq: 1 REGISTER"));
+}
+
+#[test]
+fn who_sends_nothing_more_is_answered_and_let_go() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    for user in ["erin", "frank"] {
+        let mut stream = connect(&server);
+        stream.write_all(register(user, 1).as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(is_ok(&text, 1), "{text}");
+    }
+    // Those who go without waiting leave nothing behind, and what makes no sense is answered before it is let go.
+    for number in 0..50 {
+        let mut stream = connect(&server);
+        stream.write_all(register(&format!("u{number}"), 1).as_bytes()).unwrap();
+    }
+    let mut stream = connect(&server);
+    let broken = register("grace", 1).replace("Content-Length: 0", "Content-Length: many");
+    stream.write_all(broken.as_bytes()).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.starts_with("SIP/2.0 400 "), "{text}");
+    drop(stream);
+    let none_is_left = (0..2000).any(|_| {
+        // Sleeps because nobody tells when the server has let go of a connection.
+        std::thread::sleep(Duration::from_millis(10));
+        metric(&server, "connections") == "0"
+    });
+    assert!(none_is_left, "{} connections", metric(&server, "connections"));
+    assert_eq!(metric(&server, "registered_total"), "52");
+}
+
+fn metric(server: &Server, name: &str) -> String {
+    let page = server.metrics("/metrics");
+    let name = format!("strandline_sip_{name} ");
+    page.lines().find_map(|line| line.strip_prefix(&name)).unwrap().to_owned()
+}

@@ -1,0 +1,382 @@
+//! TCP without TLS: sockets of one epoll set, read and written by one task. A load that opens and closes a connection for each
+//! request does nothing else for most of its time: a task and a registration for each would take as long as the server's work.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use nix::errno::Errno;
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::IpBindAddressNoPort;
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use socket2::{Domain, Socket, Type};
+use tokio::io::unix::AsyncFd;
+
+use crate::limits;
+use crate::pace::now;
+use crate::sip::answer::first_message;
+use crate::sip::engine::Out;
+use crate::sip::load::{Carrier, Load};
+
+use super::{by_source, bytes, tcp};
+
+/// Bytes read at a time.
+const READ: usize = 64 << 10;
+/// Sockets that are asked for at a time.
+const EVENTS: usize = 256;
+/// Sockets that are read before it is written what came of that: the server works on it while others are read.
+const SOME: usize = 16;
+/// How long before a connection that was lost is opened again.
+const PAUSE: Duration = Duration::from_millis(200);
+/// A connection for one request ends by then: 64 T1 of RFC 3261, after which no transaction waits for an answer.
+const ANSWER_MAX: Duration = Duration::from_secs(32);
+
+/// One of the sockets.
+#[derive(Debug, Default)]
+struct Place {
+    /// None while it is opened again, or isn't used.
+    stream: Option<TcpStream>,
+    /// How often this place was used before: what is told of an earlier socket doesn't count.
+    generation: u32,
+    source: usize,
+    /// What has come of a message that isn't whole yet.
+    begun: Vec<u8>,
+    /// What waits to be written.
+    pending: Vec<u8>,
+}
+
+/// The sockets.
+pub(in crate::sip) struct Set {
+    epoll: AsyncFd<OwnedFd>,
+    server: SocketAddr,
+    local: Vec<IpAddr>,
+    persistent: bool,
+    /// With persistent connections one for each source, in their order.
+    places: RefCell<Vec<Place>>,
+    free: RefCell<Vec<usize>>,
+    /// Places, their generations, and when their connections must have ended, in the order of time.
+    ends: RefCell<VecDeque<(Instant, usize, u32)>>,
+    room: RefCell<Vec<u8>>,
+}
+
+/// What became of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Became {
+    /// It goes on.
+    On,
+    /// All that was asked for has come.
+    Answered,
+    /// It has ended.
+    Lost,
+}
+
+/// Opens a connection for each source, unless each transaction has one of its own, and returns their addresses.
+pub(in crate::sip) async fn open(
+    server: SocketAddr,
+    local: &[IpAddr],
+    sources: usize,
+    persistent: bool,
+) -> Result<(Rc<Set>, Vec<SocketAddr>)> {
+    let room = limits::raise_open_files();
+    if sources as u64 > room {
+        bail!(
+            "{sources} connections need more open files than the {room} that this process may have: see ulimit -n"
+        );
+    }
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    #[allow(
+        deprecated,
+        reason = "what is registered owns its descriptor, which is what `register` has to be promised"
+    )]
+    let epoll = AsyncFd::new(epoll)?;
+    let set = Rc::new(Set {
+        epoll,
+        server,
+        local: local.to_vec(),
+        persistent,
+        places: RefCell::default(),
+        free: RefCell::default(),
+        ends: RefCell::default(),
+        room: RefCell::new(vec![0; READ]),
+    });
+    let mut addresses = Vec::new();
+    for (source, ip) in local.iter().cycle().take(sources).enumerate() {
+        if !persistent {
+            addresses.push((*ip, 5060).into());
+            continue;
+        }
+        let stream = tcp::connect_plain(*ip, server).await;
+        let stream = stream.with_context(|| format!("connecting to {server}"))?.into_std()?;
+        addresses.push(stream.local_addr()?);
+        set.watch(&stream, source, 0, true)?;
+        set.places.borrow_mut().push(Place { stream: Some(stream), source, ..Place::default() });
+    }
+    Ok((set, addresses))
+}
+
+impl Set {
+    /// Receives until the task is ended.
+    pub(in crate::sip) fn serve(self: &Rc<Self>, load: &Rc<Load>) {
+        tokio::task::spawn_local(receive(Rc::clone(self), Rc::clone(load)));
+    }
+
+    /// Hears of what comes from now on, and of room for what waits if that is asked for.
+    fn watch(&self, stream: &TcpStream, place: usize, generation: u32, room: bool) -> io::Result<()> {
+        let mut what = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        what.set(epoll::EventFlags::OUT, room);
+        let mark = epoll::EventData::new_u64((u64::from(generation) << 32) | place as u64);
+        Ok(epoll::add(self.epoll.get_ref(), stream, mark, what)?)
+    }
+
+    /// Opens a connection for one request.
+    fn begin(&self, source: usize, request: &[u8]) -> io::Result<()> {
+        let ip = self.local.get(source % self.local.len().max(1)).copied();
+        let stream = connect(ip.ok_or(ErrorKind::AddrNotAvailable)?, self.server)?;
+        // On the loopback it stands already.
+        let written = match (&stream).write(request) {
+            Ok(written) => written,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => 0,
+            Err(error) => return Err(error),
+        };
+        let number = self.free.borrow_mut().pop();
+        let mut places = self.places.borrow_mut();
+        let number = number.unwrap_or_else(|| {
+            places.push(Place::default());
+            places.len() - 1
+        });
+        let Some(place) = places.get_mut(number) else { return Ok(()) };
+        let rest = request.get(written..).unwrap_or(&[]);
+        place.pending.extend_from_slice(rest);
+        place.source = source;
+        self.watch(&stream, number, place.generation, !rest.is_empty())?;
+        place.stream = Some(stream);
+        self.ends.borrow_mut().push_back((now() + ANSWER_MAX, number, place.generation));
+        Ok(())
+    }
+
+    /// Something came to a socket, or there is room again.
+    fn on_event(self: &Rc<Self>, mark: u64, load: &Rc<Load>) {
+        let (number, generation) = ((mark & u64::from(u32::MAX)) as usize, (mark >> 32) as u32);
+        let mut places = self.places.borrow_mut();
+        let Some(place) = places.get_mut(number).filter(|place| place.generation == generation) else {
+            return;
+        };
+        let became = place.write().map_or(Became::Lost, |_| {
+            place.read(&mut self.room.borrow_mut(), |source, bytes| {
+                load.with(|engine, now| engine.handle(now, source, bytes));
+            })
+        });
+        match became {
+            Became::On => return,
+            Became::Answered if self.persistent => return,
+            Became::Answered => {}
+            Became::Lost => load.count_lost(),
+        }
+        place.close();
+        if self.persistent {
+            tokio::task::spawn_local(open_again(Rc::clone(self), number, Rc::clone(load)));
+        } else {
+            self.free.borrow_mut().push(number);
+        }
+    }
+
+    /// Gives up connections whose answer would come too late.
+    fn give_up_late(&self, load: &Load) {
+        let mut ends = self.ends.borrow_mut();
+        while let Some((at, number, generation)) = ends.front().copied()
+            && at <= now()
+        {
+            ends.pop_front();
+            let mut places = self.places.borrow_mut();
+            let same = |place: &&mut Place| place.generation == generation && place.stream.is_some();
+            if let Some(place) = places.get_mut(number).filter(same) {
+                place.close();
+                self.free.borrow_mut().push(number);
+                load.count_lost();
+            }
+        }
+    }
+}
+
+impl Carrier for Rc<Set> {
+    fn send(&self, out: &Out, load: &Load) {
+        for (source, messages) in by_source(out) {
+            if !self.persistent {
+                for message in messages {
+                    if let Err(error) = self.begin(source, bytes(out, message)) {
+                        tracing::debug!(%error, "a connection for a request");
+                        load.count_lost();
+                    }
+                }
+                continue;
+            }
+            let mut places = self.places.borrow_mut();
+            let Some(place) = places.get_mut(source) else { continue };
+            match messages {
+                [message] if place.pending.is_empty() => place.write_first(bytes(out, message)),
+                _ => {
+                    messages.iter().for_each(|message| place.pending.extend_from_slice(bytes(out, message)));
+                    // If it has ended, whoever reads finds that.
+                    let _ = place.write();
+                }
+            }
+        }
+        self.give_up_late(load);
+    }
+}
+
+impl Place {
+    /// Writes a message; what doesn't go now waits. If the connection has ended, whoever reads finds that.
+    fn write_first(&mut self, message: &[u8]) {
+        let written = match &self.stream {
+            None => 0,
+            Some(stream) => {
+                let mut stream = stream;
+                stream.write(message).unwrap_or(0)
+            }
+        };
+        self.pending.extend_from_slice(message.get(written..).unwrap_or(&[]));
+    }
+
+    /// Writes what waits, as far as there is room.
+    fn write(&mut self) -> io::Result<()> {
+        let Some(mut stream) = self.stream.as_ref() else { return Ok(()) };
+        while !self.pending.is_empty() {
+            match stream.write(&self.pending) {
+                Ok(len) => {
+                    self.pending.drain(..len);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what has come, and hands on whole messages.
+    fn read(&mut self, room: &mut [u8], mut hand_on: impl FnMut(usize, &[u8])) -> Became {
+        let Some(mut stream) = self.stream.as_ref() else { return Became::On };
+        let mut became = Became::On;
+        loop {
+            let len = match stream.read(room) {
+                Ok(0) => return Became::Lost,
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return became,
+                Err(_) => return Became::Lost,
+            };
+            let came = room.get(..len).unwrap_or(&[]);
+            let used = if self.begun.is_empty() {
+                let used = cut(came, |message| hand_on(self.source, message));
+                self.begun.extend_from_slice(came.get(used..).unwrap_or(&[]));
+                used
+            } else {
+                self.begun.extend_from_slice(came);
+                let used = cut(&self.begun, |message| hand_on(self.source, message));
+                self.begun.drain(..used);
+                used
+            };
+            if used > 0 {
+                became = Became::Answered;
+            }
+            // Less than there was room for: no more is there, and more will be told.
+            if len < room.len() {
+                return became;
+            }
+        }
+    }
+
+    /// It isn't used any more; the set forgets a socket that is closed.
+    fn close(&mut self) {
+        self.stream = None;
+        self.generation = self.generation.wrapping_add(1);
+        self.begun.clear();
+        self.pending.clear();
+    }
+}
+
+/// Begins to connect, without waiting.
+fn connect(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+    let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), None)?;
+    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+        socket.set_reuse_address(true)?;
+    }
+    socket.bind(&SocketAddr::new(local, 0).into())?;
+    match socket.connect(&server.into()) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(socket.into())
+}
+
+async fn receive(set: Rc<Set>, load: Rc<Load>) {
+    let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
+    loop {
+        let Ok(mut ready) = set.epoll.readable().await else { return };
+        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
+        match epoll::wait(set.epoll.get_ref(), spare_capacity(&mut events), Some(&none)) {
+            Ok(EVENTS..) => {}
+            Ok(_) => ready.clear_ready(),
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(error) => {
+                tracing::error!(%error, "waiting for connections");
+                return;
+            }
+        }
+        for some in events.chunks(SOME) {
+            for event in some {
+                let mark = event.data;
+                set.on_event(mark.u64(), &load);
+            }
+            load.send();
+        }
+        events.clear();
+    }
+}
+
+/// A connection was lost: opens it again.
+async fn open_again(set: Rc<Set>, number: usize, load: Rc<Load>) {
+    let Some(local) = set.local.get(number % set.local.len().max(1)).copied() else { return };
+    let stream = loop {
+        let opened = tcp::connect_plain(local, set.server).await;
+        if let Ok(stream) = opened.and_then(tokio::net::TcpStream::into_std) {
+            break stream;
+        }
+        tokio::time::sleep(PAUSE).await;
+    };
+    if let (Ok(address), Some(place)) =
+        (stream.local_addr(), load.engine.borrow_mut().addresses.get_mut(number))
+    {
+        *place = address;
+    }
+    let mut places = set.places.borrow_mut();
+    let Some(place) = places.get_mut(number) else { return };
+    if let Err(error) = set.watch(&stream, number, place.generation, true) {
+        tracing::error!(%error, "a connection that was opened again");
+        return;
+    }
+    place.stream = Some(stream);
+    // If it has ended again, whoever reads finds that.
+    let _ = place.write();
+}
+
+/// Hands on all whole messages, and returns how many bytes they were.
+fn cut(stream: &[u8], mut hand_on: impl FnMut(&[u8])) -> usize {
+    let mut used = 0;
+    while let Some(rest) = stream.get(used..)
+        && let Some(len) = first_message(rest)
+    {
+        hand_on(rest.get(..len).unwrap_or(&[]));
+        used += len;
+    }
+    used
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+use super::*;
+
+fn at(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Looks every ten milliseconds until one is made; returns when, and what came each second.
+fn next(arrivals: &mut Arrivals, from: u64, come: impl Fn(u64) -> u64) -> (u64, f64, f64) {
+    (from..from + 3000)
+        .step_by(10)
+        .find_map(|ms| {
+            let came = arrivals.look(at(ms), come(ms), 2 * come(ms))?;
+            Some((ms, came.first.round(), came.all.round()))
+        })
+        .unwrap()
+}
+
+#[test]
+fn it_is_looked_ten_times_a_second() {
+    let mut arrivals = Arrivals::default();
+    assert_eq!(next(&mut arrivals, 10, |ms| ms), (100, 1000.0, 2000.0));
+    assert_eq!(next(&mut arrivals, 110, |ms| 100 + (ms - 100) * 3), (200, 3000.0, 6000.0));
+}
+
+#[test]
+fn what_came_while_it_was_held_up_counts_for_all_of_that_time() {
+    let mut arrivals = Arrivals::default();
+    assert_eq!(next(&mut arrivals, 10, |ms| ms), (100, 1000.0, 2000.0));
+    // A second long nothing is taken in, and then all of it within 30 ms.
+    let come = |ms: u64| if ms < 1130 { 100 + (ms - 1100) * 30 } else { ms };
+    assert_eq!(next(&mut arrivals, 1100, come), (1200, 1000.0, 2000.0));
+    // The same with a look that was due in the midst of it.
+    assert_eq!(next(&mut arrivals, 1210, |ms| ms), (1300, 1000.0, 2000.0));
+    assert_eq!(arrivals.look(at(1390), 1390, 2780).map(|came| came.first), None);
+    assert_eq!(next(&mut arrivals, 1400, |ms| ms), (1490, 1000.0, 2000.0));
+}
+
+#[test]
+fn who_is_always_held_up_looks_every_two_seconds() {
+    let mut arrivals = Arrivals::default();
+    let looks: Vec<u64> =
+        (0..6000).step_by(60).filter(|ms| arrivals.look(at(*ms), *ms, *ms).is_some()).collect();
+    assert_eq!(looks, [2040, 4080]);
+}

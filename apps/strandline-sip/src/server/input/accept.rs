@@ -1,0 +1,74 @@
+//! Accepting connections, with and without TLS and WebSocket.
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use rustix::net::{SocketFlags, acceptfrom_with};
+use tokio::io::unix::AsyncFd;
+use tokio::net::TcpStream;
+
+use crate::server::hub::Hub;
+use crate::transaction::Protocol;
+
+use super::fresh::Fresh;
+use super::tcp::{greet, wire};
+
+/// How long after an error that more descriptors or memory would cure.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What connections are accepted from.
+pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
+
+pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<Listening> {
+    let domain = socket2::Domain::for_address(address);
+    let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    // Those that are accepted have it from here.
+    socket.set_tcp_nodelay(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(4096)?;
+    #[allow(
+        deprecated,
+        reason = "what is registered owns its descriptor, which is what `register` has to be promised"
+    )]
+    AsyncFd::new(socket.into())
+}
+
+/// Accepts until the task is ended.
+pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, protocol: Protocol) {
+    let fresh = Fresh::start(&hub);
+    loop {
+        let Ok(mut ready) = listening.readable().await else { return };
+        match accept(listening.get_ref()) {
+            Ok((_, peer)) if !hub.inbox(|inbox| inbox.allows(peer.ip())) => {}
+            Ok((_, peer)) if !hub.connections.has_room(peer, &hub.room.get()) => {}
+            Ok((stream, peer)) if protocol == Protocol::Tcp => fresh.begin(stream, peer, &hub),
+            Ok((stream, peer)) => match TcpStream::from_std(stream).and_then(|tcp| wire(tcp, &hub, protocol))
+            {
+                Ok(wire) => {
+                    let connection = hub.connections.add(protocol, peer);
+                    tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire));
+                }
+                Err(error) => tracing::warn!(%error, "accepting a connection"),
+            },
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                ready.clear_ready();
+                fresh.look_again(&hub);
+            }
+            Err(error) => {
+                tracing::warn!(%error, "accepting a TCP connection");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// The next connection, which never waits.
+fn accept(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+    let (socket, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
+    let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?;
+    Ok((socket.into(), SocketAddr::try_from(peer)?))
+}

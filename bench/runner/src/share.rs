@@ -1,0 +1,88 @@
+//! A share of a core: a control group with a quota of processor time, of version 1 or 2. It goes when this goes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+/// The quota is given out so often: what has used it up waits for less than this.
+const PERIOD_US: f64 = 10_000.0;
+/// The kernel gives no less.
+const QUOTA_US_MIN: f64 = 1_000.0;
+/// Who was ended leaves its group within a moment.
+const LEAVING_TRIES: u32 = 50;
+const LEAVING: Duration = Duration::from_millis(20);
+
+/// Where control groups with a controller for processor time are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Groups {
+    One(PathBuf),
+    Two(PathBuf),
+}
+
+#[derive(Debug)]
+pub(crate) struct Share {
+    folder: PathBuf,
+}
+
+impl Share {
+    /// So much of one core, 0.1 to 1.
+    pub(crate) fn new(share: f64) -> Result<Self> {
+        let name = format!("strandline-bench-{}", std::process::id());
+        let groups = find(Path::new("/sys/fs/cgroup"));
+        let groups = groups.context("a share of a core needs a control group with the controller cpu")?;
+        let folder = match &groups {
+            Groups::One(root) | Groups::Two(root) => root.join(name),
+        };
+        fs::create_dir_all(&folder).with_context(|| format!("a control group {folder:?}: are you root?"))?;
+        let this = Self { folder };
+        for (file, value) in limits(&groups, share)? {
+            let path = this.folder.join(file);
+            fs::write(&path, value).with_context(|| format!("{path:?}"))?;
+        }
+        Ok(this)
+    }
+
+    /// What a command begins with that runs in the group.
+    pub(crate) fn prefix(&self) -> [String; 4] {
+        let processes = self.folder.join("cgroup.procs").to_string_lossy().into_owned();
+        ["sh".into(), "-c".into(), "echo $$ > \"$0\" && exec \"$@\"".into(), processes]
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        for _ in 0..LEAVING_TRIES {
+            if fs::remove_dir(&self.folder).is_ok() {
+                return;
+            }
+            #[allow(clippy::disallowed_methods, reason = "nobody tells when a control group is empty")]
+            std::thread::sleep(LEAVING);
+        }
+    }
+}
+
+fn find(root: &Path) -> Option<Groups> {
+    let one = root.join("cpu");
+    if one.join("cpu.shares").exists() {
+        return Some(Groups::One(one));
+    }
+    let children = fs::read_to_string(root.join("cgroup.subtree_control")).ok()?;
+    children.split_whitespace().any(|name| name == "cpu").then(|| Groups::Two(root.to_owned()))
+}
+
+/// The group's files, and what is to be written to them.
+fn limits(groups: &Groups, share: f64) -> Result<Vec<(&'static str, String)>> {
+    let quota = (share * PERIOD_US).round();
+    ensure!((QUOTA_US_MIN..=PERIOD_US).contains(&quota), "a share of a core is from 0.1 to 1, not {share}");
+    Ok(match groups {
+        Groups::One(_) => {
+            vec![("cpu.cfs_period_us", PERIOD_US.to_string()), ("cpu.cfs_quota_us", quota.to_string())]
+        }
+        Groups::Two(_) => vec![("cpu.max", format!("{quota} {PERIOD_US}"))],
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,27 @@
+use super::*;
+
+#[test]
+fn a_tenth_of_a_core_is_a_millisecond_of_ten() {
+    let one = limits(&Groups::One(PathBuf::new()), 0.1).unwrap();
+    assert_eq!(one, [("cpu.cfs_period_us", "10000".to_owned()), ("cpu.cfs_quota_us", "1000".to_owned())]);
+    let two = limits(&Groups::Two(PathBuf::new()), 0.25).unwrap();
+    assert_eq!(two, [("cpu.max", "2500 10000".to_owned())]);
+    for wrong in [0.0, 0.05, 1.5, f64::NAN] {
+        assert!(limits(&Groups::Two(PathBuf::new()), wrong).is_err());
+    }
+}
+
+#[test]
+fn both_versions_of_control_groups_are_found() {
+    let root = std::env::temp_dir().join(format!("strandline-groups-{}", std::process::id()));
+    fs::create_dir_all(&root).unwrap();
+    assert_eq!(find(&root), None);
+    fs::write(root.join("cgroup.subtree_control"), "memory pids\n").unwrap();
+    assert_eq!(find(&root), None);
+    fs::write(root.join("cgroup.subtree_control"), "cpu memory\n").unwrap();
+    assert_eq!(find(&root), Some(Groups::Two(root.clone())));
+    fs::create_dir_all(root.join("cpu")).unwrap();
+    fs::write(root.join("cpu/cpu.shares"), "1024\n").unwrap();
+    assert_eq!(find(&root), Some(Groups::One(root.join("cpu"))));
+    fs::remove_dir_all(&root).unwrap();
+}
