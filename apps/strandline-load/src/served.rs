@@ -23,6 +23,8 @@ pub(crate) const TCP_EACH_MAX: u64 = 20_000;
 pub(crate) struct Servers {
     servers: Vec<Server>,
     held_in_kernel: bool,
+    /// Somebody asked what it takes to hold them; persistent ones are there for the next transaction.
+    weighs: bool,
 }
 
 /// What servers and kernel have used at a moment.
@@ -89,7 +91,7 @@ impl Servers {
                 job.encapsulation = Encapsulation::Udp(carrier.port());
             }
         }
-        Ok(Self { servers, held_in_kernel: transport == Transport::Tcp })
+        Ok(Self { servers, held_in_kernel: transport == Transport::Tcp, weighs: held.is_some() })
     }
 
     pub(crate) fn look(&self) -> Result<Look> {
@@ -111,7 +113,7 @@ impl Servers {
         let (user, system) = (now.user - before.user, now.system - before.system);
         let cpu_s = (user + system).as_secs_f64();
         let operations = outcome.progress.completed + outcome.progress.failed;
-        let memory = if outcome.held > 0 {
+        let memory = if self.weighs && outcome.held > 0 {
             tokio::time::sleep(SETTLE).await;
             let now = self.look()?;
             let kernel = now.kernel.of_tcp(&before.kernel);

@@ -98,8 +98,7 @@ async fn follow(
     let mut outcome = std::mem::take(&mut run.state.borrow_mut().outcome);
     outcome.tcp_congestion = run.client.tcp_congestion();
     outcome.steps = run.client.take_steps()?;
-    // Persistent ones are there for the next transaction: nobody asked what it takes to hold them.
-    outcome.held = if run.job.hold { run.state.borrow().held.len() as u64 } else { 0 };
+    outcome.held = run.state.borrow().held.len() as u64;
     Ok(outcome)
 }
 

@@ -38,7 +38,6 @@
 
 mod app;
 mod attacker;
-mod bounds;
 mod host;
 mod ledger;
 pub mod lone;

@@ -8,11 +8,9 @@ use strandline_proto::config::AssociationConfig;
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::AssociationId;
 use strandline_proto::stats::{PathStatus, Status};
-use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, Tsn};
 
-use crate::bounds::{Bounds, Events, Scoreboard};
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
 
@@ -40,27 +38,6 @@ struct Before {
 struct Memory {
     /// The peer's tag and the highest TSN sent under it.
     highest: Option<(u32, Tsn)>,
-    board: Scoreboard,
-    /// Of each path, by the peer's address.
-    bounds: BTreeMap<IpAddr, Bounds>,
-    /// Tail-loss probes, time-outs and recoveries when that was last looked at.
-    exempt: u32,
-}
-
-impl Memory {
-    fn events(&self, now: Time, status: &Status, paths: usize) -> Events {
-        Events {
-            now,
-            recoveries: status.stats.fast_recoveries,
-            exempt: exempt(status) - self.exempt.min(exempt(status)),
-            several: paths > 1,
-        }
-    }
-}
-
-/// What lets a packet go whatever window and rate: tail-loss probes, time-outs, fast retransmissions.
-fn exempt(status: &Status) -> u32 {
-    status.stats.tail_probes + status.stats.timeouts + status.stats.fast_recoveries
 }
 
 /// Watches the associations of one host.
@@ -72,21 +49,10 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Looks at associations before they transmit.
-    pub(crate) fn before(
-        &mut self,
-        endpoint: &Endpoint,
-        now: Time,
-        ids: impl Iterator<Item = AssociationId>,
-    ) {
+    pub(crate) fn before(&mut self, endpoint: &Endpoint, ids: impl Iterator<Item = AssociationId>) {
         self.before.clear();
-        let memories = &mut self.memory;
         self.before.extend(ids.filter_map(|id| {
             let (status, paths) = (endpoint.status(id)?, endpoint.paths(id)?);
-            let memory = memories.entry(id).or_default();
-            let events = memory.events(now, &status, paths.len());
-            for path in &paths {
-                memory.bounds.entry(path.address.ip()).or_default().before(&mut memory.board, path, events);
-            }
             Some(Before {
                 id,
                 status,
@@ -97,17 +63,6 @@ impl Watch {
                 overfull: false,
             })
         }));
-    }
-
-    /// Sees a packet that is about to arrive.
-    pub(crate) fn arrival(&mut self, endpoint: &Endpoint, bytes: &[u8]) {
-        let Ok(packet) = Packet::parse(bytes) else { return };
-        let tag = packet.verification_tag();
-        let mine = |id: &AssociationId| endpoint.status(*id).is_some_and(|status| status.local_tag == tag);
-        let mut memories = self.memory.iter_mut();
-        if let Some((_, memory)) = memories.find(|(id, _)| mine(id)) {
-            memory.board.on_packet(&packet);
-        }
     }
 
     /// Sees a packet that was transmitted.
@@ -124,7 +79,6 @@ impl Watch {
         before.overfull |= datagram.fragment && chunks > 1;
         for chunk in packet.chunks().flatten() {
             let Ok(Chunk::Data(data)) = chunk.parse() else { continue };
-            memory.board.on_data(&data, datagram.destination.ip());
             let highest = memory.highest.filter(|(of, _)| *of == tag.0).map(|(_, tsn)| tsn);
             if highest.is_none_or(|highest| data.tsn.is_after(highest)) {
                 memory.highest = Some((tag.0, data.tsn));
@@ -135,12 +89,7 @@ impl Watch {
     }
 
     /// Checks after they have transmitted.
-    pub(crate) fn after(
-        &mut self,
-        endpoint: &Endpoint,
-        now: Time,
-        config: &AssociationConfig,
-    ) -> Result<(), Violation> {
+    pub(crate) fn after(&mut self, endpoint: &Endpoint, config: &AssociationConfig) -> Result<(), Violation> {
         for before in &self.before {
             let (Some(status), Some(paths)) = (endpoint.status(before.id), endpoint.paths(before.id)) else {
                 continue;
@@ -150,8 +99,6 @@ impl Watch {
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
             congestion(before, &paths, probes)?;
-            let remembered = self.memory.entry(before.id).or_default();
-            sending(before, remembered, now, &status, &paths)?;
             flow(before)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
@@ -169,43 +116,23 @@ impl Watch {
     }
 }
 
-/// Pacing and proportional rate reduction, as [`Bounds`] has them.
-fn sending(
-    before: &Before,
-    memory: &mut Memory,
-    now: Time,
-    status: &Status,
-    paths: &[PathStatus],
-) -> Result<(), Violation> {
-    let events = memory.events(now, status, paths.len());
-    memory.exempt = exempt(status);
-    for path in paths {
-        let address = path.address.ip();
-        let Some(was) = before.paths.iter().find(|was| was.address.ip() == address) else { continue };
-        let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
-        let bounds = memory.bounds.entry(address).or_default();
-        let checked = bounds.after(&mut memory.board, (was, path), mtu, events);
-        checked.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
-    }
-    Ok(())
-}
-
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
 /// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. cwnd is the controller's; where a recovery brings the flight down to it, [`Bounds`] says how.
+/// which may be new data. In a recovery what it lets be in flight takes the place of cwnd.
 fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
             continue;
         };
-        if path.flight <= was.flight || was.recovery_window.is_some() {
+        if path.flight <= was.flight {
             continue;
         }
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
+        let limit = path.recovery_window.unwrap_or(path.cwnd);
         let sent_new = before.new_bytes.contains_key(&path.address.ip());
-        let probed = probes == 1 && path.flight < path.cwnd + 2 * mtu;
+        let probed = probes == 1 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
-        let right = path.flight < path.cwnd + mtu || one_packet;
+        let right = path.flight < limit + mtu || one_packet;
         demand(right, || {
             format!(
                 "{:?}: flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}",

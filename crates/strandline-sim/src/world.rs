@@ -221,7 +221,6 @@ impl World {
         }
         let Some(endpoint) = &mut host.endpoint else { return Ok(()) };
         let destination = Some(datagram.destination.ip());
-        host.watch.arrival(endpoint, &datagram.bytes);
         endpoint.handle_datagram(
             self.now,
             Datagram { source: datagram.source, destination, bytes: &datagram.bytes, ecn: datagram.ecn },

@@ -78,7 +78,7 @@ pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker:
     let wire = Rc::new(wire);
     hub.service.borrow_mut().connection_opened(connection.id);
     if connection.opened(Rc::clone(&wire)) {
-        tokio::task::spawn_local(Rc::clone(&connection).write_rest());
+        tokio::task::spawn_local(Rc::clone(&connection).write_rest(Rc::clone(&wire)));
     }
     tokio::task::spawn_local(receive(hub, connection, wire, taker));
 }

@@ -285,7 +285,9 @@ impl Connections {
                     self.take_back(connection.pending.take());
                 }
                 Written::Waits => {
-                    tokio::task::spawn_local(connection.write_rest());
+                    if let Some(wire) = connection.wire() {
+                        tokio::task::spawn_local(connection.write_rest(wire));
+                    }
                 }
                 // It goes on once it stands: see `opened`.
                 Written::WaitsBare => {}
@@ -318,6 +320,10 @@ impl Connection {
             Way::Bare(stream) => return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare),
             Way::Stands(wire) => Rc::clone(wire),
         };
+        self.write_to(&wire)
+    }
+
+    fn write_to(&self, wire: &Wire) -> Written {
         match self.write_by(|bytes| wire.try_write(bytes), Written::Waits) {
             Written::All => {}
             waits => return waits,
@@ -353,13 +359,17 @@ impl Connection {
         Written::All
     }
 
-    /// Writes what didn't go at once, waiting for room.
-    pub(in crate::server) async fn write_rest(self: Rc<Self>) {
-        let wire = match &*self.way.borrow() {
-            Way::Stands(wire) => Rc::clone(wire),
-            _ => return,
-        };
-        while self.write() != Written::All {
+    fn wire(&self) -> Option<Rc<Wire>> {
+        match &*self.way.borrow() {
+            Way::Stands(wire) => Some(Rc::clone(wire)),
+            _ => None,
+        }
+    }
+
+    /// Writes what didn't go at once, waiting for room; also if the connection has ended meanwhile: what was said last, such as
+    /// why it ends, is to arrive.
+    pub(in crate::server) async fn write_rest(self: Rc<Self>, wire: Rc<Wire>) {
+        while self.write_to(&wire) != Written::All {
             if wire.tcp().writable().await.is_err() {
                 break;
             }
