@@ -54,8 +54,10 @@ enum Found {
     /// Whole messages, and nothing else.
     Messages,
     Nothing,
-    /// Part of a message, or what is no message.
+    /// Part of a message.
     More,
+    /// What makes no sense.
+    Nonsense,
     End,
 }
 
@@ -135,17 +137,17 @@ fn look(connection: &Connection, reader: &mut Reader, hub: &Rc<Hub>) -> Found {
         Ok(0) => Found::End,
         Ok(len) => match reader.take(hub, room.get(..len).unwrap_or(&[])) {
             Ok(()) if !reader.is_waiting() && len < room.len() => Found::Messages,
-            Ok(()) | Err(End) => Found::More,
+            Ok(()) => Found::More,
+            Err(End) => Found::Nonsense,
         },
         Err(error) if error.kind() == ErrorKind::WouldBlock => Found::Nothing,
         Err(_) => Found::End,
     })
 }
 
-/// It has ended, or from now on a task waits for it. If what came makes no sense, that ends it as soon as it stands. `message` is
-/// its last one.
+/// It has ended, or is ended because what came makes no sense; or from now on a task waits for it. `message` is its last one.
 fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>) {
-    if found == Found::End {
+    if matches!(found, Found::End | Found::Nonsense) {
         if hub.inbox(|inbox| inbox.is_done_with(message)) {
             ended(hub, &connection, reader);
         } else {

@@ -207,6 +207,7 @@ fn receive(
 
 /// What it still asked for is answered, if it listens.
 pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
+    hub.connections.closes(&connection);
     hub.is_done().await;
     ended(&hub, &connection, reader);
 }

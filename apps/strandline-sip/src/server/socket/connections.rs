@@ -160,6 +160,11 @@ impl Connections {
                 }
             }
         }
+        self.closes(connection);
+    }
+
+    /// Its peer has ended it: it is for answers only to what came over it, until it is removed. Others to the peer get another one.
+    pub(in crate::server) fn closes(&self, connection: &Connection) {
         let hash = self.hasher.hash_one(connection.key());
         if let Ok(found) = self.by_peer.borrow_mut().find_entry(hash, |id| *id == connection.id) {
             found.remove();

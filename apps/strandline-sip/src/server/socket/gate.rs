@@ -164,8 +164,6 @@ const NEARLY: f64 = 1.15;
 const OPEN_AT: f64 = 1.2;
 /// If it is less so often in a row: who sends in bursts pauses between them.
 const LOOKS_UNTIL_OPEN: u32 = 5;
-/// So many times what was let in is let in then at most.
-const OPEN_BY: f64 = 2.0;
 /// How fast the gate opens once nobody has to be refused any more.
 const OPENING: f64 = 1.3;
 /// How long those who were kept out are refused when they ask again: as long as requests are sent again at least once by who
@@ -217,7 +215,7 @@ impl Gate {
         }
         self.little = if first < self.can * OPEN_AT { self.little + 1 } else { 0 };
         if self.little >= LOOKS_UNTIL_OPEN && self.trial_ends.is_none() && self.share < 1.0 {
-            self.share = (self.admitted * (wanted / first).min(OPEN_BY)).min(1.0);
+            self.share = (self.admitted * wanted / first).min(1.0);
             self.trial_ends = Some(now + TRIAL);
         }
     }
