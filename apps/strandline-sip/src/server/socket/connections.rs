@@ -214,7 +214,16 @@ impl Connections {
 
     /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
     pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
-        let connection = match self.find(&flow) {
+        let is_answer = bytes.starts_with(b"SIP/2.0 ");
+        let found = self.find(&flow).filter(|connection| {
+            // Nobody watches it yet: what goes to a peer that has gone would be lost without a sign.
+            let gone = !is_answer && connection.has_ended_unseen();
+            if gone {
+                self.closes(connection);
+            }
+            !gone
+        });
+        let connection = match found {
             Some(connection) => connection,
             None if flow.connection == 0 && !flow.protocol.is_websocket() => {
                 let connection = self.add_to(flow.protocol, flow.peer, flow.domain);
@@ -403,6 +412,14 @@ impl Connection {
         match &*self.way.borrow() {
             Way::Bare(stream) => io::Read::read(&mut &*stream, room),
             _ => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Of one that nobody waits for: its peer has closed it.
+    fn has_ended_unseen(&self) -> bool {
+        match &*self.way.borrow() {
+            Way::Bare(stream) => matches!(stream.peek(&mut [0]), Ok(0)),
+            _ => false,
         }
     }
 
