@@ -215,12 +215,18 @@ impl Rack {
 
     /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Sooner than
     /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). After a time-out it is
-    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
+    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was. So may a
+    /// tail-loss probe be, which goes alone, than any of a train.
     pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
         let (Some(at), now) = (self.log.at(number), self.now) else { return };
         let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
-        let least_ns = if path.timed_out { path.min_rtt_ns() / 2 } else { path.min_rtt_ns() };
+        let min_ns = path.min_rtt_ns();
+        let least_ns = match path.probe == Some(tsn) {
+            _ if path.timed_out => min_ns / 2,
+            true => min_ns / 8 * 7,
+            false => min_ns,
+        };
         if rtt_ns >= least_ns {
             path.offer(at, tsn, true);
         }
