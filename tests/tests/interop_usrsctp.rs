@@ -63,9 +63,9 @@ fn ecn_is_agreed_on_and_marks_are_answered() {
     let mut session = Session { driver, peer, id };
     session.exchange(&plan(200, 1000, 3));
     assert!(session.driver.ecn_capable_sent > 0, "it agrees");
-    // The network marks whatever usrsctp sends.
+    // The network marks whatever usrsctp sends, whose window falls to a packet: each then waits for our delayed SACK.
     session.driver.mark(true);
-    session.exchange(&plan(200, 1000, 3));
+    session.exchange(&plan(20, 1000, 3));
     session.driver.mark(false);
     let status = session.driver.endpoint.status(id).expect("it lives");
     assert!(status.stats.marks_received > 0, "{status:?}");
