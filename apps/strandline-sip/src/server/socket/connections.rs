@@ -214,7 +214,14 @@ impl Connections {
 
     /// Queues a message on a connection, which is opened if none is asked for and none is there. False if it is gone.
     pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
-        let connection = match self.find(&flow) {
+        let found = self.find(&flow).filter(|found| {
+            let over = flow.connection == 0 && found.is_over();
+            if over {
+                self.closes(found);
+            }
+            !over
+        });
+        let connection = match found {
             Some(connection) => connection,
             None if flow.connection == 0 && !flow.protocol.is_websocket() => {
                 let connection = self.add_to(flow.protocol, flow.peer, flow.domain);
@@ -381,6 +388,18 @@ impl Connection {
             Way::Bare(stream) => stream.shutdown(std::net::Shutdown::Both),
             Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both),
         };
+    }
+
+    /// Its peer has ended it, though nobody has read that yet: what is written to it now gets lost.
+    fn is_over(&self) -> bool {
+        let mut room = [std::mem::MaybeUninit::uninit()];
+        let peeked = match &*self.way.borrow() {
+            Way::Opening(_) => return false,
+            Way::Ended => return true,
+            Way::Bare(stream) => socket2::SockRef::from(stream).peek(&mut room),
+            Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).peek(&mut room),
+        };
+        peeked.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |len| len == 0)
     }
 
     /// It was accepted, and nobody waits for it yet.
