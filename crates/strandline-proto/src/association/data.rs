@@ -81,6 +81,7 @@ impl Association {
     }
 
     /// RECEIVE (section 11.1.7).
+    #[inline]
     pub(crate) fn recv(&mut self, cx: &mut Shared, now: Time) -> Option<Message> {
         let before = self.inbound.buffered_bytes();
         let message = self.inbound.recv();

@@ -170,13 +170,15 @@ impl Path {
     }
 
     /// When something about this path is next due: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe.
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let rto = self.rto.rto();
-        self.rtx_deadline
-            .min(self.probe_deadline())
-            .min(self.pacer.deadline())
-            .min(self.heartbeat.deadline(rto))
-            .min(self.pmtu.deadline(rto))
+        let quiet = self.pacer.deadline().min(self.heartbeat.deadline(rto)).min(self.pmtu.deadline(rto));
+        // Nothing is under way: asked for each packet by who only receives.
+        if self.flight == 0 {
+            return quiet.min(self.rtx_deadline);
+        }
+        quiet.min(self.rtx_deadline).min(self.probe_deadline())
     }
 
     /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged.
@@ -401,7 +403,7 @@ impl Path {
     }
 
     pub(crate) fn restart_rtx(&mut self, now: Time) {
-        self.rtx_deadline = now + self.rto.rto();
+        self.rtx_deadline = self.rto.after(now);
     }
 
     pub(crate) fn stop_rtx(&mut self) {

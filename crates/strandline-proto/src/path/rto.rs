@@ -6,6 +6,7 @@ mod tests;
 use core::time::Duration;
 
 use crate::config::AssociationConfig;
+use crate::time::Time;
 
 /// Clock granularity G in microseconds: what the timing wheel resolves.
 const GRANULARITY_US: u32 = 1_000;
@@ -53,6 +54,13 @@ impl RtoEstimator {
         self.rto_us = self.rto_us.min(micros(config.rto_max)).max(micros(config.rto_min)).max(1);
     }
 
+    /// One RTO after `now`.
+    #[inline]
+    pub(crate) fn after(&self, now: Time) -> Time {
+        Time::from_nanos(now.as_nanos().saturating_add(u64::from(self.rto_us) * 1_000))
+    }
+
+    #[inline]
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_micros(u64::from(self.rto_us))
     }
