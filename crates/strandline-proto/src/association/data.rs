@@ -13,7 +13,7 @@ use crate::config::PATHS_MAX;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
-use crate::outbound::{PathAck, SackOutcome};
+use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome};
 use crate::path::{PathLoss, PathSack};
 use crate::time::Time;
 
@@ -293,6 +293,10 @@ impl Association {
                 cumulative_advanced,
             };
             path.on_loss(now, &loss);
+            path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
+            if ack.undo {
+                path.forget_back_off(now, &self.config);
+            }
             let address = path.remote;
             if let Some(change) = change {
                 cx.event(self.id, Event::PathChanged { address, change });

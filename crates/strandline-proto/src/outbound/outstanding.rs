@@ -371,9 +371,9 @@ impl Outstanding {
             // The last one of a run was sent last, and only its time counts.
             let at = self.sent_at(last);
             path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(at);
-            let tsn = self.tsn(last);
+            let tsns = (self.tsn(first), self.tsn(last));
             if let Some(rack) = &mut self.rack {
-                rack.on_acked(number, at, tsn, first < overtaken);
+                rack.on_acked(number, at, tsns, first < overtaken);
             }
         } else {
             (first..=last).for_each(|index| self.tell_resent_acked(index));
@@ -396,7 +396,7 @@ impl Outstanding {
         } else {
             let (at, tsn) = (self.sent_at(index), self.tsn(index));
             if let Some(rack) = &mut self.rack {
-                rack.on_acked(record.path, at, tsn, index < overtaken);
+                rack.on_acked(record.path, at, (tsn, tsn), index < overtaken);
             }
         }
         if record.state == State::Marked

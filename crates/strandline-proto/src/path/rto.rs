@@ -49,6 +49,14 @@ impl RtoEstimator {
         self.clamp(config);
     }
 
+    /// The RTO as it was measured, if it was.
+    pub(crate) fn forget_back_off(&mut self, config: &AssociationConfig) {
+        if self.srtt_us != 0 {
+            self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
+            self.clamp(config);
+        }
+    }
+
     /// Rules C6 and C7; also for a configuration that has changed.
     pub(crate) fn clamp(&mut self, config: &AssociationConfig) {
         self.rto_us = self.rto_us.min(micros(config.rto_max)).max(micros(config.rto_min)).max(1);
