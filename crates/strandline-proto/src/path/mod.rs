@@ -3,10 +3,12 @@
 
 mod arrivals;
 mod asking;
+mod bursts;
 mod choices;
 mod destination;
 mod ecn_trial;
 mod heartbeat;
+mod known;
 mod pacer;
 mod pmtu;
 mod prr;
@@ -19,5 +21,6 @@ mod state;
 
 pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
+pub(crate) use self::known::KnownPaths;
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;
