@@ -38,6 +38,10 @@ struct Before {
 struct Memory {
     /// The peer's tag and the highest TSN sent under it.
     highest: Option<(u32, Tsn)>,
+    /// Time-outs so far.
+    timeouts: u32,
+    /// Since the latest of them no two packets have asked yet whether it was needless.
+    may_ask: bool,
 }
 
 /// Watches the associations of one host.
@@ -98,7 +102,10 @@ impl Watch {
                 format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
-            congestion(before, &paths, probes)?;
+            let memory = self.memory.entry(before.id).or_default();
+            memory.may_ask |= status.stats.timeouts > memory.timeouts;
+            memory.timeouts = status.stats.timeouts;
+            congestion(before, &paths, probes, &mut memory.may_ask)?;
             flow(before)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
@@ -118,8 +125,14 @@ impl Watch {
 
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
 /// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. In a recovery what it lets be in flight takes the place of cwnd.
-fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), Violation> {
+/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask, once, whether it was
+/// needless. In a recovery what it lets be in flight takes the place of cwnd.
+fn congestion(
+    before: &Before,
+    paths: &[PathStatus],
+    probes: u32,
+    may_ask: &mut bool,
+) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
             continue;
@@ -133,7 +146,10 @@ fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), 
         // Several paths may probe at one moment.
         let probed = probes > 0 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
-        let right = path.flight < limit + mtu || one_packet;
+        let mut right = path.flight < limit + mtu || one_packet;
+        if !right && path.flight <= was.flight.max(limit) + 2 * mtu {
+            right = core::mem::take(may_ask);
+        }
         demand(right, || {
             format!(
                 "{:?}: flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}",
