@@ -208,6 +208,7 @@ impl Path {
         self.probes += 1;
         self.quiet_since = now;
         self.exempt = true;
+        self.asking = 0;
     }
 
     /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
