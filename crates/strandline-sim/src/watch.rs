@@ -40,8 +40,8 @@ struct Memory {
     highest: Option<(u32, Tsn)>,
     /// Time-outs so far.
     timeouts: u32,
-    /// Since the latest of them no two packets have asked yet whether it was needless.
-    may_ask: bool,
+    /// Packets that may still ask whether the latest of them was needless.
+    may_ask: u32,
 }
 
 /// Watches the associations of one host.
@@ -103,8 +103,9 @@ impl Watch {
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
             let memory = self.memory.entry(before.id).or_default();
-            memory.may_ask |= status.stats.timeouts > memory.timeouts;
-            memory.timeouts = status.stats.timeouts;
+            if core::mem::replace(&mut memory.timeouts, status.stats.timeouts) != status.stats.timeouts {
+                memory.may_ask = 2;
+            }
             congestion(before, &paths, probes, &mut memory.may_ask)?;
             flow(before)?;
             sums(&status, &paths)?;
@@ -125,13 +126,12 @@ impl Watch {
 
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
 /// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask, once, whether it was
-/// needless. In a recovery what it lets be in flight takes the place of cwnd.
+/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask whether it was needless. In a recovery what it lets be in flight takes the place of cwnd.
 fn congestion(
     before: &Before,
     paths: &[PathStatus],
     probes: u32,
-    may_ask: &mut bool,
+    may_ask: &mut u32,
 ) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
@@ -147,8 +147,11 @@ fn congestion(
         let probed = probes > 0 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
         let mut right = path.flight < limit + mtu || one_packet;
-        if !right && path.flight <= was.flight.max(limit) + 2 * mtu {
-            right = core::mem::take(may_ask);
+        let allowed = if was.flight < limit { limit + mtu - 1 } else { was.flight };
+        let asking = path.flight.saturating_sub(allowed).div_ceil(mtu);
+        if !right && asking <= *may_ask {
+            *may_ask -= asking;
+            right = true;
         }
         demand(right, || {
             format!(
