@@ -263,6 +263,7 @@ impl Path {
     /// The opportunity to send is over: nothing more can be sent at present.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
+        self.asking = 0; // now or never: later it is no answer to that SACK
         if self.flight < self.window() && self.pacer.may_send() {
             self.congestion.on_starved(self.flight);
         }
