@@ -56,6 +56,34 @@ fn phones_register_and_call_over_every_transport() {
 }
 
 #[test]
+fn one_server_takes_sctp_in_udp_and_on_ip_together() {
+    for style in ["one-to-many", "one-to-one"] {
+        // Both have one SCTP port, which is told once.
+        let listen = ["--listen", "sctp:127.0.0.1:0", "--listen", "sctp-ip:127.0.0.1:5060"];
+        let server =
+            Server::start(&[&listen[..], &["--sctp-style", style, "--metrics", "127.0.0.1:0"]].concat());
+        let in_udp = server.carrier();
+        let both = [(in_udp, "127.0.0.40", 0), (0, "127.0.0.41", 1000)];
+        let loads: Vec<_> = both
+            .map(|(carrier, local, first)| {
+                let arguments = format!(
+                    "register --transport sctp --sources 20 --users 100 --outstanding 8 --local {local} \
+                     --first {first} --encapsulation {carrier}"
+                );
+                std::thread::spawn(move || succeeded("127.0.0.1:5060", &arguments))
+            })
+            .into();
+        for load in loads {
+            assert!(load.join().unwrap() > 0);
+        }
+        // Who is called over the other carrier than the caller's is reached over its association.
+        let registered = server.metrics("/metrics");
+        let users = registered.lines().find_map(|line| line.strip_prefix("strandline_sip_users ")).unwrap();
+        assert_eq!(users, "200");
+    }
+}
+
+#[test]
 fn connections_live_as_long_as_they_are_told_to() {
     let lifetimes = [
         "register --lifetime transaction",

@@ -10,6 +10,10 @@ use crate::transaction::{ClientId, Flow, Protocol, ServerId};
 /// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
 pub(crate) const HOP_Q: u16 = 60_000;
 
+/// Targets with a `q` from here on are bindings of one phone: one at a time, and the next one only if the phone isn't reached
+/// there (RFC 5626 section 7).
+pub(crate) const INSTANCE_Q: u16 = 50_000;
+
 /// How to get somewhere.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
@@ -136,6 +140,8 @@ pub(crate) struct Context {
     pub(crate) request: Option<Arc<Kept>>,
     /// Its targets are hops of a trunk.
     pub(crate) hops: bool,
+    /// Its targets are bindings of one phone.
+    pub(crate) instance: bool,
     /// The last of them has said something.
     pub(crate) heard: bool,
     /// Whoever sent it asked what it may send (RFC 7339).
@@ -156,6 +162,7 @@ impl Context {
             later: Vec::new(),
             request: None,
             hops: false,
+            instance: false,
             heard: false,
             oc: false,
         }
@@ -170,7 +177,13 @@ impl Context {
     pub(crate) fn is_refused(&self) -> bool {
         let unavailable =
             |best: &Best| best.response.is_empty() || best.code == StatusCode::SERVICE_UNAVAILABLE;
-        self.hops && self.best.as_ref().is_some_and(|best| !unavailable(best))
+        let not_reached = |best: &Best| {
+            let lost = [StatusCode::REQUEST_TIMEOUT, StatusCode::FLOW_FAILED];
+            best.response.is_empty() || lost.contains(&best.code)
+        };
+        self.best
+            .as_ref()
+            .is_some_and(|best| (self.hops && !unavailable(best)) || (self.instance && !not_reached(best)))
     }
 
     /// Marks a leg as done; false if it was.

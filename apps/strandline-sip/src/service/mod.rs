@@ -10,6 +10,7 @@ mod forward;
 mod incoming;
 mod known;
 mod legs;
+mod look_up;
 mod lookups;
 mod nodes;
 mod reply;
@@ -29,7 +30,7 @@ use siphasher::sip::SipHasher13;
 use crate::auth::{Authenticator, GuessCounters};
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
-use crate::registrar::Registrar;
+use crate::registrar::{Gruus, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
 use context::{Context, Target};
@@ -96,12 +97,17 @@ pub struct Service {
     registrar: Registrar,
     contexts: Slots<Context>,
     tokens: Tokens,
+    gruus: Gruus,
     /// Asks for passwords; nobody is asked without it.
     authenticator: Option<Authenticator>,
     hasher: SipHasher13,
     connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
     trusted: HashSet<u64>,
+    /// Those whose peers have shown certificates.
+    proved: HashSet<u64, Numbers>,
+    /// Those that are to be used for requests to a port of their peers.
+    aliased: Vec<(u64, u16)>,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
     /// Requests that hops of trunks have, and until when they are to say something.
@@ -150,10 +156,13 @@ impl Service {
             registrar: Registrar::new(settings.registrar),
             contexts: Slots::new(settings.limits.servers_max),
             tokens: Tokens::new(seeds.tokens),
+            gruus: Gruus::new(&seeds.tokens, &seeds.own),
             authenticator: None,
             hasher: SipHasher13::new_with_key(&seed(48)),
             connections: HashSet::default(),
             trusted: HashSet::new(),
+            proved: HashSet::default(),
+            aliased: Vec::new(),
             epoch_unix_secs,
             hops: VecDeque::new(),
             index: Some(Index::with_limits(settings.message)),
@@ -350,10 +359,22 @@ impl Service {
         self.trusted.insert(connection);
     }
 
+    /// The peer of a connection over TLS has shown a certificate for some domain: requests may go to it the same way, if it
+    /// asks for that (RFC 5923 section 9.2).
+    pub fn connection_proved(&mut self, connection: u64) {
+        self.proved.insert(connection);
+    }
+
+    /// Connections over which requests to their peers may go, and the ports at which these listen; once.
+    pub fn take_aliased(&mut self) -> Vec<(u64, u16)> {
+        core::mem::take(&mut self.aliased)
+    }
+
     /// A connection or an association is gone, and bindings that live by it go too.
     pub fn connection_closed(&mut self, connection: u64) {
         self.connections.remove(&connection);
         self.trusted.remove(&connection);
+        self.proved.remove(&connection);
         self.locations.connection_closed(connection, &mut self.journal);
     }
 

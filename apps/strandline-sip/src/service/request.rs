@@ -3,15 +3,13 @@
 use core::hash::Hasher;
 
 use crate::auth::Asking;
-use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
-use crate::location::FlowUse;
+use crate::codec::{HeaderName, Message, Method, StatusCode, Uri};
 use crate::registrar::{Registered, Request, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
 use super::context::{Place, Target};
 use super::incoming::Incoming;
-use super::nodes::Over;
 use super::reply::{answer_flow, noting};
 use super::route::Way;
 use super::servers::{Waiter, Ways};
@@ -39,6 +37,10 @@ impl Service {
         };
         if essentials.via.oc {
             self.feedback.asked(now, flow.peer.ip(), &essentials.via);
+        }
+        // RFC 5923 section 9: over anything but TLS, and without a certificate, `alias` means nothing.
+        if flow.protocol == Protocol::Tls && essentials.via.alias && self.proved.contains(&flow.connection) {
+            self.aliased.push((flow.connection, essentials.via.port.unwrap_or(Protocol::Tls.default_port())));
         }
         let incoming = Incoming { message: *message, essentials, flow, proved: false };
         if self.settings.mode == Mode::FrontEnd {
@@ -89,10 +91,12 @@ impl Service {
             return;
         }
         let ours = way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
-        if ours {
-            return;
-        }
-        let Ok(Target { place, .. }) = self.direct_target(incoming, &way) else { return };
+        let target = match self.gruu_of(&way) {
+            Some(uri) => self.to_gruu(now, &uri, &way),
+            None if ours => return,
+            None => self.direct_target(incoming, &way),
+        };
+        let Ok(Target { place, uri, path, .. }) = target else { return };
         let flow = match place {
             Place::Flow(flow) => Some(flow),
             Place::Name(question) => {
@@ -105,7 +109,7 @@ impl Service {
             }
         };
         if let Some(flow) = flow {
-            self.forward_stateless(incoming, &way, flow);
+            self.forward_stateless(incoming, &way, flow, (uri.as_deref(), &path));
         }
     }
 
@@ -114,7 +118,8 @@ impl Service {
         let mut way =
             self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
         way.asked = way.asked.filter(|_| self.is_from_node(flow));
-        let here = self.is_for_us(&way);
+        let gruu = self.gruu_of(&way);
+        let here = gruu.is_some() || self.is_for_us(&way);
         if self.draining && way.token.is_none() {
             self.refuse_for_now(*flow, message);
             return Ok(());
@@ -136,7 +141,7 @@ impl Service {
         if essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
-        let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound"]).next();
+        let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound", "gruu"]).next();
         if let Some(missing) = missing {
             let Ok(missing) = missing else {
                 return Err((StatusCode::BAD_REQUEST, Some("Malformed Proxy-Require")));
@@ -146,9 +151,11 @@ impl Service {
             return Ok(());
         }
         let mark = self.loop_mark(&incoming)?;
+        self.check_contact(now, &incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
         let redirects = matches!(self.settings.mode, Mode::Redirect);
         let found = match &way.uri {
+            Uri::Sip(uri) if gruu.is_some() => self.to_instance(now, uri, &way, &mut targets),
             Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
             _ => match self.to_domain(&incoming, &way, &mut targets) {
                 Some(found) => found,
@@ -246,71 +253,6 @@ impl Service {
         self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
     }
 
-    /// The contacts of the user whose address was written last, the most preferred first.
-    pub(super) fn look_up(
-        &mut self,
-        now: Time,
-        uri: &SipUri<'_>,
-        targets: &mut Vec<Target>,
-    ) -> Result<(), Verdict> {
-        let unix_secs = self.unix_secs(now);
-        let mut dead = false;
-        for binding in
-            self.locations.bindings(&self.aor).iter().filter(|binding| !binding.has_expired(unix_secs))
-        {
-            if let Some(over) = self.over_node(binding) {
-                match over {
-                    Over::Node(target) => {
-                        if !uri.secure || target.place.is_tls() {
-                            targets.push(target);
-                        }
-                        continue;
-                    }
-                    Over::Gone => {
-                        dead = true;
-                        continue;
-                    }
-                    Over::Contact => {}
-                }
-            }
-            let stands = binding.origin.is_none() && self.connections.contains(&binding.flow.connection);
-            let over_flow = match binding.flow_use {
-                FlowUse::None => None,
-                FlowUse::Only if binding.origin.is_some() => None,
-                FlowUse::First => Some(binding.flow).filter(|_| stands),
-                FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
-                FlowUse::Only => {
-                    dead = true;
-                    continue;
-                }
-            };
-            let own = || match Uri::parse(&binding.contact) {
-                Ok(Uri::Sip(uri)) => self.place(&uri),
-                _ => None,
-            };
-            let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
-                Ok(crate::codec::Route { address, .. }) => {
-                    address.sip_uri().ok().and_then(|uri| self.place(&uri))
-                }
-                Err(_) => None,
-            };
-            let over_flow = over_flow.map(Place::Flow);
-            let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
-            let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
-                continue;
-            };
-            let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
-            let neighbour = !path.is_empty();
-            targets.push(Target { uri, place, path, q: binding.q, over_node: false, neighbour });
-        }
-        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
-        match targets.is_empty() {
-            false => Ok(()),
-            true if dead => Err((StatusCode::FLOW_FAILED, None)),
-            true => Err((StatusCode::NOT_FOUND, None)),
-        }
-    }
-
     /// A request for one of our users, or for the domain itself.
     fn is_for_us(&self, way: &Way<'_>) -> bool {
         match &way.uri {
@@ -353,7 +295,9 @@ impl Service {
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
             Proof::Guesses => return Err(GUESSES),
         }
-        if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
+        if let Some(missing) =
+            message.unsupported_of(HeaderName::Require, &["path", "outbound", "gruu"]).next()
+        {
             let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
             let extra = Some((HeaderName::Unsupported, missing.0));
             self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
@@ -364,7 +308,10 @@ impl Service {
             return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
         }
         self.locations.set_now(self.unix_ms(now));
-        let request = Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
+        let gruus = self.settings.gives_gruus().then_some(&self.gruus);
+        let unix_secs = self.unix_secs(now);
+        let service_route = &self.settings.service_route;
+        let request = Request { message: *message, essentials, flow: *flow, unix_secs, gruus, service_route };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message);
@@ -387,19 +334,4 @@ impl Service {
         };
         written.map_err(|_| (StatusCode::BAD_REQUEST, None))
     }
-}
-
-/// The first value of a list of routes: commas within brackets and quotes don't end it.
-fn first_of(path: &[u8]) -> &[u8] {
-    let (mut quoted, mut inside) = (false, false);
-    let end = path.iter().position(|byte| {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'<' if !quoted => inside = true,
-            b'>' if !quoted => inside = false,
-            _ => {}
-        }
-        *byte == b',' && !quoted && !inside
-    });
-    path.get(..end.unwrap_or(path.len())).unwrap_or(path)
 }
