@@ -10,9 +10,7 @@ use sip_server::{PROGRAM, Server};
 
 fn load(server: &str, arguments: &str) -> Output {
     let arguments = arguments.split_whitespace();
-    // Connections that phones registered over and have closed count for a moment.
-    let warm_up = if arguments.clone().any(|argument| argument == "--lifetime") { "0.2" } else { "0" };
-    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", warm_up, "--server", server];
+    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--server", server];
     Command::new(PROGRAM).args(common).args(arguments).output().unwrap()
 }
 

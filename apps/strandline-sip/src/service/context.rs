@@ -56,12 +56,14 @@ pub(crate) struct Target {
     pub(crate) over_node: bool,
     /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
     pub(crate) neighbour: bool,
+    /// Where the phone listens, if its connection turns out to have ended.
+    pub(crate) fallback: Option<Flow>,
 }
 
 impl Target {
     /// A proxy without a path.
     pub(crate) fn new(uri: Option<Box<[u8]>>, place: Place, q: u16) -> Self {
-        Self { uri, place, path: Box::default(), q, over_node: false, neighbour: true }
+        Self { uri, place, path: Box::default(), q, over_node: false, neighbour: true, fallback: None }
     }
 }
 
@@ -80,6 +82,16 @@ pub(crate) struct Leg {
     pub(crate) neighbour: bool,
     /// Of a target with a name.
     pub(crate) named: Option<Box<Named>>,
+    /// Where the phone listens, if its connection turns out to have ended before it said anything.
+    pub(crate) fallback: Option<Box<Fallback>>,
+}
+
+/// What a request to where a phone listens is made from.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    pub(crate) flow: Flow,
+    pub(crate) uri: Option<Box<[u8]>>,
+    pub(crate) breadth: u32,
 }
 
 /// What a request to another server of a target is made from.

@@ -57,7 +57,12 @@ impl Service {
             Place::Flow(flow) => flow.connection == 0 && flow.protocol.is_reliable(),
             Place::Name(_) => false,
         };
-        if group < targets.len() || is_named || (!invite && targets.iter().any(may_be_unreachable)) {
+        let falls_back = targets.iter().any(|target| target.fallback.is_some());
+        if group < targets.len()
+            || is_named
+            || falls_back
+            || (!invite && targets.iter().any(may_be_unreachable))
+        {
             context.later = targets.drain(group..).collect();
             let (bytes, proved) = (message.as_bytes().into(), incoming.proved);
             context.request = Some(Arc::new(Kept { bytes, flow: *flow, proved }));

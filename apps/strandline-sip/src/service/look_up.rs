@@ -2,7 +2,7 @@
 
 use crate::codec::{SipUri, StatusCode, Uri, unescape};
 use crate::location::{Binding, FlowUse, bindings_of, instance_of, is_later, is_same_instance};
-use crate::transaction::{Protocol, Time};
+use crate::transaction::{Flow, Protocol, Time};
 
 use super::Service;
 use super::context::{HOP_Q, INSTANCE_Q, Place, Target};
@@ -83,6 +83,10 @@ impl Service {
             }
             Err(_) => None,
         };
+        let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
+            (FlowUse::First, true) => own().and_then(|place| listens_elsewhere(&place, binding)),
+            _ => None,
+        };
         let over_flow = over_flow.map(Place::Flow);
         let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
         let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
@@ -90,7 +94,7 @@ impl Service {
         };
         let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
         let neighbour = !path.is_empty();
-        Reached::At(Target { uri, place, path, q: binding.q, over_node: false, neighbour })
+        Reached::At(Target { uri, place, path, q: binding.q, over_node: false, neighbour, fallback })
     }
 
     /// The request URI if it is a GRUU of one of our domains, whatever is in Route above it.
@@ -195,6 +199,14 @@ impl Service {
         let owner = core::mem::take(&mut self.aor);
         self.name(&from);
         if owner == self.aor { Ok(()) } else { Err((StatusCode::FORBIDDEN, Some("Not Your GRUU"))) }
+    }
+}
+
+/// Where a contact says that it is, unless that is the other end of its connection.
+fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
+    match place {
+        Place::Flow(flow) if flow.peer != binding.flow.peer => Some(*flow),
+        Place::Flow(_) | Place::Name(_) => None,
     }
 }
 

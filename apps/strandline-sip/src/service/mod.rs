@@ -1,6 +1,7 @@
 //! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
 
 mod admin;
+mod balance;
 mod checks;
 mod context;
 mod copies;
@@ -23,7 +24,7 @@ mod settings;
 mod throttle;
 mod token;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
 
@@ -33,6 +34,7 @@ use crate::location::{Journal, Locations};
 use crate::registrar::{Gruus, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
+use balance::Balance;
 use context::{Context, Target};
 pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
@@ -106,6 +108,9 @@ pub struct Service {
     trusted: HashSet<u64>,
     /// Those whose peers have shown certificates.
     proved: HashSet<u64, Numbers>,
+    /// Legs that go elsewhere when their connections end, and connections that have ended.
+    falling_back: HashMap<u64, Vec<u64>, Numbers>,
+    ended: Vec<u64>,
     /// Those that are to be used for requests to a port of their peers.
     aliased: Vec<(u64, u16)>,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -118,6 +123,8 @@ pub struct Service {
     counters: Counters,
     /// Over which flows phones have registered.
     known: Known,
+    /// What who has proved nothing got over UDP.
+    balance: Balance,
     /// What neighbours are told of the load.
     feedback: Feedback,
     /// Requests that wait until somebody has looked for a subscriber.
@@ -163,6 +170,8 @@ impl Service {
             trusted: HashSet::new(),
             proved: HashSet::default(),
             aliased: Vec::new(),
+            falling_back: HashMap::default(),
+            ended: Vec::new(),
             epoch_unix_secs,
             hops: VecDeque::new(),
             index: Some(Index::with_limits(settings.message)),
@@ -170,6 +179,7 @@ impl Service {
             targets: Vec::new(),
             counters: Counters::default(),
             known: Known::new(seed(16)),
+            balance: Balance::new(seed(40)),
             feedback: Feedback::new(epoch_unix_secs),
             lookups: Lookups::default(),
             throttle: Throttle::new(u64::from_le_bytes(*seed(40).first_chunk().unwrap_or(&[1; 8]))),
@@ -280,6 +290,7 @@ impl Service {
     /// What is at the front of a stream can't be told from what follows: the request is answered if it can be.
     pub fn handle_unframed(&mut self, now: Time, flow: Flow, bytes: &[u8], error: Error) {
         self.counters.malformed += 1;
+        self.balance.set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         let request = match Message::parse(bytes, &mut index) {
             Ok(message) => Some(message),
@@ -296,6 +307,7 @@ impl Service {
     /// repetition, is handled all the same.
     pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
         self.counters.refused += 1;
+        self.balance.set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         if let Ok(request) = Message::parse(bytes, &mut index)
             && let Ok(essentials) = request.essentials()
@@ -334,6 +346,7 @@ impl Service {
 
     /// A message came: a datagram, or what was cut out of a stream.
     pub fn handle_message(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
+        self.balance.set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         match Message::parse(bytes, &mut index) {
             Ok(message) if message.is_request() => self.on_request(now, flow, &message),
@@ -375,6 +388,9 @@ impl Service {
         self.connections.remove(&connection);
         self.trusted.remove(&connection);
         self.proved.remove(&connection);
+        if self.falling_back.contains_key(&connection) {
+            self.ended.push(connection);
+        }
         self.locations.connection_closed(connection, &mut self.journal);
     }
 
@@ -393,13 +409,15 @@ impl Service {
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
         let hop = self.hops.front().map(|(until, ..)| *until);
-        [self.transactions.next_deadline(), hop].into_iter().flatten().min()
+        let ended = (!self.ended.is_empty()).then_some(Time::ZERO);
+        [self.transactions.next_deadline(), hop, ended].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.transactions.handle_timeout(now, &mut self.out);
         self.give_up_hops(now);
+        self.leave_ended(now);
         self.on_events(now);
     }
 

@@ -2,6 +2,8 @@
 
 use core::hash::Hasher;
 
+use bytes::BytesMut;
+
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Message, Method, StatusCode, Uri};
 use crate::registrar::{Registered, Request, write_error, write_ok};
@@ -10,7 +12,7 @@ use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, T
 use super::checks::Proof;
 use super::context::{Place, Target};
 use super::incoming::Incoming;
-use super::reply::{answer_flow, noting};
+use super::reply::{answer_flow, noting, weigh};
 use super::route::Way;
 use super::servers::{Waiter, Ways};
 use super::token::NAMED;
@@ -240,13 +242,29 @@ impl Service {
         // Where it went to a domain over TLS, whoever is there has to prove that again.
         if let Some(flow) = flow.filter(|flow| flow.domain != NAMED) {
             if flow.connection != 0 && !self.connections.contains(&flow.connection) {
-                return Err((StatusCode::FLOW_FAILED, None));
+                let listens = self.listens_at(way, &flow).ok_or((StatusCode::FLOW_FAILED, None))?;
+                return Ok(Target { neighbour: false, ..target(Place::Flow(listens)) });
             }
             let neighbour = flow.connection == 0;
             return Ok(Target { neighbour, ..target(Place::Flow(flow)) });
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         self.place(uri).map(target).ok_or(unresolved)
+    }
+
+    /// Where the other end of a dialog says that it listens, if that is the host where its connection came from: a phone that isn't
+    /// behind a NAT, and doesn't ask to be reached over its flow only (RFC 5626).
+    fn listens_at(&self, way: &Way<'_>, flow: &Flow) -> Option<Flow> {
+        let uri = way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none())?;
+        match self.place(uri)? {
+            Place::Flow(listens)
+                if listens.peer.ip().to_canonical() == flow.peer.ip().to_canonical()
+                    && listens.peer.port() != flow.peer.port() =>
+            {
+                Some(listens)
+            }
+            Place::Flow(_) | Place::Name(_) => None,
+        }
     }
 
     pub(super) fn may_relay(&self, flow: &Flow) -> bool {
@@ -280,6 +298,16 @@ impl Service {
         Some(self.on_register(now, incoming))
     }
 
+    /// A REGISTER requires what isn't known here, and has been refused for that.
+    fn lacks_required(&mut self, message: &Message<'_>, flow: &Flow) -> Result<bool, Verdict> {
+        let missing = message.unsupported_of(HeaderName::Require, &["path", "outbound", "gruu"]).next();
+        let Some(missing) = missing else { return Ok(false) };
+        let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
+        let extra = Some((HeaderName::Unsupported, missing.0));
+        self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+        Ok(true)
+    }
+
     /// REGISTER for one of our users.
     fn on_register(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
         let Incoming { message, essentials, flow, .. } = incoming;
@@ -295,12 +323,7 @@ impl Service {
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
             Proof::Guesses => return Err(GUESSES),
         }
-        if let Some(missing) =
-            message.unsupported_of(HeaderName::Require, &["path", "outbound", "gruu"]).next()
-        {
-            let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
-            let extra = Some((HeaderName::Unsupported, missing.0));
-            self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+        if self.lacks_required(message, flow)? {
             return Ok(());
         }
         self.name(&uri);
@@ -315,6 +338,11 @@ impl Service {
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message);
+        if !matches!(result, Registered::Refused(_)) {
+            self.counters.registered += 1;
+            self.known.insert(now, flow);
+        }
+        let proven = self.is_proven(flow);
         // A repetition waits as well: what it repeats may not be durable yet.
         let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
         let out = if waits { &mut self.held } else { &mut self.out };
@@ -323,13 +351,21 @@ impl Service {
                 out.write(to, None, |out| write_error(&request, refusal, &tag, out)).map(|_| ())
             }
             Registered::Changed | Registered::Same => {
-                self.counters.registered += 1;
-                self.known.insert(now, flow);
+                let mut balance = (!proven).then_some(&mut self.balance);
+                let mut weighed = Ok(());
                 let bindings = self.locations.bindings(&self.aor);
                 let asked = essentials.via.oc.then_some(&self.feedback);
-                let write =
-                    |out: &mut _| noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out));
-                out.write(to, None, write).map(|_| ())
+                let write = |out: &mut BytesMut| {
+                    let start = out.len();
+                    noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
+                    weighed = weigh(&mut balance, flow, message, out.len() - start);
+                    weighed
+                };
+                match out.write(to, None, write) {
+                    // It is silent rather than sends somebody what was not asked for.
+                    Err(_) if weighed.is_err() => Ok(()),
+                    written => written.map(|_| ()),
+                }
             }
         };
         written.map_err(|_| (StatusCode::BAD_REQUEST, None))

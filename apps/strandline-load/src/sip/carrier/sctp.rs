@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use strandline::{Association, Peer, SendInfo, Stack, TrySendError};
 
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 

@@ -473,3 +473,6 @@ impl Connection {
         waits
     }
 }
+
+#[cfg(test)]
+mod tests;
