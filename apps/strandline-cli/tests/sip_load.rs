@@ -65,7 +65,7 @@ fn one_server_takes_sctp_in_udp_and_on_ip_together() {
         let loads: Vec<_> = both
             .map(|(carrier, local, first)| {
                 let arguments = format!(
-                    "register --transport sctp --sources 20 --users 100 --outstanding 8 --local {local} \
+                    "register --transport sctp --sources 20 --users 100 --outstanding 8 --registered --local {local} \
                      --first {first} --encapsulation {carrier}"
                 );
                 std::thread::spawn(move || succeeded("127.0.0.1:5060", &arguments))
@@ -74,7 +74,7 @@ fn one_server_takes_sctp_in_udp_and_on_ip_together() {
         for load in loads {
             assert!(load.join().unwrap() > 0);
         }
-        // Who is called over the other carrier than the caller's is reached over its association.
+        // All of them are at one server.
         let registered = server.metrics("/metrics");
         let users = registered.lines().find_map(|line| line.strip_prefix("strandline_sip_users ")).unwrap();
         assert_eq!(users, "200");

@@ -130,12 +130,7 @@ impl Service {
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.branch,
             rport: false,
-            params: match (copy.neighbour, copy.flow.protocol) {
-                // Requests may come back the same way (RFC 5923 section 8.1).
-                (true, Protocol::Tls) => ASKING_ALIAS,
-                (true, _) => ASKING,
-                (false, _) => b"",
-            },
+            params: asking(copy),
         };
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let mut edits = Edits::new(*message);
@@ -206,6 +201,16 @@ impl Service {
             _ => write!(out, "@{host}:{port};transport={transport};lr>"),
         };
         Ok(())
+    }
+}
+
+/// What our Via asks of a neighbour: how much it can take; and over TLS, that requests may come back the same way (RFC 5923
+/// section 8.1).
+const fn asking(copy: &Copy<'_>) -> &'static [u8] {
+    match (copy.neighbour, copy.flow.protocol) {
+        (true, Protocol::Tls) => ASKING_ALIAS,
+        (true, _) => ASKING,
+        (false, _) => b"",
     }
 }
 

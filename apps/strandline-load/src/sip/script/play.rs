@@ -5,14 +5,15 @@ use std::collections::BinaryHeap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use super::format::{Content, Script, Wanted, What, Who};
+use super::format::{Script, Wanted, What, Who};
+use super::party::{Dialog, Party, Request, Sent, acknowledge_refusal, begins_dialog, contact, tag};
 use super::template::Values;
 use crate::sip::answer::{Came, Mark, find};
 use crate::sip::digest::{Asking, Credentials};
 use crate::sip::out::Out;
 use crate::sip::outcome::Outcome;
 use crate::sip::plan::{Plan, T1};
-use crate::sip::put::{Padded, put};
+use crate::sip::put::put;
 use crate::sip::text::{ANSWERED, Style, line};
 
 /// Messages that have come before their turn, at most: more are let go, and are missed then.
@@ -59,58 +60,6 @@ struct Alarm {
     slot: usize,
     generation: u32,
     kind: Kind,
-}
-
-/// A request that has no final answer yet.
-#[derive(Debug, Default)]
-struct Sent {
-    cseq: u32,
-    step: usize,
-    bytes: Vec<u8>,
-    /// Any answer came.
-    heard: bool,
-    done: bool,
-    /// It has credentials.
-    proves: bool,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Dialog {
-    target: Vec<u8>,
-    routes: Vec<Vec<u8>>,
-    /// Values of From and To.
-    local: Vec<u8>,
-    remote: Vec<u8>,
-}
-
-#[derive(Debug, Default)]
-struct Party {
-    user: u32,
-    source: usize,
-    cseq: u32,
-    sent: Sent,
-    /// ACK of the last 2xx.
-    ack: Vec<u8>,
-    dialog: Option<Dialog>,
-    /// The last request, and the answer to it.
-    asked: Vec<u8>,
-    answer: Vec<u8>,
-    /// The answer is to be acknowledged: of this step.
-    unacknowledged: Option<usize>,
-}
-
-impl Party {
-    /// A dialog begins, or, if there is one, goes elsewhere from now on; its route stays (RFC 3261 section 12.2).
-    fn on_dialog(&mut self, dialog: Dialog) {
-        match &mut self.dialog {
-            Some(own) => {
-                if !dialog.target.is_empty() {
-                    own.target = dialog.target;
-                }
-            }
-            None => self.dialog = Some(dialog),
-        }
-    }
 }
 
 #[derive(Debug)]
@@ -377,47 +326,8 @@ impl Players {
                 &uri,
             ));
         }
-        let mark = if is_ack { "z" } else { ["x", "y"].get(role).copied().unwrap_or("x") };
-        around.out.add(party.source, |out| {
-            put!(out, method.as_str(), " ", &uri[..], " SIP/2.0\r\nVia: SIP/2.0/", style.transport, " ");
-            put!(
-                out,
-                values.address,
-                ";branch=z9hG4bK",
-                mark,
-                Padded(slot),
-                ".",
-                generation,
-                ".",
-                party.cseq
-            );
-            put!(out, ";rport\r\nMax-Forwards: 70\r\n");
-            let tag = ["a", "b"].get(role).copied().unwrap_or("a");
-            match &party.dialog {
-                Some(dialog) => {
-                    dialog.routes.iter().for_each(|route| line(out, "Route", route));
-                    line(out, "From", &dialog.local);
-                    line(out, "To", &dialog.remote);
-                }
-                None => {
-                    put!(out, "From: <sip:u", values.user, "@", values.domain, ">;tag=", tag, generation);
-                    let to = if method == "REGISTER" {
-                        format!("sip:u{}@{}", values.user, values.domain)
-                    } else {
-                        String::new()
-                    };
-                    let to = if to.is_empty() { &uri[..] } else { to.as_bytes() };
-                    put!(out, "\r\nTo: <", to, ">\r\n");
-                }
-            }
-            put!(out, "Call-ID: s", Padded(slot), ".", generation, "-", style.run, "@", caller, "\r\n");
-            put!(out, "CSeq: ", party.cseq, " ", method.as_str(), "\r\n");
-            if !is_ack {
-                put!(out, "Contact: <sip:u", values.user, "@", values.address, style.uri_parameter, ">\r\n");
-            }
-            put!(out, &proof[..]);
-            content.write(&values, out);
-        });
+        let request = Request { method, uri: &uri, slot, generation, role, caller, proof: &proof, content };
+        around.out.add(party.source, |out| party.write(&request, &values, style, out));
         if is_ack {
             party.ack = around.out.last().to_vec();
             return;
@@ -440,7 +350,7 @@ impl Players {
         let Some(party) = play.parties.get_mut(role) else { return };
         let asked = std::mem::take(&mut party.asked);
         let request = Came { bytes: &asked };
-        let tag = ["a", "b"].get(role).copied().unwrap_or("a");
+        let tag = tag(role);
         let mut to = request.value("To").to_vec();
         if find(&to, b";tag=").is_none() {
             put!(&mut to, ";tag=", tag, generation);
@@ -451,15 +361,7 @@ impl Players {
                 request.values(name).for_each(|value| line(out, name, value));
             }
             line(out, "To", &to);
-            put!(
-                out,
-                "Contact: <sip:u",
-                values.user,
-                "@",
-                values.address,
-                around.style.uri_parameter,
-                ">\r\n"
-            );
+            contact(&values, around.style, out);
             content.write(&values, out);
         });
         party.answer = around.out.last().to_vec();
@@ -609,40 +511,6 @@ impl Play {
             run: around.style.run,
         })
     }
-}
-
-impl Content {
-    /// Headers, the length of the body, and the body.
-    fn write(&self, values: &Values<'_>, out: &mut Vec<u8>) {
-        self.headers.write(values, out);
-        if self.body.is_empty() {
-            put!(out, "Content-Length: 0\r\n\r\n");
-            return;
-        }
-        let mut body = Vec::new();
-        self.body.write(values, &mut body);
-        put!(out, "Content-Length: ", body.len(), "\r\n\r\n", &body[..]);
-    }
-}
-
-/// Does a 2xx to a request with this CSeq begin a dialog, or change where it goes?
-fn begins_dialog(cseq: &[u8]) -> bool {
-    ["INVITE", "SUBSCRIBE", "REFER"].iter().any(|method| cseq.ends_with(method.as_bytes()))
-}
-
-/// ACK of a refusal goes the way of its INVITE (RFC 3261 section 17.1.1.3).
-fn acknowledge_refusal(party: &Party, refusal: &Came<'_>, out: &mut Out) {
-    let invite = Came { bytes: &party.sent.bytes };
-    let uri = invite.bytes.split(|byte| *byte == b' ').nth(1).unwrap_or(&[]);
-    let cseq = refusal.value("CSeq").split(|byte| *byte == b' ').next().unwrap_or(&[]);
-    out.add(party.source, |out| {
-        put!(out, "ACK ", uri, " SIP/2.0\r\n");
-        for name in ["Via", "Max-Forwards", "Route", "From", "Call-ID"] {
-            invite.values(name).for_each(|value| line(out, name, value));
-        }
-        line(out, "To", refusal.value("To"));
-        put!(out, "CSeq: ", cseq, " ACK\r\nContent-Length: 0\r\n\r\n");
-    });
 }
 
 #[cfg(test)]
