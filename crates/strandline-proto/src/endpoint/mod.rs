@@ -36,6 +36,7 @@ use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
+use crate::path::KnownPaths;
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
@@ -118,6 +119,7 @@ impl Endpoint {
         let init_keys = (rng.next_u64(), rng.next_u64());
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
+        let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
@@ -141,6 +143,7 @@ impl Endpoint {
                 replies,
                 stats: EndpointStats::default(),
                 memory,
+                known,
             },
         })
     }
@@ -199,7 +202,20 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
+    #[inline]
     fn pop_packets(
+        queue: &mut PacketQueue,
+        stats: &mut EndpointStats,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        if queue.is_empty() {
+            return None; // most of the time
+        }
+        Self::pop_some_packets(queue, stats, buffer, segments_max)
+    }
+
+    fn pop_some_packets(
         queue: &mut PacketQueue,
         stats: &mut EndpointStats,
         buffer: &mut [u8],
@@ -246,14 +262,16 @@ impl Endpoint {
     /// After anything happened to an association: its place in the queue to send, its timer, and, once it has ended,
     /// its entries in the look-up tables.
     fn settle(&mut self, now: Time, slot: u32) {
-        let Some(association) = self.table.at(slot) else { return };
+        let Some(association) = self.table.at_mut(slot) else { return };
         if association.state.is_closed() {
             return self.retire(now, slot);
         }
-        if association.wants_transmit(now) {
-            self.queue(slot);
+        if !association.flags().queued && association.wants_transmit(now) {
+            association.flags_mut().queued = true;
+            self.ready.push_back(slot);
         }
-        self.reschedule(slot);
+        let at = association.next_deadline();
+        self.schedule(slot, at);
     }
 
     /// A timer that moved later is left where it is: when it fires early, the association looks and goes on
@@ -261,6 +279,11 @@ impl Endpoint {
     fn reschedule(&mut self, slot: u32) {
         let Some(association) = self.table.at(slot) else { return };
         let at = association.next_deadline();
+        self.schedule(slot, at);
+    }
+
+    #[inline]
+    fn schedule(&mut self, slot: u32, at: Time) {
         if at == Time::MAX {
             return;
         }
@@ -274,6 +297,7 @@ impl Endpoint {
         if let Some(association) = self.table.at(slot)
             && association.flags().registered
         {
+            association.leave_behind(&mut self.shared, now);
             self.spend(now, association.local_tag);
         }
         self.unregister(slot);

@@ -28,14 +28,6 @@ const PROBES_MAX: u8 = 8;
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
 
-/// The largest piece of a window that may go at once whatever Max.Burst says: a carrier's burst. The window must be
-/// this many times as large.
-const PIECE_BYTES: u32 = 65_000;
-const PIECES_MIN: u32 = 8;
-
-/// Paths with a shorter round-trip time are not paced by their window.
-const PACED_RTT_MIN: Duration = Duration::from_millis(5);
-
 /// A single packet may be acknowledged this late (the default of SACK.Delay).
 const SACK_DELAY: Duration = Duration::from_millis(200);
 
@@ -66,8 +58,8 @@ pub(crate) struct Path {
     /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
-    burst_allowance: u32,
-    arrivals: Arrivals,
+    pub(super) burst_allowance: u32,
+    pub(super) arrivals: Arrivals,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
@@ -77,6 +69,8 @@ pub(crate) struct Path {
     pub(super) exempt: bool,
     /// Tail-loss probes since anything was acknowledged.
     pub(super) probes: u8,
+    /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
+    pub(super) asking: u8,
     pub(super) prr: Prr,
     pub(super) pacer: Pacer,
 }
@@ -154,6 +148,7 @@ impl Path {
             choices: Choices::new(config.recovery),
             exempt: false,
             probes: 0,
+            asking: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
         }
@@ -170,13 +165,15 @@ impl Path {
     }
 
     /// When something about this path is next due: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe.
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let rto = self.rto.rto();
-        self.rtx_deadline
-            .min(self.probe_deadline())
-            .min(self.pacer.deadline())
-            .min(self.heartbeat.deadline(rto))
-            .min(self.pmtu.deadline(rto))
+        let quiet = self.pacer.deadline().min(self.heartbeat.deadline(rto)).min(self.pmtu.deadline(rto));
+        // Nothing is under way: asked for each packet by who only receives.
+        if self.flight == 0 {
+            return quiet.min(self.rtx_deadline);
+        }
+        quiet.min(self.rtx_deadline).min(self.probe_deadline())
     }
 
     /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged.
@@ -198,7 +195,7 @@ impl Path {
     }
 
     /// Nothing was acknowledged on it yet, or probed for.
-    fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.quiet_since == Time::ZERO
     }
 
@@ -211,6 +208,7 @@ impl Path {
         self.probes += 1;
         self.quiet_since = now;
         self.exempt = true;
+        self.asking = 0;
     }
 
     /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
@@ -237,7 +235,7 @@ impl Path {
 
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
-        self.exempt || self.timed_out
+        self.exempt || self.timed_out || self.asking > 0
     }
 
     /// The next packet may go whatever the window, if there is anything to send.
@@ -255,76 +253,7 @@ impl Path {
         if self.prr.is_active() { self.prr.window() } else { self.congestion.window() }
     }
 
-    /// Its round-trip time is that of a local network, as far as it is known.
-    pub(crate) fn is_short(&self) -> bool {
-        self.rto.srtt().is_some_and(|srtt| srtt < PACED_RTT_MIN)
-    }
-
     // --- sending -----------------------------------------------------------------------------------------------------
-
-    /// An opportunity to send begins: allows one burst of new data (section 6.1, rule D). On top of it, what the latest
-    /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
-    /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
-    ///
-    /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
-    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets. To the letter of the rule
-    /// none of this holds.
-    pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
-        let acked = self.arrivals.take_packets();
-        let acked = if config.to_the_letter { 0 } else { acked };
-        let pmdcs = self.data_chunk_len_max();
-        self.pacer.refill(now, self.pacing_rate(), pmdcs);
-        let clocked = match config.burst_max {
-            0 => u32::MAX,
-            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
-        };
-        // The first window has nothing to be clocked by, and goes in one piece (RFC 6928 section 2).
-        let unclocked = match self.recovery() {
-            Recovery::Rfc9260 => 0,
-            Recovery::Rack if self.is_fresh() && self.congestion.algorithm() != Algorithm::Rfc9260 => {
-                self.window()
-            }
-            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
-        };
-        self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
-    }
-
-    /// The window may go in one piece (RFC 6928 section 2): what goes along with the set-up has nothing to be clocked by.
-    pub(crate) fn allow_first_window(&mut self, now: Time) {
-        self.pacer.refill(now, None, self.data_chunk_len_max());
-        self.burst_allowance = self.window();
-    }
-
-    /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
-    /// sent in one piece.
-    pub(crate) fn pacing_rate(&self) -> Option<u64> {
-        if self.congestion.pacing_rate().is_some() {
-            return self.congestion.pacing_rate();
-        }
-        let srtt =
-            self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery() == Recovery::Rack)?;
-        if self.is_fresh() {
-            return None;
-        }
-        let slow_start = self.congestion.window() < self.congestion.slow_start_threshold();
-        Some(Pacer::rate_of(self.congestion.window(), slow_start, srtt))
-    }
-
-    /// Nothing more goes now though data waits: if that is for pacing alone, the timer for the next batch is set.
-    pub(crate) fn wait_for_pace(&mut self) {
-        if self.pacer.may_send() || self.flight >= self.window() {
-            return self.pacer.clear();
-        }
-        let rate = self.pacing_rate();
-        self.pacer.wait(rate, self.data_chunk_len_max());
-    }
-
-    /// If the next batch is due, the timer has done its work.
-    pub(crate) fn on_pace_timer(&mut self, now: Time) {
-        if self.pacer.deadline() <= now {
-            self.pacer.clear();
-        }
-    }
 
     /// What was acknowledged was not replaced: the application had nothing to send.
     pub(crate) fn forget_acked(&mut self) {
@@ -364,6 +293,7 @@ impl Path {
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = false;
+        self.asking = self.asking.saturating_sub(u8::from(first_transmission));
         self.pacer.on_sent(data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
@@ -401,7 +331,7 @@ impl Path {
     }
 
     pub(crate) fn restart_rtx(&mut self, now: Time) {
-        self.rtx_deadline = now + self.rto.rto();
+        self.rtx_deadline = self.rto.after(now);
     }
 
     pub(crate) fn stop_rtx(&mut self) {
@@ -427,6 +357,7 @@ impl Path {
         self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes = 0;
+        self.asking = 0;
         // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
         self.exempt = self.recovery() == Recovery::Rack;
         let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);

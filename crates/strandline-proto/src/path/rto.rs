@@ -6,9 +6,13 @@ mod tests;
 use core::time::Duration;
 
 use crate::config::AssociationConfig;
+use crate::time::Time;
 
 /// Clock granularity G in microseconds: what the timing wheel resolves.
 const GRANULARITY_US: u32 = 1_000;
+
+/// The RTO of a set-up on a path that is known, at least, in microseconds.
+const SETUP_RTO_MIN_US: u32 = 200_000;
 
 /// SRTT, RTTVAR and RTO of a path, in microseconds: 2^32 of them are 71 minutes, more than the largest RTO.Max.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +46,26 @@ impl RtoEstimator {
         self.clamp(config);
     }
 
+    /// The round-trip time was this when there was an association lately (RFC 9040 section 5): the RTO of the set-up, but
+    /// RTO.Initial at most, and of 200 ms at least. RTO.Min is for acknowledgements that may be late; those of INIT
+    /// and COOKIE ECHO go at once. It holds until [`clamp`](Self::clamp).
+    pub(crate) fn begin_from(&mut self, srtt: Duration, rttvar: Duration) {
+        let expected = micros(srtt).saturating_add(micros(rttvar).saturating_mul(4));
+        self.rto_us = self.rto_us.min(expected.max(SETUP_RTO_MIN_US));
+    }
+
     /// Rule E2 of section 6.3.3: doubles the RTO, up to RTO.Max.
     pub(crate) fn back_off(&mut self, config: &AssociationConfig) {
         self.rto_us = self.rto_us.saturating_mul(2);
         self.clamp(config);
+    }
+
+    /// The RTO as it was measured, if it was.
+    pub(crate) fn forget_back_off(&mut self, config: &AssociationConfig) {
+        if self.srtt_us != 0 {
+            self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
+            self.clamp(config);
+        }
     }
 
     /// Rules C6 and C7; also for a configuration that has changed.
@@ -53,6 +73,13 @@ impl RtoEstimator {
         self.rto_us = self.rto_us.min(micros(config.rto_max)).max(micros(config.rto_min)).max(1);
     }
 
+    /// One RTO after `now`.
+    #[inline]
+    pub(crate) fn after(&self, now: Time) -> Time {
+        Time::from_nanos(now.as_nanos().saturating_add(u64::from(self.rto_us) * 1_000))
+    }
+
+    #[inline]
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_micros(u64::from(self.rto_us))
     }
