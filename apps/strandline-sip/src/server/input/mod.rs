@@ -3,6 +3,7 @@
 pub(super) mod accept;
 mod fresh;
 pub(super) mod sctp;
+pub(super) mod set;
 mod taker;
 pub(super) mod tcp;
 pub(super) mod udp;

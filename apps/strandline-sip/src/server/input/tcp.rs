@@ -1,4 +1,5 @@
-//! TCP, with and without TLS and WebSocket: a task for each connection, which waits without a buffer of its own.
+//! TCP, with and without TLS and WebSocket. Without them one task reads all (see `set`); with them each connection has a task, which
+//! waits without a buffer of its own.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,6 +18,7 @@ use crate::transaction::{Flow, Protocol};
 use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 
+use super::set::Set;
 use super::taker::{End, Taker};
 use super::work::work_between;
 use super::ws;
@@ -26,7 +28,7 @@ const READ: usize = 256 << 10;
 /// How long opening a connection may take.
 const OPEN: Duration = Duration::from_secs(5);
 /// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Messages of a connection that are its first ones.
 const FIRST: u8 = 2;
@@ -84,15 +86,19 @@ pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker:
 }
 
 /// Opens those connections that are wanted, until the task is ended.
-pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Connection>>, hub: Rc<Hub>) {
+pub(in crate::server) async fn open_wanted(
+    mut wanted: UnboundedReceiver<Rc<Connection>>,
+    hub: Rc<Hub>,
+    set: Rc<Set>,
+) {
     while let Some(connection) = wanted.recv().await {
         let tls = hub.tls.borrow().client.clone();
-        tokio::task::spawn_local(open(Rc::clone(&hub), connection, tls));
+        tokio::task::spawn_local(open(Rc::clone(&hub), Rc::clone(&set), connection, tls));
     }
 }
 
 /// Opens a connection for what is queued on it already.
-async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) {
+async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Option<ClientTls>) {
     let (from, name) = {
         let service = hub.service.borrow();
         let named = Flow { domain: connection.domain, ..connection.flow() };
@@ -106,7 +112,16 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) 
     let opened = tokio::time::timeout(OPEN, connecting).await;
     let clients = connection.take_clients();
     match opened {
-        Ok(Ok(wire)) => {
+        Ok(Ok(Opened::Plain(stream))) => {
+            let reader = Reader::new(&hub, &connection, Side::Opened);
+            hub.service.borrow_mut().connection_opened(connection.id);
+            connection.accepted(stream);
+            if let Err(error) = set.add(Rc::clone(&connection), reader, &hub) {
+                tracing::warn!(%error, "waiting for a connection");
+                gone(&hub, &connection);
+            }
+        }
+        Ok(Ok(Opened::Tls(wire))) => {
             let reader = Reader::new(&hub, &connection, Side::Opened);
             stand(hub, connection, wire, reader);
         }
@@ -143,6 +158,12 @@ fn responses(mut unsent: &[u8], limits: crate::codec::Limits) -> impl Iterator<I
     messages.filter(|message| message.starts_with(b"SIP/2.0 "))
 }
 
+/// A connection that was opened.
+enum Opened {
+    Plain(std::net::TcpStream),
+    Tls(Wire),
+}
+
 /// The certificate of a peer must be for the domain that led there, or else for its address.
 async fn connect(
     protocol: Protocol,
@@ -150,7 +171,7 @@ async fn connect(
     from: Option<IpAddr>,
     name: Option<String>,
     tls: Option<ClientTls>,
-) -> io::Result<Wire> {
+) -> io::Result<Opened> {
     let stream = match from {
         None => TcpStream::connect(peer).await?,
         Some(from) => {
@@ -161,13 +182,13 @@ async fn connect(
     };
     let _ = stream.set_nodelay(true);
     if protocol != Protocol::Tls {
-        return Ok(Wire::plain(stream));
+        return Ok(Opened::Plain(stream.into_std()?));
     }
     let tls = tls.ok_or_else(|| io::Error::other("no certificates are trusted: tls.ca"))?;
     let name = name.ok_or_else(|| io::Error::other("its domain is forgotten"))?;
     let wire = Wire::opened(stream, &tls, &name)?;
     wire.handshake().await?;
-    Ok(wire)
+    Ok(Opened::Tls(wire))
 }
 
 /// Receives until the connection ends. What is needed seldom is put aside, so that who waits for a message takes little room; and
@@ -214,6 +235,11 @@ pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl T
 
 pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) {
     reader.end(hub);
+    gone(hub, connection);
+}
+
+/// Nothing goes over it any more.
+pub(super) fn gone(hub: &Rc<Hub>, connection: &Connection) {
     hub.connections.remove(connection);
     hub.with(|service, _| service.connection_closed(connection.id));
     connection.ended();
