@@ -202,9 +202,7 @@ impl Head {
         }
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Ok(()) };
         let name = line.get(..colon).unwrap_or(&[]).trim_ascii_end();
-        if is_content_length(name)
-            && self.length.replace(self.line + colon + 1).is_some()
-        {
+        if is_content_length(name) && self.length.replace(self.line + colon + 1).is_some() {
             return Err(Error::new(ErrorKind::Repeated, self.line).within(HeaderName::ContentLength));
         }
         Ok(())

@@ -17,9 +17,9 @@ use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 use crate::transaction::Protocol;
 
+use super::reader::{Reader, end, ended, gone, with_room};
 use super::set::Set;
 use super::taker::{End, Taker};
-use super::tcp::{Reader, end, ended, gone, with_room};
 use super::work::work_between;
 
 /// How long nobody waits for a connection: what comes on it meanwhile waits for so long.

@@ -15,8 +15,8 @@ use tokio::sync::Notify;
 use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 
+use super::reader::{PATIENCE, Reader, end, ended, with_room};
 use super::taker::Taker;
-use super::tcp::{PATIENCE, Reader, end, ended, with_room};
 use super::work::work_between;
 
 /// Connections that are asked for at a time.

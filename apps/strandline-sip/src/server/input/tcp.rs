@@ -1,7 +1,6 @@
 //! TCP, with and without TLS and WebSocket. Without them one task reads all (see `set`); with them each connection has a task, which
 //! waits without a buffer of its own.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -18,25 +17,14 @@ use crate::transaction::{Flow, Protocol};
 use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 
+use super::reader::{PATIENCE, Reader, end, gone, with_room};
 use super::set::Set;
-use super::taker::{End, Taker};
+use super::taker::Taker;
 use super::work::work_between;
 use super::ws;
 
-/// Bytes read at a time, into room that all connections of a shard share.
-const READ: usize = 256 << 10;
 /// How long opening a connection may take.
 const OPEN: Duration = Duration::from_secs(5);
-/// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Messages of a connection that are its first ones.
-const FIRST: u8 = 2;
-
-thread_local! {
-    static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
-}
-
 pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
     match &hub.tls.borrow().server {
         Some(tls) if protocol.is_secure() => Wire::accepted(stream, tls),
@@ -226,33 +214,9 @@ fn receive(
     }
 }
 
-/// What it still asked for is answered, if it listens.
-pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
-    hub.connections.closes(&connection);
-    hub.is_done().await;
-    ended(&hub, &connection, reader);
-}
-
-pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) {
-    reader.end(hub);
-    gone(hub, connection);
-}
-
-/// Nothing goes over it any more.
-pub(super) fn gone(hub: &Rc<Hub>, connection: &Connection) {
-    hub.connections.remove(connection);
-    hub.with(|service, _| service.connection_closed(connection.id));
-    connection.ended();
-}
-
-/// Lends out the room that all connections of a shard share.
-pub(super) fn with_room<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
-    ROOM.with_borrow_mut(|room| work(room))
-}
-
 /// Reads into the room that all share, and handles what came while it is there. False at the end.
 fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hub: &Rc<Hub>) -> Poll<bool> {
-    ROOM.with_borrow_mut(|room| {
+    with_room(|room| {
         loop {
             if std::task::ready!(wire.poll_read_ready(context)).is_err() {
                 return Poll::Ready(false);
@@ -265,103 +229,4 @@ fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hu
             });
         }
     })
-}
-
-/// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
-pub(super) struct Reader {
-    flow: Flow,
-    framer: StreamFramer,
-    begun: Vec<u8>,
-    /// So many more messages are among the first: a REGISTER, and one more with credentials.
-    first_left: u8,
-    /// Where the stream stopped to make sense, and why.
-    broken: Option<(crate::codec::Error, Box<[u8]>)>,
-}
-
-impl Reader {
-    pub(super) fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
-        let limits = hub.service.borrow().message_limits();
-        let flow = connection.flow();
-        Self {
-            flow,
-            framer: StreamFramer::new(side, limits),
-            begun: Vec::new(),
-            first_left: FIRST,
-            broken: None,
-        }
-    }
-
-    /// Takes in all whole messages, and returns how many bytes they were.
-    fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, End> {
-        let (mut used, mut result, mut pings) = (0, Ok(()), 0);
-        let (flow, framer) = (self.flow, &mut self.framer);
-        hub.take_in(|taking| {
-            loop {
-                let rest = bytes.get(used..).unwrap_or(&[]);
-                match framer.cut(rest) {
-                    Ok(Cut::Incomplete) => break,
-                    Ok(Cut::Message { len }) => {
-                        let message = rest.get(..len).unwrap_or(&[]);
-                        match self.first_left.checked_sub(1) {
-                            Some(left) => {
-                                self.first_left = left;
-                                taking.push_first(flow, message);
-                            }
-                            None => taking.push_copy(flow, message),
-                        }
-                        used += len;
-                    }
-                    Ok(Cut::Ping { len }) => {
-                        pings += 1;
-                        used += len;
-                    }
-                    Ok(Cut::Pong { len } | Cut::Blank { len }) => used += len,
-                    Err(error) => {
-                        self.broken = Some((error, rest.into()));
-                        result = Err(End);
-                        break;
-                    }
-                }
-            }
-        });
-        if pings > 0 {
-            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(flow, None, b"\r\n")));
-        }
-        result.map(|()| used)
-    }
-}
-
-impl Taker for Reader {
-    fn is_waiting(&self) -> bool {
-        !self.begun.is_empty()
-    }
-
-    fn begin(&mut self, _: &Rc<Hub>) -> Result<(), End> {
-        if self.broken.is_some() { Err(End) } else { Ok(()) }
-    }
-
-    /// Takes what was read; an error if the stream makes no sense any more.
-    fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
-        if self.begun.is_empty() {
-            let used = self.cut(hub, read)?;
-            self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
-            return Ok(());
-        }
-        let mut all = std::mem::take(&mut self.begun);
-        all.extend_from_slice(read);
-        let used = self.cut(hub, &all)?;
-        if used == 0 {
-            self.begun = all;
-        } else {
-            self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
-        }
-        Ok(())
-    }
-
-    /// What made no sense may still be a message that can be answered.
-    fn end(self, hub: &Rc<Hub>) {
-        if let Some((error, rest)) = self.broken {
-            hub.with(|service, now| service.handle_unframed(now, self.flow, &rest, error));
-        }
-    }
 }
