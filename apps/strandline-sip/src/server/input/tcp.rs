@@ -25,6 +25,7 @@ use super::ws;
 
 /// How long opening a connection may take.
 const OPEN: Duration = Duration::from_secs(5);
+
 pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
     match &hub.tls.borrow().server {
         Some(tls) if protocol.is_secure() => Wire::accepted(stream, tls),
