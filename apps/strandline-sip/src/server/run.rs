@@ -87,7 +87,7 @@ impl Prepared {
     fn new(config: &Config) -> Result<Self> {
         let clock = Clock::start();
         let mut seeds = random_seeds()?;
-        let mut nonces = NonceKey { key: random_key()?, mark: 0 };
+        let mut nonces = NonceKey::random()?;
         let storage = Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?;
         let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
         let mut sought = None;
@@ -109,7 +109,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
+    let tokens = service.tokens().clone();
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
+    hub.inbox(|inbox| inbox.set_tokens(tokens));
     let users = hub.service.borrow().locations().len();
     let metrics = match config.metrics {
         Some(address) => Some(listen_for_metrics(address, &hub).await?),

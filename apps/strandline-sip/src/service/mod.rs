@@ -19,6 +19,7 @@ mod route;
 mod routing;
 mod servers;
 mod settings;
+mod strict;
 mod throttle;
 mod token;
 
@@ -190,6 +191,12 @@ impl Service {
     #[must_use]
     pub const fn locations(&self) -> &Locations {
         &self.locations
+    }
+
+    /// What seals and opens the tokens in its Record-Routes.
+    #[must_use]
+    pub const fn tokens(&self) -> &Tokens {
+        &self.tokens
     }
 
     /// Takes bindings that a store has kept, of another node if it has a name.

@@ -143,9 +143,11 @@ impl Service {
         if edits.write(&mut popped).is_err() {
             return;
         }
-        let challenges = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
-        let kept = context.best.as_ref().is_some_and(|best| best.code == code);
-        if challenges && kept {
+        let challenges =
+            |code| matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+        // Those of the best stand in it. It isn't replaced by another one with challenges.
+        let kept = context.best.as_ref().is_some_and(|best| challenges(best.code));
+        if challenges(code) && kept {
             for name in [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate] {
                 message.lines(name).for_each(|line| context.challenges.extend_from_slice(line.line()));
             }
@@ -173,7 +175,10 @@ impl Service {
             self.transactions.forget_server(server);
             return self.tidy(slot);
         };
-        let challenges = core::mem::take(&mut context.challenges);
+        let mut challenges = core::mem::take(&mut context.challenges);
+        if !matches!(best.code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+            challenges.clear();
+        }
         let kept = context.request.take();
         if best.response.is_empty() {
             self.answer_kept(now, server, best.code, invite, kept.as_deref());
@@ -204,7 +209,7 @@ impl Service {
         kept: Option<&Kept>,
     ) {
         if invite {
-            let tag = *b"0000000000000000";
+            let tag = self.tag_of(server);
             let _ = self.transactions.respond_alike(now, server, code, &tag, &mut self.out);
             return;
         }

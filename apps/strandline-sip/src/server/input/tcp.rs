@@ -15,7 +15,7 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::Connection;
+use crate::server::socket::{Begun, Connection};
 
 use super::taker::{End, Taker};
 use super::work::work_between;
@@ -180,21 +180,20 @@ fn receive(
     mut reader: impl Taker + 'static,
 ) -> impl Future<Output = ()> {
     async move {
-        let mut begun = None;
+        let mut begun = Begun::default();
         let mut stands = reader.begin(&hub).is_ok();
         while stands {
             let (waiting, idle) = (reader.is_waiting(), reader.idle_max());
             let read = std::future::poll_fn(|context| poll_read(&wire, context, &mut reader, &hub));
             // Who begins a message must end it: there is no time limit between messages.
-            let until = if waiting {
-                Some(*begun.get_or_insert_with(tokio::time::Instant::now) + PATIENCE)
-            } else {
-                begun = None;
-                idle.map(|idle| tokio::time::Instant::now() + idle)
+            let now = hub.clock.elapsed();
+            let most = match begun.look(now, &connection.life, waiting) {
+                Some(since) => Some((since + PATIENCE).saturating_sub(now)),
+                None => idle,
             };
-            stands = match until {
+            stands = match most {
                 None => read.await,
-                Some(until) => match Box::pin(tokio::time::timeout_at(until, read)).await {
+                Some(most) => match Box::pin(tokio::time::timeout(most, read)).await {
                     Ok(on) => on,
                     Err(_) => !waiting && reader.on_idle(&hub),
                 },
@@ -243,6 +242,7 @@ fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hu
 
 /// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
 pub(super) struct Reader {
+    connection: Rc<Connection>,
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
@@ -253,10 +253,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
+    pub(super) fn new(hub: &Hub, connection: &Rc<Connection>, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
         let flow = connection.flow();
         Self {
+            connection: Rc::clone(connection),
             flow,
             framer: StreamFramer::new(side, limits),
             begun: Vec::new(),
@@ -276,6 +277,7 @@ impl Reader {
                     Ok(Cut::Incomplete) => break,
                     Ok(Cut::Message { len }) => {
                         let message = rest.get(..len).unwrap_or(&[]);
+                        self.connection.life.on_message();
                         match self.first_left.checked_sub(1) {
                             Some(left) => {
                                 self.first_left = left;

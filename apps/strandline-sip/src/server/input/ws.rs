@@ -200,11 +200,14 @@ impl Frames {
                 let opened =
                     hub.connections.with_frames(&self.connection, |frames, out| frames.open(whole, out));
                 match opened {
-                    Some(OpenedFrame::Message(message)) => match Datagram::of(&message) {
-                        Datagram::Sip => taking.push(self.flow, &message, || message.clone()),
-                        Datagram::KeepAlive if &message[..] == b"\r\n\r\n" => pings += 1,
-                        Datagram::KeepAlive | Datagram::Stun => {}
-                    },
+                    Some(OpenedFrame::Message(message)) => {
+                        self.connection.life.on_message();
+                        match Datagram::of(&message) {
+                            Datagram::Sip => taking.push(self.flow, &message, || message.clone()),
+                            Datagram::KeepAlive if &message[..] == b"\r\n\r\n" => pings += 1,
+                            Datagram::KeepAlive | Datagram::Stun => {}
+                        }
+                    }
                     Some(OpenedFrame::Nothing) => {}
                     Some(OpenedFrame::End) | None => on = false,
                 }

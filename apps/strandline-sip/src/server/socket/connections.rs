@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
+use super::life::Life;
 use super::websocket::WebSocket;
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
@@ -64,6 +65,7 @@ pub(in crate::server) struct Connection {
     pending: RefCell<Vec<u8>>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
+    pub(in crate::server) life: Life,
 }
 
 /// How many connections there may be.
@@ -141,6 +143,7 @@ impl Connections {
             websocket: RefCell::default(),
             pending: RefCell::default(),
             busy: Cell::new(false),
+            life: Life::default(),
         });
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.note_peer(&connection);

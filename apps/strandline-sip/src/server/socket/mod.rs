@@ -2,6 +2,7 @@
 
 mod connections;
 mod gate;
+mod life;
 mod sctp;
 mod tls;
 mod udp;
@@ -9,6 +10,7 @@ mod websocket;
 
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
+pub(super) use life::Begun;
 pub(super) use sctp::{Failed, Many, One, Opened, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;

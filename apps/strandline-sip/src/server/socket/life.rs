@@ -1,0 +1,45 @@
+//! What is known of how a connection is used.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+/// How a connection is used. Times are seconds since the server was started.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Life {
+    /// Whole messages that came, modulo 2^32.
+    messages: Cell<u32>,
+}
+
+impl Life {
+    /// A whole message came.
+    pub(in crate::server) fn on_message(&self) {
+        self.messages.set(self.messages.get().wrapping_add(1));
+    }
+}
+
+/// How long a message has been coming: who begins one must end it.
+#[derive(Debug, Default)]
+pub(in crate::server) struct Begun {
+    /// There is one that isn't whole since then.
+    since: Option<Duration>,
+    /// So many messages were whole at that time.
+    messages: u32,
+}
+
+impl Begun {
+    /// Tells since when the message at the end of what came is under way; `None` if there is none.
+    pub(in crate::server) fn look(&mut self, now: Duration, life: &Life, waiting: bool) -> Option<Duration> {
+        // If others became whole meanwhile, it is another one.
+        if !waiting || self.messages != life.messages.get() {
+            self.since = None;
+        }
+        if waiting {
+            self.messages = life.messages.get();
+            self.since.get_or_insert(now);
+        }
+        self.since
+    }
+}
+
+#[cfg(test)]
+mod tests;
