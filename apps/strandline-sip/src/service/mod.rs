@@ -23,6 +23,7 @@ mod strict;
 mod throttle;
 mod token;
 
+use core::time::Duration;
 use std::collections::{HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
@@ -30,7 +31,7 @@ use siphasher::sip::SipHasher13;
 use crate::auth::{Authenticator, GuessCounters};
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
-use crate::registrar::Registrar;
+use crate::registrar::{FLOW_TIMER_SECS, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
 use context::{Context, Target};
@@ -103,6 +104,8 @@ pub struct Service {
     connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
     trusted: HashSet<u64>,
+    /// Those whose phones were told how long they may say nothing.
+    timed: HashSet<u64, Numbers>,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
     /// Requests that hops of trunks have, and until when they are to say something.
@@ -127,6 +130,8 @@ pub struct Service {
     unsettled: bool,
     /// Nothing new is begun.
     draining: bool,
+    /// When somebody was last told the end of a call: an ACK follows.
+    told_end: Option<Time>,
     /// Messages to be sent at once.
     pub out: Outbox,
     /// Answers to be sent when the journal has been written down.
@@ -155,6 +160,7 @@ impl Service {
             hasher: SipHasher13::new_with_key(&seed(48)),
             connections: HashSet::default(),
             trusted: HashSet::new(),
+            timed: HashSet::default(),
             epoch_unix_secs,
             hops: VecDeque::new(),
             index: Some(Index::with_limits(settings.message)),
@@ -169,6 +175,7 @@ impl Service {
             nodes: None,
             unsettled: false,
             draining: false,
+            told_end: None,
             out: Outbox::new(),
             held: Outbox::new(),
             journal: if settings.durable { Journal::default() } else { Journal::off() },
@@ -261,6 +268,14 @@ impl Service {
     #[must_use]
     pub const fn is_draining(&self) -> bool {
         self.draining
+    }
+
+    /// Somebody was told the end of a call, and may not have acknowledged it yet: for 4 T1, so that a 2xx over UDP can be sent twice
+    /// more.
+    #[must_use]
+    pub fn awaits_ack(&self, now: Time) -> bool {
+        let patience = self.transactions.timings().t1.saturating_mul(4);
+        self.told_end.is_some_and(|told| now < told + patience)
     }
 
     /// The domains of its users, without its addresses.
@@ -361,7 +376,18 @@ impl Service {
     pub fn connection_closed(&mut self, connection: u64) {
         self.connections.remove(&connection);
         self.trusted.remove(&connection);
+        self.timed.remove(&connection);
         self.locations.connection_closed(connection, &mut self.journal);
+    }
+
+    /// How long nothing may come on a connection until it is taken for dead: a quarter longer than its phone was told (RFC 5626
+    /// section 4.4.1), as long as `idle` if nobody is reached over it, and for ever otherwise.
+    #[must_use]
+    pub fn silence_max(&self, connection: u64, idle: Option<Duration>) -> Option<Duration> {
+        if self.timed.contains(&connection) {
+            return Some(Duration::from_secs(u64::from(FLOW_TIMER_SECS + FLOW_TIMER_SECS / 4)));
+        }
+        idle.filter(|_| !self.locations.uses(connection))
     }
 
     /// The request of a transaction could not be sent.

@@ -5,7 +5,7 @@ use core::hash::Hasher;
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
 use crate::location::FlowUse;
-use crate::registrar::{Registered, Request, write_error, write_ok};
+use crate::registrar::{Registered, Request, has_flow_timer, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
@@ -389,6 +389,9 @@ impl Service {
                 self.counters.registered += 1;
                 self.known.insert(now, flow);
                 let bindings = self.locations.bindings(&self.aor);
+                if flow.connection != 0 && has_flow_timer(&request, bindings) {
+                    self.timed.insert(flow.connection);
+                }
                 let asked = essentials.via.oc.then_some(&self.feedback);
                 let write =
                     |out: &mut _| noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out));

@@ -112,6 +112,11 @@ impl Service {
         code: StatusCode,
         message: &Message<'_>,
     ) {
+        if !code.is_provisional()
+            && message.cseq().ok().flatten().is_some_and(|cseq| cseq.method == Method::Invite)
+        {
+            self.told_end = Some(now);
+        }
         let mut edits = Edits::new(*message);
         edits.pop_via();
         // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
@@ -170,6 +175,9 @@ impl Service {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         context.answered = true;
         let (server, invite) = (context.server, context.invite);
+        if invite {
+            self.told_end = Some(now);
+        }
         let Some(best) = context.best.take() else {
             // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
             self.transactions.forget_server(server);

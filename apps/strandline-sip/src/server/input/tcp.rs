@@ -15,7 +15,7 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::{Begun, Connection};
+use crate::server::socket::{Begun, Connection, Patience};
 
 use super::taker::{End, Taker};
 use super::work::work_between;
@@ -102,7 +102,8 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) 
         };
         (service.address_for(connection.peer.ip()), name)
     };
-    let connecting = connect(connection.protocol, connection.peer, from, name, tls);
+    let patience = hub.connections.patience.get();
+    let connecting = connect(connection.protocol, connection.peer, from, name, tls, patience);
     let opened = tokio::time::timeout(OPEN, connecting).await;
     let clients = connection.take_clients();
     match opened {
@@ -150,6 +151,7 @@ async fn connect(
     from: Option<IpAddr>,
     name: Option<String>,
     tls: Option<ClientTls>,
+    patience: Patience,
 ) -> io::Result<Wire> {
     let stream = match from {
         None => TcpStream::connect(peer).await?,
@@ -160,6 +162,9 @@ async fn connect(
         }
     };
     let _ = stream.set_nodelay(true);
+    if let Err(error) = patience.apply(&stream) {
+        tracing::debug!(%error, "the system can't tell who is gone");
+    }
     if protocol != Protocol::Tls {
         return Ok(Wire::plain(stream));
     }
@@ -318,9 +323,11 @@ impl Taker for Reader {
 
     /// Takes what was read; an error if the stream makes no sense any more.
     fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
+        self.connection.life.on_sign();
         if self.begun.is_empty() {
             let used = self.cut(hub, read)?;
             self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
+            self.connection.keeps(self.begun.capacity());
             return Ok(());
         }
         let mut all = std::mem::take(&mut self.begun);
@@ -331,6 +338,7 @@ impl Taker for Reader {
         } else {
             self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
         }
+        self.connection.keeps(self.begun.capacity());
         Ok(())
     }
 

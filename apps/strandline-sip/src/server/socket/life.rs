@@ -8,12 +8,38 @@ use std::time::Duration;
 pub(in crate::server) struct Life {
     /// Whole messages that came, modulo 2^32.
     messages: Cell<u32>,
+    /// One came.
+    spoke: Cell<bool>,
+    /// Anything came since it was looked at last.
+    heard: Cell<bool>,
+    /// When it was found that something had come.
+    heard_secs: Cell<u32>,
 }
 
 impl Life {
     /// A whole message came.
     pub(in crate::server) fn on_message(&self) {
         self.messages.set(self.messages.get().wrapping_add(1));
+        self.spoke.set(true);
+        self.heard.set(true);
+    }
+
+    /// A sign of life came.
+    pub(in crate::server) fn on_sign(&self) {
+        self.heard.set(true);
+    }
+
+    /// No message has come so far.
+    pub(super) fn is_mute(&self) -> bool {
+        !self.spoke.get()
+    }
+
+    /// Since when nothing has come, as far as these looks can tell: no earlier than that.
+    pub(super) fn silent_since(&self, now_secs: u32) -> u32 {
+        if self.heard.replace(false) || self.heard_secs.get() == 0 {
+            self.heard_secs.set(now_secs);
+        }
+        self.heard_secs.get()
     }
 }
 

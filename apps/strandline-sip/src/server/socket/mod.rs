@@ -1,17 +1,21 @@
 //! The sockets, and what is to be sent on them. They know nothing of the service.
 
+mod account;
 mod connections;
 mod gate;
 mod life;
+mod patience;
 mod sctp;
 mod tls;
 mod udp;
+mod watch;
 mod websocket;
 
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
 pub(super) use life::Begun;
-pub(super) use sctp::{Failed, Many, One, Opened, Sctp};
+pub use patience::Patience;
+pub(super) use sctp::{Failed, Many, Met, One, Opened, REFUSED, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;
 pub(super) use websocket::{Opened as OpenedFrame, WebSocket, frame};
