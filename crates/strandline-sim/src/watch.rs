@@ -38,6 +38,10 @@ struct Before {
 struct Memory {
     /// The peer's tag and the highest TSN sent under it.
     highest: Option<(u32, Tsn)>,
+    /// Time-outs so far.
+    timeouts: u32,
+    /// Packets that may still ask whether the latest of them was needless.
+    may_ask: u32,
 }
 
 /// Watches the associations of one host.
@@ -98,7 +102,11 @@ impl Watch {
                 format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
-            congestion(before, &paths, probes)?;
+            let memory = self.memory.entry(before.id).or_default();
+            if core::mem::replace(&mut memory.timeouts, status.stats.timeouts) != status.stats.timeouts {
+                memory.may_ask = 2;
+            }
+            congestion(before, &paths, probes, &mut memory.may_ask)?;
             flow(before)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
@@ -118,8 +126,13 @@ impl Watch {
 
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
 /// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. In a recovery what it lets be in flight takes the place of cwnd.
-fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), Violation> {
+/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask whether it was needless. In a recovery what it lets be in flight takes the place of cwnd.
+fn congestion(
+    before: &Before,
+    paths: &[PathStatus],
+    probes: u32,
+    may_ask: &mut u32,
+) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
             continue;
@@ -133,7 +146,13 @@ fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), 
         // Several paths may probe at one moment.
         let probed = probes > 0 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
-        let right = path.flight < limit + mtu || one_packet;
+        let mut right = path.flight < limit + mtu || one_packet;
+        let allowed = if was.flight < limit { limit + mtu - 1 } else { was.flight };
+        let asking = path.flight.saturating_sub(allowed).div_ceil(mtu);
+        if !right && asking <= *may_ask {
+            *may_ask -= asking;
+            right = true;
+        }
         demand(right, || {
             format!(
                 "{:?}: flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}",

@@ -8,7 +8,8 @@ use tokio::sync::Notify;
 
 use crate::pace::now;
 
-use super::engine::{Engine, Out};
+use super::engine::Engine;
+use super::out::Out;
 
 /// Sends what user agents write.
 pub(super) trait Carrier {

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Summary, Times};
 
 use super::watch::ServerReport;
 
 /// Counts and times of the operations that began while it was measured.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) begun: u64,
     /// In an open loop: from when operations are counted to when the last of them was really begun, which is later than it
@@ -33,11 +33,53 @@ pub(super) struct Outcome {
     pub(super) whole: Times,
 }
 
+impl Outcome {
+    /// Adds what another process had at the same time.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.beginning = self.beginning.max(other.beginning);
+        self.succeeded += other.succeeded;
+        self.refused += other.refused;
+        self.answered += other.answered;
+        self.timed_out += other.timed_out;
+        self.retransmitted += other.retransmitted;
+        self.challenged += other.challenged;
+        for (code, count) in &other.codes {
+            *self.codes.entry(*code).or_default() += count;
+        }
+        self.response.merge(&other.response);
+        self.whole.merge(&other.whole);
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) outcome: Outcome,
+    /// Operations in all, warm-up included.
+    pub(super) begun: u64,
+    /// Connections that ended while they were in use.
+    pub(super) lost: u64,
+    /// Processor time of the load.
+    pub(super) cpu: Duration,
+}
+
+impl Measured {
+    /// Adds what another process had at the same time.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.outcome.merge(&other.outcome);
+        self.begun += other.begun;
+        self.lost += other.lost;
+        self.cpu += other.cpu;
+    }
+}
+
 /// As `--json` prints it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct SipReport {
-    pub(super) scenario: &'static str,
+    pub(super) scenario: String,
     pub(super) transport: &'static str,
+    pub(super) processes: u32,
     pub(super) sources: usize,
     pub(super) users: u32,
     /// Operations a second that were asked for; none in a closed loop.
@@ -103,6 +145,12 @@ impl SipReport {
         self.other_codes.clone_from(&outcome.codes);
         self.response = outcome.response.summary();
         self.whole = outcome.whole.summary();
+    }
+
+    /// Names the scenario, also in what was offered.
+    pub(super) fn name(&mut self, name: &str) {
+        name.clone_into(&mut self.scenario);
+        self.offered.iter_mut().for_each(|offered| offered.report.name(name));
     }
 
     /// Adds what came of multiples.

@@ -288,14 +288,13 @@ async fn listen_for_http(what: &str, address: SocketAddr, handler: http::Handler
 }
 
 fn print(sockets: &Sockets, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
-    let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
-        let one = |one: &Advertised| {
+        let one = |(one, carrier): (&Advertised, &Option<u16>)| {
             let (name, host, port) = (one.protocol.name(), &one.host, one.port);
-            let carrier = carrier(one).map_or(String::new(), |port| format!(",\"carrier\":{port}"));
+            let carrier = carrier.map_or(String::new(), |port| format!(",\"carrier\":{port}"));
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
-        let all: Vec<String> = sockets.advertised.iter().map(one).collect();
+        let all: Vec<String> = sockets.advertised.iter().zip(&sockets.carriers).map(one).collect();
         let other = |(name, address): (&str, Option<SocketAddr>)| {
             address.map_or(String::new(), |address| format!(",\"{name}\":\"{address}\""))
         };
@@ -304,9 +303,9 @@ fn print(sockets: &Sockets, users: usize, others: [(&str, Option<SocketAddr>); 2
         return;
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
-    for one in &sockets.advertised {
+    for (one, carrier) in sockets.advertised.iter().zip(&sockets.carriers) {
         let name = one.protocol.name().to_ascii_uppercase();
-        let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
+        let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
     for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
@@ -325,20 +324,25 @@ fn association() -> AssociationConfig {
     AssociationConfig { sack_frequency: SackFrequency::Every(8), ..AssociationConfig::default() }
 }
 
+/// SCTP over one carrier.
+struct OfSctp {
+    sctp: Sctp,
+    /// Associations that the server sets up itself.
+    opened: Option<Opened>,
+    /// What could not be sent.
+    failed: Failed,
+}
+
 /// What it listens on.
 #[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
     /// With and without TLS and WebSocket.
     connections: RefCell<Vec<(Protocol, input::accept::Listening)>>,
-    sctp: RefCell<Option<Sctp>>,
-    /// Associations that the server sets up itself.
-    opened: RefCell<Option<Opened>>,
-    /// What could not be sent over SCTP.
-    failed: RefCell<Option<Failed>>,
-    /// The UDP port that carries SCTP.
-    carrier: Option<u16>,
+    sctp: RefCell<Vec<OfSctp>>,
     advertised: Vec<Advertised>,
+    /// The UDP ports that carry those that are SCTP in UDP.
+    carriers: Vec<Option<u16>>,
     /// Where it listens, as far as it knows its address.
     local: Vec<(Protocol, SocketAddr)>,
 }
@@ -347,6 +351,7 @@ impl Sockets {
     fn open(config: &Config) -> Result<Self> {
         let mut sockets = Self::default();
         for listen in &config.listen {
+            sockets.carriers.push(None);
             let port = sockets.open_one(listen, &config.patience).with_context(|| {
                 let name = listen.protocol.name();
                 format!(
@@ -383,25 +388,23 @@ impl Sockets {
                     SctpCarrier::Ip => stack.raw(listen.address.ip())?,
                 };
                 let in_udp = listen.sctp_carrier == SctpCarrier::Udp;
-                self.carrier = stack.local_addr().filter(|_| in_udp).map(|address| address.port());
-                let (sctp, port) = match listen.sctp_style {
+                self.carriers.pop();
+                self.carriers.push(stack.local_addr().filter(|_| in_udp).map(|address| address.port()));
+                let (of_sctp, port) = match listen.sctp_style {
                     SctpStyle::OneToMany => {
                         let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
                         let port = endpoint.port();
                         let (many, failed) = Many::new(endpoint);
-                        self.failed = RefCell::new(Some(failed));
-                        (Sctp::Many(Rc::new(many)), port)
+                        (OfSctp { sctp: Sctp::Many(Rc::new(many)), opened: None, failed }, port)
                     }
                     SctpStyle::OneToOne => {
                         let listener = Listener::bind(&stack, listen.sctp_port)?;
                         let port = listener.port();
                         let (one, opened, failed) = One::new(stack, listener);
-                        self.failed = RefCell::new(Some(failed));
-                        self.opened = RefCell::new(Some(opened));
-                        (Sctp::One(Rc::new(one)), port)
+                        (OfSctp { sctp: Sctp::One(Rc::new(one)), opened: Some(opened), failed }, port)
                     }
                 };
-                self.sctp = RefCell::new(Some(sctp));
+                self.sctp.borrow_mut().push(of_sctp);
                 Ok(port)
             }
         }
@@ -415,10 +418,8 @@ impl Sockets {
         for (protocol, listener) in self.connections.take() {
             tokio::task::spawn_local(input::accept::serve(listener, Rc::clone(hub), protocol));
         }
-        if let Some(failed) = self.failed.take() {
+        for OfSctp { sctp, opened, failed } in self.sctp.take() {
             tokio::task::spawn_local(input::sctp::report_failed(failed, Rc::clone(hub)));
-        }
-        if let Some(sctp) = self.sctp.take() {
             match &sctp {
                 Sctp::Many(many) => {
                     tokio::task::spawn_local(input::sctp::serve_many(Rc::clone(many), Rc::clone(hub)));
@@ -427,13 +428,13 @@ impl Sockets {
                 Sctp::One(one) => {
                     let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub));
                     tokio::task::spawn_local(accepting);
-                    if let Some(opened) = self.opened.take() {
+                    if let Some(opened) = opened {
                         let opening = input::sctp::open_wanted(opened, Rc::clone(one), Rc::clone(hub));
                         tokio::task::spawn_local(opening);
                     }
                 }
             }
-            hub.sctp.replace(Some(sctp));
+            hub.sctp.borrow_mut().push(sctp);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::codec::{Element, Route, Uri};
 
-use super::request::first_of;
+use super::look_up::first_of;
 use super::route::Way;
 
 /// A strict router that is next.

@@ -8,6 +8,8 @@ mod dialogs_16_6;
 mod ends;
 mod flows_rfc5626;
 mod forking_16_7;
+mod gruu_nodes;
+mod gruu_rfc5627;
 mod harness;
 mod hostile;
 mod neighbours;

@@ -100,6 +100,7 @@ impl Pacer {
     }
 
     /// When the next batch goes.
+    #[inline]
     pub(super) fn deadline(&self) -> Time {
         self.release
     }

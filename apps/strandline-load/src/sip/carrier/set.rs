@@ -21,8 +21,8 @@ use tokio::io::unix::AsyncFd;
 use crate::limits;
 use crate::pace::now;
 use crate::sip::answer::first_message;
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes, tcp};
 

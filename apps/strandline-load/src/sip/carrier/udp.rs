@@ -10,8 +10,8 @@ use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 

@@ -56,6 +56,10 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
             if proved.iter().any(is_peer) {
                 hub.service.borrow_mut().connection_trusted(connection.id);
             }
+            if !proved.is_empty() && connection.protocol == Protocol::Tls {
+                hub.service.borrow_mut().connection_proved(connection.id);
+                hub.connections.aliases.borrow_mut().prove(connection.id, proved);
+            }
             if connection.protocol.is_websocket() {
                 let frames = ws::Frames::new(&hub, &connection, rest);
                 stand(hub, connection, wire, frames);

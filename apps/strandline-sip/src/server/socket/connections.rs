@@ -15,6 +15,7 @@ use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
 use super::account::{Account, Share};
+use super::aliases::Aliases;
 use super::life::Life;
 use super::patience::Patience;
 use super::watch::Watch;
@@ -91,6 +92,8 @@ pub(in crate::server) struct Connections {
     hasher: RandomState,
     /// How many each source has: no more sources than connections.
     by_source: RefCell<HashMap<u64, u32>>,
+    /// Those that neighbours opened, for requests to them.
+    pub(in crate::server) aliases: RefCell<Aliases>,
     dirty: RefCell<Vec<Rc<Connection>>>,
     /// Empty buffers.
     spare: RefCell<Vec<Vec<u8>>>,
@@ -115,6 +118,7 @@ impl Connections {
             by_peer: RefCell::new(HashTable::new()),
             hasher: RandomState::new(),
             by_source: RefCell::default(),
+            aliases: RefCell::default(),
             dirty: RefCell::default(),
             spare: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
@@ -188,6 +192,9 @@ impl Connections {
 
     /// Its peer has ended it: it is for answers only to what came over it, until it is removed. Others to the peer get another one.
     pub(in crate::server) fn closes(&self, connection: &Connection) {
+        if connection.protocol == Protocol::Tls {
+            self.aliases.borrow_mut().remove(connection.id);
+        }
         let hash = self.hasher.hash_one(connection.key());
         if let Ok(found) = self.by_peer.borrow_mut().find_entry(hash, |id| *id == connection.id) {
             found.remove();
@@ -224,6 +231,14 @@ impl Connections {
             id => id,
         };
         self.by_id.borrow().get(&id).cloned()
+    }
+
+    /// Requests to a port of a connection's peer may go over it.
+    pub(in crate::server) fn alias(&self, connection: u64, port: u16) {
+        let peer = self.by_id.borrow().get(&connection).map(|found| found.peer);
+        if let Some(peer) = peer {
+            self.aliases.borrow_mut().alias(connection, SocketAddr::new(peer.ip(), port));
+        }
     }
 
     /// Ends a connection: whoever reads from it finds the end. False if it is gone already.
@@ -511,3 +526,6 @@ impl Connection {
         waits
     }
 }
+
+#[cfg(test)]
+mod tests;

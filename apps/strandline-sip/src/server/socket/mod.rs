@@ -1,6 +1,7 @@
 //! The sockets, and what is to be sent on them. They know nothing of the service.
 
 mod account;
+mod aliases;
 mod connections;
 mod gate;
 mod life;
@@ -15,7 +16,7 @@ pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
 pub(super) use life::Begun;
 pub use patience::Patience;
-pub(super) use sctp::{Failed, Many, Met, One, Opened, REFUSED, Sctp};
+pub(super) use sctp::{Carriers, Failed, Many, Met, One, Opened, REFUSED, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;
 pub(super) use websocket::{Opened as OpenedFrame, WebSocket, frame};

@@ -65,6 +65,10 @@ impl Many {
         self.begun.borrow_mut().remove(&id);
     }
 
+    pub(super) fn has(&self, connection: u64) -> bool {
+        self.ids.borrow().contains_key(&connection)
+    }
+
     pub(in crate::server) fn len(&self) -> usize {
         self.flows.borrow().len()
     }
