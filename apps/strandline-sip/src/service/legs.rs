@@ -50,7 +50,7 @@ impl Service {
         let count = targets.len().min(allowed as usize);
         // The others come after these (RFC 5393 section 5.3.3).
         if let (Some(context), Some(rest)) = (self.contexts.get_mut(slot), targets.get(count..)) {
-            context.later.splice(..0, rest.iter().cloned());
+            drop(context.later.splice(..0, rest.iter().cloned()));
         }
         let breadth = allowed / (count.max(1) as u32);
         let mut result = Err(StatusCode::SERVER_INTERNAL_ERROR);

@@ -281,7 +281,7 @@ fn nobody_is_asked_within_a_dialog_that_began_here() {
     let all = vec![Algorithm::Sha256];
     let realm = "example.com".to_owned();
     world.service.authenticate(Some(Authenticator::new(realm, all, source, nonces, [1; 16])));
-    let ok = world.one(&alice, &crate::harness::response(&sent[0].text, 200, "alice"));
+    let ok = world.one(&alice, &crate::harness::response(&sent[0].text, 200, "callee"));
     let target = "sip:carol@192.0.2.7:5060";
     for method in ["BYE", "NOTIFY", "INVITE"] {
         let text = crate::harness::in_dialog(method, &ok.text, target, &alice, 2, false);

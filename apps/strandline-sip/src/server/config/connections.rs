@@ -25,8 +25,8 @@ pub(super) fn check(file: &Table) -> Result<Patience, ConfigError> {
     let defaults = Patience::default();
     let secs = |key: &str, value: Option<u64>, default: Duration| match value {
         None => Ok(default),
-        Some(secs @ 5..=86_400) => Ok(Duration::from_secs(secs)),
-        Some(secs) => Err(wrong(format!("connections.{key}"), format!("{secs} is not between 5 and 86400"))),
+        Some(secs @ 5..=32_767) => Ok(Duration::from_secs(secs)),
+        Some(secs) => Err(wrong(format!("connections.{key}"), format!("{secs} is not between 5 and 32767"))),
     };
     let idle = match file.idle_secs {
         Some(0) => None,

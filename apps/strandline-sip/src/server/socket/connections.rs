@@ -368,6 +368,11 @@ impl Connection {
         self.pending.take()
     }
 
+    /// Something waits to be written.
+    pub(super) fn waits(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
     /// So much is kept of a message that isn't whole.
     pub(in crate::server) fn keeps(&self, bytes: usize) {
         self.share.set_begun(bytes);
@@ -415,7 +420,10 @@ impl Connection {
         while let Some(rest) = pending.get(written..).filter(|rest| !rest.is_empty()) {
             match write(rest) {
                 Ok(0) => break,
-                Ok(len) => written += len,
+                Ok(len) => {
+                    written += len;
+                    self.life.on_written();
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     pending.drain(..written);
                     return waits;

@@ -14,6 +14,10 @@ pub(in crate::server) struct Life {
     heard: Cell<bool>,
     /// When it was found that something had come.
     heard_secs: Cell<u32>,
+    /// Something was taken of what is to be written since it was looked at last.
+    wrote: Cell<bool>,
+    /// When it was found that nothing was; 0 if something is.
+    stuck_secs: Cell<u32>,
 }
 
 impl Life {
@@ -27,6 +31,23 @@ impl Life {
     /// A sign of life came.
     pub(in crate::server) fn on_sign(&self) {
         self.heard.set(true);
+    }
+
+    /// The peer has taken something.
+    pub(super) fn on_written(&self) {
+        self.wrote.set(true);
+    }
+
+    /// For how long nothing was taken of what `waits` to be written, seconds.
+    pub(super) fn stuck(&self, now_secs: u32, waits: bool) -> u32 {
+        if self.wrote.replace(false) || !waits {
+            self.stuck_secs.set(0);
+            return 0;
+        }
+        if self.stuck_secs.get() == 0 {
+            self.stuck_secs.set(now_secs);
+        }
+        now_secs.saturating_sub(self.stuck_secs.get())
     }
 
     /// No message has come so far.

@@ -38,8 +38,7 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// Lets the system find out who is gone: a peer that doesn't answer any more, and one that takes nothing, also if it says
-    /// that it is there. What is accepted from a listening socket has it from there.
+    /// Lets the system find out whose peer doesn't answer any more. What is accepted from a listening socket has it from there.
     ///
     /// # Errors
     /// If the system doesn't know these options.
@@ -48,6 +47,7 @@ impl Patience {
         let keep_alive =
             TcpKeepalive::new().with_time(self.keep_alive).with_interval(PROBE).with_retries(PROBES);
         socket.set_tcp_keepalive(&keep_alive)?;
-        socket.set_tcp_user_timeout(Some(self.write))
+        // With a shorter one a single question that is lost would end the connection.
+        socket.set_tcp_user_timeout(Some(self.keep_alive + PROBE * PROBES))
     }
 }

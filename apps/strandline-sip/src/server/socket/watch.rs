@@ -57,10 +57,14 @@ impl Connections {
             let Some(connection) = self.by_id.borrow().get(&id).cloned() else { continue };
             let since = connection.life.silent_since(now_secs);
             let silent = Duration::from_secs(u64::from(now_secs.saturating_sub(since)));
+            let stuck = Duration::from_secs(u64::from(connection.life.stuck(now_secs, connection.waits())));
             let what = (connection.accepted.get(), connection.life.is_mute());
             if is_over(what, silent, silence_max(id), &patience) {
                 tracing::debug!(peer = %connection.peer, "nothing comes any more");
                 connection.close();
+            } else if stuck >= patience.write {
+                tracing::debug!(peer = %connection.peer, "it takes nothing any more");
+                connection.give_up();
             }
             self.watch.borrow_mut().add(now_secs, id);
         }

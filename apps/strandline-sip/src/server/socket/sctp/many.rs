@@ -81,7 +81,8 @@ impl Many {
         message: bool,
     ) -> Option<Met> {
         if let Some(known) = self.flows.borrow_mut().get_mut(&id) {
-            let is_first = !std::mem::replace(&mut known.heard, known.heard || message);
+            let is_first = !known.heard;
+            known.heard |= message;
             return Some(Met { flow: known.flow, is_new: false, is_first });
         }
         let status = self.endpoint.control(id).ok()?.status()?;
