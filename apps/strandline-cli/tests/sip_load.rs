@@ -101,7 +101,7 @@ fn connections_live_as_long_as_they_are_told_to() {
 fn a_server_of_its_own_is_watched() {
     for transport in ["udp", "tcp --sources 5", "sctp --sources 5 --sctp-style one-to-one"] {
         let arguments = format!(
-            "load sip register --serve --durable --users 10 --outstanding 2 --time 0.3 --warm-up 0 --json --transport {transport}"
+            "load sip register --serve --durable --users 10 --outstanding 8 --time 0.3 --warm-up 0 --json --transport {transport}"
         );
         let output = Command::new(PROGRAM).args(arguments.split_whitespace()).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout)

@@ -357,7 +357,11 @@ impl Engine {
         place.state = State::Ending;
         if place.counted {
             self.outcome.answered += 1;
-            self.outcome.response.record(now.saturating_duration_since(place.due));
+            let time = now.saturating_duration_since(place.due);
+            self.outcome.response.record(time);
+            if now <= self.plan.until {
+                self.outcome.response_within.record(time);
+            }
         }
         self.out.add(place.source, |out| style.in_dialog(out, &who, ok, "ACK"));
         place.ack.clear();
@@ -401,12 +405,17 @@ impl Engine {
         let (state, counted) = (place.state, place.counted);
         place.state = State::Free;
         self.free.push(slot);
+        let within = (self.plan.counted_from..=self.plan.until).contains(&now);
+        self.outcome.within += u64::from(within && matches!(code, Some(200..=299)));
         if counted {
             let time = now.saturating_duration_since(place.due);
             match code {
                 Some(200..=299) if state == State::Registering => {
                     self.outcome.succeeded += 1;
                     self.outcome.response.record(time);
+                    if within {
+                        self.outcome.response_within.record(time);
+                    }
                 }
                 Some(200..=299) => {
                     self.outcome.succeeded += 1;

@@ -74,7 +74,6 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             let persistent = args.lifetime == Lifetime::Persistent;
             let (set, addresses) = set::open(server, &local, sources, persistent).await?;
             let load = load(addresses);
-            set.serve(&load);
             load.send_by(Box::new(set));
             load
         }
@@ -188,8 +187,16 @@ async fn drive(load: &Rc<Load>, pace: Pace) {
     if let Pace::Closed(outstanding) = pace {
         load.with(|engine, now| (0..outstanding).for_each(|_| engine.begin(now, now)));
     }
+    let mut others_at = now();
     loop {
-        interval.tick().await;
+        load.send();
+        if !load.wait(TICK) {
+            interval.tick().await;
+        } else if now() >= others_at {
+            // The runtime has other tasks, and the carrier waits without it.
+            tokio::task::yield_now().await;
+            others_at = now() + TICK;
+        }
         load.with(|engine, now| {
             if let Pace::Open(schedule) = pace {
                 let mut due = schedule.moment(engine.begun());

@@ -113,6 +113,8 @@ pub(super) struct Hub {
     kept: RefCell<Kept>,
     /// Somebody waits for messages.
     pub(super) came: Notify,
+    /// When what waited was last handled until nothing was left, or for as long as others could wait.
+    pub(super) worked: Cell<Duration>,
     /// The share of datagrams that the kernel lets through, of those that begin something.
     pub(super) let_through: Cell<f64>,
     pub(super) watch: RefCell<Watch>,
@@ -150,6 +152,7 @@ impl Hub {
             inbox: RefCell::new(inbox),
             kept: RefCell::default(),
             came: Notify::new(),
+            worked: Cell::default(),
             let_through: Cell::new(1.0),
             watch: RefCell::new(Watch::new()),
         })

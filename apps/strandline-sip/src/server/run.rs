@@ -136,8 +136,11 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     }
     hub.look_up_names(config.dns.as_ref(), config.ours());
     hub.websocket.replace(Rc::new(config.websocket));
-    sockets.serve(&hub);
-    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
+    let set = input::set::Set::new().context("a set of connections")?;
+    sockets.serve(&hub, &set);
+    tokio::task::spawn_local(input::set::serve(Rc::clone(&set), Rc::clone(&hub)));
+    tokio::task::spawn_local(input::set::end_slow(Rc::clone(&set), Rc::clone(&hub)));
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), set));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub)));
     if let Some(sought) = sought {
         sought.serve(&hub);
@@ -175,7 +178,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut arrivals = Arrivals::default();
     let (mut look_at, mut second_at) = (LOOK, SECOND);
     loop {
-        tokio::time::sleep(until_next_tick(&hub)).await;
+        tokio::time::sleep(until_next_tick(&hub, store_timeout)).await;
         hub.refuse_overdue(store_timeout);
         let now = hub.clock.elapsed();
         let (first, all, can) = hub.inbox(|inbox| {
@@ -211,15 +214,20 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     }
 }
 
-/// Until a deadline may be due: those that are set meanwhile are T1 away at least.
-fn until_next_tick(hub: &Hub) -> Duration {
-    if !hub.is_settled() || hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
+/// Until a deadline may be due: those that are set meanwhile are T1 away at least, and none is more than a twentieth of T1 late,
+/// so that several are met at a time.
+fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
+    if hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
         return TICK;
     }
     let now = hub.now();
     let mut service = hub.service.borrow_mut();
-    let most = (service.timings().t1 / 5).clamp(TICK, IDLE_TICK);
-    service.next_deadline().map_or(most, |deadline| deadline - now).clamp(TICK, most)
+    let t1 = service.timings().t1;
+    let most = (t1 / 5).clamp(TICK, IDLE_TICK);
+    // Who waits for the store waits no tenth longer than is allowed.
+    let most = if hub.is_settled() { most } else { (store_timeout / 10).clamp(TICK, most) };
+    let least = (t1 / 20).clamp(TICK, most);
+    service.next_deadline().map_or(most, |deadline| deadline - now).clamp(least, most)
 }
 
 async fn end_wanted() -> Result<()> {
@@ -410,13 +418,18 @@ impl Sockets {
         }
     }
 
-    fn serve(&self, hub: &Rc<Hub>) {
+    fn serve(&self, hub: &Rc<Hub>, set: &Rc<input::set::Set>) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         for (protocol, listener) in self.connections.take() {
-            tokio::task::spawn_local(input::accept::serve(listener, Rc::clone(hub), protocol));
+            tokio::task::spawn_local(input::accept::serve(
+                listener,
+                Rc::clone(hub),
+                Rc::clone(set),
+                protocol,
+            ));
         }
         for OfSctp { sctp, opened, failed } in self.sctp.take() {
             tokio::task::spawn_local(input::sctp::report_failed(failed, Rc::clone(hub)));

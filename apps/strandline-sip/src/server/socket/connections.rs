@@ -37,7 +37,9 @@ enum Way {
     Ended,
     /// It was accepted a moment ago, and no task waits for it yet.
     Bare(TcpStream),
-    /// A task reads from it.
+    /// It is in the set that one task reads.
+    Watched(TcpStream),
+    /// A task of its own reads from it.
     Stands(Rc<Wire>),
 }
 
@@ -52,7 +54,7 @@ enum Written {
     All,
     /// There is no room now.
     Waits,
-    /// The same, and no task may wait for room yet.
+    /// The same, and who watches it hears of room; if nobody does yet, who is about to.
     WaitsBare,
 }
 
@@ -334,6 +336,14 @@ impl Connections {
         self.by_id.borrow().values().any(|one| one.busy.get() && !one.is_over())
     }
 
+    /// There is room again on one that is watched: what waits for it is written.
+    pub(in crate::server) fn has_room_again(&self, connection: &Connection) {
+        if !connection.pending.borrow().is_empty() && connection.write() == Written::All {
+            connection.busy.set(false);
+            self.take_back(connection.unsent());
+        }
+    }
+
     /// Writes what was queued.
     pub(in crate::server) fn flush(&self) {
         self.keep_to_account();
@@ -349,7 +359,7 @@ impl Connections {
                         tokio::task::spawn_local(connection.write_rest(wire));
                     }
                 }
-                // It goes on once it stands: see `opened`.
+                // See `has_room_again`.
                 Written::WaitsBare => {}
             }
         }
@@ -393,7 +403,9 @@ impl Connection {
     fn write(&self) -> Written {
         let wire = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => return Written::All,
-            Way::Bare(stream) => return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare),
+            Way::Bare(stream) | Way::Watched(stream) => {
+                return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare);
+            }
             Way::Stands(wire) => Rc::clone(wire),
         };
         self.write_to(&wire)
@@ -467,7 +479,7 @@ impl Connection {
         // If it has ended already, that is what was wanted.
         let _ = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => Ok(()),
-            Way::Bare(stream) => stream.shutdown(std::net::Shutdown::Both),
+            Way::Bare(stream) | Way::Watched(stream) => stream.shutdown(std::net::Shutdown::Both),
             Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both),
         };
     }
@@ -483,10 +495,10 @@ impl Connection {
         self.way.replace(Way::Bare(stream));
     }
 
-    /// Reads what is there, of one that nobody waits for.
+    /// Reads what is there, of one that has no task of its own.
     pub(in crate::server) fn read_bare(&self, room: &mut [u8]) -> io::Result<usize> {
         match &*self.way.borrow() {
-            Way::Bare(stream) => io::Read::read(&mut &*stream, room),
+            Way::Bare(stream) | Way::Watched(stream) => io::Read::read(&mut &*stream, room),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -499,11 +511,22 @@ impl Connection {
         }
     }
 
-    /// Takes the stream of one that nobody waits for.
-    pub(in crate::server) fn take_bare(&self) -> Option<TcpStream> {
-        match self.way.replace(Way::Opening(None)) {
-            Way::Bare(stream) => Some(stream),
-            _ => None,
+    /// From now on one that nobody waited for is watched.
+    pub(in crate::server) fn watched<E>(
+        &self,
+        watch: impl FnOnce(&TcpStream) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let way = &mut *self.way.borrow_mut();
+        match std::mem::replace(way, Way::Ended) {
+            Way::Bare(stream) => {
+                let watched = watch(&stream);
+                *way = Way::Watched(stream);
+                watched
+            }
+            other => {
+                *way = other;
+                Ok(())
+            }
         }
     }
 

@@ -86,6 +86,11 @@ impl Begun {
         }
         self.since
     }
+
+    /// Since when it was under way at the last look.
+    pub(in crate::server) fn since(&self) -> Option<Duration> {
+        self.since
+    }
 }
 
 #[cfg(test)]
