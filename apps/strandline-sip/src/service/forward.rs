@@ -138,10 +138,11 @@ impl Service {
             rport: false,
             params: asking(copy),
         };
-        let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let routes = remaining(message, way);
         let own = copy.uri.or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
         let strict = strict::next(copy.path, way);
+        let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
+        let back = self.record_routes(incoming, &copy.flow, secure)?;
         let mut edits = Edits::new(*message);
         edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
         // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
@@ -172,17 +173,8 @@ impl Service {
         if !path.is_empty() {
             edits.push_route(path);
         }
-        let begins = matches!(essentials.cseq.method, Method::Invite | Method::Subscribe | Method::Refer);
-        if begins && essentials.to.tag.is_none() {
-            let tag = essentials.from.tag.unwrap_or(&[]);
-            let token = (flow, &copy.flow, tag);
-            let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
-            if flow.protocol != copy.flow.protocol {
-                self.record_route((flow.protocol, secure), token, &mut inner)?;
-                edits.push_record_route(&inner);
-            }
-            self.record_route((copy.flow.protocol, secure), token, &mut outer)?;
-            edits.push_record_route(&outer);
+        for route in &back {
+            edits.push_record_route(route);
         }
         if essentials.cseq.method != Method::Ack {
             edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
@@ -195,6 +187,29 @@ impl Service {
             edits.ensure_content_length();
         }
         edits.write(out)
+    }
+
+    /// The Record-Routes of a request that begins a dialog: one for each of its two transports, the last one on top.
+    fn record_routes(
+        &self,
+        incoming: &Incoming<'_>,
+        next: &Flow,
+        secure: bool,
+    ) -> Result<Vec<Vec<u8>>, WriteError> {
+        let Incoming { essentials, flow, .. } = incoming;
+        let begins = matches!(essentials.cseq.method, Method::Invite | Method::Subscribe | Method::Refer);
+        let mut routes = Vec::new();
+        if !begins || essentials.to.tag.is_some() {
+            return Ok(routes);
+        }
+        let token = (flow, next, essentials.from.tag.unwrap_or(&[]));
+        let inner = Some(flow.protocol).filter(|protocol| *protocol != next.protocol);
+        for protocol in inner.into_iter().chain([next.protocol]) {
+            let mut route = Vec::new();
+            self.record_route((protocol, secure), token, &mut route)?;
+            routes.push(route);
+        }
+        Ok(routes)
     }
 
     /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6, step 4), at an address

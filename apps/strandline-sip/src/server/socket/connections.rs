@@ -16,9 +16,9 @@ use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
 use super::account::{Account, Share};
 use super::aliases::Aliases;
+use super::due::Watch;
 use super::life::Life;
 use super::patience::Patience;
-use super::watch::Watch;
 use super::websocket::WebSocket;
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.

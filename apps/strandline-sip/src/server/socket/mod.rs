@@ -3,6 +3,7 @@
 mod account;
 mod aliases;
 mod connections;
+mod due;
 mod gate;
 mod life;
 mod patience;

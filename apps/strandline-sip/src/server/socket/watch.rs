@@ -1,6 +1,5 @@
 //! Connections over which nothing goes are let go.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,31 +7,8 @@ use super::account::largest;
 use super::connections::{Connection, Connections};
 use super::patience::Patience;
 
-/// How often a connection is looked at. That costs a look-up, so it isn't done more often than it has to.
-const LOOK_SECS: u32 = 30;
 /// Entries of connections that are gone which are put up with.
 const GONE_MAX: usize = 4096;
-
-/// When connections are to be looked at, in that order.
-#[derive(Debug, Default)]
-pub(super) struct Watch {
-    due: VecDeque<(u32, u64)>,
-}
-
-impl Watch {
-    pub(super) fn add(&mut self, now_secs: u32, id: u64) {
-        self.due.push_back((now_secs.saturating_add(LOOK_SECS), id));
-    }
-
-    fn next(&mut self, now_secs: u32) -> Option<u64> {
-        let (due, id) = *self.due.front()?;
-        if due > now_secs {
-            return None;
-        }
-        self.due.pop_front();
-        Some(id)
-    }
-}
 
 /// Is a connection to be let go? `silent` is how long nothing came, and `silence_max` how long that may be.
 fn is_over(
@@ -69,10 +45,7 @@ impl Connections {
             self.watch.borrow_mut().add(now_secs, id);
         }
         let by_id = self.by_id.borrow();
-        let due = &mut self.watch.borrow_mut().due;
-        if due.len() > 2 * by_id.len() + GONE_MAX {
-            due.retain(|(_, id)| by_id.contains_key(id));
-        }
+        self.watch.borrow_mut().forget(2 * by_id.len() + GONE_MAX, |id| by_id.contains_key(&id));
         drop(by_id);
         self.keep_to_account();
     }
