@@ -35,8 +35,8 @@ struct Used {
 #[derive(Debug)]
 pub struct Nonces {
     hasher: SipHasher24,
-    /// In the highest bits of each number; nodes that have the same key have others.
-    node: u64,
+    /// Stands in each nonce.
+    run: u64,
     next: u64,
     lifetime: Duration,
     used: Vec<Used>,
@@ -48,55 +48,61 @@ impl Nonces {
     pub fn new(key: [u8; 16], lifetime: Duration, places: usize) -> Self {
         Self {
             hasher: SipHasher24::new_with_key(&key),
-            node: 0,
+            run: 0,
             next: 1,
             lifetime,
             used: vec![Used::default(); places.max(1)],
         }
     }
 
-    /// Others with the same key make nonces too: theirs are told from these by a mark, and are stale here, since what was
-    /// used of them is known there.
+    /// Others with the same key make nonces too: other nodes, and earlier runs of this one. Theirs are told from these by a random
+    /// number for each run, and are stale here, since what was used of them is known there, or forgotten.
     #[must_use]
-    pub const fn of_node(mut self, mark: u16) -> Self {
-        self.node = (mark as u64) << 48;
+    pub const fn of_run(mut self, run: u64) -> Self {
+        self.run = run;
         self
     }
 
-    fn seal(&self, made: u64, number: u64) -> u64 {
+    fn seal(&self, made: u64, number: u64, run: u64) -> u64 {
         let mut hasher = self.hasher;
         hasher.write_u64(made);
         hasher.write_u64(number);
+        hasher.write_u64(run);
         hasher.finish()
     }
 
     /// A new one.
     #[must_use]
     pub fn make(&mut self, now: Time) -> String {
-        let (made, number) = (now.as_millis() + 1, self.node | self.next);
+        let (made, number, run) = (now.as_millis() + 1, self.next, self.run);
         self.next += 1;
-        format!("{made:x}.{number:x}.{:016x}", self.seal(made, number))
+        format!("{made:x}.{number:x}.{run:x}.{:016x}", self.seal(made, number, run))
     }
 
-    fn read(&self, nonce: &[u8]) -> Option<(u64, u64)> {
+    /// When it was made, its number and its run.
+    fn read(&self, nonce: &[u8]) -> Option<(u64, u64, u64)> {
         let mut parts = core::str::from_utf8(nonce).ok()?.split('.');
         let mut part = || u64::from_str_radix(parts.next()?, 16).ok();
-        let (made, number, seal) = (part()?, part()?, part()?);
-        (self.seal(made, number) == seal).then_some((made, number))
+        let (made, number, run, seal) = (part()?, part()?, part()?, part()?);
+        (self.seal(made, number, run) == seal).then_some((made, number, run))
     }
 
-    /// Is this one that was made here, whatever has become of it?
+    /// Is this one that was made with our key, whatever has become of it?
     pub(super) fn is_ours(&self, nonce: &[u8]) -> bool {
         self.read(nonce).is_some()
     }
 
     /// Takes a nonce with this count, once.
     pub(super) fn use_once(&mut self, now: Time, nonce: &[u8], count: u32) -> Freshness {
-        let Some((made, number)) = self.read(nonce) else { return Freshness::Forged };
+        let Some((made, number, run)) = self.read(nonce) else { return Freshness::Forged };
+        // Of another run neither the clock nor what was used is known; in one run none is made later than now.
+        if run != self.run || made > now.as_millis() + 1 {
+            return Freshness::Stale;
+        }
         let age = now - Time::from_millis(made);
         let places = self.used.len() as u64;
         let Some(place) = self.used.get_mut((number % places) as usize) else { return Freshness::Stale };
-        if age > self.lifetime || count == 0 || number >> 48 != self.node >> 48 {
+        if age > self.lifetime || count == 0 {
             return Freshness::Stale;
         }
         if place.number != number {

@@ -26,7 +26,7 @@ pub struct Locations {
     table: HashTable<u32>,
     entries: Slots<Entry>,
     hasher: SipHasher13,
-    /// Users with bindings that go with a connection.
+    /// Users with bindings that use a connection.
     by_connection: HashMap<u64, Vec<u32>, Numbers>,
     /// Users with temporary GRUUs.
     gruus: Gruus,
@@ -232,13 +232,19 @@ impl Locations {
             return;
         }
         for binding in entry.bindings.iter().filter(|binding| binding.origin.is_none()) {
-            if binding.flow_use == FlowUse::Only && binding.flow.connection != 0 {
+            if binding.flow_use != FlowUse::None && binding.flow.connection != 0 {
                 let users = self.by_connection.entry(binding.flow.connection).or_default();
                 if users.last() != Some(&slot) && !users.contains(&slot) {
                     users.push(slot);
                 }
             }
         }
+    }
+
+    /// Is anybody reached over this connection? It may be told of one who no longer is.
+    #[must_use]
+    pub fn uses(&self, connection: u64) -> bool {
+        self.by_connection.contains_key(&connection)
     }
 
     /// A connection is gone, and the bindings that live by it go with it. Returns how many.

@@ -1,10 +1,10 @@
 //! What a REGISTER asks for each of its contacts.
 
-use crate::codec::{Address, HeaderName, Message, SipUri, Uri, Values};
+use crate::codec::{Address, HeaderName, Message, Route, SipUri, Uri, Values};
 use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
-use super::{BAD_CONTACT, NOT_SIP, Refusal, Request, TOO_MANY, supports};
+use super::{BAD_CONTACT, LACKS_OUTBOUND, NOT_SIP, Refusal, Request, TOO_MANY, supports};
 
 /// A contact as it is to be bound.
 #[derive(Debug)]
@@ -63,6 +63,11 @@ fn one(
     }
     let reg_id = address.reg_id().map_err(|_| BAD_CONTACT)?.unwrap_or(0);
     let instance = address.instance().unwrap_or(&[]);
+    let has_flows = direct || reg_id == 0 || instance.is_empty() || is_outbound(&request.message);
+    if !has_flows && supports(&request.message, b"outbound") {
+        return Err(LACKS_OUTBOUND);
+    }
+    let reg_id = if has_flows { reg_id } else { 0 };
     if !instance.is_empty() && asked > 0 && uri.sip().is_none() {
         return Err(NOT_SIP);
     }
@@ -80,6 +85,12 @@ fn one(
         expires: asked.min(settings.expires_max_secs),
         flow_use,
     })
+}
+
+/// A proxy on the way keeps flows (RFC 5626 section 6).
+fn is_outbound(message: &Message<'_>) -> bool {
+    let keeps = |route: Route<'_>| route.sip_uri().is_ok_and(|uri| uri.is_outbound());
+    message.values(HeaderName::Path).flatten().any(keeps)
 }
 
 /// A phone that asked for it, or that isn't where it says it is, is reached over its flow only.

@@ -14,7 +14,7 @@ use crate::transaction::Flow;
 
 use contact::{Wanted, wanted};
 pub use gruu::Gruus;
-pub use respond::{write_error, write_ok};
+pub use respond::{FLOW_TIMER_SECS, has_flow_timer, write_error, write_ok};
 pub use settings::RegistrarSettings;
 
 /// What a REGISTER came to.
@@ -42,6 +42,8 @@ pub enum Refusal {
 const BAD_STAR: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "* Goes Only With Expires: 0");
 const OLD: Refusal = Refusal::Status(StatusCode::SERVER_INTERNAL_ERROR, "CSeq Out Of Order");
 const BAD_CONTACT: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Malformed Contact");
+const LACKS_OUTBOUND: Refusal =
+    Refusal::Status(StatusCode::FIRST_HOP_LACKS_OUTBOUND_SUPPORT, "First Hop Lacks Outbound Support");
 const TOO_MANY: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Too Many Contacts");
 const LOOP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Contact Leads Back Here");
 const NOT_SIP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "An Instance Needs a SIP URI");

@@ -7,6 +7,16 @@ use crate::location::Binding;
 
 use super::{Refusal, Request, supports};
 
+/// How long a phone may say nothing on a flow (RFC 5626 section 4.4.1).
+pub const FLOW_TIMER_SECS: u32 = 120;
+
+/// Is the phone told how long it may say nothing?
+#[must_use]
+pub fn has_flow_timer(request: &Request<'_>, bindings: &[Binding]) -> bool {
+    let live = |binding: &&Binding| !binding.has_expired(request.unix_secs);
+    bindings.iter().filter(live).any(|binding| binding.reg_id > 0) && supports(&request.message, b"outbound")
+}
+
 /// 200 with all bindings and the seconds that each has left.
 ///
 /// # Errors
@@ -19,7 +29,6 @@ pub fn write_ok(
 ) -> Result<(), WriteError> {
     let reply = Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), ..Reply::new(StatusCode::OK) };
     let mut writer = reply.write(&request.message, out);
-    let mut outbound = false;
     for binding in bindings.iter().filter(|binding| !binding.has_expired(request.unix_secs)) {
         let left = binding.expires_at - request.unix_secs;
         let mut digits = [0; 20];
@@ -37,7 +46,6 @@ pub fn write_ok(
                 )
             }
         };
-        outbound |= binding.reg_id > 0;
     }
     if supports(&request.message, b"path") {
         for line in request.message.lines(HeaderName::Path) {
@@ -47,9 +55,9 @@ pub fn write_ok(
     if !request.service_route.is_empty() {
         writer.header(HeaderName::ServiceRoute, request.service_route);
     }
-    if outbound && supports(&request.message, b"outbound") {
+    if has_flow_timer(request, bindings) {
         writer.header(HeaderName::Require, b"outbound");
-        writer.number(HeaderName::FlowTimer, 120);
+        writer.number(HeaderName::FlowTimer, FLOW_TIMER_SECS);
     }
     writer.finish(b"")
 }

@@ -62,6 +62,11 @@ impl Taking<'_> {
         self.inbox.push(self.now, flow, bytes, || Bytes::copy_from_slice(bytes), |_| Phone::Arriving);
     }
 
+    /// May who is there send?
+    pub(super) fn allows(&self, peer: std::net::IpAddr) -> bool {
+        self.inbox.allows(peer)
+    }
+
     /// For the collector, if there is one.
     fn copy(&self, flow: &Flow, bytes: &[u8]) {
         if let Some(hep) = &self.hep {

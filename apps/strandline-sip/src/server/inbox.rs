@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::oneshot;
 
-use crate::service::Load;
+use crate::service::{Load, Tokens};
 use crate::transaction::{Flow, Time};
 
 use super::access::Access;
@@ -99,6 +99,8 @@ pub(super) struct Inbox {
     settings: InboxSettings,
     sources: Option<Sources>,
     access: Access,
+    /// Opens those that stand in Routes within dialogs.
+    tokens: Option<Tokens>,
     /// One for each urgency.
     queues: [VecDeque<Waiting>; Urgency::ALL.len()],
     bytes: usize,
@@ -127,6 +129,7 @@ impl Inbox {
             settings,
             sources,
             access: Access::default(),
+            tokens: None,
             queues: Default::default(),
             bytes: 0,
             came: 0,
@@ -144,6 +147,11 @@ impl Inbox {
     /// From now on only these may send.
     pub(super) fn set_access(&mut self, access: Access) {
         self.access = access;
+    }
+
+    /// Requests with these are within dialogs.
+    pub(super) fn set_tokens(&mut self, tokens: Tokens) {
+        self.tokens = Some(tokens);
     }
 
     /// May who is there send?
@@ -180,7 +188,9 @@ impl Inbox {
                 Phone::Arriving => Urgency::Arrival,
             };
         } else if waits {
-            urgency = urgency.looked_at(bytes);
+            let tokens = self.tokens.as_ref();
+            urgency =
+                urgency.looked_at(bytes, |user| tokens.is_some_and(|tokens| tokens.read(user).is_some()));
         }
         let max = match urgency {
             Urgency::Begun => self.settings.bytes_max,

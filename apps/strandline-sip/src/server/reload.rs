@@ -105,6 +105,7 @@ impl Reloader {
             hub.look_up_names(new.dns.as_ref(), self.ours.clone());
         }
         hub.room.set(Room { connections: new.connections_max, of_source: new.overload.source_connections });
+        hub.connections.patience.set(new.patience);
         hub.refusals_per_sec.set(new.overload.refusals_per_sec);
         hub.inbox(|inbox| {
             new.overload.configure(inbox, key);

@@ -14,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::service::{Advertised, Service};
-use crate::transaction::Protocol;
+use crate::transaction::{Protocol, Time};
 
 use super::args::{Args, Command};
 use super::arrivals::Arrivals;
@@ -25,7 +25,7 @@ use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
-use super::socket::{Connections, Failed, Gate, Many, One, Opened, Room, Sctp, Udp};
+use super::socket::{Connections, Failed, Gate, Many, One, Opened, Patience, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
 use super::{admin, admin_client, http, pages, parts, status, top};
@@ -41,6 +41,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const SWEEP: u32 = 1000;
 /// How long a graceful end may take: longer than a transaction.
 const DRAIN: Duration = Duration::from_secs(35);
+/// How long what waits to be written may take at the end.
+const WRITE: Duration = Duration::from_secs(2);
 
 /// Serves until it is told to end.
 ///
@@ -87,7 +89,7 @@ impl Prepared {
     fn new(config: &Config) -> Result<Self> {
         let clock = Clock::start();
         let mut seeds = random_seeds()?;
-        let mut nonces = NonceKey { key: random_key()?, mark: 0 };
+        let mut nonces = NonceKey::random()?;
         let storage = Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?;
         let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
         let mut sought = None;
@@ -109,7 +111,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
     let overload = config.overload;
+    let tokens = service.tokens().clone();
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
+    hub.inbox(|inbox| inbox.set_tokens(tokens));
     let users = hub.service.borrow().locations().len();
     let metrics = match config.metrics {
         Some(address) => Some(listen_for_metrics(address, &hub).await?),
@@ -126,6 +130,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
     hub.refusals_per_sec.set(overload.refusals_per_sec);
     hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
+    hub.connections.patience.set(config.patience);
     if config.hep.is_some() {
         hub.copy_to(config.hep.clone(), sockets.local.clone());
     }
@@ -193,6 +198,9 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
             second_at = now + SECOND;
             let totals = status::totals(&hub);
             hub.watch.borrow_mut().look(now, totals);
+            let idle = hub.connections.patience.get().idle;
+            let service = hub.service.borrow();
+            hub.connections.let_go(now, |connection| service.silence_max(connection, idle));
         }
         hub.with(|service, now| {
             if service.next_deadline().is_some_and(|deadline| deadline <= now) {
@@ -230,6 +238,11 @@ async fn end_wanted() -> Result<()> {
     }
 }
 
+/// All that has begun has come to its end, as far as this server can tell.
+fn is_over(service: &Service, now: Time) -> bool {
+    service.is_drained() && !service.awaits_ack(now)
+}
+
 /// Lets what has begun come to its end.
 async fn drain(hub: &Rc<Hub>) {
     hub.service.borrow_mut().set_draining(true);
@@ -238,9 +251,18 @@ async fn drain(hub: &Rc<Hub>) {
         loop {
             interval.tick().await;
             let idle = hub.inbox(|inbox| inbox.is_empty()) && hub.is_settled();
-            if idle && hub.service.borrow().is_drained() {
-                return;
+            if idle && is_over(&hub.service.borrow(), hub.now()) {
+                break;
             }
+        }
+        // What was said last is to arrive, if it can.
+        let written = async {
+            while hub.connections.has_unwritten() {
+                interval.tick().await;
+            }
+        };
+        if tokio::time::timeout(WRITE, written).await.is_err() {
+            tracing::warn!("some answers could not be written in time");
         }
     };
     if tokio::time::timeout(DRAIN, over).await.is_err() {
@@ -338,7 +360,7 @@ impl Sockets {
         let mut sockets = Self::default();
         for listen in &config.listen {
             sockets.carriers.push(None);
-            let port = sockets.open_one(listen).with_context(|| {
+            let port = sockets.open_one(listen, &config.patience).with_context(|| {
                 let name = listen.protocol.name();
                 format!(
                     "listening on {name} {}: is another server there, or is the port below 1024?",
@@ -353,7 +375,7 @@ impl Sockets {
     }
 
     /// Returns the port.
-    fn open_one(&mut self, listen: &Listen) -> Result<u16> {
+    fn open_one(&mut self, listen: &Listen, patience: &Patience) -> Result<u16> {
         match listen.protocol {
             Protocol::Udp => {
                 let udp = Udp::bind(listen.address)?;
@@ -362,7 +384,7 @@ impl Sockets {
                 Ok(port)
             }
             Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
-                let listener = input::accept::listen(listen.address)?;
+                let listener = input::accept::listen(listen.address, patience)?;
                 let port = listener.get_ref().local_addr()?.port();
                 self.connections.borrow_mut().push((listen.protocol, listener));
                 Ok(port)

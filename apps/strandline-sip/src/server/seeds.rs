@@ -23,22 +23,28 @@ pub(super) fn random_key() -> Result<[u8; 16]> {
     Ok(random_seeds()?.tokens)
 }
 
-/// What nonces are sealed with: nodes that share a store have the same key, and other marks.
+/// What nonces are sealed with: nodes that share a store have the same key, and each run of each has another number.
 #[derive(Clone, Copy)]
 pub(super) struct NonceKey {
     pub(super) key: [u8; 16],
-    pub(super) mark: u16,
+    pub(super) run: u64,
 }
 
 impl NonceKey {
+    /// Both random.
+    pub(super) fn random() -> Result<Self> {
+        let (key, run) = (random_key()?, u128::from_le_bytes(random_key()?) as u64);
+        Ok(Self { key, run })
+    }
+
     /// The next one: what was used of earlier nonces isn't known with it, so they are stale.
     pub(super) const fn next(self) -> Self {
-        Self { mark: self.mark.wrapping_add(1), ..self }
+        Self { run: self.run.wrapping_add(1), ..self }
     }
 }
 
 pub(super) fn authenticator(auth: &Auth, nonces: NonceKey) -> Result<Authenticator> {
-    let nonces = Nonces::new(nonces.key, auth.nonce_lifetime, NONCES).of_node(nonces.mark);
+    let nonces = Nonces::new(nonces.key, auth.nonce_lifetime, NONCES).of_run(nonces.run);
     let users = match &auth.users {
         Users::File(users) => Source::Users(users.clone()),
         Users::Table(_, cache) => Source::Table(Subscribers::new(*cache)),

@@ -36,11 +36,6 @@ pub(super) enum Storage {
     Shared(Box<SharedStore>, Arc<Shared>),
 }
 
-/// What tells nonces of a node from those of others.
-fn mark(name: &str) -> u16 {
-    name.bytes().fold(1, |mark: u16, byte| mark.rotate_left(5) ^ u16::from(byte).wrapping_mul(0x9e3b))
-}
-
 /// A store that is in use.
 pub(super) struct Stored {
     pub(super) writer: Option<Writer>,
@@ -72,8 +67,7 @@ impl Storage {
                 let mut store = SharedStore::open(&settings, incarnation)
                     .with_context(|| format!("the store ({kind}): is it there, and is store.url right?"))?;
                 *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.name), *tokens)?;
-                *nonces =
-                    NonceKey { key: store.secret(NONCES, nonces.key)?, mark: mark(&settings.node.name) };
+                nonces.key = store.secret(NONCES, nonces.key)?;
                 Ok(Self::Shared(Box::new(store), settings))
             }
         }

@@ -60,21 +60,29 @@ impl Urgency {
     }
 
     /// By some of the headers as well: a request within a dialog has begun already, and some say that they matter more
-    /// (RFC 3261 section 20.26, RFC 4412).
-    pub(super) fn looked_at(self, bytes: &[u8]) -> Self {
+    /// (RFC 3261 section 20.26, RFC 4412). A To tag can be made up: the dialog is one that began here if the first Route holds
+    /// one of our tokens.
+    pub(super) fn looked_at(self, bytes: &[u8], is_token: impl Fn(&[u8]) -> bool) -> Self {
         if self != Self::New {
             return self;
         }
+        let (mut tagged, mut routed) = (false, None);
         for (name, value) in header_lines(bytes) {
             let is = |long: &[u8]| name.eq_ignore_ascii_case(long);
             match name.len() {
-                1 if matches!(name, b"t" | b"T") && has_tag(value) => return Self::Begun,
-                2 if is(b"to") && has_tag(value) => return Self::Begun,
+                1 if matches!(name, b"t" | b"T") => tagged |= has_tag(value),
+                2 if is(b"to") => tagged |= has_tag(value),
+                5 if is(b"route") && routed.is_none() => {
+                    routed = Some(user(value).is_some_and(&is_token));
+                }
                 8 if is(b"priority") && value.trim_ascii().eq_ignore_ascii_case(b"emergency") => {
                     return Self::Emergency;
                 }
                 17 if is(b"resource-priority") => return Self::Emergency,
                 _ => {}
+            }
+            if tagged && routed == Some(true) {
+                return Self::Begun;
             }
         }
         self
@@ -85,6 +93,13 @@ impl Urgency {
 fn is_sos(uri: &[u8]) -> bool {
     let begins = |with: &[u8]| uri.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
     begins(b"urn:service:sos") || begins(b"sip:sos@") || begins(b"sips:sos@")
+}
+
+/// The user part of the first URI of a list, if it looks like one of a token: without escapes and passwords.
+fn user(value: &[u8]) -> Option<&[u8]> {
+    let (before, _) = value.split_at(value.iter().position(|byte| *byte == b'@')?);
+    let at = before.iter().rposition(|byte| *byte == b':')?;
+    before.get(at + 1..)
 }
 
 /// Is there a `tag` among the parameters after the address?

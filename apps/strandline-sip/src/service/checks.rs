@@ -37,7 +37,8 @@ impl Service {
         asking: Asking,
     ) -> Proof {
         let Some(authenticator) = &mut self.authenticator else { return Proof::NotNeeded };
-        let from = (&uri.host, incoming.flow.peer.ip());
+        let host = self.settings.directory.domain_of(&uri.host);
+        let from = (&host, incoming.flow.peer.ip());
         match authenticator.check(now, &incoming.message, asking, from) {
             Credentials::Guesses => Proof::Guesses,
             Credentials::Is(user) => {
@@ -49,7 +50,7 @@ impl Service {
                 }
             }
             Credentials::LookUp(user) => {
-                let who = subscriber(user, &uri.host);
+                let who = subscriber(user, &host);
                 if self.wait_for(incoming, who) { Proof::Waits } else { Proof::TooMany }
             }
             Credentials::Challenge { stale } => {

@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::collections::HashMap;
 
+use crate::codec::Host;
+
 /// What an address stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alias {
@@ -57,6 +59,17 @@ impl Default for Directory {
 }
 
 impl Directory {
+    /// The domain that one of ours stands for: itself, unless it is an alias.
+    pub(super) fn domain_of<'a>(&'a self, host: &Host<'a>) -> Host<'a> {
+        match host {
+            Host::Name(name) if !self.domains.is_empty() => {
+                let name = core::str::from_utf8(name).unwrap_or_default().to_ascii_lowercase();
+                self.domains.get(&name).map_or(*host, |other| Host::Name(other.as_bytes()))
+            }
+            _ => *host,
+        }
+    }
+
     /// The route for a user, at a domain that isn't ours if there is one: the one with the longest prefix.
     #[must_use]
     pub fn route(&self, user: &[u8], domain: Option<&str>) -> Option<&Route> {

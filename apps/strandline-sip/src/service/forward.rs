@@ -13,8 +13,10 @@ use super::context::{Context, HOP_Q, INSTANCE_Q, Kept, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
 use super::feedback::is_oc;
 use super::incoming::Incoming;
+use super::legs::breadth;
 use super::reply::{self, answer_flow};
 use super::route::Way;
+use super::strict;
 use super::throttle::{ASKING, ASKING_ALIAS};
 
 /// What is told in place of the usual phrase.
@@ -40,6 +42,10 @@ impl Service {
         let full = (StatusCode::SERVICE_UNAVAILABLE, None);
         let Incoming { message, essentials, flow, .. } = incoming;
         let invite = essentials.cseq.method == Method::Invite;
+        let breadth = breadth(message) as usize;
+        if breadth == 0 {
+            return Err((StatusCode::MAX_BREADTH_EXCEEDED, None));
+        }
         let back = answer_flow(*flow, Some(&essentials.via));
         // The slot of the context is the transaction's name for us.
         let slot = self.contexts.next_free();
@@ -58,7 +64,7 @@ impl Service {
             Place::Name(_) => false,
         };
         let falls_back = targets.iter().any(|target| target.fallback.is_some());
-        if group < targets.len()
+        if group.min(breadth) < targets.len()
             || is_named
             || falls_back
             || (!invite && targets.iter().any(may_be_unreachable))
@@ -132,42 +138,43 @@ impl Service {
             rport: false,
             params: asking(copy),
         };
-        let (mut outer, mut inner) = (Vec::new(), Vec::new());
+        let routes = remaining(message, way);
+        let own = copy.uri.or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
+        let strict = strict::next(copy.path, way);
+        let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
+        let back = self.record_routes(incoming, &copy.flow, secure)?;
         let mut edits = Edits::new(*message);
         edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
         // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
         if essentials.via.oc {
             edits.remove_via_params(is_oc);
         }
-        if let Some(uri) = copy.uri {
+        if let Some(uri) = strict.as_ref().map(|strict| strict.uri).or(copy.uri) {
             edits.request_uri(uri);
         }
-        let routes = remaining(message, way);
+        let last = strict.as_ref().map(|_| [b"<", own, b">"].concat());
         match (way.ours, way.last_taken) {
-            (0, false) => {}
-            (1, false) => {
+            (0, false) if strict.is_none() => {}
+            (1, false) if strict.is_none() => {
                 edits.pop_route();
             }
             _ => {
                 edits.remove(HeaderName::Route);
-                for route in &routes {
+                let taken = usize::from(strict.as_ref().is_some_and(|strict| strict.path.is_none()));
+                for route in routes.iter().skip(taken) {
                     edits.add(b"Route", route);
                 }
+                last.iter().for_each(|last| {
+                    edits.add(b"Route", last);
+                });
             }
         }
-        if !copy.path.is_empty() {
-            edits.push_route(copy.path);
+        let path = strict.as_ref().map_or(Some(copy.path), |strict| strict.path).unwrap_or_default();
+        if !path.is_empty() {
+            edits.push_route(path);
         }
-        let begins = matches!(essentials.cseq.method, Method::Invite | Method::Subscribe | Method::Refer);
-        if begins && essentials.to.tag.is_none() {
-            let tag = essentials.from.tag.unwrap_or(&[]);
-            let token = (flow, &copy.flow, tag);
-            if flow.protocol != copy.flow.protocol {
-                self.record_route(flow.protocol, token, &mut inner)?;
-                edits.push_record_route(&inner);
-            }
-            self.record_route(copy.flow.protocol, token, &mut outer)?;
-            edits.push_record_route(&outer);
+        for route in &back {
+            edits.push_record_route(route);
         }
         if essentials.cseq.method != Method::Ack {
             edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
@@ -182,22 +189,50 @@ impl Service {
         edits.write(out)
     }
 
-    /// `<sip:token@host:port;transport=tcp;lr>`
+    /// The Record-Routes of a request that begins a dialog: one for each of its two transports, the last one on top.
+    fn record_routes(
+        &self,
+        incoming: &Incoming<'_>,
+        next: &Flow,
+        secure: bool,
+    ) -> Result<Vec<Vec<u8>>, WriteError> {
+        let Incoming { essentials, flow, .. } = incoming;
+        let begins = matches!(essentials.cseq.method, Method::Invite | Method::Subscribe | Method::Refer);
+        let mut routes = Vec::new();
+        if !begins || essentials.to.tag.is_some() {
+            return Ok(routes);
+        }
+        let token = (flow, next, essentials.from.tag.unwrap_or(&[]));
+        let inner = Some(flow.protocol).filter(|protocol| *protocol != next.protocol);
+        for protocol in inner.into_iter().chain([next.protocol]) {
+            let mut route = Vec::new();
+            self.record_route((protocol, secure), token, &mut route)?;
+            routes.push(route);
+        }
+        Ok(routes)
+    }
+
+    /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6, step 4), at an address
+    /// that is one for TLS then.
     fn record_route(
         &self,
-        protocol: crate::transaction::Protocol,
+        (protocol, secure): (Protocol, bool),
         (caller, callee, tag): (&Flow, &Flow, &[u8]),
         out: &mut Vec<u8>,
     ) -> Result<(), WriteError> {
         use std::io::Write;
-        let here = self.settings.address(protocol).ok_or(WriteError::Target)?;
+        let tls = self.settings.address(Protocol::Tls).filter(|_| secure && !protocol.is_secure());
+        let here = tls.or_else(|| self.settings.address(protocol)).ok_or(WriteError::Target)?;
+        let protocol = here.protocol;
         out.reserve(160);
-        out.extend_from_slice(b"<sip:");
+        out.extend_from_slice(if secure { b"<sips:" } else { b"<sip:" });
         self.tokens.write(caller, callee, tag, out);
         let (host, port, transport) = (here.host(), here.port, protocol.in_uri());
         // Writing to a buffer that grows does not fail.
         let _ = match protocol {
-            crate::transaction::Protocol::Udp => write!(out, "@{host}:{port};lr>"),
+            Protocol::Udp => write!(out, "@{host}:{port};lr>"),
+            // RFC 5630 section 3.1.3: `transport=tls` is a thing of the past.
+            Protocol::Tls if secure => write!(out, "@{host}:{port};lr>"),
             _ => write!(out, "@{host}:{port};transport={transport};lr>"),
         };
         Ok(())
@@ -216,7 +251,7 @@ const fn asking(copy: &Copy<'_>) -> &'static [u8] {
 
 /// The Routes that are left once ours and what became the request URI are gone; empty where they needn't be written anew.
 fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<&'a [u8]> {
-    if way.ours < 2 && !way.last_taken {
+    if way.ours < 2 && !way.last_taken && way.next.is_none() {
         return Vec::new();
     }
     let mut routes: Vec<&'a [u8]> =

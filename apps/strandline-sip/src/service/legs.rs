@@ -19,6 +19,14 @@ use super::throttle::is_urgent;
 const FALLING_BACK_SOME: usize = 64;
 const FALLING_BACK_MAX: usize = 1024;
 
+/// How many copies of a request may be on their way at once.
+pub(super) fn breadth(message: &Message<'_>) -> u32 {
+    match message.max_breadth() {
+        Ok(Some(breadth)) => breadth.0.min(BREADTH),
+        _ => BREADTH,
+    }
+}
+
 impl Service {
     /// The same for all requests of a call: so they go to the same one of several servers.
     pub(super) fn call_seed(&self, incoming: &Incoming<'_>) -> u64 {
@@ -38,11 +46,12 @@ impl Service {
         slot: u32,
         targets: &[Target],
     ) -> Result<(), StatusCode> {
-        let allowed = match copied.incoming.message.max_breadth() {
-            Ok(Some(breadth)) => breadth.0.min(BREADTH),
-            _ => BREADTH,
-        };
+        let allowed = breadth(&copied.incoming.message);
         let count = targets.len().min(allowed as usize);
+        // The others come after these (RFC 5393 section 5.3.3).
+        if let (Some(context), Some(rest)) = (self.contexts.get_mut(slot), targets.get(count..)) {
+            drop(context.later.splice(..0, rest.iter().cloned()));
+        }
         let breadth = allowed / (count.max(1) as u32);
         let mut result = Err(StatusCode::SERVER_INTERNAL_ERROR);
         for target in targets.iter().take(count) {
@@ -149,7 +158,7 @@ impl Service {
         let invite = self.contexts.get(slot).is_some_and(|context| context.invite);
         let user = u64::from(slot) | (number as u64) << 32;
         let flow = copy.flow;
-        if copy.neighbour && !self.may_send(now, copied.incoming, &flow) {
+        if copy.neighbour && !self.may_send(now, copied, &flow) {
             return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
         let Ok(client) = self.transactions.reserve_client(invite, flow, user) else {
@@ -192,8 +201,11 @@ impl Service {
     }
 
     /// Does a neighbour want this request now?
-    fn may_send(&mut self, now: Time, incoming: &Incoming<'_>, flow: &Flow) -> bool {
-        let urgent = || is_urgent(&incoming.message, incoming.essentials.to.tag.is_some());
+    fn may_send(&mut self, now: Time, copied: &Copied<'_>, flow: &Flow) -> bool {
+        let Copied { incoming, way, .. } = copied;
+        // A To tag alone can be made up.
+        let within = incoming.essentials.to.tag.is_some() && way.token.is_some();
+        let urgent = || is_urgent(&incoming.message, within);
         self.throttle.allows(now, flow.peer, urgent())
     }
 

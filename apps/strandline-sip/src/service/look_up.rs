@@ -241,7 +241,7 @@ fn one_of_each_instance(bindings: &[Binding], found: &mut Vec<(usize, Target)>) 
 }
 
 /// The first value of a list of routes: commas within brackets and quotes don't end it.
-fn first_of(path: &[u8]) -> &[u8] {
+pub(super) fn first_of(path: &[u8]) -> &[u8] {
     let (mut quoted, mut inside) = (false, false);
     let end = path.iter().position(|byte| {
         match byte {

@@ -21,9 +21,11 @@ mod route;
 mod routing;
 mod servers;
 mod settings;
+mod strict;
 mod throttle;
 mod token;
 
+use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
@@ -31,7 +33,7 @@ use siphasher::sip::SipHasher13;
 use crate::auth::{Authenticator, GuessCounters};
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
-use crate::registrar::{Gruus, Registrar};
+use crate::registrar::{FLOW_TIMER_SECS, Gruus, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
 use balance::Balance;
@@ -106,6 +108,8 @@ pub struct Service {
     connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
     trusted: HashSet<u64>,
+    /// Those whose phones were told how long they may say nothing.
+    timed: HashSet<u64, Numbers>,
     /// Those whose peers have shown certificates.
     proved: HashSet<u64, Numbers>,
     /// Legs that go elsewhere when their connections end, and connections that have ended.
@@ -139,6 +143,8 @@ pub struct Service {
     unsettled: bool,
     /// Nothing new is begun.
     draining: bool,
+    /// When somebody was last told the end of a call: an ACK follows.
+    told_end: Option<Time>,
     /// Messages to be sent at once.
     pub out: Outbox,
     /// Answers to be sent when the journal has been written down.
@@ -168,6 +174,7 @@ impl Service {
             hasher: SipHasher13::new_with_key(&seed(48)),
             connections: HashSet::default(),
             trusted: HashSet::new(),
+            timed: HashSet::default(),
             proved: HashSet::default(),
             aliased: Vec::new(),
             falling_back: HashMap::default(),
@@ -187,6 +194,7 @@ impl Service {
             nodes: None,
             unsettled: false,
             draining: false,
+            told_end: None,
             out: Outbox::new(),
             held: Outbox::new(),
             journal: if settings.durable { Journal::default() } else { Journal::off() },
@@ -209,6 +217,12 @@ impl Service {
     #[must_use]
     pub const fn locations(&self) -> &Locations {
         &self.locations
+    }
+
+    /// What seals and opens the tokens in its Record-Routes.
+    #[must_use]
+    pub const fn tokens(&self) -> &Tokens {
+        &self.tokens
     }
 
     /// Takes bindings that a store has kept, of another node if it has a name.
@@ -273,6 +287,14 @@ impl Service {
     #[must_use]
     pub const fn is_draining(&self) -> bool {
         self.draining
+    }
+
+    /// Somebody was told the end of a call, and may not have acknowledged it yet: for 4 T1, so that a 2xx over UDP can be sent twice
+    /// more.
+    #[must_use]
+    pub fn awaits_ack(&self, now: Time) -> bool {
+        let patience = self.transactions.timings().t1.saturating_mul(4);
+        self.told_end.is_some_and(|told| now < told + patience)
     }
 
     /// The domains of its users, without its addresses.
@@ -387,11 +409,22 @@ impl Service {
     pub fn connection_closed(&mut self, connection: u64) {
         self.connections.remove(&connection);
         self.trusted.remove(&connection);
+        self.timed.remove(&connection);
         self.proved.remove(&connection);
         if self.falling_back.contains_key(&connection) {
             self.ended.push(connection);
         }
         self.locations.connection_closed(connection, &mut self.journal);
+    }
+
+    /// How long nothing may come on a connection until it is taken for dead: a quarter longer than its phone was told (RFC 5626
+    /// section 4.4.1), as long as `idle` if nobody is reached over it, and for ever otherwise.
+    #[must_use]
+    pub fn silence_max(&self, connection: u64, idle: Option<Duration>) -> Option<Duration> {
+        if self.timed.contains(&connection) {
+            return Some(Duration::from_secs(u64::from(FLOW_TIMER_SECS + FLOW_TIMER_SECS / 4)));
+        }
+        idle.filter(|_| !self.locations.uses(connection))
     }
 
     /// The request of a transaction could not be sent.

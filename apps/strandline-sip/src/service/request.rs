@@ -6,7 +6,7 @@ use bytes::BytesMut;
 
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Message, Method, StatusCode, Uri};
-use crate::registrar::{Registered, Request, write_error, write_ok};
+use crate::registrar::{Registered, Request, has_flow_timer, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
@@ -70,7 +70,7 @@ impl Service {
     /// CANCEL is answered at once, and goes on from here as our own (section 16.10).
     fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>) {
         let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
-        let Some((_, user)) = known else {
+        let Some((id, user)) = known else {
             return self.answer(
                 &incoming.message,
                 incoming.flow,
@@ -80,7 +80,10 @@ impl Service {
             );
         };
         self.answer(&incoming.message, incoming.flow, StatusCode::OK, None, None);
-        self.stop(now, user as u32);
+        // The transaction may outlive its context, whose slot is another's then.
+        if self.contexts.get(user as u32).is_some_and(|context| context.server == id) {
+            self.stop(now, user as u32);
+        }
     }
 
     /// ACK of a 2xx: it goes where the dialog goes, without a transaction.
@@ -137,7 +140,7 @@ impl Service {
         let proved = match way.asked {
             // The other node has asked who it is.
             Some(_) => Some(Incoming { proved: true, ..*incoming }),
-            None => self.proved(now, incoming)?,
+            None => self.proved(now, incoming, &way)?,
         };
         let Some(incoming) = proved else { return Ok(()) };
         if essentials.max_forwards == Some(0) {
@@ -175,11 +178,18 @@ impl Service {
         result
     }
 
-    /// One of our users who begins something has to prove who they are. `None` if they were asked to.
-    fn proved<'a>(&mut self, now: Time, incoming: &Incoming<'a>) -> Result<Option<Incoming<'a>>, Verdict> {
+    /// One of our users has to prove who they are. `None` if they were asked to. Not within a dialog that began here, to which its
+    /// token leads; a To tag alone can be made up, and dialogs that began elsewhere lead nowhere without a proof.
+    fn proved<'a>(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'a>,
+        way: &Way<'_>,
+    ) -> Result<Option<Incoming<'a>>, Verdict> {
         let essentials = &incoming.essentials;
+        let within = essentials.to.tag.is_some() && way.token.is_some();
         let ours = match essentials.from.sip_uri() {
-            Ok(uri) if essentials.to.tag.is_none() && self.settings.is_domain(&uri.host, uri.port) => uri,
+            Ok(uri) if !within && self.settings.is_domain(&uri.host, uri.port) => uri,
             _ => return Ok(Some(*incoming)),
         };
         match self.prove(now, incoming, &ours, Asking::Proxy) {
@@ -354,6 +364,9 @@ impl Service {
                 let mut balance = (!proven).then_some(&mut self.balance);
                 let mut weighed = Ok(());
                 let bindings = self.locations.bindings(&self.aor);
+                if flow.connection != 0 && has_flow_timer(&request, bindings) {
+                    self.timed.insert(flow.connection);
+                }
                 let asked = essentials.via.oc.then_some(&self.feedback);
                 let write = |out: &mut BytesMut| {
                     let start = out.len();

@@ -112,6 +112,11 @@ impl Service {
         code: StatusCode,
         message: &Message<'_>,
     ) {
+        if !code.is_provisional()
+            && message.cseq().ok().flatten().is_some_and(|cseq| cseq.method == Method::Invite)
+        {
+            self.told_end = Some(now);
+        }
         let mut edits = Edits::new(*message);
         edits.pop_via();
         // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
@@ -143,9 +148,11 @@ impl Service {
         if edits.write(&mut popped).is_err() {
             return;
         }
-        let challenges = matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
-        let kept = context.best.as_ref().is_some_and(|best| best.code == code);
-        if challenges && kept {
+        let challenges =
+            |code| matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
+        // Those of the best stand in it. It isn't replaced by another one with challenges.
+        let kept = context.best.as_ref().is_some_and(|best| challenges(best.code));
+        if challenges(code) && kept {
             for name in [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate] {
                 message.lines(name).for_each(|line| context.challenges.extend_from_slice(line.line()));
             }
@@ -168,12 +175,18 @@ impl Service {
         let Some(context) = self.contexts.get_mut(slot) else { return };
         context.answered = true;
         let (server, invite) = (context.server, context.invite);
+        if invite {
+            self.told_end = Some(now);
+        }
         let Some(best) = context.best.take() else {
             // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
             self.transactions.forget_server(server);
             return self.tidy(slot);
         };
-        let challenges = core::mem::take(&mut context.challenges);
+        let mut challenges = core::mem::take(&mut context.challenges);
+        if !matches!(best.code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED) {
+            challenges.clear();
+        }
         let kept = context.request.take();
         if best.response.is_empty() {
             self.answer_kept(now, server, best.code, invite, kept.as_deref());
@@ -204,7 +217,7 @@ impl Service {
         kept: Option<&Kept>,
     ) {
         if invite {
-            let tag = *b"0000000000000000";
+            let tag = self.tag_of(server);
             let _ = self.transactions.respond_alike(now, server, code, &tag, &mut self.out);
             return;
         }

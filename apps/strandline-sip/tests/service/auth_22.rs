@@ -10,9 +10,14 @@ use crate::harness::{Phone, Sent, World};
 const USERS: &str = "bob:password:secret\nalice:MD5:11111111111111111111111111111111\n";
 
 fn world(algorithms: &[Algorithm], places: usize) -> World {
+    run(algorithms, places, 1)
+}
+
+/// A run of a server whose key outlives it.
+fn run(algorithms: &[Algorithm], places: usize, run: u64) -> World {
     let mut world = World::new();
     let users = Users::read(USERS).unwrap();
-    let nonces = Nonces::new([9; 16], Duration::from_secs(300), places);
+    let nonces = Nonces::new([9; 16], Duration::from_secs(300), places).of_run(run);
     let authenticator = Authenticator::new(
         "example.com".to_owned(),
         algorithms.to_vec(),
@@ -223,4 +228,65 @@ fn who_guesses_is_not_listened_to_and_others_are() {
     world.run_until(31_000);
     let later = authorized(21, &asked[0], "bob", "secret", Some(21));
     assert!(world.one(&phone(), &later).first_line().starts_with("SIP/2.0 200"));
+}
+
+#[test]
+fn credentials_of_an_earlier_run_are_stale() {
+    let mut before = run(&[Algorithm::Sha256], 16, 1);
+    before.run_until(100_000);
+    let first = before.one(&phone(), &phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n"));
+    let text = authorized(2, &challenges(&first)[0], "bob", "secret", Some(1));
+    assert_eq!(before.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
+    // Whoever has overheard that sends it again after a restart: with the same key, and clocks that begin anew.
+    let mut after = run(&[Algorithm::Sha256], 16, 2);
+    let replay = after.one(&phone(), &text);
+    assert!(challenges(&replay)[0].contains("stale=true"), "{}", replay.text);
+    assert!(after.service.locations().is_empty());
+}
+
+#[test]
+fn a_to_tag_that_was_made_up_is_no_proof() {
+    let mut world = world(&[Algorithm::Sha256], 16);
+    let tagged = |text: String| text.replace("To: <sip:bob@example.com>", "To: <sip:bob@example.com>;tag=x");
+    for (number, method) in ["INVITE", "NOTIFY", "MESSAGE", "BYE"].into_iter().enumerate() {
+        let text = phone().request(method, "sip:bob@example.com", &number.to_string(), "");
+        let sent = world.one(&phone(), &tagged(text));
+        assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required", "{method}");
+    }
+    // A Route of ours without the token of a dialog is no better.
+    let route = "Route: <sip:alice@198.51.100.1;lr>\r\n";
+    let text = phone().request("INVITE", "sip:bob@example.com", "9", route);
+    let sent = world.one(&phone(), &tagged(text));
+    assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
+    // Whether the server is there may be asked by anyone.
+    let options = phone().request("OPTIONS", "sip:example.com", "10", "");
+    let options = options.replace("To: <sip:example.com>", "To: <sip:example.com>;tag=x");
+    assert_eq!(world.one(&phone(), &options).first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn nobody_is_asked_within_a_dialog_that_began_here() {
+    let mut world = world(&[Algorithm::Sha256], 16);
+    let caller = Phone::udp("192.0.2.7:5060");
+    let alice = phone();
+    let invite = caller.request("INVITE", "sip:alice@198.51.100.1", "1", "");
+    let invite = invite.replace("From: <sip:alice@example.com>", "From: <sip:carol@example.net>");
+    // As if alice had registered.
+    world.service.authenticate(None);
+    world.register(&alice, "alice");
+    let sent = world.invite(&caller, &invite.replace("sip:alice@198.51.100.1", "sip:alice@example.com"));
+    let users = Users::read(USERS).unwrap();
+    let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
+    let source = Source::Users(users);
+    let all = vec![Algorithm::Sha256];
+    let realm = "example.com".to_owned();
+    world.service.authenticate(Some(Authenticator::new(realm, all, source, nonces, [1; 16])));
+    let ok = world.one(&alice, &crate::harness::response(&sent[0].text, 200, "callee"));
+    let target = "sip:carol@192.0.2.7:5060";
+    for method in ["BYE", "NOTIFY", "INVITE"] {
+        let text = crate::harness::in_dialog(method, &ok.text, target, &alice, 2, false);
+        let sent = world.receive(&alice, &text);
+        let on = sent.iter().find(|one| one.flow == caller.0).expect(method);
+        assert!(on.first_line().starts_with(method), "{}", on.text);
+    }
 }

@@ -40,3 +40,36 @@ fn a_phone_that_says_nothing_after_cancel_is_taken_for_487() {
     let out = world.run_until(33_000);
     assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 487 Request Terminated"), "{out:?}");
 }
+
+#[test]
+fn a_late_cancel_does_not_cancel_the_next_call() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:5060", 2));
+    let (carol, dave) = (Phone::udp("192.0.2.3:5060"), Phone::udp("192.0.2.4:5060"));
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    world.register(&dave, "dave");
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    let busy = world.receive(&bob, &response(&sent[0].text, 486, "b"));
+    assert!(busy.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{busy:?}");
+    // Alice's ACK is lost: her transaction goes on, and nothing else of her call.
+    let sent = world.invite(&carol, &carol.invite("dave", "2"));
+    assert_eq!(world.one(&dave, &response(&sent[0].text, 180, "d")).flow, carol.0);
+    let late = world.one(&alice, &alice.request("CANCEL", "sip:bob@example.com", "1", ""));
+    assert_eq!((late.first_line(), late.flow), ("SIP/2.0 200 OK", alice.0));
+    assert_eq!(world.one(&dave, &response(&sent[0].text, 200, "d")).first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn a_phone_that_goes_on_ringing_after_cancel_is_taken_for_487_all_the_same() {
+    let (alice, bob) = (Phone::tcp("192.0.2.1:5060", 1), Phone::tcp("192.0.2.2:5060", 2));
+    let mut world = World::new();
+    world.service.connection_opened(1);
+    world.register(&bob, "bob");
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    world.receive(&bob, &response(&sent[0].text, 180, "b"));
+    world.receive(&alice, &alice.request("CANCEL", "sip:bob@example.com", "1", ""));
+    world.run_until(20_000);
+    world.receive(&bob, &response(&sent[0].text, 183, "b"));
+    let out = world.run_until(33_000);
+    assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 487 Request Terminated"), "{out:?}");
+}

@@ -128,3 +128,57 @@ fn the_next_route_is_followed() {
     assert_eq!(sent[0].first_line(), "OPTIONS sip:x@192.0.2.99 SIP/2.0");
     assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.80:5080;transport=tcp;lr>", "<sip:192.0.2.81;lr>"]);
 }
+
+#[test]
+fn who_must_not_be_overheard_gets_a_record_route_with_sips() {
+    let tls = |address: &str, connection| {
+        let flow = Phone::tcp(address, connection).0;
+        Phone(strandline_sip::transaction::Flow {
+            protocol: strandline_sip::transaction::Protocol::Tls,
+            ..flow
+        })
+    };
+    let (alice, bob) = (tls("192.0.2.1:34567", 11), tls("192.0.2.2:40000", 12));
+    let mut world = World::new();
+    world.service.connection_opened(11);
+    world.register_with(&bob, "bob", "Contact: <sips:bob@192.0.2.2:40000>\r\n");
+    let sent = world.invite(&alice, &alice.request("INVITE", "sips:bob@example.com", "1", ""));
+    let route = sent[0].line("Record-Route").unwrap();
+    assert!(route.starts_with("<sips:") && route.ends_with("@198.51.100.1:5060;lr>"), "{route}");
+    let ok = world.one(&bob, &response(&sent[0].text, 200, "bob"));
+    let bye = world.one(&alice, &in_dialog("BYE", &ok.text, "sips:bob@192.0.2.2:40000", &alice, 2, true));
+    assert_eq!((bye.flow, bye.lines("Route").len()), (bob.0, 0));
+    // And one without if the request has none, though it came over TLS.
+    let sent = world.invite(&alice, &alice.invite("bob", "2"));
+    assert!(sent[0].line("Record-Route").unwrap().starts_with("<sips:"), "the contact is a sips URI");
+    world.register(&alice, "alice");
+    let sent = world.invite(&bob, &bob.invite("alice", "3"));
+    assert!(sent[0].line("Record-Route").unwrap().starts_with("<sip:"), "{}", sent[0].text);
+}
+
+#[test]
+fn a_strict_router_that_is_next_gets_what_it_expects() {
+    let (alice, mut world) = (Phone::udp("192.0.2.1:5060"), World::relaying());
+    let routes = "Route: <sip:198.51.100.1;lr>, <sip:192.0.2.80:5080>\r\nRoute: <sip:192.0.2.81;lr>\r\n";
+    let sent = world.receive(&alice, &alice.request("OPTIONS", "sip:x@192.0.2.99", "1", routes));
+    assert_eq!(sent[0].flow.peer, "192.0.2.80:5080".parse().unwrap());
+    assert_eq!(sent[0].first_line(), "OPTIONS sip:192.0.2.80:5080 SIP/2.0");
+    assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.81;lr>", "<sip:x@192.0.2.99>"]);
+    // Alone, and without one of ours.
+    let sent = world
+        .receive(&alice, &alice.request("OPTIONS", "sip:x@192.0.2.99", "2", "Route: <sip:192.0.2.80>\r\n"));
+    assert_eq!(sent[0].first_line(), "OPTIONS sip:192.0.2.80 SIP/2.0");
+    assert_eq!(sent[0].lines("Route"), ["<sip:x@192.0.2.99>"]);
+}
+
+#[test]
+fn a_path_may_begin_with_a_strict_router() {
+    let (alice, edge) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.50:5070"));
+    let mut world = World::new();
+    let path = "Supported: path\r\nPath: <sip:token@192.0.2.50:5070>, <sip:192.0.2.51;lr>\r\nContact: <sip:bob@10.0.0.5>\r\n";
+    world.one(&edge, &edge.register("bob", 1, path));
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    assert_eq!(sent[0].flow.peer, edge.0.peer);
+    assert_eq!(sent[0].first_line(), "INVITE sip:token@192.0.2.50:5070 SIP/2.0");
+    assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.51;lr>", "<sip:bob@10.0.0.5>"]);
+}

@@ -113,3 +113,21 @@ fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_430() {
     }
     assert_eq!(world.one(&alice, &alice.invite("bob", "1")).first_line(), "SIP/2.0 430 Flow Failed");
 }
+
+#[test]
+fn who_was_told_a_flow_timer_is_held_to_it_and_who_is_reached_over_a_connection_keeps_it() {
+    let secs = |secs| Some(std::time::Duration::from_secs(secs));
+    let mut world = World::new();
+    let (timed, bound) = (Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.3:40000", 10));
+    world.service.connection_opened(9);
+    world.one(&timed, &timed.register("bob", 1, OUTBOUND));
+    world.register(&bound, "alice");
+    world.service.connection_opened(11);
+    assert_eq!(world.service.silence_max(9, None), secs(150));
+    assert_eq!(world.service.silence_max(10, secs(300)), None);
+    assert_eq!(world.service.silence_max(11, secs(300)), secs(300));
+    for connection in [9, 10] {
+        world.service.connection_closed(connection);
+        assert_eq!(world.service.silence_max(connection, secs(300)), secs(300));
+    }
+}

@@ -151,3 +151,82 @@ fn a_request_that_can_not_be_sent_is_500() {
     world.service.send_failed(world.now, client);
     assert_eq!(world.sent()[0].first_line(), "SIP/2.0 500 Server Internal Error");
 }
+
+#[test]
+fn challenges_of_both_kinds_are_collected() {
+    for codes in [[401, 407], [407, 401]] {
+        let (mut world, sent) = call(&["1", "1"]);
+        let challenge = |request: &str, code: u16| {
+            let name = if code == 401 { "WWW-Authenticate" } else { "Proxy-Authenticate" };
+            let text = response(request, code, "t");
+            text.replace("Content-Length", &format!("{name}: Digest realm=\"{code}\"\r\nContent-Length"))
+        };
+        world.receive(&phone(0), &challenge(&sent[0].text, codes[0]));
+        let answer = world.receive(&phone(1), &challenge(&sent[1].text, codes[1]));
+        assert!(answer[1].first_line().starts_with(&format!("SIP/2.0 {}", codes[0])), "{answer:?}");
+        assert_eq!(answer[1].lines("WWW-Authenticate"), ["Digest realm=\"401\""]);
+        assert_eq!(answer[1].lines("Proxy-Authenticate"), ["Digest realm=\"407\""]);
+    }
+}
+
+#[test]
+fn what_may_not_ring_at_once_rings_one_after_the_other() {
+    let (mut world, _) = call(&["1", "1", "1", "0.5"]);
+    let invite = alice().request("INVITE", "sip:bob@example.com", "2", "Max-Breadth: 2\r\n");
+    let mut sent = world.invite(&alice(), &invite);
+    let mut rung = Vec::new();
+    assert_eq!(sent.len(), 2, "{sent:?}");
+    while let Some(one) = sent.pop() {
+        assert_eq!(one.line("Max-Breadth").is_some(), one.first_line().starts_with("INVITE"));
+        rung.push(one.flow.peer);
+        let from = Phone::udp(&one.flow.peer.to_string());
+        let next = world.receive(&from, &response(&one.text, 486, "x"));
+        sent.extend(next.iter().filter(|one| one.first_line().starts_with("INVITE")).cloned());
+        if rung.len() == 4 {
+            assert!(next.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{next:?}");
+        }
+    }
+    assert_eq!(rung.last(), Some(&phone(3).0.peer));
+    rung.sort_unstable();
+    assert_eq!(rung, [0, 1, 2, 3].map(|number| phone(number).0.peer));
+}
+
+#[test]
+fn a_request_that_may_not_be_copied_at_all_is_440() {
+    let (mut world, _) = call(&["1"]);
+    for method in ["INVITE", "MESSAGE"] {
+        let text = alice().request(method, "sip:bob@example.com", method, "Max-Breadth: 0\r\n");
+        assert_eq!(world.one(&alice(), &text).first_line(), "SIP/2.0 440 Max-Breadth Exceeded");
+    }
+}
+
+#[test]
+fn answers_of_our_own_have_tags_of_their_own() {
+    let mut tags = Vec::new();
+    let (mut world, _) = call(&["1"]);
+    for branch in ["2", "3"] {
+        world.invite(
+            &alice(),
+            &alice().invite("bob", branch).replace("Call-ID: call", &format!("Call-ID: {branch}")),
+        );
+    }
+    for one in world.run_until(40_000).iter().filter(|one| one.first_line() == "SIP/2.0 408 Request Timeout")
+    {
+        tags.push(one.line("To").unwrap().split_once(";tag=").unwrap().1.to_owned());
+    }
+    tags.sort_unstable();
+    tags.dedup();
+    assert_eq!(tags.len(), 3, "{tags:?}");
+}
+
+#[test]
+fn an_invite_that_comes_again_over_tcp_after_the_end_is_told_the_end() {
+    let (mut world, _) = call(&["1"]);
+    let caller = Phone::tcp("192.0.2.9:40000", 5);
+    world.service.connection_opened(5);
+    let invite = caller.invite("bob", "9");
+    let sent = world.invite(&caller, &invite);
+    world.one(&phone(0), &response(&sent[0].text, 180, "a"));
+    world.receive(&phone(0), &response(&sent[0].text, 486, "a"));
+    assert_eq!(world.one(&caller, &invite).first_line(), "SIP/2.0 486 Busy Here");
+}

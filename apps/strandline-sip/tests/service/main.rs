@@ -5,6 +5,7 @@ mod auth_22;
 mod cancel_16_10;
 mod checks_16_3;
 mod dialogs_16_6;
+mod ends;
 mod flows_rfc5626;
 mod forking_16_7;
 mod gruu_nodes;

@@ -43,7 +43,13 @@ impl Neighbours {
         let text = alice().request("MESSAGE", &uri, &branch, more);
         let text = text.replace("Call-ID: call", &format!("Call-ID: {branch}"));
         let text = match more.contains("X-Dialog") {
-            true => text.replace(&format!("To: <{uri}>"), &format!("To: <{uri}>;tag=bob")),
+            true => {
+                let mut token = Vec::new();
+                self.world.service.tokens().write(&alice().0, &at(port).0, b"alice", &mut token);
+                let route =
+                    format!("Route: <sip:{}@198.51.100.1:5060;lr>", String::from_utf8(token).unwrap());
+                text.replace(&format!("To: <{uri}>"), &format!("{route}\r\nTo: <{uri}>;tag=bob"))
+            }
             false => text,
         };
         let sent = self.world.one(&alice(), &text);

@@ -361,10 +361,10 @@ fn who_is_not_found_is_challenged_and_who_cannot_be_looked_for_is_told_to_come_a
 
 #[test]
 fn nonces_of_another_node_are_stale_and_not_wrong() {
-    let mut nonces = Nonces::new([9; 16], Duration::from_secs(300), 16).of_node(1);
+    let mut nonces = Nonces::new([9; 16], Duration::from_secs(300), 16).of_run(1);
     let users = || strandline_sip::auth::Users::read("bob:password:wonder\n").unwrap();
     let mut world = World::new();
-    let own = Nonces::new([9; 16], Duration::from_secs(300), 16).of_node(2);
+    let own = Nonces::new([9; 16], Duration::from_secs(300), 16).of_run(2);
     let realm = "example.com".to_owned();
     let source = Source::Users(users());
     world.service.authenticate(Some(Authenticator::new(
@@ -381,4 +381,25 @@ fn nonces_of_another_node_are_stale_and_not_wrong() {
     challenge.text = challenge.text.replace(&nonce, &foreign);
     let answer = world.one(&phone, &with_credentials(&phone, "bob", &challenge, "wonder", 2));
     assert!(answer.line("WWW-Authenticate").unwrap().contains("stale=true"), "{}", answer.text);
+}
+
+#[test]
+fn subscribers_of_an_alias_are_looked_for_in_the_domain_that_it_stands_for() {
+    use strandline_sip::service::{Directory, Settings};
+    let base = crate::harness::settings();
+    let domains = [("Example.net", "example.com")].map(|(a, b)| (a.to_lowercase(), b.to_owned()));
+    let mut named = base.domains.clone();
+    named.push("example.net".to_owned());
+    let directory = Directory { domains: domains.into(), ..Directory::default() };
+    let mut world = World::with(Settings { directory, domains: named, ..base });
+    subscribers(&mut world);
+    let phone = Phone::udp("192.0.2.1:5060");
+    let challenge = world.one(&phone, &phone.register("bob", 1, ""));
+    let text = with_credentials(&phone, "bob", &challenge, "wonder", 2);
+    let text = text.replace("<sip:bob@example.com>", "<sip:bob@Example.NET>");
+    assert!(world.receive(&phone, &text).is_empty());
+    let wanted = world.service.wanted_subscribers().remove(0);
+    assert_eq!((&*wanted.user, &*wanted.domain), (&b"bob"[..], &b"example.com"[..]));
+    world.service.looked_up(world.now, wanted, Some(Secret::of(Some(b"wonder".to_vec()), Vec::new())));
+    assert_eq!(world.sent()[0].first_line(), "SIP/2.0 200 OK");
 }

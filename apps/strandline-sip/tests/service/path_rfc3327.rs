@@ -26,3 +26,21 @@ fn a_phone_that_does_not_know_of_path_is_not_bound_by_one() {
     );
     assert!(world.service.locations().is_empty());
 }
+
+#[test]
+fn flows_need_a_first_hop_that_keeps_them() {
+    let edge = Phone::udp("192.0.2.50:5070");
+    let flows =
+        PATH.replace("<sip:bob@10.0.0.5>", "<sip:bob@10.0.0.5>;reg-id=1;+sip.instance=\"<urn:uuid:1>\"");
+    let mut world = World::new();
+    let asks = flows.replace("Supported: path", "Supported: path, outbound");
+    let refused = world.one(&edge, &edge.register("bob", 1, &asks));
+    assert_eq!(refused.first_line(), "SIP/2.0 439 First Hop Lacks Outbound Support");
+    assert!(world.service.locations().is_empty());
+    // Who doesn't ask for it is bound without.
+    let ok = world.one(&edge, &edge.register("bob", 2, &flows));
+    assert_eq!((ok.first_line(), ok.line("Require")), ("SIP/2.0 200 OK", None));
+    let keeps = asks.replace("192.0.2.51;lr", "192.0.2.51;lr;ob");
+    let ok = world.one(&edge, &edge.register("bob", 3, &keeps));
+    assert_eq!((ok.first_line(), ok.line("Require")), ("SIP/2.0 200 OK", Some("outbound")));
+}

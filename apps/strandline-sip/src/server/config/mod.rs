@@ -4,6 +4,7 @@ mod access;
 mod admin;
 mod aliases;
 mod auth;
+mod connections;
 mod dns;
 mod error;
 mod hep;
@@ -36,7 +37,7 @@ use super::args::Args;
 use super::dns::Dns;
 use super::hep::HepSettings;
 use super::hub::WebSockets;
-use super::socket::TlsSides;
+use super::socket::{Patience, TlsSides};
 use super::style::SctpCarrier;
 
 pub use admin::Admin;
@@ -62,6 +63,7 @@ struct File {
     timers: timers::Table,
     relay: relay::Table,
     limits: limits::Table,
+    connections: connections::Table,
     overload: overload::Table,
     metrics: metrics::Table,
     tls: Option<tls::Table>,
@@ -98,6 +100,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// Connections at most.
     pub connections_max: usize,
+    /// How long connections are waited for, and how much is kept for them.
+    pub patience: Patience,
     /// Too much to do.
     pub overload: Overload,
     /// Where metrics are.
@@ -263,6 +267,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         store,
         store_timeout,
         connections_max: limits.connections,
+        patience: connections::check(&file.connections)?,
         overload: overload::check(&file.overload)?,
         metrics: file.metrics.address,
         tls: file.tls.map(tls::check).transpose()?,

@@ -12,7 +12,21 @@ fn at(millis: u64) -> Duration {
 }
 
 fn inbox() -> Inbox {
-    Inbox::new(InboxSettings::default(), None, [3; 16])
+    let mut inbox = Inbox::new(InboxSettings::default(), None, [3; 16]);
+    inbox.set_tokens(tokens());
+    inbox
+}
+
+fn tokens() -> Tokens {
+    Tokens::new([4; 16])
+}
+
+/// A request within a dialog.
+fn reinvite() -> String {
+    let mut token = Vec::new();
+    tokens().write(&flow(5060), &flow(5061), b"a", &mut token);
+    let token = String::from_utf8(token).unwrap();
+    format!("INVITE sip:a SIP/2.0\r\nRoute: <sip:{token}@here;lr>\r\nTo: <sip:a>;tag=1\r\n\r\n")
 }
 
 /// Who sends REGISTER2 is known.
@@ -20,7 +34,7 @@ fn push(inbox: &mut Inbox, now: Duration, names: &[&str]) {
     for name in names {
         let known = name.ends_with('2');
         let text = match *name {
-            "REINVITE" => "INVITE sip:a SIP/2.0\r\nTo: <sip:a>;tag=1\r\n\r\n".to_owned(),
+            "REINVITE" => reinvite(),
             "SOS" => "INVITE urn:service:sos SIP/2.0\r\n\r\n".to_owned(),
             name => format!("{} sip:a SIP/2.0\r\nX: {name}\r\n\r\n", name.trim_end_matches('2')),
         };

@@ -10,6 +10,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
 use crate::server::hub::Hub;
+use crate::server::socket::Patience;
 use crate::transaction::Protocol;
 
 use super::fresh::Fresh;
@@ -22,13 +23,14 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// What connections are accepted from.
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
 
-pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<Listening> {
+pub(in crate::server) fn listen(address: SocketAddr, patience: &Patience) -> io::Result<Listening> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     // Those that are accepted have it from here.
     socket.set_tcp_nodelay(true)?;
+    patience.apply(&socket)?;
     socket.bind(&address.into())?;
     socket.listen(4096)?;
     #[allow(

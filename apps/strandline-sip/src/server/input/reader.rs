@@ -49,6 +49,7 @@ pub(super) fn with_room<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
 
 /// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
 pub(super) struct Reader {
+    connection: Rc<Connection>,
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
@@ -59,10 +60,11 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
+    pub(super) fn new(hub: &Hub, connection: &Rc<Connection>, side: Side) -> Self {
         let limits = hub.service.borrow().message_limits();
         let flow = connection.flow();
         Self {
+            connection: Rc::clone(connection),
             flow,
             framer: StreamFramer::new(side, limits),
             begun: Vec::new(),
@@ -82,6 +84,7 @@ impl Reader {
                     Ok(Cut::Incomplete) => break,
                     Ok(Cut::Message { len }) => {
                         let message = rest.get(..len).unwrap_or(&[]);
+                        self.connection.life.on_message();
                         match self.first_left.checked_sub(1) {
                             Some(left) => {
                                 self.first_left = left;
@@ -122,9 +125,11 @@ impl Taker for Reader {
 
     /// Takes what was read; an error if the stream makes no sense any more.
     fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
+        self.connection.life.on_sign();
         if self.begun.is_empty() {
             let used = self.cut(hub, read)?;
             self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
+            self.connection.keeps(self.begun.capacity());
             return Ok(());
         }
         let mut all = std::mem::take(&mut self.begun);
@@ -135,6 +140,7 @@ impl Taker for Reader {
         } else {
             self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
         }
+        self.connection.keeps(self.begun.capacity());
         Ok(())
     }
 

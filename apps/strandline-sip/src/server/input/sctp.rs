@@ -6,7 +6,7 @@ use strandline::{Association, AssociationId, Message, Notification};
 
 use crate::codec::Datagram;
 use crate::server::hub::Hub;
-use crate::server::socket::{Failed, Many, One, Opened};
+use crate::server::socket::{Failed, Many, Met, One, Opened, REFUSED};
 
 /// Messages taken at a time from all associations.
 const BATCH: usize = 256;
@@ -24,10 +24,16 @@ pub(in crate::server) async fn serve_many(many: Rc<Many>, hub: Rc<Hub>) {
         let mut opened = Vec::new();
         hub.take_in(|taking| {
             for (id, message) in messages.drain(..) {
-                let Some((flow, new)) = many.flow(&hub.connections, id) else { continue };
-                opened.extend(Some(flow.connection).filter(|_| new));
+                let Some(Met { flow, is_new, is_first }) = many.meet(&hub.connections, id, true) else {
+                    continue;
+                };
+                if is_new && !(has_room(&many, &hub) && taking.allows(flow.peer.ip())) {
+                    many.refuse(id);
+                    continue;
+                }
+                opened.extend(Some(flow.connection).filter(|_| is_new));
                 match is_sip(&message) {
-                    true if new => taking.push_first(flow, &message.data),
+                    true if is_first => taking.push_first(flow, &message.data),
                     true => taking.push(flow, &message.data, || message.data.clone()),
                     false => {}
                 }
@@ -44,6 +50,7 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
     while let Some((id, notification)) = notifications.next().await {
         match (id, notification) {
             (Some(id), Notification::Established { incoming: false, .. }) => many.stands(id),
+            (Some(id), Notification::Established { .. }) => came(&many, &hub, id),
             (Some(id), Notification::Closed(_)) => {
                 hub.is_done().await;
                 ended(&many, &hub, id);
@@ -53,6 +60,21 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
             }
             _ => {}
         }
+    }
+}
+
+/// Not more than may be, with the one that has just come.
+fn has_room(many: &Many, hub: &Hub) -> bool {
+    many.len() <= hub.room.get().connections
+}
+
+/// A peer has set up an association. One that says nothing counts as well.
+fn came(many: &Many, hub: &Hub, id: AssociationId) {
+    let Some(Met { flow, is_new: true, .. }) = many.meet(&hub.connections, id, false) else { return };
+    if has_room(many, hub) && hub.inbox(|inbox| inbox.allows(flow.peer.ip())) {
+        hub.service.borrow_mut().connection_opened(flow.connection);
+    } else {
+        many.refuse(id);
     }
 }
 
@@ -66,8 +88,8 @@ fn ended(many: &Many, hub: &Rc<Hub>, id: AssociationId) {
 pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
     loop {
         match one.listener.accept().await {
-            Ok(association) if one.len() >= hub.room.get().connections => {
-                association.abort("too many associations")
+            Ok(association) if one.len() >= hub.room.get().connections || !may_send(&association, &hub) => {
+                association.abort(REFUSED)
             }
             Ok(association) => {
                 tokio::task::spawn_local(receive(Rc::clone(&one), Rc::clone(&hub), Rc::new(association)));
@@ -78,6 +100,12 @@ pub(in crate::server) async fn serve_one(one: Rc<One>, hub: Rc<Hub>) {
             }
         }
     }
+}
+
+/// May the peer send anything at all?
+fn may_send(association: &Association, hub: &Hub) -> bool {
+    let status = association.status();
+    status.is_none_or(|status| hub.inbox(|inbox| inbox.allows(status.primary.ip())))
 }
 
 /// Waits for those associations that are set up from here, until the task is ended.

@@ -13,7 +13,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
 use crate::server::hub::Hub;
-use crate::server::socket::Connection;
+use crate::server::socket::{Begun, Connection};
 
 use super::reader::{PATIENCE, Reader, end, ended, with_room};
 use super::taker::Taker;
@@ -33,8 +33,8 @@ const OVER: epoll::EventFlags =
 struct Member {
     connection: Rc<Connection>,
     reader: Reader,
-    /// It is in the midst of a message, since this time.
-    begun: Option<Duration>,
+    /// Whether it is in the midst of a message, and since when.
+    begun: Begun,
     /// It is in the list of those.
     listed: bool,
 }
@@ -102,7 +102,7 @@ impl Set {
             self.free.borrow_mut().push(number);
             return Err(error.into());
         }
-        let mut member = Box::new(Member { connection, reader, begun: None, listed: false });
+        let mut member = Box::new(Member { connection, reader, begun: Begun::default(), listed: false });
         self.note(&mut member, number, place.generation, hub);
         place.member = Some(member);
         Ok(())
@@ -129,12 +129,12 @@ impl Set {
 
     /// Notes whether it is in the midst of a message.
     fn note(&self, member: &mut Member, number: u32, generation: u32, hub: &Hub) {
-        if !member.reader.is_waiting() {
+        let waits = member.reader.is_waiting();
+        let now = if waits { hub.clock.elapsed() } else { Duration::ZERO };
+        if member.begun.look(now, &member.connection.life, waits).is_none() {
             // It leaves the list when that is looked through.
-            member.begun = None;
             return;
         }
-        member.begun.get_or_insert_with(|| hub.clock.elapsed());
         if !std::mem::replace(&mut member.listed, true) {
             self.begun.borrow_mut().push((number, generation));
             self.begins.notify_one();
@@ -167,8 +167,9 @@ impl Set {
             let mut places = self.places.borrow_mut();
             let place = places.get_mut(number as usize).filter(|place| place.generation == generation);
             let Some(member) = place.and_then(|place| place.member.as_mut()) else { return false };
-            member.listed = member.begun.is_some();
-            if member.begun.is_some_and(|since| now.saturating_sub(since) >= PATIENCE) {
+            let since = member.begun.since();
+            member.listed = since.is_some();
+            if since.is_some_and(|since| now.saturating_sub(since) >= PATIENCE) {
                 slow.push((number, generation));
             }
             member.listed

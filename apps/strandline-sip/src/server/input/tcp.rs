@@ -15,7 +15,7 @@ use crate::codec::{Cut, Side, StreamFramer};
 use crate::transaction::{Flow, Protocol};
 
 use crate::server::hub::Hub;
-use crate::server::socket::Connection;
+use crate::server::socket::{Begun, Connection, Patience};
 
 use super::reader::{PATIENCE, Reader, end, gone, with_room};
 use super::set::Set;
@@ -101,7 +101,8 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         };
         (service.address_for(connection.peer.ip()), name)
     };
-    let connecting = connect(connection.protocol, connection.peer, from, name, tls);
+    let patience = hub.connections.patience.get();
+    let connecting = connect(connection.protocol, connection.peer, from, name, tls, patience);
     let opened = tokio::time::timeout(OPEN, connecting).await;
     let clients = connection.take_clients();
     match opened {
@@ -164,6 +165,7 @@ async fn connect(
     from: Option<IpAddr>,
     name: Option<String>,
     tls: Option<ClientTls>,
+    patience: Patience,
 ) -> io::Result<Opened> {
     let stream = match from {
         None => TcpStream::connect(peer).await?,
@@ -174,6 +176,9 @@ async fn connect(
         }
     };
     let _ = stream.set_nodelay(true);
+    if let Err(error) = patience.apply(&stream) {
+        tracing::debug!(%error, "the system can't tell who is gone");
+    }
     if protocol != Protocol::Tls {
         return Ok(Opened::Plain(stream.into_std()?));
     }
@@ -194,21 +199,20 @@ fn receive(
     mut reader: impl Taker + 'static,
 ) -> impl Future<Output = ()> {
     async move {
-        let mut begun = None;
+        let mut begun = Begun::default();
         let mut stands = reader.begin(&hub).is_ok();
         while stands {
             let (waiting, idle) = (reader.is_waiting(), reader.idle_max());
             let read = std::future::poll_fn(|context| poll_read(&wire, context, &mut reader, &hub));
             // Who begins a message must end it: there is no time limit between messages.
-            let until = if waiting {
-                Some(*begun.get_or_insert_with(tokio::time::Instant::now) + PATIENCE)
-            } else {
-                begun = None;
-                idle.map(|idle| tokio::time::Instant::now() + idle)
+            let now = hub.clock.elapsed();
+            let most = match begun.look(now, &connection.life, waiting) {
+                Some(since) => Some((since + PATIENCE).saturating_sub(now)),
+                None => idle,
             };
-            stands = match until {
+            stands = match most {
                 None => read.await,
-                Some(until) => match Box::pin(tokio::time::timeout_at(until, read)).await {
+                Some(most) => match Box::pin(tokio::time::timeout(most, read)).await {
                     Ok(on) => on,
                     Err(_) => !waiting && reader.on_idle(&hub),
                 },

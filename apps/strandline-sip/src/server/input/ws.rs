@@ -156,6 +156,8 @@ pub(super) struct Frames {
     begun: Vec<u8>,
     /// Parts of a message have come, and more are to come.
     unfinished: bool,
+    /// So many bytes of those.
+    parts: usize,
     message_bytes_max: usize,
     settings: Rc<WebSockets>,
     /// It was asked whether it is there, and nothing has come since.
@@ -173,6 +175,7 @@ impl Frames {
             connection: Rc::clone(connection),
             begun: rest,
             unfinished: false,
+            parts: 0,
             message_bytes_max,
             settings: Rc::clone(&hub.websocket.borrow()),
             asked: false,
@@ -195,16 +198,20 @@ impl Frames {
                     }
                 };
                 self.unfinished = found.unfinished.unwrap_or(self.unfinished);
+                self.parts = if self.unfinished { self.parts + found.len } else { 0 };
                 used += found.len;
                 let whole = rest.get(..found.len).unwrap_or(&[]);
                 let opened =
                     hub.connections.with_frames(&self.connection, |frames, out| frames.open(whole, out));
                 match opened {
-                    Some(OpenedFrame::Message(message)) => match Datagram::of(&message) {
-                        Datagram::Sip => taking.push(self.flow, &message, || message.clone()),
-                        Datagram::KeepAlive if &message[..] == b"\r\n\r\n" => pings += 1,
-                        Datagram::KeepAlive | Datagram::Stun => {}
-                    },
+                    Some(OpenedFrame::Message(message)) => {
+                        self.connection.life.on_message();
+                        match Datagram::of(&message) {
+                            Datagram::Sip => taking.push(self.flow, &message, || message.clone()),
+                            Datagram::KeepAlive if &message[..] == b"\r\n\r\n" => pings += 1,
+                            Datagram::KeepAlive | Datagram::Stun => {}
+                        }
+                    }
                     Some(OpenedFrame::Nothing) => {}
                     Some(OpenedFrame::End) | None => on = false,
                 }
@@ -229,6 +236,7 @@ impl Taker for Frames {
 
     fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
         self.asked = false;
+        self.connection.life.on_sign();
         let kept = std::mem::take(&mut self.begun);
         let joined: Vec<u8>;
         let all = if kept.is_empty() {
@@ -239,6 +247,7 @@ impl Taker for Frames {
         };
         let used = self.cut(hub, all).ok_or(End)?;
         self.begun = all.get(used..).unwrap_or(&[]).to_vec();
+        self.connection.keeps(self.begun.len() + self.parts);
         Ok(())
     }
 

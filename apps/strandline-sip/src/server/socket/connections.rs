@@ -14,7 +14,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
+use super::account::{Account, Share};
 use super::aliases::Aliases;
+use super::due::Watch;
+use super::life::Life;
+use super::patience::Patience;
 use super::websocket::WebSocket;
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
@@ -65,8 +69,12 @@ pub(in crate::server) struct Connection {
     /// Of those that carry frames, once they may.
     websocket: RefCell<Option<Box<WebSocket>>>,
     pending: RefCell<Vec<u8>>,
+    /// Who is there asked for it.
+    pub(super) accepted: Cell<bool>,
     /// It is in the list of those to be written to, or its own task writes.
     busy: Cell<bool>,
+    pub(in crate::server) life: Life,
+    share: Share,
 }
 
 /// How many connections there may be.
@@ -79,7 +87,7 @@ pub(in crate::server) struct Room {
 
 /// All connections of a shard.
 pub(in crate::server) struct Connections {
-    by_id: RefCell<HashMap<u64, Rc<Connection>, Numbers>>,
+    pub(super) by_id: RefCell<HashMap<u64, Rc<Connection>, Numbers>>,
     /// Numbers, by protocol, peer and domain.
     by_peer: RefCell<HashTable<u64>>,
     /// Peers choose their addresses: their hashes have a key.
@@ -94,6 +102,11 @@ pub(in crate::server) struct Connections {
     next: Cell<u64>,
     /// Takes those that are to be opened.
     wanted: UnboundedSender<Rc<Connection>>,
+    pub(super) account: Rc<Account>,
+    pub(super) watch: RefCell<Watch>,
+    /// Since the start of the server, at the last look.
+    pub(super) now_secs: Cell<u32>,
+    pub(in crate::server) patience: Cell<Patience>,
 }
 
 impl Connections {
@@ -112,6 +125,10 @@ impl Connections {
             spare: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
             wanted,
+            account: Rc::default(),
+            watch: RefCell::default(),
+            now_secs: Cell::default(),
+            patience: Cell::default(),
         };
         (all, to_open)
     }
@@ -134,7 +151,9 @@ impl Connections {
 
     /// A new connection, which nothing goes over yet.
     pub(in crate::server) fn add(&self, protocol: Protocol, peer: SocketAddr) -> Rc<Connection> {
-        self.add_to(protocol, peer, 0)
+        let connection = self.add_to(protocol, peer, 0);
+        connection.accepted.set(true);
+        connection
     }
 
     fn add_to(&self, protocol: Protocol, peer: SocketAddr, domain: u32) -> Rc<Connection> {
@@ -146,8 +165,12 @@ impl Connections {
             way: RefCell::new(Way::Opening(None)),
             websocket: RefCell::default(),
             pending: RefCell::default(),
+            accepted: Cell::new(false),
             busy: Cell::new(false),
+            life: Life::default(),
+            share: Share::of(&self.account),
         });
+        self.watch.borrow_mut().add(self.now_secs.get(), connection.id);
         self.by_id.borrow_mut().insert(connection.id, Rc::clone(&connection));
         self.note_peer(&connection);
         *self.by_source.borrow_mut().entry(network(peer.ip())).or_default() += 1;
@@ -269,6 +292,7 @@ impl Connections {
             None if flow.protocol.is_websocket() => return false,
             None => pending.extend_from_slice(bytes),
         }
+        connection.share.set_pending(pending.capacity());
         if let Way::Opening(asked) = &mut *connection.way.borrow_mut() {
             if let Some(client) = client {
                 asked.get_or_insert_default().0.push(client);
@@ -288,6 +312,7 @@ impl Connections {
         let mut websocket = connection.websocket.borrow_mut();
         let mut pending = connection.pending.borrow_mut();
         let result = work(websocket.as_mut()?, &mut pending);
+        connection.share.set_pending(pending.capacity());
         if pending.len() > PENDING_MAX {
             connection.close();
         } else if !pending.is_empty() && !connection.busy.replace(true) {
@@ -306,22 +331,28 @@ impl Connections {
         }
     }
 
+    /// Something waits to be written.
+    pub(in crate::server) fn has_unwritten(&self) -> bool {
+        self.by_id.borrow().values().any(|one| one.busy.get() && !one.is_over())
+    }
+
     /// There is room again on one that is watched: what waits for it is written.
     pub(in crate::server) fn has_room_again(&self, connection: &Connection) {
         if !connection.pending.borrow().is_empty() && connection.write() == Written::All {
             connection.busy.set(false);
-            self.take_back(connection.pending.take());
+            self.take_back(connection.unsent());
         }
     }
 
     /// Writes what was queued.
     pub(in crate::server) fn flush(&self) {
+        self.keep_to_account();
         loop {
             let Some(connection) = self.dirty.borrow_mut().pop() else { return };
             match connection.write() {
                 Written::All => {
                     connection.busy.set(false);
-                    self.take_back(connection.pending.take());
+                    self.take_back(connection.unsent());
                 }
                 Written::Waits => {
                     if let Some(wire) = connection.wire() {
@@ -341,9 +372,25 @@ impl Connection {
         (self.protocol, self.peer, self.domain)
     }
 
-    /// What was to be written, of one that could not be opened.
+    /// What was to be written, and won't be any more.
     pub(in crate::server) fn unsent(&self) -> Vec<u8> {
+        self.share.set_pending(0);
         self.pending.take()
+    }
+
+    /// Something waits to be written.
+    pub(super) fn waits(&self) -> bool {
+        !self.pending.borrow().is_empty()
+    }
+
+    /// So much is kept of a message that isn't whole.
+    pub(in crate::server) fn keeps(&self, bytes: usize) {
+        self.share.set_begun(bytes);
+    }
+
+    /// What is kept for it, bytes.
+    pub(super) fn kept(&self) -> usize {
+        self.share.bytes()
     }
 
     /// The way over it.
@@ -385,7 +432,10 @@ impl Connection {
         while let Some(rest) = pending.get(written..).filter(|rest| !rest.is_empty()) {
             match write(rest) {
                 Ok(0) => break,
-                Ok(len) => written += len,
+                Ok(len) => {
+                    written += len;
+                    self.life.on_written();
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     pending.drain(..written);
                     return waits;
@@ -398,6 +448,11 @@ impl Connection {
         }
         pending.clear();
         Written::All
+    }
+
+    /// Nothing will ever go over it.
+    fn is_over(&self) -> bool {
+        matches!(*self.way.borrow(), Way::Ended)
     }
 
     fn wire(&self) -> Option<Rc<Wire>> {
@@ -415,18 +470,24 @@ impl Connection {
                 break;
             }
         }
-        self.pending.take();
+        self.unsent();
         self.busy.set(false);
     }
 
     /// Ends it: whoever reads from it finds the end.
-    fn close(&self) {
+    pub(super) fn close(&self) {
         // If it has ended already, that is what was wanted.
         let _ = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => Ok(()),
             Way::Bare(stream) | Way::Watched(stream) => stream.shutdown(std::net::Shutdown::Both),
             Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both),
         };
+    }
+
+    /// Ends it, and forgets what was to be written.
+    pub(super) fn give_up(&self) {
+        self.unsent();
+        self.close();
     }
 
     /// It was accepted, and nobody waits for it yet.

@@ -1,16 +1,23 @@
 //! The sockets, and what is to be sent on them. They know nothing of the service.
 
+mod account;
 mod aliases;
 mod connections;
+mod due;
 mod gate;
+mod life;
+mod patience;
 mod sctp;
 mod tls;
 mod udp;
+mod watch;
 mod websocket;
 
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};
-pub(super) use sctp::{Carriers, Failed, Many, One, Opened, Sctp};
+pub(super) use life::Begun;
+pub use patience::Patience;
+pub(super) use sctp::{Carriers, Failed, Many, Met, One, Opened, REFUSED, Sctp};
 pub(super) use tls::TlsSides;
 pub(super) use udp::Udp;
 pub(super) use websocket::{Opened as OpenedFrame, WebSocket, frame};

@@ -33,21 +33,34 @@ fn a_look_at_headers_finds_dialogs_and_priorities() {
     let looked_at = |headers: &str| {
         let text =
             format!("INVITE sip:a@b SIP/2.0\r\nVia: x\r\n{headers}\r\nCSeq: 1 INVITE\r\n\r\nTo: b;tag=1\r\n");
-        Urgency::of(text.as_bytes()).looked_at(text.as_bytes())
+        Urgency::of(text.as_bytes()).looked_at(text.as_bytes(), |user| user == b"token")
     };
     for headers in
         ["To: <sip:a@b>;tag=1", "t: <sip:a@b>;x=y;TAG=1", "to : sip:a@b;tag=1", "To: <sip:a@b>\r\n ;tag=1"]
     {
-        assert_eq!(looked_at(headers), Urgency::Begun, "{headers}");
+        let with = |route: &str| looked_at(&format!("{headers}\r\nRoute: {route}"));
+        assert_eq!(looked_at(headers), Urgency::New, "{headers}");
+        assert_eq!(with("<sip:token@c;lr>"), Urgency::Begun, "{headers}");
+        assert_eq!(with("\"x\" <sips:token@c;lr>, <sip:d@e>"), Urgency::Begun, "{headers}");
+        for made_up in
+            ["<sip:c;lr>", "<sip:other@c;lr>", "<sip:c;lr>\r\nRoute: <sip:token@c;lr>", "@", "token@"]
+        {
+            assert_eq!(with(made_up), Urgency::New, "{headers} {made_up}");
+        }
     }
     for headers in ["Priority: emergency", "PRIORITY :  Emergency", "Resource-Priority: ets.0"] {
         assert_eq!(looked_at(headers), Urgency::Emergency, "{headers}");
     }
-    for headers in
-        ["To: <sip:a@b>", "To: <sip:a@b;tag=1>", "Priority: urgent", "Subject: To: b;tag=1", "From: b;tag=1"]
-    {
+    for headers in [
+        "To: <sip:a@b>",
+        "To: <sip:a@b;tag=1>",
+        "Priority: urgent",
+        "Subject: To: b;tag=1",
+        "From: b;tag=1",
+        "Route: <sip:token@c;lr>",
+    ] {
         assert_eq!(looked_at(headers), Urgency::New, "{headers}");
     }
     let cut_off = b"INVITE sip:a@b SIP/2.0\r\nTo";
-    assert_eq!(Urgency::of(cut_off).looked_at(cut_off), Urgency::New);
+    assert_eq!(Urgency::of(cut_off).looked_at(cut_off, |_| true), Urgency::New);
 }

@@ -107,7 +107,11 @@ impl Transactions {
         deliver.then_some((id, user))
     }
 
-    fn after_response(&mut self, now: Time, id: ClientId, code: StatusCode, timers: Timers) {
+    fn after_response(&mut self, now: Time, id: ClientId, code: StatusCode, mut timers: Timers) {
+        // However often it says that it rings: after a CANCEL the end must come within 64 T1.
+        if code.is_provisional() && self.client(id).is_some_and(|client| client.cancel.is_some()) {
+            timers.end = Timer::Keep;
+        }
         self.set_timers(now, id.slot << 2, timers);
         let Some(client) = self.client(id) else { return };
         if !code.is_provisional() && !client.acknowledged {

@@ -135,8 +135,8 @@ impl Transactions {
         server.machine = machine;
         if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
             server.response = Vec::new();
-        } else if !reliable || code.is_provisional() {
-            // Over reliable transports it is kept for what may have to be made of it.
+        } else if !step.ended {
+            // Also over reliable transports: others are made of it, and an INVITE that comes again is answered with it.
             server.response.clear();
             server.response.extend_from_slice(sent);
         }

@@ -14,12 +14,30 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use crate::server::socket::Connections;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
-use super::{Failed, TAKEN_AWAY, Unsent, Waiting, report, unordered};
+use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
+
+/// An association, as a flow.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    flow: Flow,
+    /// A message came.
+    heard: bool,
+}
+
+/// What is known of an association.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::server) struct Met {
+    pub(in crate::server) flow: Flow,
+    /// It wasn't known before.
+    pub(in crate::server) is_new: bool,
+    /// No message came before.
+    pub(in crate::server) is_first: bool,
+}
 
 /// The one-to-many socket, and the numbers that its associations have as flows.
 pub(in crate::server) struct Many {
     pub(in crate::server) endpoint: Endpoint,
-    flows: RefCell<HashMap<AssociationId, Flow>>,
+    flows: RefCell<HashMap<AssociationId, Known>>,
     ids: RefCell<HashMap<u64, AssociationId, Numbers>>,
     waiting: Waiting,
     /// What was sent to peers with which an association is being set up.
@@ -51,32 +69,44 @@ impl Many {
         self.ids.borrow().contains_key(&connection)
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::server) fn len(&self) -> usize {
         self.flows.borrow().len()
     }
 
-    /// The flow of an association, and whether it is new.
-    pub(in crate::server) fn flow(
+    /// The flow of an association that stands, or over which a message has come.
+    pub(in crate::server) fn meet(
         &self,
         connections: &Connections,
         id: AssociationId,
-    ) -> Option<(Flow, bool)> {
-        if let Some(flow) = self.flows.borrow().get(&id) {
-            return Some((*flow, false));
+        message: bool,
+    ) -> Option<Met> {
+        if let Some(known) = self.flows.borrow_mut().get_mut(&id) {
+            let is_first = !known.heard;
+            known.heard |= message;
+            return Some(Met { flow: known.flow, is_new: false, is_first });
         }
         let status = self.endpoint.control(id).ok()?.status()?;
         let mut peer = status.primary;
         peer.set_port(status.peer_port);
         let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
-        self.flows.borrow_mut().insert(id, flow);
+        self.flows.borrow_mut().insert(id, Known { flow, heard: message });
         self.ids.borrow_mut().insert(flow.connection, id);
-        Some((flow, true))
+        Some(Met { flow, is_new: true, is_first: true })
+    }
+
+    /// Ends an association that there is no room for, or whose peer may not send.
+    pub(in crate::server) fn refuse(&self, id: AssociationId) {
+        // If it has ended already, that is what was wanted.
+        if let Ok(control) = self.endpoint.control(id) {
+            control.abort(REFUSED);
+        }
+        self.ended(id);
     }
 
     /// The flow of an association that has ended.
     pub(in crate::server) fn ended(&self, id: AssociationId) -> Option<Flow> {
         report(&self.failed, self.begun.borrow_mut().remove(&id).unwrap_or_default());
-        let flow = self.flows.borrow_mut().remove(&id)?;
+        let flow = self.flows.borrow_mut().remove(&id)?.flow;
         self.ids.borrow_mut().remove(&flow.connection);
         Some(flow)
     }

@@ -14,7 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::transaction::{ClientId, Flow};
 
-pub(in crate::server) use many::Many;
+pub(in crate::server) use many::{Many, Met};
 pub(in crate::server) use one::{One, Opened};
 
 /// Bytes that may wait for room in one association: who reads more slowly hears no more.
@@ -124,6 +124,9 @@ impl Sctp {
 
 /// Why an association is ended that somebody was taken away with.
 const TAKEN_AWAY: &str = "the registration was taken away";
+
+/// Why an association is ended that was hardly begun.
+pub(in crate::server) const REFUSED: &str = "too many associations, or none from there";
 
 /// No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
 fn unordered() -> SendInfo {

@@ -1,0 +1,71 @@
+//! Connections over which nothing goes are let go.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use super::account::largest;
+use super::connections::{Connection, Connections};
+use super::patience::Patience;
+
+/// Entries of connections that are gone which are put up with.
+const GONE_MAX: usize = 4096;
+
+/// Is a connection to be let go? `silent` is how long nothing came, and `silence_max` how long that may be.
+fn is_over(
+    (accepted, mute): (bool, bool),
+    silent: Duration,
+    silence_max: Option<Duration>,
+    patience: &Patience,
+) -> bool {
+    (accepted && mute && silent >= patience.first_message) || silence_max.is_some_and(|most| silent >= most)
+}
+
+impl Connections {
+    /// Lets go those over which nothing goes, and the largest if too much is kept for all. `silence_max` tells how long nothing may
+    /// come on one. To be called every second.
+    pub(in crate::server) fn let_go(&self, now: Duration, silence_max: impl Fn(u64) -> Option<Duration>) {
+        // None of them is as old as 0 s: see `Life`.
+        let now_secs = now.as_secs().saturating_add(1) as u32;
+        self.now_secs.set(now_secs);
+        let patience = self.patience.get();
+        loop {
+            let Some(id) = self.watch.borrow_mut().next(now_secs) else { break };
+            let Some(connection) = self.by_id.borrow().get(&id).cloned() else { continue };
+            let since = connection.life.silent_since(now_secs);
+            let silent = Duration::from_secs(u64::from(now_secs.saturating_sub(since)));
+            let stuck = Duration::from_secs(u64::from(connection.life.stuck(now_secs, connection.waits())));
+            let what = (connection.accepted.get(), connection.life.is_mute());
+            if is_over(what, silent, silence_max(id), &patience) {
+                tracing::debug!(peer = %connection.peer, "nothing comes any more");
+                connection.close();
+            } else if stuck >= patience.write {
+                tracing::debug!(peer = %connection.peer, "it takes nothing any more");
+                connection.give_up();
+            }
+            self.watch.borrow_mut().add(now_secs, id);
+        }
+        let by_id = self.by_id.borrow();
+        self.watch.borrow_mut().forget(2 * by_id.len() + GONE_MAX, |id| by_id.contains_key(&id));
+        drop(by_id);
+        self.keep_to_account();
+    }
+
+    /// Ends the connections for which most is kept if that is too much for all together.
+    pub(in crate::server) fn keep_to_account(&self) {
+        let (bytes, most) = (self.account.bytes(), self.patience.get().buffered_bytes_max);
+        if bytes <= most {
+            return;
+        }
+        let by_id = self.by_id.borrow();
+        let shares: Vec<(usize, Rc<Connection>)> =
+            by_id.values().filter(|one| one.kept() > 0).map(|one| (one.kept(), Rc::clone(one))).collect();
+        drop(by_id);
+        for connection in largest(shares, bytes, most) {
+            tracing::debug!(peer = %connection.peer, "too much is kept for all connections");
+            connection.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! The end of a server: what has begun comes to its end.
+
+use crate::harness::{Phone, World, in_dialog, response};
+
+#[test]
+fn who_is_answered_while_it_ends_can_acknowledge_that() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    world.service.set_draining(true);
+    assert!(!world.service.is_drained() && !world.service.awaits_ack(world.now));
+    world.run_until(10_000);
+    let ok = world.one(&bob, &response(&sent[0].text, 200, "bob"));
+    assert!(world.service.is_drained() && world.service.awaits_ack(world.now));
+    world.run_until(11_900);
+    assert!(world.service.awaits_ack(world.now));
+    let ack = world.one(&alice, &in_dialog("ACK", &ok.text, "sip:bob@192.0.2.2:5060", &alice, 1, true));
+    assert_eq!(ack.flow.peer, bob.0.peer);
+    world.run_until(12_000);
+    assert!(!world.service.awaits_ack(world.now), "no longer than that");
+}
+
+#[test]
+fn who_is_refused_while_it_ends_can_acknowledge_that_too() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    world.invite(&alice, &alice.invite("bob", "1"));
+    world.service.set_draining(true);
+    world.run_until(32_500);
+    assert!(world.service.is_drained() && world.service.awaits_ack(world.now), "408");
+    world.run_until(35_000);
+    assert!(!world.service.awaits_ack(world.now));
+}
