@@ -38,6 +38,8 @@
 
 mod app;
 mod attacker;
+mod board;
+mod bounds;
 mod host;
 mod ledger;
 pub mod lone;
