@@ -74,6 +74,8 @@ pub(crate) struct Events {
     /// Tail-loss probes, and T3-rtx expirations.
     pub(crate) probes: u32,
     pub(crate) timeouts: u32,
+    /// Time-outs and recoveries that were undone (RFC 3708): the window is what it was before.
+    pub(crate) undone: u32,
     /// Tail-loss probes, time-outs and recoveries: each lets a packet go whatever the window.
     pub(crate) exempt: u32,
     /// The association has several paths: a recovery may be that of any.
@@ -129,7 +131,7 @@ impl Bounds {
         let expired = self.flight > 0 && (path.flight == 0 || !events.several);
         if events.timeouts > 0 && path.error_count > self.error_count && expired {
             self.backed_off = Some(1);
-        } else if path.error_count == 0 {
+        } else if path.error_count == 0 || events.undone > 0 {
             self.backed_off = None;
         }
         self.error_count = path.error_count;

@@ -46,25 +46,26 @@ struct Memory {
     bounds: BTreeMap<IpAddr, Bounds>,
     /// The path MTUs when they were last looked at.
     mtus: BTreeMap<IpAddr, u16>,
-    /// Tail-loss probes, time-outs and recoveries when that was last looked at.
-    counted: [u32; 3],
+    /// Tail-loss probes, time-outs, recoveries and what was undone of these, when that was last looked at.
+    counted: [u32; 4],
 }
 
-/// Tail-loss probes, time-outs, recoveries.
-fn counters(status: &Status) -> [u32; 3] {
-    [status.stats.tail_probes, status.stats.timeouts, status.stats.fast_recoveries]
+fn counters(status: &Status) -> [u32; 4] {
+    let stats = status.stats;
+    [stats.tail_probes, stats.timeouts, stats.fast_recoveries, stats.undone]
 }
 
 impl Memory {
     fn events(&mut self, now: Time, status: &Status, paths: usize) -> Events {
         let counters = counters(status);
-        let [probes, timeouts, recoveries] =
-            [0, 1, 2].map(|at| counters[at].saturating_sub(self.counted[at]));
+        let [probes, timeouts, recoveries, undone] =
+            [0, 1, 2, 3].map(|at| counters[at].saturating_sub(self.counted[at]));
         Events {
             now,
             recoveries: status.stats.fast_recoveries,
             probes,
             timeouts,
+            undone,
             // What lets a packet go whatever window and rate: probes, time-outs, fast retransmissions.
             exempt: probes + timeouts + recoveries,
             several: paths > 1,
