@@ -109,7 +109,7 @@ pub struct AssociationConfig {
     /// Max.Init.Retransmits: retransmissions of INIT and of COOKIE ECHO. Default 8.
     pub init_retrans_max: u16,
     /// Packets with the COOKIE ECHO and data given before the set-up, sent at once, as the window allows: each carries the same
-    /// COOKIE ECHO. Default 10; 1 is the one packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
+    /// COOKIE ECHO. Default 14, which take the initial window; 1 is the one packet of RFC 9260 section 5.1, as with `Recovery::Rfc9260`.
     pub cookie_echo_packets_max: u8,
     /// HB.interval; `None` switches heartbeats off. Default 30 s.
     pub heartbeat_interval: Option<Duration>,
@@ -201,7 +201,7 @@ impl Default for AssociationConfig {
             primary_switchover_retrans_max: None,
             path_silence_max: Some(Duration::from_millis(300)),
             init_retrans_max: 8,
-            cookie_echo_packets_max: 10,
+            cookie_echo_packets_max: 14,
             heartbeat_interval: Some(Duration::from_secs(30)),
             heartbeat_burst_max: 1,
             sack_delay: Duration::from_millis(200),
@@ -403,6 +403,11 @@ pub struct EndpointConfig {
     pub shard: Shard,
     /// First and last local port that `connect` picks from. Default 49,152 to 65,535.
     pub ephemeral_ports: (u16, u16),
+    /// Addresses of peers of which is remembered what their latest association found out, for ten minutes: the path MTU that a
+    /// probe confirmed, which packets then have from the beginning, and the round-trip time, by which INIT and COOKIE ECHO are
+    /// repeated the first time (RFC 9040). The addresses that came first are forgotten for new ones. Default 4,096, of about 100 bytes
+    /// each; 0: nothing is remembered. Associations that keep to the letter of RFC 9260 make no use of it.
+    pub known_paths_max: u32,
 }
 
 /// Which shard an endpoint is, as carried in the low bits of its verification tags.
@@ -430,6 +435,7 @@ impl Default for EndpointConfig {
             cookie_key_lifetime: Duration::from_secs(120),
             shard: Shard::default(),
             ephemeral_ports: (49_152, 65_535),
+            known_paths_max: 4096,
         }
     }
 }
@@ -455,6 +461,7 @@ impl EndpointConfig {
         check(self.associations_max < 1 << 28, "associations_max", "below 2^28")?;
         check(self.init_rate_max >= 1, "init_rate_max", "at least 1")?;
         check(self.ephemeral_ports.0 >= 1, "ephemeral_ports", "ports from 1")?;
-        check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")
+        check(self.ephemeral_ports.0 <= self.ephemeral_ports.1, "ephemeral_ports", "first at most last")?;
+        check(self.known_paths_max <= 1 << 24, "known_paths_max", "at most 2^24")
     }
 }

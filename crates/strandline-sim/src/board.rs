@@ -1,6 +1,9 @@
 //! What an association has in flight, as the packets on the wire tell it: each chunk that was sent, whether a SACK has named
 //! it since, and whether anything told that it might be lost. Nothing here asks the engine.
 
+#[cfg(test)]
+mod tests;
+
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};

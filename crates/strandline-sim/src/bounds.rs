@@ -2,6 +2,9 @@
 //! them: pacing (decision 25), proportional rate reduction (RFC 9937), bursts (decision 9) and the single packet after
 //! T3-rtx (RFC 9260 section 7.2.3).
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 use strandline_proto::config::{AssociationConfig, Recovery};
@@ -18,6 +21,10 @@ const SAVED_PACKETS: i64 = 10;
 /// The piece of a window that may go at once where nothing paces it: an eighth, 65,000 bytes at most (decision 9).
 const PIECES: u32 = 8;
 const PIECE_BYTES: u32 = 65_000;
+
+/// The first window (RFC 6928): packets, or bytes where packets turn out to be longer later (decision 36).
+const FIRST_WINDOW: u32 = 10;
+const FIRST_WINDOW_BYTES: u32 = 14_600;
 
 /// Packets that a SACK may add while less is in flight than the threshold (decision 23).
 const GROWTH_MAX: u64 = 64;
@@ -42,6 +49,8 @@ struct Reduction {
 struct Bucket {
     /// The highest rate since something was sent.
     rate: u64,
+    /// It was another one when something was sent the last time.
+    changed: bool,
     bytes: i64,
     at: Time,
 }
@@ -147,8 +156,12 @@ impl Bounds {
         };
         let full = |rate| bytes_in(rate, SAVED).max(i64::from(path.mtu) * SAVED_PACKETS);
         self.bucket = Some(match self.bucket.take() {
-            None => Bucket { rate, bytes: full(rate), at: now },
-            Some(before) => Bucket { rate: rate.max(before.rate), ..before },
+            None => Bucket { rate, changed: false, bytes: full(rate), at: now },
+            Some(before) => Bucket {
+                rate: rate.max(before.rate),
+                changed: before.changed || rate != before.rate,
+                ..before
+            },
         });
     }
 
@@ -190,13 +203,24 @@ impl Bounds {
         if config.burst_max == 0 || traffic.set_up {
             return Ok(());
         }
-        let (acked, sacks) = if config.to_the_letter { (0, 0) } else { (acked, sacks) };
-        let clocked = acked + (u32::from(config.burst_max) + sacks) * step.mtu;
         let window = was.recovery_window.unwrap_or(was.cwnd);
+        // Slow start with a small window puts two in the place of each, and may begin anew as it began.
+        let starts = config.recovery != Recovery::Rfc9260
+            && !matches!(was.congestion, "bbr" | "rfc9260")
+            && was.cwnd <= PIECE_BYTES
+            && was.cwnd < was.ssthresh;
+        let (acked, sacks) = match (config.to_the_letter, starts) {
+            (true, _) => (0, 0),
+            (false, true) => (2 * acked, 2 * sacks),
+            (false, false) => (acked, sacks),
+        };
+        let clocked = acked + (u32::from(config.burst_max) + sacks) * step.mtu;
         let unclocked = match (&self.bucket, config.recovery) {
             (Some(bucket), _) => u32::try_from(bucket.earned(step.events.now, step.mtu)).unwrap_or(0),
             (None, Recovery::Rfc9260) => 0,
-            (None, _) if !self.known => window,
+            // BBR has a rate as soon as anything was measured.
+            (None, _) if !self.known || was.congestion == "bbr" => window,
+            (None, _) if starts => (FIRST_WINDOW * step.mtu).max(FIRST_WINDOW_BYTES),
             (None, _) => (window / PIECES).min(PIECE_BYTES),
         };
         // The packet that begins below the limit may exceed it, and a probe goes in any case.
@@ -212,11 +236,14 @@ impl Bounds {
     fn pacing(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let Some(bucket) = &mut self.bucket else { return Ok(()) };
+        // By which rate is not seen from here to the last packet.
+        let changed = u32::from(step.was.pacing_rate != Some(bucket.rate) || bucket.changed);
+        bucket.changed = step.was.pacing_rate != Some(bucket.rate);
         bucket.bytes = bucket.earned(step.events.now, step.mtu);
         bucket.at = step.events.now;
         bucket.rate = step.was.pacing_rate.unwrap_or(bucket.rate);
         bucket.bytes -= i64::from(step.traffic.sent);
-        let least = -i64::from(step.mtu) * i64::from(1 + exempt);
+        let least = -i64::from(step.mtu) * i64::from(1 + exempt + changed);
         let left = bucket.bytes;
         // What went whatever the rate is not to be made up for twice.
         bucket.bytes = left.max(-i64::from(step.mtu));

@@ -240,7 +240,8 @@ fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), 
         }
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let sent_new = before.new_bytes.contains_key(&path.address.ip());
-        let probed = probes == 1 && path.flight < path.cwnd + 2 * mtu;
+        // Several paths may probe at one moment.
+        let probed = probes > 0 && path.flight < path.cwnd + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
         let right = path.flight < path.cwnd + mtu || one_packet;
         demand(right, || {

@@ -16,6 +16,7 @@ use crate::config::EndpointConfig;
 use crate::event::{AssociationId, Event};
 use crate::inbound::Arena;
 use crate::memory::Memory;
+use crate::path::KnownPaths;
 use crate::stats::EndpointStats;
 
 /// Events kept for an application that does not poll; beyond it only those that a peer can cause at will are dropped.
@@ -38,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) stats: EndpointStats,
     /// What all associations hold, and those of endpoints that share the account.
     pub(crate) memory: Memory,
+    /// What ended associations knew of the ways to their peers.
+    pub(crate) known: KnownPaths,
 }
 
 impl Shared {

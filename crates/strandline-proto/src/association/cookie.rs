@@ -4,7 +4,7 @@
 //! ```text
 //!  0      1        9          13                                    MAC
 //! +------+--------+----------+------------- fields ... ------------+-----------+
-//! | gen. | created| lifetime | tags, tie tags, ports, TSNs, ...     | 32 bytes  |
+//! | gen. | created| lifetime | tags, tie tags, ports, TSNs, ...     | 16 bytes  |
 //! +------+--------+----------+--------------------------------------+-----------+
 //! ```
 
@@ -20,7 +20,8 @@ use super::zero_checksum::ZeroChecksum;
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
-const MAC_LEN: usize = 32;
+/// Half of the hash, as RFC 2104 section 5 allows: 128 bits. With data given before the set-up each packet carries it.
+const MAC_LEN: usize = 16;
 /// Longest cookie that `seal` writes: fixed fields, two transport addresses and `PATHS_MAX` addresses of IPv6.
 pub(crate) const COOKIE_LEN_MAX: usize = 65 + 2 * 20 + PATHS_MAX * 17 + MAC_LEN;
 
@@ -106,7 +107,10 @@ impl CookieKeys {
     fn mac(key: &Key, body: &[u8]) -> [u8; MAC_LEN] {
         let mut mac = key.clone();
         mac.update(body);
-        mac.finalize().into_bytes().into()
+        let whole: [u8; 32] = mac.finalize().into_bytes().into();
+        let mut half = [0; MAC_LEN];
+        half.copy_from_slice(whole.split_at(MAC_LEN).0);
+        half
     }
 
     /// Writes and signs a cookie.

@@ -294,6 +294,9 @@ impl Association {
             };
             path.on_loss(now, &loss);
             let address = path.remote;
+            if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {
+                cx.known.forget_mtu(address.ip());
+            }
             if let Some(change) = change {
                 cx.event(self.id, Event::PathChanged { address, change });
             }

@@ -70,6 +70,9 @@ impl Association {
         let path = self.paths.get_mut(index);
         let Some(answer) = path.on_heartbeat_ack(now, nonce, random, &config) else { return };
         let address = path.remote;
+        if answer.mtu_rose {
+            cx.known.learn_mtu(now, address.ip(), path.pmtu.mtu());
+        }
         self.error_count = 0;
         self.flags.burst_open |= answer.mtu_rose;
         if let Some(change) = answer.change {

@@ -7,19 +7,32 @@ use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use crate::config::AssociationConfig;
 use crate::event::{Event, PathChange};
-use crate::path::PathIndex;
+use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
 impl Association {
     /// A router cannot carry packets of this size (RFC 9260 section 10 rule ICMP7): what is in flight was too large
     /// and goes again, in IP fragments where a chunk was made for the larger size.
-    pub(crate) fn on_packet_too_big(&mut self, now: Time, index: PathIndex, mtu: u32) {
+    pub(crate) fn on_packet_too_big(&mut self, cx: &mut Shared, now: Time, index: PathIndex, mtu: u32) {
         let path = self.paths.get_mut(index);
-        if path.on_packet_too_big(now, mtu) && path.flight > 0 {
+        if !path.on_packet_too_big(now, mtu) {
+            return;
+        }
+        cx.known.forget_mtu(path.remote.ip());
+        if path.flight > 0 {
             path.stop_rtx();
             let marked = self.outbound.on_timeout(index.0);
             self.paths.get_mut(index).on_lost(marked);
             self.flags.burst_open = true;
+        }
+    }
+
+    /// The association has ended: the next one with this peer may begin with what is known of the ways there (RFC 9040).
+    pub(crate) fn leave_behind(&self, cx: &mut Shared, now: Time) {
+        for (_, path) in self.paths.iter().filter(|(_, path)| path.state == PathState::Active) {
+            if let (Some(srtt), Some(rttvar)) = (path.rto.srtt(), path.rto.rttvar()) {
+                cx.known.learn_rtt(now, path.remote.ip(), srtt, rttvar);
+            }
         }
     }
 

@@ -88,6 +88,7 @@ impl Association {
         let initial_tsn = cx.random_tsn();
         let new_path = |remote: SocketAddr| {
             let mut path = Path::new(remote, None, &config, overhead, now);
+            path.acquaint(now, cx.known.get(now, remote.ip()), &config);
             // Addresses from the application are confirmed (section 5.4 rule 1).
             let _ = path.confirm();
             path
@@ -199,7 +200,7 @@ impl Association {
         if setup.attempts == 0 {
             let rtt = now.since(setup.sent_at);
             let config = Arc::clone(&self.config);
-            self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
+            self.paths.get_mut(self.control_path).on_setup_answer(rtt, &config);
         }
         setup.attempts = 0;
         setup.echoes = 0;
@@ -279,6 +280,8 @@ impl Association {
                 self.paths.get_mut(self.control_path).rto.on_sample(rtt, &config);
             }
             self.establish(cx, now);
+            // All data may be acknowledged already: nothing else would come by to ask for a probe.
+            self.probe_mtu(cx, now, self.control_path);
         }
     }
 
@@ -291,6 +294,8 @@ impl Association {
         // Data that went with the COOKIE ECHO is acknowledged from now on like any other.
         for index in self.paths.indices() {
             let path = self.paths.get_mut(index);
+            // What was known of the path gave the set-up its time; from now on RTO.Min holds.
+            path.rto.clamp(&self.config);
             if path.flight > 0 {
                 path.start_rtx(now);
             }
@@ -407,6 +412,7 @@ impl Association {
 pub(super) fn paths_of(cx: &Shared, now: Time, config: &AssociationConfig, cookie: &Cookie) -> PathSet {
     let overhead = cx.config.encapsulation_overhead;
     let mut first = Path::new(cookie.source, cookie.destination, config, overhead, now);
+    first.acquaint(now, cx.known.get(now, cookie.source.ip()), config);
     let _ = first.confirm();
     let mut paths = PathSet::new(first);
     for ip in &cookie.addresses {

@@ -56,12 +56,23 @@ impl Association {
                 if matches!(self.state, State::CookieWait(_)) {
                     self.send_init(cx, now);
                 } else {
+                    self.doubt_known_size(cx);
                     self.retract_cookie_data();
                     self.flags.cookie_echo_due = true;
                 }
             }
             State::ShutdownSent | State::ShutdownAckSent => self.on_t2(cx, now),
             _ => {}
+        }
+    }
+
+    /// Data that went with the COOKIE ECHO was not acknowledged: what is known of the path MTU may no longer be so.
+    fn doubt_known_size(&mut self, cx: &mut Shared) {
+        for index in self.paths.indices() {
+            let path = self.paths.get_mut(index);
+            if path.flight > 0 && path.on_setup_timeout(&self.config) {
+                cx.known.forget_mtu(path.remote.ip());
+            }
         }
     }
 
@@ -151,6 +162,9 @@ impl Association {
         let outcome = path.on_rtx_timeout(now, lost, &config);
         if path.flight > 0 {
             path.start_rtx(now);
+        }
+        if outcome.mtu_fell {
+            cx.known.forget_mtu(path.remote.ip());
         }
         self.assert_flights();
         self.on_path_error(cx, index, outcome.change);

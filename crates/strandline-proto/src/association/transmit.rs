@@ -84,7 +84,8 @@ impl Association {
         self.open_burst(now);
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
-            Some(_) => self.probe_mtu(cx, now, path),
+            Some(_) if self.paths.get(path).flight > 0 => self.probe_mtu(cx, now, path),
+            Some(_) => {}
             None => self.end_burst(data_path),
         }
         self.watch_window(now, data_path);
@@ -504,9 +505,8 @@ impl Association {
     }
 
     /// Path MTU probing while data flows.
-    fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
-        if self.paths.get(index).flight > 0
-            && self.config.probes_mtu()
+    pub(super) fn probe_mtu(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
+        if self.config.probes_mtu()
             && let Some(size) = self.paths.get_mut(index).mtu_probe_due(now)
         {
             self.send_mtu_probe(cx, now, index, size);

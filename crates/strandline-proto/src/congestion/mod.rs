@@ -17,6 +17,7 @@ pub use controller::{Ack, Controller};
 pub use cubic::Cubic;
 pub use dctcp::Dctcp;
 pub use rfc9260::Rfc9260;
+pub(crate) use rfc9260::initial_window_of_ten;
 pub use swift::Swift;
 
 /// Which controller a new path gets.

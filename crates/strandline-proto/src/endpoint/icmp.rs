@@ -63,7 +63,9 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(slot) else { return };
         let Some(index) = association.paths.by_address(destination.ip()) else { return };
         match kind {
-            IcmpKind::PacketTooBig { mtu } => association.on_packet_too_big(now, index, mtu),
+            IcmpKind::PacketTooBig { mtu } => {
+                association.on_packet_too_big(&mut self.shared, now, index, mtu)
+            }
             // ICMP8: as an ABORT with the T bit; for an INIT only where one is being answered.
             IcmpKind::ProtocolUnreachable => {
                 if init == matches!(association.state, State::CookieWait(_)) {

@@ -36,6 +36,7 @@ use crate::error::ConfigError;
 use crate::event::{AssociationId, Event, Transmit};
 use crate::inbound::Arena;
 use crate::memory::Memory;
+use crate::path::KnownPaths;
 use crate::stats::{Buffers, EndpointStats};
 use crate::time::Time;
 use crate::timer::TimerWheel;
@@ -118,6 +119,7 @@ impl Endpoint {
         let init_keys = (rng.next_u64(), rng.next_u64());
         let replies = PacketQueue::new(config.replies_max);
         let ports = Ports::new(config.ephemeral_ports);
+        let known = KnownPaths::new(config.known_paths_max, (rng.next_u64(), rng.next_u64()));
         let memory = Memory::new(config.account.clone(), config.receive_bytes_max, config.send_bytes_max);
         Ok(Self {
             table: Table::default(),
@@ -141,6 +143,7 @@ impl Endpoint {
                 replies,
                 stats: EndpointStats::default(),
                 memory,
+                known,
             },
         })
     }
@@ -274,6 +277,7 @@ impl Endpoint {
         if let Some(association) = self.table.at(slot)
             && association.flags().registered
         {
+            association.leave_behind(&mut self.shared, now);
             self.spend(now, association.local_tag);
         }
         self.unregister(slot);

@@ -28,14 +28,6 @@ const PROBES_MAX: u8 = 8;
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
 
-/// The largest piece of a window that may go at once whatever Max.Burst says: a carrier's burst. The window must be
-/// this many times as large.
-const PIECE_BYTES: u32 = 65_000;
-const PIECES_MIN: u32 = 8;
-
-/// Paths with a shorter round-trip time are not paced by their window.
-const PACED_RTT_MIN: Duration = Duration::from_millis(5);
-
 /// A single packet may be acknowledged this late (the default of SACK.Delay).
 const SACK_DELAY: Duration = Duration::from_millis(200);
 
@@ -66,8 +58,8 @@ pub(crate) struct Path {
     /// Only packets sent from this moment on give a round-trip time: one measurement a round trip (rule C4).
     rtt_from: Time,
     /// Bytes of new data that may still be sent at this opportunity (Max.Burst).
-    burst_allowance: u32,
-    arrivals: Arrivals,
+    pub(super) burst_allowance: u32,
+    pub(super) arrivals: Arrivals,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
@@ -201,7 +193,7 @@ impl Path {
     }
 
     /// Nothing was acknowledged on it yet, or probed for.
-    fn is_fresh(&self) -> bool {
+    pub(super) fn is_fresh(&self) -> bool {
         self.quiet_since == Time::ZERO
     }
 
@@ -258,76 +250,7 @@ impl Path {
         if self.prr.is_active() { self.prr.window() } else { self.congestion.window() }
     }
 
-    /// Its round-trip time is that of a local network, as far as it is known.
-    pub(crate) fn is_short(&self) -> bool {
-        self.rto.srtt().is_some_and(|srtt| srtt < PACED_RTT_MIN)
-    }
-
     // --- sending -----------------------------------------------------------------------------------------------------
-
-    /// An opportunity to send begins: allows one burst of new data (section 6.1, rule D). On top of it, what the latest
-    /// SACKs acknowledged may be replaced: the rule is against bursts that no acknowledgement clocks, and SACKs handled
-    /// together, or one SACK for many packets, would otherwise shrink the flight to Max.Burst.
-    ///
-    /// Where the path is paced its rate takes the place of the limit, and elsewhere a piece of a window may go that is
-    /// many times as large and known to fit: Max.Burst is of the days of windows of a few packets. To the letter of the rule
-    /// none of this holds.
-    pub(crate) fn allow_burst(&mut self, now: Time, config: &AssociationConfig) {
-        let acked = self.arrivals.take_packets();
-        let acked = if config.to_the_letter { 0 } else { acked };
-        let pmdcs = self.data_chunk_len_max();
-        self.pacer.refill(now, self.pacing_rate(), pmdcs);
-        let clocked = match config.burst_max {
-            0 => u32::MAX,
-            burst => (u32::from(burst) + u32::from(acked)).saturating_mul(pmdcs),
-        };
-        // The first window has nothing to be clocked by, and goes in one piece (RFC 6928 section 2).
-        let unclocked = match self.recovery() {
-            Recovery::Rfc9260 => 0,
-            Recovery::Rack if self.is_fresh() && self.congestion.algorithm() != Algorithm::Rfc9260 => {
-                self.window()
-            }
-            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
-        };
-        self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
-    }
-
-    /// The window may go in one piece (RFC 6928 section 2): what goes along with the set-up has nothing to be clocked by.
-    pub(crate) fn allow_first_window(&mut self, now: Time) {
-        self.pacer.refill(now, None, self.data_chunk_len_max());
-        self.burst_allowance = self.window();
-    }
-
-    /// Bytes a second at which data goes; `None`: it is not paced. Not where a window comes and goes in less than what is
-    /// sent in one piece.
-    pub(crate) fn pacing_rate(&self) -> Option<u64> {
-        if self.congestion.pacing_rate().is_some() {
-            return self.congestion.pacing_rate();
-        }
-        let srtt =
-            self.rto.srtt().filter(|srtt| *srtt >= PACED_RTT_MIN && self.recovery() == Recovery::Rack)?;
-        if self.is_fresh() {
-            return None;
-        }
-        let slow_start = self.congestion.window() < self.congestion.slow_start_threshold();
-        Some(Pacer::rate_of(self.congestion.window(), slow_start, srtt))
-    }
-
-    /// Nothing more goes now though data waits: if that is for pacing alone, the timer for the next batch is set.
-    pub(crate) fn wait_for_pace(&mut self) {
-        if self.pacer.may_send() || self.flight >= self.window() {
-            return self.pacer.clear();
-        }
-        let rate = self.pacing_rate();
-        self.pacer.wait(rate, self.data_chunk_len_max());
-    }
-
-    /// If the next batch is due, the timer has done its work.
-    pub(crate) fn on_pace_timer(&mut self, now: Time) {
-        if self.pacer.deadline() <= now {
-            self.pacer.clear();
-        }
-    }
 
     /// What was acknowledged was not replaced: the application had nothing to send.
     pub(crate) fn forget_acked(&mut self) {

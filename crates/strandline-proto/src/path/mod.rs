@@ -2,10 +2,12 @@
 //! (RFC 9260 sections 5.4, 6.3, 6.4, 7 and 8). Each path has its own; [`PathSet`] chooses among them.
 
 mod arrivals;
+mod bursts;
 mod choices;
 mod destination;
 mod ecn_trial;
 mod heartbeat;
+mod known;
 mod pacer;
 mod pmtu;
 mod prr;
@@ -18,5 +20,6 @@ mod state;
 
 pub(crate) use self::destination::{Path, PathIndex, PathLoss, PathSack};
 pub(crate) use self::ecn_trial::EcnTrial;
+pub(crate) use self::known::KnownPaths;
 pub(crate) use self::set::PathSet;
 pub(crate) use self::state::PathState;

@@ -43,6 +43,9 @@ const SEARCH_GRANULARITY: u16 = 32;
 const PACKETS_BEFORE_PROBE: u8 = 4;
 /// Consecutive time-outs that lost long packets and mean a black hole.
 const BLACK_HOLE_TIMEOUTS: u8 = 2;
+/// Acknowledgements in a row that showed long packets as lost and acknowledged none, and mean the same: where short packets get
+/// through T3-rtx may never expire.
+const BLACK_HOLE_LOSSES: u8 = 4;
 /// BASE_PLPMTU of IPv4.
 const BASE_IPV4: u16 = 1200;
 /// The smallest PMTU used on IPv4: what every host reassembles (RFC 1122 section 3.3.3).
@@ -86,6 +89,8 @@ pub(crate) struct Pmtu {
     long_packets: u8,
     /// Consecutive time-outs that lost long packets.
     timeouts: u8,
+    /// Consecutive acknowledgements that showed long packets as lost.
+    losses: u8,
 }
 
 impl Pmtu {
@@ -106,10 +111,23 @@ impl Pmtu {
             probes_lost: 0,
             long_packets: 0,
             timeouts: 0,
+            losses: 0,
         };
         pmtu.mtu = pmtu.mtu.max(pmtu.floor());
         pmtu.restart();
         pmtu
+    }
+
+    /// Probes of an earlier association found that the path takes `mtu`: it is used at once, and the search for more rests.
+    /// One time-out that loses packets longer than the base size is enough to doubt it.
+    pub(crate) fn begin_at(&mut self, now: Time, mtu: u16) {
+        let mtu = mtu.min(self.max);
+        if mtu > self.mtu {
+            self.mtu = mtu;
+            self.ceiling = mtu;
+            self.search_on(now);
+            self.timeouts = BLACK_HOLE_TIMEOUTS - 1;
+        }
     }
 
     /// The PMTU now in use.
@@ -187,7 +205,18 @@ impl Pmtu {
         let full = self.packet_len();
         if usize::try_from(bytes).unwrap_or(usize::MAX) + COMMON_HEADER_LEN + full / 8 > full {
             self.timeouts = 0;
+            self.losses = 0;
         }
+    }
+
+    /// An acknowledgement showed that `lost` bytes of DATA chunks didn't arrive; to be called after
+    /// [`on_acked`](Self::on_acked). True if the PMTU fell.
+    pub(crate) fn on_lost(&mut self, lost: usize) -> bool {
+        if lost + COMMON_HEADER_LEN <= self.packet_len_of(self.floor()) {
+            return false;
+        }
+        self.losses = self.losses.saturating_add(1);
+        self.losses >= BLACK_HOLE_LOSSES && self.on_black_hole(lost)
     }
 
     /// T3-rtx expired with `lost` bytes of DATA chunks in flight, so that no packet lost was longer. What is shorter
@@ -208,6 +237,7 @@ impl Pmtu {
     /// or to the floor if they were no longer than that, and searches again. True if the PMTU fell.
     pub(crate) fn on_black_hole(&mut self, lost: usize) -> bool {
         self.timeouts = 0;
+        self.losses = 0;
         let base_helps = self.mtu > self.base() && lost + COMMON_HEADER_LEN > self.packet_len_of(self.base());
         let lower = if base_helps { self.base() } else { self.floor() };
         if lower >= self.mtu {

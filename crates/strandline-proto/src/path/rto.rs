@@ -10,6 +10,9 @@ use crate::config::AssociationConfig;
 /// Clock granularity G in microseconds: what the timing wheel resolves.
 const GRANULARITY_US: u32 = 1_000;
 
+/// The RTO of a set-up on a path that is known, at least, in microseconds.
+const SETUP_RTO_MIN_US: u32 = 200_000;
+
 /// SRTT, RTTVAR and RTO of a path, in microseconds: 2^32 of them are 71 minutes, more than the largest RTO.Max.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RtoEstimator {
@@ -40,6 +43,14 @@ impl RtoEstimator {
         self.rttvar_us = self.rttvar_us.max(GRANULARITY_US);
         self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
         self.clamp(config);
+    }
+
+    /// The round-trip time was this when there was an association lately (RFC 9040 section 5): the RTO of the set-up, but
+    /// RTO.Initial at most, and of 200 ms at least. RTO.Min is for acknowledgements that may be late; those of INIT
+    /// and COOKIE ECHO go at once. It holds until [`clamp`](Self::clamp).
+    pub(crate) fn begin_from(&mut self, srtt: Duration, rttvar: Duration) {
+        let expected = micros(srtt).saturating_add(micros(rttvar).saturating_mul(4));
+        self.rto_us = self.rto_us.min(expected.max(SETUP_RTO_MIN_US));
     }
 
     /// Rule E2 of section 6.3.3: doubles the RTO, up to RTO.Max.

@@ -1,13 +1,59 @@
 //! What is set of a path while the association lasts: parameters, how losses are found, the congestion controller.
 
+use core::time::Duration;
+
 use super::choices::controller;
 use super::destination::Path;
+use super::known::Known;
 use super::pacer::Pacer;
 use super::prr::Prr;
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
+use crate::time::Time;
 
 impl Path {
+    /// Earlier associations knew this of the way: to be called before anything is sent.
+    pub(crate) fn acquaint(&mut self, now: Time, known: Known, config: &AssociationConfig) {
+        if config.to_the_letter {
+            return;
+        }
+        if let Some(mtu) = known.mtu {
+            self.pmtu.begin_at(now, mtu);
+            self.on_mtu();
+        }
+        if let Some((srtt, rttvar)) = known.rtt {
+            self.rto.begin_from(srtt, rttvar);
+        }
+    }
+
+    /// An acknowledgement showed so many bytes as lost. True if the PMTU fell: long packets vanish and short ones don't.
+    pub(crate) fn on_long_lost(&mut self, lost: u32, config: &AssociationConfig) -> bool {
+        let fell = config.probes_mtu() && self.pmtu.on_lost(lost as usize);
+        if fell {
+            self.on_mtu();
+        }
+        fell
+    }
+
+    /// The INIT ACK came after `rtt`: the answer to the COOKIE ECHO, which goes at once as well, is waited for no longer than it
+    /// should take.
+    pub(crate) fn on_setup_answer(&mut self, rtt: Duration, config: &AssociationConfig) {
+        self.rto.on_sample(rtt, config);
+        if let (false, Some(srtt), Some(rttvar)) = (config.to_the_letter, self.rto.srtt(), self.rto.rttvar())
+        {
+            self.rto.begin_from(srtt, rttvar);
+        }
+    }
+
+    /// T1-cookie expired: data went along, perhaps in packets that are too long. True if the PMTU fell.
+    pub(crate) fn on_setup_timeout(&mut self, config: &AssociationConfig) -> bool {
+        let fell = config.probes_mtu() && self.pmtu.on_timeout(self.flight as usize);
+        if fell {
+            self.on_mtu();
+        }
+        fell
+    }
+
     /// How losses are found on it.
     pub(super) const fn recovery(&self) -> Recovery {
         self.choices.recovery()

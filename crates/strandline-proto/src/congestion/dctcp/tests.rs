@@ -32,9 +32,9 @@ fn at(packets: u32) -> Dctcp {
 #[test]
 fn without_marks_it_grows_as_tcp_does() {
     let mut dctcp = Dctcp::new(PMDCS);
-    assert_eq!(dctcp.window(), 10 * PMDCS);
+    assert_eq!(dctcp.window(), 12 * PMDCS);
     round(&mut dctcp, 0);
-    assert_eq!(dctcp.window(), 20 * PMDCS, "slow start");
+    assert_eq!(dctcp.window(), 24 * PMDCS, "slow start");
     let mut dctcp = at(50);
     round(&mut dctcp, 0);
     assert_eq!(dctcp.window(), 51 * PMDCS, "a packet each round trip");
@@ -44,7 +44,7 @@ fn without_marks_it_grows_as_tcp_does() {
 fn the_first_mark_ends_slow_start() {
     let mut dctcp = Dctcp::new(PMDCS);
     dctcp.on_ack(&ack(PMDCS, dctcp.window(), true));
-    assert!(dctcp.slow_start_threshold() <= 10 * PMDCS);
+    assert!(dctcp.slow_start_threshold() <= 12 * PMDCS);
 }
 
 /// Alpha goes to the share of marks, and the window shrinks by half of it.

@@ -95,7 +95,12 @@ fn section_3_2_undefined_flags_and_padding_are_ignored() {
         chunk.extend_from_slice(&[0, 0, 0, 9, 0, 1, 0, 0, 0, 1, 0, 1, 0, 0, 0, 1]);
         chunk.extend_from_slice(&[0, 12, 0, 6, 0, 5, 0xde, 0xad]);
         let bytes = packet_of((RAW_PORT, PORT), VerificationTag(0), &chunk);
-        pair.deliver(&Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes });
+        pair.deliver(&Sent {
+            source: address(CLIENT, 0),
+            destination: address(SERVER, 0),
+            bytes,
+            fragment: false,
+        });
         assert_eq!(pair.wire[0].kinds(), [kind::INIT_ACK]);
     }
 }

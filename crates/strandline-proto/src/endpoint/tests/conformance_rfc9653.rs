@@ -415,7 +415,12 @@ fn section_3_a_right_checksum_of_zero_is_a_right_checksum() {
     assert_eq!(bytes[8..12], [0; 4]);
     let mut pair = Pair::new();
     pair.hosts[SERVER].endpoint.listen(5001).unwrap();
-    pair.deliver(&Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes });
+    pair.deliver(&Sent {
+        source: address(CLIENT, 0),
+        destination: address(SERVER, 0),
+        bytes,
+        fragment: false,
+    });
     assert_eq!(pair.wire.pop_front().unwrap().kinds(), [kind::INIT_ACK]);
     assert_eq!(pair.hosts[SERVER].endpoint.stats().zero_checksums_received, 0);
 }

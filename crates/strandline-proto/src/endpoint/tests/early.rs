@@ -59,7 +59,11 @@ fn a_long_way_changes_nothing() {
     let echoes = pair.wire.iter().filter(|sent| has(kind::COOKIE_ECHO)(sent)).count();
     assert!(echoes > 5 && echoes == pair.wire.len(), "{echoes}");
     pair.run();
-    assert_whole(&mut pair, client);
+    let server = pair.accepted();
+    assert_eq!(pair.recv(SERVER, server).unwrap().data, MESSAGE.as_slice());
+    // The last packet's acknowledgement may be late.
+    pair.pass(Duration::from_millis(250));
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().send_buffered, 0);
 }
 
 /// Whichever comes first makes the association; no timer has to run out for that.

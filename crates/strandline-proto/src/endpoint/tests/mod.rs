@@ -13,6 +13,7 @@ mod conformance_rfc9653;
 mod data;
 mod early;
 mod hostile;
+mod known;
 mod letter;
 mod limits;
 mod out_of_the_blue;
@@ -46,6 +47,8 @@ pub(super) struct Sent {
     pub(super) source: SocketAddr,
     pub(super) destination: SocketAddr,
     pub(super) bytes: Vec<u8>,
+    /// IP may fragment it.
+    pub(super) fragment: bool,
 }
 
 impl Sent {
@@ -168,7 +171,12 @@ impl Pair {
                 let source = source.copied().unwrap_or(host.addresses[0]);
                 self.oversize += usize::from(transmit.fragment);
                 for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
-                    let sent = Sent { source, destination: transmit.destination, bytes: bytes.to_vec() };
+                    let sent = Sent {
+                        source,
+                        destination: transmit.destination,
+                        bytes: bytes.to_vec(),
+                        fragment: transmit.fragment,
+                    };
                     check::assert_well_formed(&sent, zero_allowed);
                     self.wire.push_back(sent.clone());
                     self.log.push(sent);
@@ -272,7 +280,7 @@ impl Pair {
         build(&mut packet);
         let len = packet.finish();
         buffer.truncate(len);
-        Sent { source: address(from, 0), destination: address(1 - from, 0), bytes: buffer }
+        Sent { source: address(from, 0), destination: address(1 - from, 0), bytes: buffer, fragment: false }
     }
 }
 

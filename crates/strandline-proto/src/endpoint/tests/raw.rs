@@ -174,7 +174,12 @@ impl Raw {
     /// Sends a packet whose chunks are these bytes.
     pub(super) fn say_bytes(&mut self, chunks: &[u8]) -> Vec<Sent> {
         let bytes = packet_of((RAW_PORT, PORT), self.tag, chunks);
-        self.pair.deliver(&Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes });
+        self.pair.deliver(&Sent {
+            source: address(CLIENT, 0),
+            destination: address(SERVER, 0),
+            bytes,
+            fragment: false,
+        });
         self.heard()
     }
 

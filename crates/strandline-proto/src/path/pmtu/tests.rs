@@ -171,6 +171,39 @@ fn only_consecutive_time_outs_of_full_packets_mean_a_black_hole() {
     assert!(pmtu.on_timeout(9000), "small packets get through a black hole");
 }
 
+/// T3-rtx never expires where short packets go through and are acknowledged.
+#[test]
+fn losses_of_long_packets_alone_mean_a_black_hole() {
+    let mut pmtu = Pmtu::new(1500, 1500, 0, false);
+    for _ in 0..3 {
+        for _ in 0..3 {
+            pmtu.on_acked(100);
+            assert!(!pmtu.on_lost(9000));
+            assert!(!pmtu.on_lost(100), "a short one says nothing");
+        }
+        pmtu.on_acked(1468);
+    }
+    for round in 0..4 {
+        pmtu.on_acked(100);
+        assert_eq!(pmtu.on_lost(9000), round == 3);
+    }
+    assert_eq!(pmtu.mtu(), 1200);
+}
+
+#[test]
+fn a_size_that_is_remembered_is_doubted_at_the_first_time_out() {
+    let mut pmtu = Pmtu::new(1280, 1500, 0, false);
+    pmtu.begin_at(secs(1), 1500);
+    assert_eq!((pmtu.mtu(), pmtu.probe_due(secs(2))), (1500, None));
+    assert!(pmtu.on_timeout(1400));
+    assert_eq!(pmtu.mtu(), 1200);
+    let mut pmtu = Pmtu::new(1280, 1500, 0, false);
+    pmtu.begin_at(secs(1), 9000);
+    assert_eq!(pmtu.mtu(), 1500, "no more than is configured");
+    pmtu.on_acked(1472);
+    assert!(!pmtu.on_timeout(1400), "it was confirmed");
+}
+
 #[test]
 fn a_black_hole_below_the_base_leads_to_the_floor_at_once() {
     let mut pmtu = Pmtu::new(1280, 1500, 0, false);

@@ -30,7 +30,12 @@ fn a_chunk_of_length_zero_ends_the_packet() {
         assert_eq!(raw.state(), "ESTABLISHED");
         // To nobody: not even an answer.
         let bytes = packet_of((1, PORT), VerificationTag(1), &bad);
-        raw.pair.deliver(&Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes });
+        raw.pair.deliver(&Sent {
+            source: address(CLIENT, 0),
+            destination: address(SERVER, 0),
+            bytes,
+            fragment: false,
+        });
         assert!(raw.heard().is_empty());
     }
 }
@@ -44,7 +49,12 @@ fn a_packet_without_chunks_does_nothing() {
     assert!(raw.say_bytes(&[kind::DATA, 3]).is_empty());
     for len in 0..12 {
         let bytes = vec![0xff; len];
-        raw.pair.deliver(&Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes });
+        raw.pair.deliver(&Sent {
+            source: address(CLIENT, 0),
+            destination: address(SERVER, 0),
+            bytes,
+            fragment: false,
+        });
     }
     assert!(raw.heard().is_empty());
     assert_eq!(raw.server().stats().malformed, 12);
@@ -63,8 +73,12 @@ fn chunks_too_short_for_their_type_change_nothing_but_their_own_association() {
                 let mut pair = Pair::new();
                 for tag in [0, 0x1234] {
                     let bytes = packet_of((RAW_PORT, PORT), VerificationTag(tag), &chunk);
-                    let to_server =
-                        Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes };
+                    let to_server = Sent {
+                        source: address(CLIENT, 0),
+                        destination: address(SERVER, 0),
+                        bytes,
+                        fragment: false,
+                    };
                     pair.deliver(&to_server);
                 }
                 assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 0, "{kind} {len}");
@@ -93,7 +107,12 @@ fn answer_to(parameters: &[u8]) -> (Pair, Option<Sent>) {
     chunk.extend_from_slice(&[0, 1, 0, 1, 0, 0, 0, 1]);
     chunk.extend_from_slice(parameters);
     let bytes = packet_of((RAW_PORT, PORT), VerificationTag(0), &chunk);
-    pair.deliver(&Sent { source: address(CLIENT, 0), destination: address(SERVER, 0), bytes });
+    pair.deliver(&Sent {
+        source: address(CLIENT, 0),
+        destination: address(SERVER, 0),
+        bytes,
+        fragment: false,
+    });
     let answer = pair.wire.pop_front();
     assert!(pair.wire.is_empty());
     (pair, answer)

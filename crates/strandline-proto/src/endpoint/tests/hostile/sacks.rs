@@ -118,7 +118,7 @@ fn a_sack_of_sixteen_thousand_blocks_is_taken_in() {
         assert!(len > 60_000);
         let bytes = buffer[..len].to_vec();
         let (source, destination) = (address(CLIENT, 0), address(SERVER, 0));
-        raw.pair.deliver(&Sent { source, destination, bytes });
+        raw.pair.deliver(&Sent { source, destination, bytes, fragment: false });
         raw.heard();
     }
     assert_eq!(raw.state(), "ESTABLISHED");
