@@ -209,7 +209,10 @@ fn sending(
     config: &AssociationConfig,
 ) -> Result<(), Violation> {
     let events = memory.events(now, status, paths.len());
-    memory.counted = counters(status);
+    // What a probe or a time-out lets go may go later.
+    if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
+        memory.counted = counters(status);
+    }
     for path in paths {
         let address = path.address.ip();
         let traffic = memory.board.traffic(address);

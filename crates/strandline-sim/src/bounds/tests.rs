@@ -12,7 +12,7 @@ fn path(cwnd: u32, flight: u32) -> PathStatus {
     let config = strandline_proto::config::EndpointConfig::default;
     let mut pair = Pair::new(config(), config(), strandline_netem::LinkConfig::default());
     let (a, _) = pair.connect();
-    let mut path = pair.endpoint(Side::A).paths(a).expect("it stands")[0].clone();
+    let mut path = pair.side(Side::A).endpoint.paths(a).expect("it stands")[0].clone();
     (path.cwnd, path.ssthresh, path.flight, path.mtu) = (cwnd, cwnd, flight, MTU as u16);
     (path.congestion, path.pacing_rate, path.srtt) = ("cubic", None, Some(Duration::from_millis(60)));
     (path.recovery_window, path.error_count) = (None, 0);
