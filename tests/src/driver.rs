@@ -42,7 +42,9 @@ pub struct Driver {
     loss_per_mille: u32,
     random: Random,
     cut: Vec<IpAddr>,
-    marking: bool,
+    /// Every such packet that comes is taken as marked by the network; 0: none is.
+    mark_every: usize,
+    received: usize,
     /// Packets sent that say that they may be marked (ECN).
     pub ecn_capable_sent: usize,
     /// Types of the chunks that came.
@@ -95,7 +97,8 @@ impl Driver {
             loss_per_mille: 0,
             random: Random::new(u64::from(seed)),
             cut: Vec::new(),
-            marking: false,
+            mark_every: 0,
+            received: 0,
             ecn_capable_sent: 0,
             kinds_received: BTreeSet::new(),
             log: VecDeque::new(),
@@ -113,9 +116,9 @@ impl Driver {
         self.cut.extend(addresses);
     }
 
-    /// Takes all that comes from now on as marked by the network (ECN), or as it is.
-    pub fn mark(&mut self, marking: bool) {
-        self.marking = marking;
+    /// Takes every `nth` packet that comes from now on as marked by the network (ECN); 0: all as they are.
+    pub fn mark_every(&mut self, nth: usize) {
+        self.mark_every = nth;
     }
 
     /// Ends what `cut` began.
@@ -237,6 +240,8 @@ impl Driver {
             let lost = cut || self.random.per_mille(self.loss_per_mille);
             note(&mut self.log, now, "<", received.source, lost, packet);
             if !lost {
+                self.received += 1;
+                let marked = self.mark_every > 0 && self.received.is_multiple_of(self.mark_every);
                 if let Ok(packet) = Packet::parse(packet) {
                     self.kinds_received.extend(packet.chunks().flatten().map(|chunk| chunk.kind));
                 }
@@ -244,7 +249,7 @@ impl Driver {
                     source: received.source,
                     destination: received.destination,
                     bytes: packet,
-                    ecn: if self.marking { CONGESTION_EXPERIENCED } else { received.ecn.unwrap_or(0) },
+                    ecn: if marked { CONGESTION_EXPERIENCED } else { received.ecn.unwrap_or(0) },
                 };
                 self.endpoint.handle_datagram(now, datagram);
             }

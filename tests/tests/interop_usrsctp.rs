@@ -67,6 +67,41 @@ fn ecn_is_agreed_on() {
     session.shut_down();
 }
 
+/// The network marks some of what usrsctp sends: it answers each ECNE with CWR, and everything arrives.
+#[test]
+fn marks_are_answered() {
+    let udp_port = free_udp_port();
+    let peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
+    let mut driver = with_ecn(23);
+    let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+    let mut session = Session { driver, peer, id };
+    session.exchange(&plan(20, 1000, 3));
+    session.driver.mark_every(10);
+    session.exchange(&plan(300, 1000, 3));
+    session.driver.mark_every(0);
+    let status = session.driver.endpoint.status(id).expect("it lives");
+    assert!(status.stats.marks_received > 0, "{status:?}");
+    assert!(session.driver.kinds_received.contains(&kind::CWR), "{:?}", session.driver.kinds_received);
+    session.exchange(&plan(3, 1 << 20, 2));
+    session.shut_down();
+}
+
+/// Even all of it: its window falls to a packet, and each then waits for our delayed SACK.
+#[test]
+fn nothing_but_marks_is_slow_and_goes_on() {
+    let udp_port = free_udp_port();
+    let peer = PeerProcess::usrsctp(&format!("echo -u {udp_port} -p {SCTP_PORT}"));
+    let mut driver = with_ecn(24);
+    let id = driver.connect(Connect::to(SocketAddr::new(LOCALHOST, udp_port), SCTP_PORT));
+    let mut session = Session { driver, peer, id };
+    session.exchange(&plan(20, 1000, 3));
+    session.driver.mark_every(1);
+    session.exchange(&plan(20, 1000, 3));
+    session.driver.mark_every(0);
+    session.exchange(&plan(200, 1000, 3));
+    session.shut_down();
+}
+
 /// A default endpoint asks for nothing that usrsctp would have to report.
 #[test]
 fn nothing_is_reported_to_a_default_endpoint() {

@@ -25,35 +25,45 @@ pub struct MemoryAccount {
 /// Bytes of one kind that one endpoint holds.
 #[derive(Debug)]
 struct Held {
-    bytes: u64,
-    /// Of these, in the account.
+    /// What the account has of them.
     told: u64,
-    step: u64,
+    /// What there is beyond that; below 0: what is gone of it.
+    untold: i64,
+    step: i64,
 }
 
 impl Held {
     fn new(limit: u64) -> Self {
-        Self { bytes: 0, told: 0, step: (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX) }
+        Self { told: 0, untold: 0, step: (limit / STEPS_OF_LIMIT).clamp(1, STEP_MAX).cast_signed() }
+    }
+
+    /// Bytes are counted in before they go out: there is never less than nothing.
+    #[inline]
+    fn bytes(&self) -> u64 {
+        self.told.saturating_add_signed(self.untold)
     }
 
     #[inline]
-    fn set(&mut self, bytes: u64, account: &AtomicU64) {
-        self.bytes = bytes;
-        if bytes.abs_diff(self.told) >= self.step {
+    fn change(&mut self, by: i64, account: &AtomicU64) {
+        self.untold += by;
+        debug_assert!(self.told.checked_add_signed(self.untold).is_some(), "more went than came");
+        if self.untold >= self.step || self.untold <= -self.step {
             self.tell(account);
         }
     }
 
     /// The difference may be below 0, which wraps: the sum of all is not.
+    #[cold]
     #[inline(never)]
     fn tell(&mut self, account: &AtomicU64) {
-        account.fetch_add(self.bytes.wrapping_sub(self.told), Relaxed);
-        self.told = self.bytes;
+        let bytes = self.bytes();
+        account.fetch_add(bytes.wrapping_sub(self.told), Relaxed);
+        (self.told, self.untold) = (bytes, 0);
     }
 
     #[inline]
     fn in_all(&self, account: &AtomicU64) -> u64 {
-        account.load(Relaxed).wrapping_add(self.bytes).wrapping_sub(self.told)
+        account.load(Relaxed).wrapping_add_signed(self.untold)
     }
 }
 
@@ -84,8 +94,7 @@ impl Memory {
     /// Bytes received and not read yet of one association were so many, and are so many now.
     #[inline]
     pub(crate) fn on_received(&mut self, before: u32, after: u32) {
-        let bytes = (self.received.bytes + u64::from(after)).saturating_sub(u64::from(before));
-        self.received.set(bytes, &self.account.received);
+        self.received.change(i64::from(after) - i64::from(before), &self.account.received);
     }
 
     /// So many of them were read, or dropped.
@@ -97,23 +106,23 @@ impl Memory {
     /// So many bytes were given to send.
     #[inline]
     pub(crate) fn on_given(&mut self, bytes: usize) {
-        self.sent.set(self.sent.bytes + bytes as u64, &self.account.sent);
+        self.sent.change(signed(bytes), &self.account.sent);
     }
 
     /// So many of them were acknowledged, or failed.
     #[inline]
     pub(crate) fn on_gone(&mut self, bytes: usize) {
-        self.sent.set(self.sent.bytes.saturating_sub(bytes as u64), &self.account.sent);
+        self.sent.change(-signed(bytes), &self.account.sent);
     }
 
     /// Bytes received and not read, of this endpoint.
     pub(crate) fn received(&self) -> u64 {
-        self.received.bytes
+        self.received.bytes()
     }
 
     /// Bytes given to send and not acknowledged, of this endpoint.
     pub(crate) fn sent(&self) -> u64 {
-        self.sent.bytes
+        self.sent.bytes()
     }
 
     /// Bytes received and not read, of all that share the account.
@@ -148,6 +157,12 @@ impl Memory {
     pub(crate) fn associations_in_all(&self) -> u32 {
         self.account.associations.load(Relaxed)
     }
+}
+
+/// No buffer has as much as that.
+#[inline]
+const fn signed(bytes: usize) -> i64 {
+    (bytes as u64).cast_signed()
 }
 
 /// Others may go on with the account.

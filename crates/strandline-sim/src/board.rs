@@ -156,7 +156,9 @@ impl Board {
         let (since, srtt) = self.quiet.get(&of).copied().unwrap_or_default();
         let due = srtt.is_some_and(|srtt| now.since(since) >= srtt * 2);
         self.quiet.insert(of, (now, srtt));
-        demand(due, || format!("{tsn:?} is sent again for no reason; {of} is quiet since {since:?}, {srtt:?}"))
+        demand(due, || {
+            format!("{tsn:?} is sent again for no reason; {of} is quiet since {since:?}, {srtt:?}")
+        })
     }
 
     /// What is known of the round-trip time of an address.
@@ -169,9 +171,7 @@ impl Board {
     fn is_doubtful(&self, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
         let evident = match recovery {
             Recovery::Rfc9260 => chunk.misses >= MISSES,
-            _ => {
-                self.latest.get(&chunk.to).is_some_and(|latest| is_before((chunk.at, tsn), *latest))
-            }
+            _ => self.latest.get(&chunk.to).is_some_and(|latest| is_before((chunk.at, tsn), *latest)),
         };
         evident || chunk.excused || chunk.in_set_up
     }
@@ -254,7 +254,9 @@ impl Board {
         let Some(first) = self.first else { return 0 };
         let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
         let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| chunk.to == to && !chunk.acknowledged);
-        all.filter(|(chunk, tsn)| !self.is_doubtful(chunk, *tsn, recovery)).map(|(chunk, _)| chunk.bytes).sum()
+        all.filter(|(chunk, tsn)| !self.is_doubtful(chunk, *tsn, recovery))
+            .map(|(chunk, _)| chunk.bytes)
+            .sum()
     }
 
     /// The window in the last SACK; none before the first.

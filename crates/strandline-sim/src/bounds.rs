@@ -125,12 +125,18 @@ impl Bounds {
                 exempt_since: 1,
             });
         }
-        if std::env::var_os("DBG").is_some() && (self.reduction.is_some()||delivered>0) { eprintln!("before {:?} {} delivered {delivered} flight {} {:?} {:?} {events:?}", events.now, path.address, path.flight, path.recovery_window, self.reduction); }
+        if std::env::var_os("DBG").is_some() && (self.reduction.is_some() || delivered > 0) {
+            eprintln!(
+                "before {:?} {} delivered {delivered} flight {} {:?} {:?} {events:?}",
+                events.now, path.address, path.flight, path.recovery_window, self.reduction
+            );
+        }
         self.recoveries = events.recoveries;
         if delivered > 0 {
             self.known = true;
             self.backed_off = None;
-            let (at, bytes, before) = if self.clocked.0 == events.now { self.clocked } else { (events.now, 0, 0) };
+            let (at, bytes, before) =
+                if self.clocked.0 == events.now { self.clocked } else { (events.now, 0, 0) };
             self.clocked = (at, bytes + delivered, before + sacks);
             if let Some(reduction) = &mut self.reduction {
                 reduction.on_delivered(delivered, u64::from(path.mtu));
@@ -225,9 +231,7 @@ impl Bounds {
         };
         // The packet that begins below the limit may exceed it, and a probe goes in any case.
         let most = clocked.max(unclocked) + step.mtu * (1 + step.events.exempt);
-        demand(traffic.new <= most, || {
-            format!("a burst of {} bytes, {most} allowed: {was:?}", traffic.new)
-        })
+        demand(traffic.new <= most, || format!("a burst of {} bytes, {most} allowed: {was:?}", traffic.new))
     }
 
     /// What goes over time is no more than the rate allows and what could be saved up. A packet may begin with the last byte
@@ -258,7 +262,9 @@ impl Bounds {
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let Some(reduction) = &mut self.reduction else { return Ok(()) };
-        if std::env::var_os("DBG").is_some() { eprintln!("sent {:?} {:?}", step.traffic, step.path); }
+        if std::env::var_os("DBG").is_some() {
+            eprintln!("sent {:?} {:?}", step.traffic, step.path);
+        }
         reduction.sent += u64::from(step.traffic.sent);
         reduction.sent_since += u64::from(step.traffic.sent);
         reduction.exempt += exempt;

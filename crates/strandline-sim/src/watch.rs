@@ -48,6 +48,10 @@ struct Memory {
     mtus: BTreeMap<IpAddr, u16>,
     /// Tail-loss probes, time-outs, recoveries and what was undone of these, when that was last looked at.
     counted: [u32; 4],
+    /// Time-outs so far.
+    timeouts: u32,
+    /// Packets that may still ask whether the latest of them was needless (RFC 5682 section 2 step 2b).
+    may_ask: u32,
 }
 
 fn counters(status: &Status) -> [u32; 4] {
@@ -128,9 +132,12 @@ impl Watch {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return };
         let (tag, source) = (packet.verification_tag(), datagram.source.ip());
         for (id, memory) in &mut self.memory {
-            let Some(status) = endpoint.status(*id).filter(|status| status.local_tag == tag) else { continue };
+            let Some(status) = endpoint.status(*id).filter(|status| status.local_tag == tag) else {
+                continue;
+            };
             let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
-            let known = endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
+            let known =
+                endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
             if whole && known {
                 memory.board.on_arrival(now, &packet);
             }
@@ -138,7 +145,12 @@ impl Watch {
     }
 
     /// Sees a packet that was transmitted.
-    pub(crate) fn packet(&mut self, now: Time, datagram: &Carried, recovery: Recovery) -> Result<(), Violation> {
+    pub(crate) fn packet(
+        &mut self,
+        now: Time,
+        datagram: &Carried,
+        recovery: Recovery,
+    ) -> Result<(), Violation> {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return Ok(()) };
         let tag = packet.verification_tag();
         let mine = |before: &&mut Before| {
@@ -180,10 +192,14 @@ impl Watch {
                 format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
-            congestion(before, &paths, probes)?;
             let remembered = self.memory.entry(before.id).or_default();
+            if core::mem::replace(&mut remembered.timeouts, status.stats.timeouts) != status.stats.timeouts {
+                remembered.may_ask = 2;
+            }
+            let may_ask = remembered.may_ask;
+            congestion(before, &paths, probes, &mut remembered.may_ask)?;
             flow(before, &status, remembered.board.a_rwnd())?;
-            sending(before, remembered, now, (&status, &paths), config).map_err(of)?;
+            sending(before, remembered, now, (&status, &paths), config, may_ask).map_err(of)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
             let memory = endpoint.memory(before.id).unwrap_or_default();
@@ -207,8 +223,10 @@ fn sending(
     now: Time,
     (status, paths): (&Status, &[PathStatus]),
     config: &AssociationConfig,
+    may_ask: u32,
 ) -> Result<(), Violation> {
-    let events = memory.events(now, status, paths.len());
+    let mut events = memory.events(now, status, paths.len());
+    events.exempt += may_ask;
     // What a probe or a time-out lets go may go later.
     if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
         memory.counted = counters(status);
@@ -232,21 +250,34 @@ fn sending(
 
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
 /// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. cwnd is the controller's; where a recovery brings the flight down to it, [`Bounds`] says how.
-fn congestion(before: &Before, paths: &[PathStatus], probes: u32) -> Result<(), Violation> {
+/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask whether it was needless. In
+/// a recovery what it lets be in flight takes the place of cwnd; how much that may be, [`Bounds`] says.
+fn congestion(
+    before: &Before,
+    paths: &[PathStatus],
+    probes: u32,
+    may_ask: &mut u32,
+) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
             continue;
         };
-        if path.flight <= was.flight || was.recovery_window.is_some() {
+        if path.flight <= was.flight {
             continue;
         }
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
+        let limit = path.recovery_window.unwrap_or(path.cwnd);
         let sent_new = before.new_bytes.contains_key(&path.address.ip());
         // Several paths may probe at one moment.
-        let probed = probes > 0 && path.flight < path.cwnd + 2 * mtu;
+        let probed = probes > 0 && path.flight < limit + 2 * mtu;
         let one_packet = path.flight <= was.flight + mtu && (!sent_new || probed);
-        let right = path.flight < path.cwnd + mtu || one_packet;
+        let mut right = path.flight < limit + mtu || one_packet;
+        let allowed = if was.flight < limit { limit + mtu - 1 } else { was.flight };
+        let asking = path.flight.saturating_sub(allowed).div_ceil(mtu);
+        if !right && asking <= *may_ask {
+            *may_ask -= asking;
+            right = true;
+        }
         demand(right, || {
             format!(
                 "{:?}: flight beyond cwnd (new data: {sent_new})\n before {was:?}\n after {path:?}",
@@ -264,7 +295,10 @@ fn flow(before: &Before, status: &Status, a_rwnd: Option<u32>) -> Result<(), Vio
     let probe = before.status.in_flight == 0 && before.new_chunks == 1;
     let fits = a_rwnd.is_none_or(|a_rwnd| new_bytes == 0 || status.in_flight <= a_rwnd);
     demand(fits || probe, || {
-        format!("{:?}: {new_bytes} new bytes, with which {} are in flight beyond a window of {a_rwnd:?}", before.id, status.in_flight)
+        format!(
+            "{:?}: {new_bytes} new bytes, with which {} are in flight beyond a window of {a_rwnd:?}",
+            before.id, status.in_flight
+        )
     })?;
     demand(new_bytes <= before.status.peer_rwnd || probe, || {
         format!("{:?}: {new_bytes} new bytes beyond the peer's window: {:?}", before.id, before.status)

@@ -80,6 +80,13 @@ impl<'a> Packet<'a> {
         u32::from_le_bytes([a, b, c, d])
     }
 
+    /// The type of the first chunk, which may turn out to be malformed. `None` if there is none.
+    #[inline]
+    #[must_use]
+    pub const fn first_kind(&self) -> Option<u8> {
+        self.body.first().copied()
+    }
+
     /// The chunks in order. Ends after the first chunk whose length can't be true.
     #[inline]
     #[must_use]

@@ -87,7 +87,10 @@ fn show_chunk(f: &mut Formatter<'_>, chunk: &Chunk<'_>) -> fmt::Result {
         Chunk::Shutdown(shutdown) => write!(f, " cum {}", shutdown.cumulative_tsn),
         Chunk::Error(error) => show_causes(f, error.causes),
         Chunk::CookieEcho(echo) => show_len(f, echo.cookie),
-        Chunk::Ecne(ecne) => write!(f, " tsn {}", ecne.lowest_tsn),
+        Chunk::Ecne(chunk::Ecne { lowest_tsn, packets: None }) => write!(f, " tsn {lowest_tsn}"),
+        Chunk::Ecne(chunk::Ecne { lowest_tsn, packets: Some(packets) }) => {
+            write!(f, " tsn {lowest_tsn} packets {packets}")
+        }
         Chunk::Cwr(cwr) => write!(f, " tsn {}", cwr.lowest_tsn),
         Chunk::ShutdownComplete(complete) => show_tag_reflected(f, complete.tag_reflected),
         Chunk::Pad(pad) => write!(f, " {} bytes", pad.padding_len),

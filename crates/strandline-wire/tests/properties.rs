@@ -141,7 +141,9 @@ fn borrowed<'a>(owned: &'a Owned, scratch: &'a mut Vec<u8>) -> Chunk<'a> {
                 None => Chunk::Error(Error { causes }),
             }
         }
-        Owned::Tsn { kind: kind::ECNE, tsn } => Chunk::Ecne(Ecne { lowest_tsn: Tsn(*tsn) }),
+        Owned::Tsn { kind: kind::ECNE, tsn } => {
+            Chunk::Ecne(Ecne { lowest_tsn: Tsn(*tsn), packets: (tsn % 2 == 0).then_some(tsn / 2) })
+        }
         Owned::Tsn { kind: kind::CWR, tsn } => Chunk::Cwr(Cwr { lowest_tsn: Tsn(*tsn) }),
         Owned::Tsn { tsn, .. } => Chunk::Shutdown(Shutdown { cumulative_tsn: Tsn(*tsn) }),
         Owned::Empty { kind: kind::SHUTDOWN_ACK, .. } => Chunk::ShutdownAck,

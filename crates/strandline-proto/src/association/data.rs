@@ -13,7 +13,7 @@ use crate::config::PATHS_MAX;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
-use crate::outbound::{PathAck, SackOutcome};
+use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome};
 use crate::path::{PathLoss, PathSack};
 use crate::time::Time;
 
@@ -81,6 +81,7 @@ impl Association {
     }
 
     /// RECEIVE (section 11.1.7).
+    #[inline]
     pub(crate) fn recv(&mut self, cx: &mut Shared, now: Time) -> Option<Message> {
         let before = self.inbound.buffered_bytes();
         let message = self.inbound.recv();
@@ -293,6 +294,10 @@ impl Association {
                 cumulative_advanced,
             };
             path.on_loss(now, &loss);
+            path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
+            if ack.undo {
+                path.forget_back_off(now, &self.config);
+            }
             let address = path.remote;
             if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {
                 cx.known.forget_mtu(address.ip());

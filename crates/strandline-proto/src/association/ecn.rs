@@ -25,6 +25,8 @@ pub(crate) struct Ecn {
     pub(crate) agreed: bool,
     /// The lowest TSN of the first marked packet that no CWR has answered.
     unanswered: Option<Tsn>,
+    /// Packets marked since then.
+    packets: u32,
     /// The latest packet with data was marked.
     marked: bool,
     /// The window does not shrink again for marks of what was sent before this.
@@ -92,7 +94,11 @@ impl Association {
         let changed = core::mem::replace(&mut ecn.marked, marked) != marked;
         if marked {
             self.stats.marks_received += 1;
-            ecn.unanswered.get_or_insert(first);
+            if ecn.unanswered.is_none() {
+                ecn.unanswered = Some(first);
+                ecn.packets = 0;
+            }
+            ecn.packets = ecn.packets.saturating_add(1);
         }
         changed
     }
@@ -101,7 +107,8 @@ impl Association {
     pub(super) fn write_ecne(&mut self, packet: &mut PacketBuilder<'_>) {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
         let Some(lowest_tsn) = ecn.unanswered else { return };
-        if packet.push(&Ecne { lowest_tsn }) && self.config.congestion == Algorithm::Dctcp {
+        let ecne = Ecne { lowest_tsn, packets: Some(ecn.packets) };
+        if packet.push(&ecne) && self.config.congestion == Algorithm::Dctcp {
             ecn.unanswered = None;
         }
     }

@@ -125,6 +125,7 @@ impl Association {
     }
 
     /// The earliest time at which `handle_timeout` has something to do.
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let paths = if self.state.is_closed() { Time::MAX } else { self.paths.next_deadline() };
         let sack = if self.state.receives_data() { self.inbound.sack_deadline() } else { Time::MAX };

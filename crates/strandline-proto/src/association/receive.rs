@@ -52,9 +52,21 @@ impl Association {
         source: SocketAddr,
         marked: bool,
     ) {
+        let from = self.paths.by_address(source.ip());
+        self.handle_packet_from(cx, now, packet, (source, from), marked);
+    }
+
+    /// The same for who knows the path of that address.
+    pub(crate) fn handle_packet_from(
+        &mut self,
+        cx: &mut Shared,
+        now: Time,
+        packet: &Packet<'_>,
+        (source, from): (SocketAddr, Option<PathIndex>),
+        marked: bool,
+    ) {
         self.stats.packets_received += 1;
         self.flags.burst_open = true;
-        let from = self.paths.by_address(source.ip());
         if let Some(index) = from {
             self.learn_port(index, source);
         }
@@ -271,8 +283,10 @@ impl Association {
 }
 
 /// True if the packet's first chunk is of this type.
+#[inline]
 pub(crate) fn starts_with(packet: &Packet<'_>, wanted: u8) -> bool {
-    matches!(packet.chunks().next(), Some(Ok(raw)) if raw.kind == wanted)
+    packet.first_kind() == Some(wanted)
+        && matches!(packet.chunks().next(), Some(Ok(raw)) if raw.kind == wanted)
 }
 
 /// True if the packet has an ABORT anywhere (section 8.4 rule 2).

@@ -258,7 +258,7 @@ impl Association {
         if self.outbound.has_retransmissions() {
             path.is_exempt() || self.outbound.fast_retransmit_pending() || path.may_retransmit()
         } else {
-            path.probes_with_new() || path.may_send()
+            path.probes_with_new() || path.is_asking() || path.may_send()
         }
     }
 
@@ -285,7 +285,7 @@ impl Association {
             }
         }
         let path = self.paths.get(index);
-        if (path.probes_with_new() && filled.bytes == 0) || path.may_send() {
+        if (path.probes_with_new() && filled.bytes == 0) || path.is_asking() || path.may_send() {
             let asks = answers && filled.bytes == 0 && self.paths.get(index).is_quiet(now);
             self.fill_new(now, index, packet, full, asks, &mut filled);
         }

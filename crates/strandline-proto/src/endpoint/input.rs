@@ -135,16 +135,16 @@ impl Endpoint {
     /// peer may send it from another one.
     fn deliver(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let Some(association) = self.table.at_mut(slot) else { return };
-        let known = association.paths.by_address(datagram.source.ip()).is_some();
+        let from = association.paths.by_address(datagram.source.ip());
         let waits = matches!(association.state, State::CookieWait(_));
         if waits && starts_with(packet, kind::INIT_ACK) {
             let (source, marked) = (datagram.source, datagram.is_marked());
             self.with_reindex(now, slot, |association, shared| {
-                association.handle_packet(shared, now, packet, source, marked);
+                association.handle_packet_from(shared, now, packet, (source, from), marked);
             });
             return;
         }
-        if !known {
+        if from.is_none() {
             self.shared.stats.unknown_address += 1;
             return;
         }
@@ -162,7 +162,8 @@ impl Endpoint {
         if association.config.to_the_letter {
             association.acknowledge_each(&mut self.shared, now);
         }
-        association.handle_packet(&mut self.shared, now, packet, datagram.source, datagram.is_marked());
+        let source = (datagram.source, from);
+        association.handle_packet_from(&mut self.shared, now, packet, source, datagram.is_marked());
         self.settle_later(now, slot);
     }
 
@@ -199,7 +200,11 @@ impl Endpoint {
 
 /// The T bit of the first ABORT or SHUTDOWN COMPLETE before any DATA in the packet. Neither may be bundled with DATA; one
 /// that is counts when its turn comes, so that nobody has to look through packets of DATA twice.
+#[inline]
 fn first_setting_t_bit(packet: &Packet<'_>) -> Option<bool> {
+    if packet.first_kind() == Some(kind::DATA) {
+        return None; // nearly all of them
+    }
     let wanted = |kind: u8| kind == kind::ABORT || kind == kind::SHUTDOWN_COMPLETE;
     let mut control = packet.chunks().flatten().take_while(|raw| raw.kind != kind::DATA);
     control.find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)

@@ -202,7 +202,20 @@ impl Endpoint {
         !self.ready.is_empty() || !self.shared.control.is_empty() || !self.shared.replies.is_empty()
     }
 
+    #[inline]
     fn pop_packets(
+        queue: &mut PacketQueue,
+        stats: &mut EndpointStats,
+        buffer: &mut [u8],
+        segments_max: usize,
+    ) -> Option<Transmit> {
+        if queue.is_empty() {
+            return None; // most of the time
+        }
+        Self::pop_some_packets(queue, stats, buffer, segments_max)
+    }
+
+    fn pop_some_packets(
         queue: &mut PacketQueue,
         stats: &mut EndpointStats,
         buffer: &mut [u8],
@@ -249,14 +262,16 @@ impl Endpoint {
     /// After anything happened to an association: its place in the queue to send, its timer, and, once it has ended,
     /// its entries in the look-up tables.
     fn settle(&mut self, now: Time, slot: u32) {
-        let Some(association) = self.table.at(slot) else { return };
+        let Some(association) = self.table.at_mut(slot) else { return };
         if association.state.is_closed() {
             return self.retire(now, slot);
         }
-        if association.wants_transmit(now) {
-            self.queue(slot);
+        if !association.flags().queued && association.wants_transmit(now) {
+            association.flags_mut().queued = true;
+            self.ready.push_back(slot);
         }
-        self.reschedule(slot);
+        let at = association.next_deadline();
+        self.schedule(slot, at);
     }
 
     /// A timer that moved later is left where it is: when it fires early, the association looks and goes on
@@ -264,6 +279,11 @@ impl Endpoint {
     fn reschedule(&mut self, slot: u32) {
         let Some(association) = self.table.at(slot) else { return };
         let at = association.next_deadline();
+        self.schedule(slot, at);
+    }
+
+    #[inline]
+    fn schedule(&mut self, slot: u32, at: Time) {
         if at == Time::MAX {
             return;
         }

@@ -189,7 +189,7 @@ impl Inbound {
         if in_volume && self.flow.is_none() {
             self.flow = Some(Flow::of_window(self.window.promised()));
         }
-        let (mut wants_rtt, mut every, mut patience) = (false, EVERY_MIN, Duration::MAX);
+        let (mut wants_rtt, mut rare) = (false, None);
         if let Some(flow) = &mut self.flow {
             if flow.on_packet(now, self.window.promised()) {
                 let held = held(&self.map, &self.ready, &self.window);
@@ -209,13 +209,19 @@ impl Inbound {
             if run == Run::Broken {
                 flow.on_trouble();
             } else if flow.every() > EVERY_MIN && !self.window.is_tight() {
-                (every, patience) = (flow.every(), flow.patience());
+                rare = Some(&**flow);
             }
         }
-        if let SackFrequency::Every(packets) = config.sack_frequency {
-            (every, patience) = (packets, Duration::MAX);
-        }
-        self.sack.on_packet_end(now, at_once, every, || patience.min(config.sack_delay));
+        let every = match (config.sack_frequency, rare) {
+            (SackFrequency::Every(packets), _) => packets,
+            (SackFrequency::Adaptive, Some(flow)) => flow.every(),
+            (SackFrequency::Adaptive, None) => EVERY_MIN,
+        };
+        let delay = || match (config.sack_frequency, rare) {
+            (SackFrequency::Adaptive, Some(flow)) => flow.patience().min(config.sack_delay),
+            _ => config.sack_delay,
+        };
+        self.sack.on_packet_end(now, at_once, every, delay);
         wants_rtt
     }
 
@@ -291,6 +297,7 @@ impl Inbound {
 
     /// The next message to read, or the next part of one. Gives its room back; afterwards a SACK may be due that
     /// tells the peer so.
+    #[inline]
     pub(crate) fn recv(&mut self) -> Option<Message> {
         let message = self.ready.pop_front()?;
         self.window.release(message_cost(message.data.len()));

@@ -57,6 +57,7 @@ impl Open {
         Self { header, first, last: first, begins: true, data: BytesMut::new() }
     }
 
+    #[inline]
     pub(super) fn append(&mut self, tsn: Tsn, fragment: &[u8], arena: &mut Arena) {
         if self.data.is_empty() {
             self.first = tsn;

@@ -43,6 +43,17 @@ struct Block {
     live: u32,
 }
 
+impl Block {
+    /// Takes a message in for which there is room; this is the block of that `number`.
+    #[inline]
+    fn push(&mut self, number: u32, message: &[u8]) -> Place {
+        let start = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(message);
+        self.live += 1;
+        Place { block: number, start, len: message.len() as u32 }
+    }
+}
+
 /// The copies of one association.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
@@ -57,16 +68,17 @@ impl Copies {
     /// Takes a message of at most [`COPY_MAX`] bytes in.
     #[inline]
     pub(super) fn push(&mut self, message: &[u8]) -> Place {
-        let room = |block: &Block| block.bytes.capacity() - block.bytes.len();
-        if self.blocks.back().is_none_or(|last| room(last) < message.len()) {
-            self.begin_block(message.len());
+        let number = self.first.wrapping_add(self.blocks.len() as u32);
+        if let Some(last) = self.blocks.back_mut()
+            && last.bytes.capacity() - last.bytes.len() >= message.len()
+        {
+            return last.push(number.wrapping_sub(1), message);
         }
-        let block = self.first.wrapping_add(self.blocks.len() as u32).wrapping_sub(1);
-        let Some(last) = self.blocks.back_mut() else { return Place { block, start: 0, len: 0 } };
-        let start = last.bytes.len() as u32;
-        last.bytes.extend_from_slice(message);
-        last.live += 1;
-        Place { block, start, len: message.len() as u32 }
+        self.begin_block(message.len());
+        match self.blocks.back_mut() {
+            Some(last) => last.push(number, message),
+            None => Place { block: number, start: 0, len: 0 },
+        }
     }
 
     /// The bytes of a message.

@@ -4,7 +4,7 @@
 //! | | |
 //! |---|---|
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
-//! | [`on_timeout`], [`on_path_marked`] | T3-rtx, as F-RTO (RFC 5682) would have it |
+//! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
 //! | [`on_probe`] | tail-loss probes |
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
@@ -38,7 +38,9 @@ pub(super) fn conclude(
     let cumulative = outstanding.cumulative_ack();
     // What is late was sent before something that was sent again, perhaps: there is no gap then, and nothing in the log any more.
     let mut late = false;
+    let can_ask = rack.can_ask;
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
+        path.judge_timeout(cumulative, can_ask, ack);
         path.settle(now);
         path.on_cumulative(cumulative, ack);
         late |= path.deadline.take().is_some();
@@ -55,6 +57,7 @@ pub(super) fn conclude(
         if path.doubt.take_refuted() {
             path.exit = None;
             path.timed_out = false;
+            path.frto.end();
             ack.undo = true;
         }
         ack.in_recovery = path.in_recovery();
@@ -190,8 +193,7 @@ impl Rack {
 }
 
 /// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
-/// What becomes of the others, the answer to these tells: if it takes as long as an answer does, they were sent before
-/// what has arrived, and are lost; if it comes sooner, nothing was lost but time (RFC 5682). Returns the bytes marked,
+/// Whether the others are lost, answers tell ([`Frto`](super::frto::Frto)). Returns the bytes marked,
 /// header and padding included. `None`: that was tried and did not help, so that all have to be marked.
 pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
     let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out);
@@ -205,6 +207,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
         state.timed_out = true;
         state.probe = None;
         state.doubt.begin();
+        state.frto.begin(last_sent);
         for index in 0..outstanding.len() {
             let Some(record) = outstanding.get_mut(index) else { break };
             if record.path != path || record.state() == State::GapAcked {
@@ -244,6 +247,7 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
     state.timed_out = true;
     state.probe = None;
     state.doubt = doubt;
+    state.frto.end();
     state.deadline = None;
 }
 

@@ -32,6 +32,12 @@ impl Doubt {
         self.any = false;
     }
 
+    /// It is known by other means that nothing was lost.
+    pub(super) fn close(&mut self) {
+        self.resent.clear();
+        self.open = false;
+    }
+
     /// A chunk was marked. Twice in one recovery: the first time will not have been for nothing.
     pub(super) fn on_marked(&mut self, resent: bool) {
         self.marked += 1;

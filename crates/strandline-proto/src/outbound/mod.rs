@@ -16,6 +16,7 @@ mod copies;
 mod detect;
 mod doubt;
 mod fragment;
+mod frto;
 mod gaps;
 mod loss;
 mod message;
@@ -36,6 +37,7 @@ mod tests;
 
 pub(crate) use ack::{PathAck, SackOutcome};
 pub(crate) use bundle::{Bundled, Urgency};
+pub(crate) use frto::ASKING_PACKETS;
 pub(crate) use retransmit::Retransmission;
 
 use bytes::Bytes;
@@ -412,8 +414,13 @@ impl Outbound {
         if busy.sent.names_unsent(steps, sack.gap_blocks()) {
             return SackOutcome::Violation("SACK names a TSN in a gap block that was never sent");
         }
+        let (pending, in_flight) = (busy.queue.pending_bytes(), busy.sent.outstanding.in_flight_bytes());
         if sack.duplicates().len() > 0 {
             busy.sent.on_duplicates(sack.duplicates());
+        }
+        if let Some(rack) = &mut busy.sent.outstanding.rack {
+            let room = sack.a_rwnd().saturating_sub(in_flight) as usize;
+            rack.can_ask = pending > 0 && pending.min(FULL_PACKET) <= room;
         }
         let progress = busy.sent.acknowledge(now, steps, sack.gap_blocks(), &mut busy.copies, paths);
         if progress.taken_back_too_often {

@@ -26,6 +26,7 @@ pub(super) const CHUNKS_MAX: usize = u16::MAX as usize;
 
 /// What is believed of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(super) enum State {
     /// On its way; counts as flight.
     InFlight,
@@ -37,6 +38,7 @@ pub(super) enum State {
 
 /// A chunk that was sent.
 #[derive(Debug, Clone, Copy)]
+#[repr(C)] // the last four fields are read as one number, see `alike`
 pub(super) struct Record {
     /// Number of its message, counted from the association's first one, modulo 2^32.
     message: u32,
@@ -44,15 +46,15 @@ pub(super) struct Record {
     offset: u32,
     /// Bytes of user data.
     pub(super) len: u16,
-    state: State,
+    /// If it was sent again: where in the log of that.
+    resent: u16,
     /// The path it was last sent to.
     pub(super) path: u8,
     /// Miss indications (section 7.2.4).
     pub(super) misses: u8,
     /// See `Record::has`.
     flags: u8,
-    /// If it was sent again: where in the log of that.
-    resent: u16,
+    state: State,
 }
 
 /// It was marked by fast retransmit once and never is again (section 7.2.4 rule 5).
@@ -85,6 +87,13 @@ impl Record {
         self.state
     }
 
+    /// Path, state and credit: records in which this is the same can leave together.
+    #[inline]
+    const fn alike(&self) -> u32 {
+        let all = u32::from_le_bytes([self.path, self.misses, self.flags, self.state as u8]);
+        all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT, u8::MAX])
+    }
+
     /// Bytes of the chunk in a packet, header and padding included: what congestion control counts (section 7.2).
     #[inline]
     pub(super) fn chunk_len(&self) -> u32 {
@@ -95,7 +104,7 @@ impl Record {
 /// Bytes of a chunk with `len` bytes of user data, header and padding included.
 #[inline]
 pub(super) fn chunk_len(len: usize) -> u32 {
-    (DATA_CHUNK_HEADER_LEN + len.next_multiple_of(4)) as u32
+    (DATA_CHUNK_HEADER_LEN + ((len + 3) & !3)) as u32
 }
 
 /// The send window.
@@ -125,18 +134,16 @@ pub(super) struct Outstanding {
 /// Chunks that leave together, alike in path, state and credit.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    alike: (u8, State, u8),
+    path: u8,
+    state: State,
+    flags: u8,
     /// User data.
     payload: u32,
     /// The same with headers and padding.
     bytes: u32,
     chunks: u32,
-}
-
-impl Run {
-    const fn new(alike: (u8, State, u8)) -> Self {
-        Self { alike, payload: 0, bytes: 0, chunks: 0 }
-    }
+    /// Messages that end in it.
+    endings: u32,
 }
 
 impl Outstanding {
@@ -295,9 +302,9 @@ impl Outstanding {
         let before = self.bytes;
         let (mut newly_acked, mut ended, mut from) = (false, 0, 0);
         while from < steps {
-            let (run, endings) = self.run_at(from, steps);
+            let Some(run) = self.run_at(from, steps) else { break };
             from += run.chunks as usize;
-            ended += endings;
+            ended += run.endings as usize;
             newly_acked |= self.settle(&run, from - 1, overtaken, paths);
         }
         self.records.drain(..steps);
@@ -311,34 +318,35 @@ impl Outstanding {
         (newly_acked, (before - self.bytes) as usize)
     }
 
-    /// The run of like records from `from` on, and how many messages end in it.
-    fn run_at(&self, from: usize, end: usize) -> (Run, usize) {
-        let mut run = Run::new((0, State::GapAcked, 0));
-        let mut endings = 0;
+    /// The run of like records from `from` on. `None` if there is no record.
+    fn run_at(&self, from: usize, end: usize) -> Option<Run> {
         let (front, back) = self.records.as_slices();
         let split = front.len();
         // A run that goes around the end of the ring is taken as two.
         let records =
             if from < split { front.get(from..end.min(split)) } else { back.get(from - split..end - split) };
-        for record in records.unwrap_or_default() {
-            let alike = (record.path, record.state, record.flags & (CREDITED | RESENT));
-            if run.alike != alike {
-                if run.chunks > 0 {
-                    break;
-                }
-                run.alike = alike;
+        let records = records.unwrap_or_default();
+        let first = records.first()?;
+        let (alike, mut payload, mut padded, mut endings) = (first.alike(), 0, 0, 0);
+        let mut chunks = 0;
+        for record in records {
+            if record.alike() != alike {
+                break;
             }
-            run.payload += u32::from(record.len);
-            run.bytes += record.chunk_len();
-            run.chunks += 1;
-            endings += usize::from(record.flags & ENDING != 0);
+            let len = u32::from(record.len);
+            payload += len;
+            padded += (len + 3) & !3;
+            endings += u32::from(record.flags & ENDING != 0);
+            chunks += 1;
         }
-        (run, endings)
+        let bytes = padded + chunks * DATA_CHUNK_HEADER_LEN as u32;
+        let (path, state, flags) = (first.path, first.state, first.flags);
+        Some(Run { path, state, flags, payload, bytes, chunks, endings })
     }
 
     /// Books a run that leaves; its last record is at index `last`. True if it was not acknowledged before.
     fn settle(&mut self, run: &Run, last: usize, overtaken: usize, paths: &mut [PathAck; PATHS_MAX]) -> bool {
-        let (number, state, flags) = run.alike;
+        let Run { path: number, state, flags, .. } = *run;
         self.bytes -= run.payload;
         let path = ack::of(paths, number);
         match state {
@@ -363,9 +371,9 @@ impl Outstanding {
             // The last one of a run was sent last, and only its time counts.
             let at = self.sent_at(last);
             path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(at);
-            let tsn = self.tsn(last);
+            let tsns = (self.tsn(first), self.tsn(last));
             if let Some(rack) = &mut self.rack {
-                rack.on_acked(number, at, tsn, first < overtaken);
+                rack.on_acked(number, at, tsns, first < overtaken);
             }
         } else {
             (first..=last).for_each(|index| self.tell_resent_acked(index));
@@ -388,7 +396,7 @@ impl Outstanding {
         } else {
             let (at, tsn) = (self.sent_at(index), self.tsn(index));
             if let Some(rack) = &mut self.rack {
-                rack.on_acked(record.path, at, tsn, index < overtaken);
+                rack.on_acked(record.path, at, (tsn, tsn), index < overtaken);
             }
         }
         if record.state == State::Marked

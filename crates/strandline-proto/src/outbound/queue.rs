@@ -46,6 +46,21 @@ impl Queue {
         limit: impl FnOnce() -> u32,
     ) -> Result<(), SendError> {
         let crowded = self.scheduler.len() >= config.send_messages_max as usize;
+        if crowded || self.buffered_bytes + len > self.limit as usize {
+            return self.check_full(len, config, limit);
+        }
+        Ok(())
+    }
+
+    /// Seems to be full.
+    #[cold]
+    fn check_full(
+        &mut self,
+        len: usize,
+        config: &AssociationConfig,
+        limit: impl FnOnce() -> u32,
+    ) -> Result<(), SendError> {
+        let crowded = self.scheduler.len() >= config.send_messages_max as usize;
         if self.is_over(len) {
             self.limit = limit();
         }
@@ -56,7 +71,6 @@ impl Queue {
         Ok(())
     }
 
-    #[inline]
     fn is_over(&self, len: usize) -> bool {
         self.buffered_bytes + len > self.limit as usize && self.buffered_bytes > 0
     }

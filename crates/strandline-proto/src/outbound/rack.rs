@@ -13,6 +13,7 @@ use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::PathAck;
 use super::doubt::Doubt;
+use super::frto::{Decision, Frto};
 use super::resent::ResentLog;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
@@ -37,6 +38,8 @@ pub(super) struct Rack {
     pub(super) packet: u32,
     /// SACKs that acknowledged something beyond a gap since there is one.
     pub(super) gap_sacks: u32,
+    /// There is new data that the peer has room for: it may ask whether a time-out was needless.
+    pub(super) can_ask: bool,
 }
 
 /// The state of one path.
@@ -66,6 +69,7 @@ pub(super) struct PathRack {
     /// Sent again by a tail-loss probe and not known yet whether it was needed.
     pub(super) probe: Option<Tsn>,
     pub(super) doubt: Doubt,
+    pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
 }
 
@@ -164,6 +168,22 @@ impl PathRack {
         self.doubt.on_marked(resent);
     }
 
+    /// A SACK has been taken in: whether the latest time-out was needless.
+    pub(super) fn judge_timeout(&mut self, cumulative: Tsn, can_ask: bool, ack: &mut PathAck) {
+        match self.frto.decide(cumulative, can_ask) {
+            Decision::Wait => {}
+            Decision::Ask => ack.asks = can_ask,
+            Decision::Right(Some((at, tsn))) => self.offer(at, tsn, true),
+            Decision::Right(None) => {}
+            Decision::Needless => {
+                self.doubt.close();
+                self.exit = None;
+                self.timed_out = false;
+                ack.undo = true;
+            }
+        }
+    }
+
     pub(super) fn in_recovery(&self) -> bool {
         self.exit.is_some() && !self.timed_out
     }
@@ -178,6 +198,7 @@ impl Rack {
             judged: 0,
             packet: 0,
             gap_sacks: 0,
+            can_ask: false,
         }
     }
 
@@ -200,11 +221,12 @@ impl Rack {
         self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
     }
 
-    /// Chunks that were sent once are acknowledged for the first time, the last of them `tsn`. `overtaken`: a later one
+    /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`. `overtaken`: a later one
     /// had been acknowledged before.
-    pub(super) fn on_acked(&mut self, path: u8, at: Option<Time>, tsn: Tsn, overtaken: bool) {
+    pub(super) fn on_acked(&mut self, path: u8, at: Option<Time>, (first, tsn): (Tsn, Tsn), overtaken: bool) {
         let alone = self.paths.len() <= 1;
         let Some(path) = self.path(path) else { return };
+        path.frto.on_acked(first, tsn);
         // What went by another path may overtake without any reordering.
         path.reordering |=
             overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
@@ -227,7 +249,8 @@ impl Rack {
             true => min_ns / 8 * 7,
             false => min_ns,
         };
-        if rtt_ns >= least_ns {
+        let in_time = rtt_ns >= least_ns;
+        if !path.frto.holds(at, tsn, in_time) && in_time {
             path.offer(at, tsn, true);
         }
     }

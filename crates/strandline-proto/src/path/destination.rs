@@ -69,6 +69,8 @@ pub(crate) struct Path {
     pub(super) exempt: bool,
     /// Tail-loss probes since anything was acknowledged.
     pub(super) probes: u8,
+    /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
+    pub(super) asking: u8,
     pub(super) prr: Prr,
     pub(super) pacer: Pacer,
 }
@@ -149,6 +151,7 @@ impl Path {
             choices: Choices::new(config.recovery),
             exempt: false,
             probes: 0,
+            asking: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
         }
@@ -165,13 +168,15 @@ impl Path {
     }
 
     /// When something about this path is next due: T3-rtx, a HEARTBEAT or its time-out, a lost PMTU probe.
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
         let rto = self.rto.rto();
-        self.rtx_deadline
-            .min(self.probe_deadline())
-            .min(self.pacer.deadline())
-            .min(self.heartbeat.deadline(rto))
-            .min(self.pmtu.deadline(rto))
+        let quiet = self.pacer.deadline().min(self.heartbeat.deadline(rto)).min(self.pmtu.deadline(rto));
+        // Nothing is under way: asked for each packet by who only receives.
+        if self.flight == 0 {
+            return quiet.min(self.rtx_deadline);
+        }
+        quiet.min(self.rtx_deadline).min(self.probe_deadline())
     }
 
     /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged.
@@ -232,7 +237,7 @@ impl Path {
 
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
-        self.exempt || self.timed_out
+        self.exempt || self.timed_out || self.asking > 0
     }
 
     /// The next packet may go whatever the window, if there is anything to send.
@@ -290,6 +295,7 @@ impl Path {
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = false;
+        self.asking = self.asking.saturating_sub(u8::from(first_transmission));
         self.pacer.on_sent(data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
@@ -327,7 +333,7 @@ impl Path {
     }
 
     pub(crate) fn restart_rtx(&mut self, now: Time) {
-        self.rtx_deadline = now + self.rto.rto();
+        self.rtx_deadline = self.rto.after(now);
     }
 
     pub(crate) fn stop_rtx(&mut self) {
@@ -353,6 +359,7 @@ impl Path {
         self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes = 0;
+        self.asking = 0;
         // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
         self.exempt = self.recovery() == Recovery::Rack;
         let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);

@@ -83,6 +83,7 @@ impl Heartbeat {
     }
 
     /// When [`on_expired`](Self::on_expired) or [`is_due`](Self::is_due) will have something to tell.
+    #[inline]
     pub(crate) fn deadline(&self, rto: Duration) -> Time {
         match self.answer {
             Answer::Awaited => self.sent_at + rto,

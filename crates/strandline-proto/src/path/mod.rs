@@ -2,6 +2,7 @@
 //! (RFC 9260 sections 5.4, 6.3, 6.4, 7 and 8). Each path has its own; [`PathSet`] chooses among them.
 
 mod arrivals;
+mod asking;
 mod bursts;
 mod choices;
 mod destination;

@@ -102,6 +102,7 @@ impl Pacer {
     }
 
     /// When the next batch goes.
+    #[inline]
     pub(super) fn deadline(&self) -> Time {
         self.release
     }

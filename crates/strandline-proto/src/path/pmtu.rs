@@ -169,6 +169,7 @@ impl Pmtu {
     }
 
     /// When the probe counts as lost; `Time::MAX` if none is outstanding.
+    #[inline]
     pub(crate) fn deadline(&self, rto: Duration) -> Time {
         if self.state == State::Waiting { self.at + rto.max(PROBE_TIMER_MIN) } else { Time::MAX }
     }

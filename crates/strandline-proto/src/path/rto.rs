@@ -6,6 +6,7 @@ mod tests;
 use core::time::Duration;
 
 use crate::config::AssociationConfig;
+use crate::time::Time;
 
 /// Clock granularity G in microseconds: what the timing wheel resolves.
 const GRANULARITY_US: u32 = 1_000;
@@ -59,11 +60,26 @@ impl RtoEstimator {
         self.clamp(config);
     }
 
+    /// The RTO as it was measured, if it was.
+    pub(crate) fn forget_back_off(&mut self, config: &AssociationConfig) {
+        if self.srtt_us != 0 {
+            self.rto_us = self.srtt_us.saturating_add(self.rttvar_us.saturating_mul(4));
+            self.clamp(config);
+        }
+    }
+
     /// Rules C6 and C7; also for a configuration that has changed.
     pub(crate) fn clamp(&mut self, config: &AssociationConfig) {
         self.rto_us = self.rto_us.min(micros(config.rto_max)).max(micros(config.rto_min)).max(1);
     }
 
+    /// One RTO after `now`.
+    #[inline]
+    pub(crate) fn after(&self, now: Time) -> Time {
+        Time::from_nanos(now.as_nanos().saturating_add(u64::from(self.rto_us) * 1_000))
+    }
+
+    #[inline]
     pub(crate) fn rto(&self) -> Duration {
         Duration::from_micros(u64::from(self.rto_us))
     }

@@ -150,7 +150,11 @@ impl PathSet {
     }
 
     /// When something about any path is due.
+    #[inline]
     pub(crate) fn next_deadline(&self) -> Time {
+        if self.more.is_empty() {
+            return self.first.next_deadline(); // asked for each packet
+        }
         self.more.iter().fold(self.first.next_deadline(), |least, path| least.min(path.next_deadline()))
     }
 

@@ -22,7 +22,7 @@ pub struct Scene {
     pub b: AssociationId,
     /// When the counting began.
     pub began: Time,
-    first: Tsn,
+    pub first: Tsn,
     fates: Rc<RefCell<Fates>>,
 }
 

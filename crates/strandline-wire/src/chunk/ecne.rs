@@ -1,11 +1,14 @@
-//! ECNE: a packet arrived with the mark of congestion (RFC 4960 appendix A; RFC 9260 reserves the type).
+//! ECNE: packets arrived with the mark of congestion (RFC 4960 appendix A; RFC 9260 reserves the type). The number of
+//! packets is of draft-stewart-tsvwg-sctpecn: usrsctp discards a packet whose ECNE has none, and Linux passes over it.
 //!
 //! ```text
 //!  0               8               16              24           31
 //! ┌───────────────┬───────────────┬───────────────────────────────┐
-//! │ type = 12     │ 0             │ length = 8                    │
+//! │ type = 12     │ 0             │ length = 8 or 12              │
 //! ├───────────────┴───────────────┴───────────────────────────────┤
 //! │ lowest TSN number                                             │
+//! ├╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌╌┤
+//! ╎ packets marked since CWR came                                 ╎
 //! └───────────────────────────────────────────────────────────────┘
 //! ```
 
@@ -20,11 +23,19 @@ use crate::number::Tsn;
 pub struct Ecne {
     /// Lowest TSN of the packet that was marked.
     pub lowest_tsn: Tsn,
+    /// How many packets were marked since the latest CWR. `None`: the chunk has no such field.
+    pub packets: Option<u32>,
 }
 
 impl Ecne {
     pub(crate) fn parse(raw: &RawChunk<'_>) -> Result<Self, ChunkError> {
-        Ok(Self { lowest_tsn: Tsn(u32::from_be_bytes(*raw.exactly()?)) })
+        if let [a, b, c, d, packets @ ..] = raw.value
+            && let Ok(packets) = packets.try_into()
+        {
+            let lowest_tsn = Tsn(u32::from_be_bytes([*a, *b, *c, *d]));
+            return Ok(Self { lowest_tsn, packets: Some(u32::from_be_bytes(packets)) });
+        }
+        Ok(Self { lowest_tsn: Tsn(u32::from_be_bytes(*raw.exactly()?)), packets: None })
     }
 }
 
@@ -33,9 +44,13 @@ impl Encode for Ecne {
         kind::ECNE
     }
     fn value_len(&self) -> usize {
-        4
+        if self.packets.is_some() { 8 } else { 4 }
     }
     fn encode_value(&self, out: &mut [u8]) {
-        put(out, &self.lowest_tsn.0.to_be_bytes());
+        let (tsn, rest) = out.split_at_mut(4.min(out.len()));
+        put(tsn, &self.lowest_tsn.0.to_be_bytes());
+        if let Some(packets) = self.packets {
+            put(rest, &packets.to_be_bytes());
+        }
     }
 }

@@ -178,10 +178,12 @@ fn abort_and_error_carry_causes() {
 #[test]
 fn chunks_of_one_tsn() {
     round_trip(&Chunk::Shutdown(Shutdown { cumulative_tsn: Tsn(258) }), &[7, 0, 0, 8, 0, 0, 1, 2]);
-    round_trip(&Chunk::Ecne(Ecne { lowest_tsn: Tsn(258) }), &[12, 0, 0, 8, 0, 0, 1, 2]);
+    round_trip(&Chunk::Ecne(Ecne { lowest_tsn: Tsn(258), packets: None }), &[12, 0, 0, 8, 0, 0, 1, 2]);
+    let counted = Chunk::Ecne(Ecne { lowest_tsn: Tsn(258), packets: Some(772) });
+    round_trip(&counted, &[12, 0, 0, 12, 0, 0, 1, 2, 0, 0, 3, 4]);
     round_trip(&Chunk::Cwr(Cwr { lowest_tsn: Tsn(258) }), &[13, 0, 0, 8, 0, 0, 1, 2]);
     for kind in [7, 12, 13] {
-        for found in [0, 1, 3, 5, 8] {
+        for found in [0, 1, 3, 5, 7, 9, 12] {
             let mut bytes = vec![0; 4 + found];
             bytes[0] = kind;
             rejects(&bytes, ChunkError::WrongLength { kind, expected: 4, found });

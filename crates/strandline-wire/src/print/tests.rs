@@ -119,7 +119,7 @@ fn the_other_chunks() {
             Chunk::ShutdownAck,
             Chunk::CookieEcho(CookieEcho { cookie: &[0; 3] }),
             Chunk::CookieAck,
-            Chunk::Ecne(Ecne { lowest_tsn: Tsn(1) }),
+            Chunk::Ecne(Ecne { lowest_tsn: Tsn(1), packets: None }),
             Chunk::Cwr(Cwr { lowest_tsn: Tsn(2) }),
             Chunk::Pad(Pad { padding_len: 100 }),
             Chunk::ShutdownComplete(ShutdownComplete { tag_reflected: true }),

@@ -77,7 +77,13 @@ fn ecnes(packets: &[Sent]) -> Vec<(Tsn, bool)> {
         let chunks = chunks(sent);
         let next_is_sack = |at: usize| matches!(chunks.get(at + 1), Some(Chunk::Sack(_)));
         let told = |(at, chunk): (usize, &Chunk<'_>)| match chunk {
-            Chunk::Ecne(ecne) => Some((ecne.lowest_tsn, next_is_sack(at))),
+            Chunk::Ecne(ecne) => {
+                assert!(
+                    ecne.packets.is_some_and(|packets| packets > 0),
+                    "usrsctp discards what has no number"
+                );
+                Some((ecne.lowest_tsn, next_is_sack(at)))
+            }
             _ => None,
         };
         chunks.iter().enumerate().filter_map(told).collect()
@@ -160,12 +166,12 @@ fn the_sender_shrinks_its_window_once_and_says_so() {
     let count = tsns(&raw.heard()).concat().len() as u32;
     let before = raw.cwnd();
     raw.pair.now += Duration::from_millis(10);
-    raw.say_all(&[&Ecne { lowest_tsn: first }]);
+    raw.say_all(&[&Ecne { lowest_tsn: first, packets: None }]);
     let shrunk = raw.cwnd();
     assert_eq!(shrunk, (before / 2).max(4 * 1240).min(before.max(4 * 1240)));
-    raw.say_all(&[&Ecne { lowest_tsn: first + 1 }]);
+    raw.say_all(&[&Ecne { lowest_tsn: first + 1, packets: Some(2) }]);
     assert_eq!(raw.cwnd(), shrunk, "of the same window");
-    raw.say_all(&[&Ecne { lowest_tsn: first + 1000 }]);
+    raw.say_all(&[&Ecne { lowest_tsn: first + 1000, packets: None }]);
     assert_eq!(raw.cwnd(), shrunk, "never sent");
     raw.say_sack(count, 1 << 20, &[]);
     let sent = raw.server_sends(100);
@@ -183,7 +189,7 @@ fn without_agreement_nothing_changes() {
     raw.pair.send(SERVER, raw.server, 0, &[1; 3000]);
     raw.heard();
     let before = raw.cwnd();
-    let sent = raw.say_all(&[&Ecne { lowest_tsn: first }, &Cwr { lowest_tsn: first }]);
+    let sent = raw.say_all(&[&Ecne { lowest_tsn: first, packets: None }, &Cwr { lowest_tsn: first }]);
     assert_eq!((raw.cwnd(), raw.state()), (before, "ESTABLISHED"));
     assert!(sent.iter().all(|sent| !sent.kinds().contains(&kind::CWR)));
     assert_eq!(ecnes(&raw.say_marked(0, 0b11)), []);

@@ -28,18 +28,73 @@ fn the_answer_to_the_first_shows_that_all_are_lost() {
 /// Nothing was lost, all was late: the answers to the first transmissions come, and nothing more is sent twice.
 #[test]
 fn a_time_out_that_only_delay_caused_sends_one_packet() {
+    for late in [10, 250] {
+        let mut fixture = Fixture::by_time(5);
+        fixture.wait(1000);
+        fixture.first_timeout(0);
+        assert_eq!(fixture.tsns(0), [0]);
+        fixture.wait(late);
+        let (_, acks) = fixture.sack(2, &[]);
+        assert!(acks[0].undo && acks[0].lost_bytes == 0, "step 3b: the second went only before the time-out");
+        assert!(!fixture.out.in_fast_recovery());
+        for next in 3..=5 {
+            fixture.wait(1);
+            let (_, acks) = fixture.sack(next, &[]);
+            assert!(acks[0].lost_bytes == 0 && !acks[0].undo);
+            assert!(!fixture.out.has_retransmissions());
+        }
+        let (_, acks) = fixture.sack_twice(5, &[], &[0]);
+        assert!(!acks[0].undo, "once");
+    }
+}
+
+/// Five are outstanding, the first went again, and there is new data.
+fn asking() -> Fixture {
     let mut fixture = Fixture::by_time(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     assert_eq!(fixture.tsns(0), [0]);
-    fixture.wait(10);
-    for next in 1..=5 {
-        fixture.wait(1);
-        let (_, acks) = fixture.sack(next, &[]);
-        assert_eq!(acks[0].lost_bytes, 0);
-        assert!(!fixture.out.has_retransmissions());
+    for _ in 0..2 {
+        fixture.push(FULL);
     }
-    fixture.wait(90);
+    fixture.wait(100);
+    // This may be the answer to either transmission.
+    let (_, acks) = fixture.sack(1, &[]);
+    assert!(acks[0].asks && acks[0].lost_bytes == 0, "step 2b");
+    assert_eq!(fixture.tsns(0), [5, 6], "new data");
+    fixture
+}
+
+#[test]
+fn new_data_asks_and_older_data_is_acknowledged() {
+    let mut fixture = asking();
+    let (_, acks) = fixture.sack(2, &[]);
+    assert!(acks[0].undo && !acks[0].asks && acks[0].lost_bytes == 0, "step 3b");
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(7, &[]);
+    assert_eq!((acks[0].undo, acks[0].lost_bytes), (false, 0));
+}
+
+#[test]
+fn new_data_asks_and_is_all_that_is_acknowledged() {
+    let mut fixture = asking();
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(1, &[(5, 5)]);
+    assert!(!acks[0].undo && !acks[0].asks);
+    assert_eq!(acks[0].lost_bytes, 4 * ROOM as u32, "step 3a: all the others are lost");
+    assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
+}
+
+/// One SACK for all: the first may have been lost, and the others known only now (step 2a). A second copy of it proves more.
+#[test]
+fn all_at_once_prove_nothing() {
+    let mut fixture = Fixture::by_time(5);
+    fixture.wait(1000);
+    fixture.first_timeout(0);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(5, &[]);
+    assert!(!acks[0].undo);
     let (_, acks) = fixture.sack_twice(5, &[], &[0]);
     assert!(acks[0].undo);
 }

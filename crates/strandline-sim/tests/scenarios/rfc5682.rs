@@ -1,0 +1,121 @@
+//! RFC 5682, F-RTO: after a time-out the first packet alone goes again; if what was in flight before it turns out to have
+//! arrived, nothing else does, and the window is what it was.
+
+use core::cell::Cell;
+use std::rc::Rc;
+
+use strandline_proto::time::Time;
+use strandline_sim::pair::Fate;
+
+use super::scene::Scene;
+use super::*;
+
+/// The way stands still from now on: what A sends within so long arrives after that, and the chunk that is sent first so much
+/// before the others.
+fn stands_still(scene: &mut Scene, messages: usize, time: Duration, ahead: Duration) {
+    let (until, first) = (scene.pair.now + time, scene.first);
+    let now = Rc::new(Cell::new(scene.pair.now));
+    let clock = Rc::clone(&now);
+    let is_first = move |packet: &Packet<'_>| {
+        let mut chunks = packet.chunks().flatten().filter_map(|chunk| chunk.parse().ok());
+        chunks.any(|chunk| matches!(chunk, Chunk::Data(data) if data.tsn == first))
+    };
+    scene.pair.filter(move |from, packet| {
+        let until = if is_first(packet) {
+            Time::from_nanos(until.as_nanos() - ahead.as_nanos() as u64)
+        } else {
+            until
+        };
+        let left = until.since(clock.get());
+        if from == Side::A && !left.is_zero() { Fate::Delay(left) } else { Fate::Pass }
+    });
+    scene.give(messages);
+    let end = scene.pair.now + ms(3000);
+    let b = scene.b;
+    while scene.pair.now < end {
+        now.set(scene.pair.now);
+        scene.pair.run_until(ms(1), |pair| {
+            pair.recv_all(Side::B, b);
+            false
+        });
+    }
+}
+
+/// The answers are on their way when T3-rtx expires, or come long after: the second chunk's proves that it was needless.
+#[test]
+fn a_needless_time_out_sends_little_again_and_is_undone() {
+    for late in [985, 1100, 1250, 1800] {
+        let mut scene = Scene::new(|_| ());
+        let before = scene.path().cwnd;
+        stands_still(&mut scene, 8, ms(late), ms(0));
+        let stats = scene.stats();
+        assert_eq!((stats.timeouts, stats.undone), (1, 1), "{late}: {:?}", scene.sent());
+        // Beside the probes, which is what the highest chunk is for, the lowest one.
+        let again: Vec<u32> = scene.sent_again().into_iter().filter(|number| *number != 7).collect();
+        assert_eq!(again, [0], "{late}: {:?}", scene.sent());
+        assert!(scene.path().cwnd >= before, "{late}: {before} before, {:?}", scene.path());
+        let path = scene.path();
+        let measured = path.srtt.unwrap() + path.rttvar.unwrap() * 4;
+        assert_eq!(path.rto, measured.max(ms(1000)), "{late}: not backed off");
+        assert!(scene.all_is_acknowledged());
+    }
+}
+
+/// The first chunk's answer comes alone. Two packets of new data ask what it was the answer to; before theirs comes that of
+/// older data.
+#[test]
+fn new_data_asks_meanwhile() {
+    let mut scene = Scene::new(|_| ());
+    let before = scene.path().cwnd;
+    stands_still(&mut scene, 60, ms(1150), ms(100));
+    let stats = scene.stats();
+    assert_eq!((stats.timeouts, stats.undone), (1, 1), "{:?}", scene.sent());
+    let highest_before =
+        scene.sent().iter().filter(|seen| seen.ms < 900).flat_map(|seen| seen.numbers.clone()).max();
+    let highest_before = highest_before.unwrap();
+    assert!(
+        scene.sent_again().iter().all(|number| *number == 0 || *number >= highest_before),
+        "{:?}",
+        scene.sent()
+    );
+    let asked = scene.times(highest_before + 1);
+    assert!((1080..1150).contains(&asked[0]), "{asked:?}");
+    assert_eq!(scene.times(highest_before + 2)[0], asked[0], "two packets");
+    assert!(scene.times(highest_before + 3)[0] > asked[0], "and no more");
+    assert!(scene.path().cwnd >= before, "{before} before, {:?}", scene.path());
+    assert!(scene.all_is_acknowledged());
+}
+
+/// All were lost: the answer to the first says so, and the others follow a round trip later.
+#[test]
+fn a_true_one_sends_all_again() {
+    let mut scene = Scene::new(|_| ());
+    // The probes are lost as well.
+    for number in 0..8 {
+        scene.fate(number, &[Fate::Drop; 5][..if number == 7 { 5 } else { 1 }]);
+    }
+    scene.give(8);
+    scene.run(ms(3000));
+    assert!(scene.all_is_acknowledged(), "{:?}", scene.sent());
+    assert_eq!((scene.stats().timeouts, scene.stats().undone), (1, 0));
+    let first = scene.times(0);
+    for number in 0..7 {
+        let times = scene.times(number);
+        assert_eq!(times.len(), 2, "{number}: {:?}", scene.sent());
+        assert!(times[1] <= first[1] + 200, "{number}: {:?}", scene.sent());
+    }
+}
+
+/// RFC 9260 and nothing beyond it knows no such thing: the window stays small.
+#[test]
+fn rfc_9260_alone_undoes_nothing() {
+    let mut scene = Scene::new(|config| {
+        *config =
+            AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
+    });
+    let before = scene.path();
+    stands_still(&mut scene, 4, ms(1100), ms(0));
+    let stats = scene.stats();
+    assert_eq!((stats.timeouts, stats.undone), (1, 0), "{:?}", scene.sent());
+    assert!(scene.path().ssthresh < before.ssthresh, "{before:?} before, {:?}", scene.path());
+}
