@@ -211,6 +211,7 @@ impl Path {
         self.probes += 1;
         self.quiet_since = now;
         self.exempt = true;
+        self.asking = 0;
     }
 
     /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
@@ -265,6 +266,7 @@ impl Path {
     /// The opportunity to send is over: nothing more can be sent at present.
     pub(crate) fn end_burst(&mut self) {
         self.burst_allowance = 0;
+        self.asking = 0; // now or never: later it is no answer to that SACK
         if self.flight < self.window() && self.pacer.may_send() {
             self.congestion.on_starved(self.flight);
         }

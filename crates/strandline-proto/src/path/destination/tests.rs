@@ -74,6 +74,25 @@ fn packet_and_window_sizes_follow_mtu_family_and_encapsulation() {
     assert_eq!(mapped.payload_max(), 1472, "IPv4 on the wire");
 }
 
+// --- RFC 5682 --------------------------------------------------------------------------------------------------------
+
+/// What was not sent when the SACK came does not go beyond the window later.
+#[test]
+fn two_packets_ask_at_once_or_never() {
+    let mut path = active();
+    path.set_asking(2);
+    send(&mut path, at(0), 1);
+    assert!(path.is_asking());
+    send(&mut path, at(0), 1);
+    assert!(!path.is_asking());
+    for end in [Path::end_burst, |path: &mut Path| path.on_probe(at(1))] {
+        path.set_asking(2);
+        send(&mut path, at(0), 1);
+        end(&mut path);
+        assert!(!path.is_asking());
+    }
+}
+
 // --- section 6.1 -----------------------------------------------------------------------------------------------------
 
 #[test]
