@@ -359,6 +359,45 @@ fn what_carries_sctp_is_for_sctp_and_has_one_port() {
 }
 
 #[test]
+fn sctp_is_there_once_for_each_carrier_and_both_have_one_port() {
+    let entry =
+        |more: &str| format!("[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:5060\"\n{more}\n");
+    let (udp, ip) = (entry(""), entry("carrier = \"ip\""));
+    assert_eq!(check(&format!("{udp}{ip}")), (true, String::new()));
+    for (second, error) in [
+        (entry(""), "two entries for sctp in UDP: there can be one in UDP and one on IP"),
+        (entry("sctp_port = 5062"), "two entries for sctp in UDP"),
+        (entry("carrier = \"ip\"").replace("5060", "5070"), "need the same SCTP port, not 5060 and 5070"),
+        (entry("carrier = \"ip\"\nadvertise = \"sip.example.com\""), "not 127.0.0.1 and sip.example.com"),
+        (format!("{ip}{udp}"), "3 entries for sctp"),
+    ] {
+        let (success, stderr) = check(&format!("{udp}{second}"));
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+    }
+}
+
+#[test]
+fn a_service_route_is_told_to_who_registers() {
+    let route = "[registrar]\nservice_route = [\"sip:edge.example.com;lr\", \"<sip:192.0.2.1:5070;transport=tcp;lr>\"]\n";
+    let file = std::env::temp_dir().join(format!("strandline-sip-service-route-{}.toml", std::process::id()));
+    std::fs::write(&file, route).unwrap();
+    let server = Server::start(&["--config", file.to_str().unwrap()]);
+    std::fs::remove_file(&file).unwrap();
+    let ok = ask_udp(&server, &register("UDP", "bob", 1, &contact("bob")));
+    let told = "Service-Route: <sip:edge.example.com;lr>, <sip:192.0.2.1:5070;transport=tcp;lr>\r\n";
+    assert!(ok.contains(told), "{ok}");
+    for (uri, error) in [
+        ("sip:edge.example.com", "registrar.service_route: \"sip:edge.example.com\" lacks ;lr"),
+        ("tel:+441", "is no SIP URI such as sip:192.0.2.1;lr"),
+        ("sip:edge.example.com;lr?subject=x", "has headers, which a route must not have"),
+        ("sip:edge example.com;lr", "is no SIP URI"),
+    ] {
+        let (success, stderr) = check(&format!("[registrar]\nservice_route = [\"{uri}\"]\n"));
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+    }
+}
+
+#[test]
 fn aliases_may_stand_for_a_domain_of_the_command_line() {
     let file = std::env::temp_dir().join(format!("strandline-sip-aliases-{}.toml", std::process::id()));
     std::fs::write(&file, "[aliases]\ndomains = { \"example.net\" = \"example.com\" }\n").unwrap();

@@ -8,6 +8,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::RcvBuf;
 use sip_server::Server;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -104,6 +106,30 @@ fn who_sends_nothing_more_is_answered_and_let_go() {
     });
     assert!(none_is_left, "{} connections", metric(&server, "connections"));
     assert_eq!(metric(&server, "registered_total"), "52");
+}
+
+#[test]
+fn who_reads_slowly_gets_all_answers_in_their_order() {
+    const LAST: u32 = 1200;
+    let server = Server::start(&[]);
+    let mut stream = connect(&server);
+    // So little room that most answers wait in the server.
+    setsockopt(&stream, RcvBuf, &4096).unwrap();
+    for cseq in 1..=2 {
+        stream.write_all(register("heidi", cseq).as_bytes()).unwrap();
+        let text = answer(&mut stream);
+        assert!(is_ok(&text, cseq), "{text}");
+    }
+    for cseq in 3..=LAST {
+        stream.write_all(register("heidi", cseq).as_bytes()).unwrap();
+    }
+    let mut text = String::new();
+    while !text.contains(&format!("\r\nCSeq: {LAST} REGISTER\r\n")) {
+        text.push_str(&answer(&mut stream));
+    }
+    let numbers = text.lines().filter_map(|line| line.strip_prefix("CSeq: ")?.strip_suffix(" REGISTER"));
+    assert!(numbers.map(|number| number.parse::<u32>().unwrap()).eq(3..=LAST));
+    assert_eq!(text.matches("SIP/2.0 200 OK\r\n").count() as u32, LAST - 2);
 }
 
 fn metric(server: &Server, name: &str) -> String {

@@ -10,9 +10,7 @@ use sip_server::{PROGRAM, Server};
 
 fn load(server: &str, arguments: &str) -> Output {
     let arguments = arguments.split_whitespace();
-    // Connections that phones registered over and have closed count for a moment.
-    let warm_up = if arguments.clone().any(|argument| argument == "--lifetime") { "0.2" } else { "0" };
-    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", warm_up, "--server", server];
+    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--server", server];
     Command::new(PROGRAM).args(common).args(arguments).output().unwrap()
 }
 
@@ -56,6 +54,34 @@ fn phones_register_and_call_over_every_transport() {
 }
 
 #[test]
+fn one_server_takes_sctp_in_udp_and_on_ip_together() {
+    for style in ["one-to-many", "one-to-one"] {
+        // Both have one SCTP port, which is told once.
+        let listen = ["--listen", "sctp:127.0.0.1:0", "--listen", "sctp-ip:127.0.0.1:5060"];
+        let server =
+            Server::start(&[&listen[..], &["--sctp-style", style, "--metrics", "127.0.0.1:0"]].concat());
+        let in_udp = server.carrier();
+        let both = [(in_udp, "127.0.0.40", 0), (0, "127.0.0.41", 1000)];
+        let loads: Vec<_> = both
+            .map(|(carrier, local, first)| {
+                let arguments = format!(
+                    "register --transport sctp --sources 20 --users 100 --outstanding 8 --registered --local {local} \
+                     --first {first} --encapsulation {carrier}"
+                );
+                std::thread::spawn(move || succeeded("127.0.0.1:5060", &arguments))
+            })
+            .into();
+        for load in loads {
+            assert!(load.join().unwrap() > 0);
+        }
+        // All of them are at one server.
+        let registered = server.metrics("/metrics");
+        let users = registered.lines().find_map(|line| line.strip_prefix("strandline_sip_users ")).unwrap();
+        assert_eq!(users, "200");
+    }
+}
+
+#[test]
 fn connections_live_as_long_as_they_are_told_to() {
     let lifetimes = [
         "register --lifetime transaction",
@@ -75,7 +101,7 @@ fn connections_live_as_long_as_they_are_told_to() {
 fn a_server_of_its_own_is_watched() {
     for transport in ["udp", "tcp --sources 5", "sctp --sources 5 --sctp-style one-to-one"] {
         let arguments = format!(
-            "load sip register --serve --durable --users 10 --outstanding 2 --time 0.3 --warm-up 0 --json --transport {transport}"
+            "load sip register --serve --durable --users 10 --outstanding 8 --time 0.3 --warm-up 0 --json --transport {transport}"
         );
         let output = Command::new(PROGRAM).args(arguments.split_whitespace()).output().unwrap();
         let report: Value = serde_json::from_slice(&output.stdout)

@@ -57,6 +57,9 @@ pub enum Load {
     Sip(sip::Args),
     /// Hold phones by the hundred thousand on SIP servers, and let them all come back at once.
     Phones(sip::phones::Args),
+    /// One process of `sip`; it is started by it.
+    #[command(hide = true)]
+    SipPart,
     /// One process of `phones`; it is started by it.
     #[command(hide = true)]
     PhonesPart,
@@ -81,6 +84,7 @@ impl Load {
             Self::Flood(args) => flood::run(&args),
             Self::Sip(args) => sip::run(&args),
             Self::Phones(args) => sip::phones::run(&args),
+            Self::SipPart => sip::run_part().map(|()| ExitCode::SUCCESS),
             Self::PhonesPart => sip::phones::run_part().map(|()| ExitCode::SUCCESS),
             Self::Part => associations::run_part().map(|()| ExitCode::SUCCESS),
             Self::Worker => worker::run().map(|()| ExitCode::SUCCESS),

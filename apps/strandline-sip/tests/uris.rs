@@ -163,7 +163,7 @@ fn parts_of_a_via() {
     assert_eq!(via.branch_id(), Some(&b"a"[..]));
     assert_eq!(via.params.value(b"X"), Some(&b"q;,"[..]));
     let via = Via::parse(b"SIP/2.0/UDP a.example: 7;ttl=16;maddr=224.2.0.1;alias").unwrap();
-    assert_eq!((via.port, via.ttl().unwrap(), via.has_alias()), (Some(7), Some(16), true));
+    assert_eq!((via.port, via.ttl().unwrap(), via.alias), (Some(7), Some(16), true));
     assert_eq!(via.maddr(), Some(&b"224.2.0.1"[..]));
     for (text, kind) in [
         (&b"SIP/2.0/UDP"[..], ErrorKind::Protocol),

@@ -4,17 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
 
-use super::engine::Scenario;
+use super::plan::Scenario;
 
 /// How messages are carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Transport {
     /// UDP, requests are sent again as RFC 3261 says.
     Udp,
     /// TCP.
     Tcp,
-    /// SCTP in UDP.
+    /// SCTP in UDP, or on IP.
     Sctp,
     /// TLS over TCP.
     Tls,
@@ -42,7 +43,7 @@ impl Transport {
 }
 
 /// How long a TCP connection lives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum Lifetime {
     /// As long as the load.
     Persistent,
@@ -55,7 +56,7 @@ pub enum Lifetime {
 }
 
 /// What sockets the server has for SCTP (RFC 6458).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 pub enum SctpStyle {
     /// One for all associations.
     OneToMany,
@@ -64,7 +65,7 @@ pub enum SctpStyle {
 }
 
 /// Registers phones or lets them call one another through a SIP server, and measures its answers.
-#[derive(Debug, Clone, clap::Args)]
+#[derive(Debug, Clone, clap::Args, Serialize, Deserialize)]
 #[command(after_help = "\
 Examples:
   strandline load sip register                           64 REGISTERs outstanding over UDP, 10,000 phones
@@ -82,6 +83,8 @@ Examples:
   strandline load sip register --password secret         phones that prove who they are (Digest)
   strandline load sip call --rate 5000 --json            5,000 calls a second over UDP, for programs
   strandline load sip call --offer 1,2,4,10              what can be done, and what is done if more is asked for
+  strandline load sip --scenario apps/strandline-load/scenarios/options.toml
+                                                         what a file says, such as OPTIONS by each phone
   strandline load sip register --registered --watch 1234
                                                          and what it costs the server, which is process 1234
 The server: strandline sip --domain example.com")]
@@ -89,6 +92,9 @@ pub struct Args {
     /// What to do
     #[arg(value_enum, default_value = "register")]
     pub scenario: Scenario,
+    /// Do what a file says instead: see docs/load-sip.md
+    #[arg(long = "scenario", value_name = "FILE", conflicts_with_all = ["scenario", "renewals"])]
+    pub file: Option<PathBuf>,
     /// How messages are carried
     #[arg(long, value_enum, default_value = "udp")]
     pub transport: Transport,
@@ -110,7 +116,7 @@ pub struct Args {
     /// It keeps to the first core, the load to the second
     #[arg(long, requires = "serve")]
     pub apart: bool,
-    /// The server's UDP port for SCTP
+    /// The server's UDP port for SCTP; 0 for SCTP on IP itself, which needs CAP_NET_RAW
     #[arg(long, value_name = "PORT", default_value_t = 9899)]
     pub encapsulation: u16,
     /// Domain of the phones
@@ -135,6 +141,9 @@ pub struct Args {
     /// Operations at once, without --rate
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub outstanding: usize,
+    /// Processes that do it together, each with a part of the phones, the sources and the operations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub processes: u32,
     /// Seconds that are measured
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0)]
     pub time: f64,
@@ -214,6 +223,14 @@ impl Args {
         if self.users < 2 || self.sources() == 0 || self.outstanding == 0 {
             bail!("it takes 2 --users, 1 of --sources and 1 --outstanding at least");
         }
+        if !(1..=64).contains(&self.processes) {
+            bail!("--processes is {}, and must be 1 to 64", self.processes);
+        }
+        let processes = self.processes as usize;
+        if (self.users as usize) < 2 * processes || self.sources() < processes || self.outstanding < processes
+        {
+            bail!("each of {processes} --processes needs 2 --users, 1 of --sources and 1 --outstanding");
+        }
         match (self.transport, &self.ca) {
             (Transport::Tls, None) => {
                 bail!("--transport tls needs --ca: the certificates that the server's leads to")
@@ -234,6 +251,9 @@ impl Args {
         }
         if self.sctp_style.is_some() && self.transport != Transport::Sctp {
             bail!("--sctp-style goes with --transport sctp");
+        }
+        if self.file.is_some() && self.lifetime != Lifetime::Persistent {
+            bail!("--scenario goes with --lifetime persistent");
         }
         self.check_lifetime()
     }

@@ -2,46 +2,18 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::answer::{Came, Mark};
 use super::digest::{Asking, Credentials};
+use super::out::Out;
 use super::outcome::Outcome;
+use super::plan::{Plan, Scenario, T1};
+use super::script::{Around, Beginning, Players};
 use super::text::{Style, Who};
 
-/// T1 of RFC 3261.
-const T1: Duration = Duration::from_millis(500);
 /// A request is sent again after T1, 2 T1, 4 T1 and then every 8 T1 (non-INVITE requests: T2).
 const STEPS: usize = 4;
-
-/// What is done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Scenario {
-    /// Phones register, each from a source of its own.
-    Register,
-    /// Phones call phones through the server: INVITE, 180, 200, ACK, BYE, 200.
-    Call,
-}
-
-/// How many operations are begun, and when.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
-    pub(super) scenario: Scenario,
-    /// The share of REGISTERs in the midst of calls.
-    pub(super) renewals: f64,
-    pub(super) users: u32,
-    /// Another operation begins as soon as one is over.
-    pub(super) closed: bool,
-    /// Operations in all.
-    pub(super) limit: u64,
-    pub(super) timeout: Duration,
-    /// Requests are sent again.
-    pub(super) unreliable: bool,
-    /// Those that begin from here on are counted.
-    pub(super) counted_from: Instant,
-    /// None begins from here on.
-    pub(super) until: Instant,
-}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
@@ -95,31 +67,6 @@ struct Alarm {
     callee: bool,
 }
 
-/// Messages to be sent: by which source, and where they are in the buffer.
-#[derive(Debug, Default)]
-pub(super) struct Out {
-    pub(super) bytes: Vec<u8>,
-    pub(super) messages: Vec<(usize, usize, usize)>,
-}
-
-impl Out {
-    fn add(&mut self, source: usize, write: impl FnOnce(&mut Vec<u8>)) {
-        let start = self.bytes.len();
-        write(&mut self.bytes);
-        self.messages.push((source, start, self.bytes.len()));
-    }
-
-    fn last(&self) -> &[u8] {
-        let Some((_, start, end)) = self.messages.last() else { return &[] };
-        self.bytes.get(*start..*end).unwrap_or(&[])
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.bytes.clear();
-        self.messages.clear();
-    }
-}
-
 /// All user agents of a process.
 #[derive(Debug)]
 pub(super) struct Engine {
@@ -135,6 +82,8 @@ pub(super) struct Engine {
     cseq: u32,
     /// With which phones prove who they are.
     credentials: Option<Credentials>,
+    /// Scenarios of a file.
+    players: Option<Box<Players>>,
     pub(super) outcome: Outcome,
     pub(super) out: Out,
 }
@@ -152,6 +101,7 @@ impl Engine {
             begun: 0,
             cseq: 0,
             credentials: None,
+            players: None,
             outcome: Outcome::default(),
             out: Out::default(),
         }
@@ -160,6 +110,30 @@ impl Engine {
     /// From now on phones prove who they are when they are asked.
     pub(super) fn prove_by(&mut self, credentials: Credentials) {
         self.credentials = Some(credentials);
+    }
+
+    /// With these, scenarios of a file can be run.
+    pub(super) fn play_by(&mut self, players: Players) {
+        self.players = Some(Box::new(players));
+    }
+
+    /// Lets scenarios go on; those that end make room for others in a closed loop.
+    fn play<T>(&mut self, now: Instant, work: impl FnOnce(&mut Players, &mut Around<'_>) -> T) -> Option<T> {
+        let players = self.players.as_deref_mut()?;
+        let mut around = Around {
+            style: &self.style,
+            addresses: &self.addresses,
+            plan: &self.plan,
+            credentials: &mut self.credentials,
+            outcome: &mut self.outcome,
+            out: &mut self.out,
+        };
+        let result = work(players, &mut around);
+        let finished = players.take_finished();
+        if self.plan.closed && self.plan.scenario == Scenario::File {
+            (0..finished).for_each(|_| self.begin(now, now));
+        }
+        Some(result)
     }
 
     /// Goes on with another plan, once all is over.
@@ -171,7 +145,8 @@ impl Engine {
 
     /// Operations under way.
     pub(super) fn under_way(&self) -> usize {
-        self.slots.len() - self.free.len()
+        let playing = self.players.as_ref().map_or(0, |players| players.under_way());
+        self.slots.len() - self.free.len() + playing
     }
 
     /// All have begun that should.
@@ -200,10 +175,16 @@ impl Engine {
         self.begun += 1;
         let user = (number % u64::from(self.plan.users.max(1))) as u32;
         let callee_user = (user + self.plan.users / 2) % self.plan.users.max(1);
-        let slot = self.free.pop().unwrap_or_else(|| self.grow(now));
         let sources = self.addresses.len();
         let counted = due >= self.plan.counted_from;
         self.outcome.begun += u64::from(counted);
+        if self.plan.scenario == Scenario::File {
+            let party = |user: u32| (user, user as usize % sources);
+            let beginning = Beginning { number, due, counted, parties: [party(user), party(callee_user)] };
+            self.play(now, |players, around| players.begin(now, beginning, around));
+            return;
+        }
+        let slot = self.free.pop().unwrap_or_else(|| self.grow(now));
         let Some(place) = self.slots.get_mut(slot) else { return };
         place.generation = place.generation.wrapping_add(1);
         place.callee = Callee::Idle;
@@ -213,7 +194,7 @@ impl Engine {
         place.state = match self.plan.scenario {
             Scenario::Register => State::Registering,
             Scenario::Call if is_renewal(number, self.plan.renewals) => State::Registering,
-            Scenario::Call => State::Inviting,
+            Scenario::Call | Scenario::File => State::Inviting,
         };
         self.send_first(now, slot);
         if let Some(alarm) = self.alarm(slot, now + self.plan.timeout, false) {
@@ -300,6 +281,9 @@ impl Engine {
     /// Takes what came to a source.
     pub(super) fn handle(&mut self, now: Instant, source: usize, bytes: &[u8]) {
         let came = Came { bytes };
+        if self.play(now, |players, around| players.handle(now, &came, around)) == Some(true) {
+            return;
+        }
         match came.status() {
             Some(code) => {
                 let Some(mark) = came.branch() else { return };
@@ -373,7 +357,11 @@ impl Engine {
         place.state = State::Ending;
         if place.counted {
             self.outcome.answered += 1;
-            self.outcome.response.record(now.saturating_duration_since(place.due));
+            let time = now.saturating_duration_since(place.due);
+            self.outcome.response.record(time);
+            if now <= self.plan.until {
+                self.outcome.response_within.record(time);
+            }
         }
         self.out.add(place.source, |out| style.in_dialog(out, &who, ok, "ACK"));
         place.ack.clear();
@@ -417,12 +405,17 @@ impl Engine {
         let (state, counted) = (place.state, place.counted);
         place.state = State::Free;
         self.free.push(slot);
+        let within = (self.plan.counted_from..=self.plan.until).contains(&now);
+        self.outcome.within += u64::from(within && matches!(code, Some(200..=299)));
         if counted {
             let time = now.saturating_duration_since(place.due);
             match code {
                 Some(200..=299) if state == State::Registering => {
                     self.outcome.succeeded += 1;
                     self.outcome.response.record(time);
+                    if within {
+                        self.outcome.response_within.record(time);
+                    }
                 }
                 Some(200..=299) => {
                     self.outcome.succeeded += 1;
@@ -440,6 +433,7 @@ impl Engine {
 
     /// Sends again what has got no answer, and gives up what has waited too long.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
+        self.play(now, |players, around| players.handle_timeout(now, around));
         for step in 0..STEPS {
             while let Some(alarm) = due(self.again.get_mut(step), now) {
                 self.send_again(now, step, &alarm);

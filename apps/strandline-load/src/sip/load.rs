@@ -2,18 +2,24 @@
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use crate::pace::now;
 
-use super::engine::{Engine, Out};
+use super::engine::Engine;
+use super::out::Out;
 
 /// Sends what user agents write.
 pub(super) trait Carrier {
     /// Sends messages, those of a source one after the other. Connections that are lost are counted.
     fn send(&self, out: &Out, load: &Load);
+
+    /// Waits until something comes, for so long at most, and lets user agents handle it. False if the runtime does that.
+    fn wait(&self, _load: &Rc<Load>, _most: Duration) -> bool {
+        false
+    }
 }
 
 /// One process's load.
@@ -71,6 +77,11 @@ impl Load {
         }
         out.clear();
         self.spare.replace(out);
+    }
+
+    /// Waits until something comes, for so long at most. False if the carrier leaves that to the runtime.
+    pub(super) fn wait(self: &Rc<Self>, most: Duration) -> bool {
+        self.carrier.get().is_some_and(|carrier| carrier.wait(self, most))
     }
 
     pub(super) fn count_lost(&self) {

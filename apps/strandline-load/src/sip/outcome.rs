@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::histogram::{Summary, Times};
 
 use super::watch::ServerReport;
 
 /// Counts and times of the operations that began while it was measured.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Outcome {
     pub(super) begun: u64,
     /// In an open loop: from when operations are counted to when the last of them was really begun, which is later than it
@@ -31,13 +31,59 @@ pub(super) struct Outcome {
     pub(super) response: Times,
     /// Of whole calls.
     pub(super) whole: Times,
+    /// Operations that succeeded while it was measured, whenever they began.
+    pub(super) within: u64,
+    /// As `response`, of answers that came while it was measured.
+    pub(super) response_within: Times,
+}
+
+impl Outcome {
+    /// Adds what another process had at the same time.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.begun += other.begun;
+        self.beginning = self.beginning.max(other.beginning);
+        self.succeeded += other.succeeded;
+        self.refused += other.refused;
+        self.answered += other.answered;
+        self.timed_out += other.timed_out;
+        self.retransmitted += other.retransmitted;
+        self.challenged += other.challenged;
+        for (code, count) in &other.codes {
+            *self.codes.entry(*code).or_default() += count;
+        }
+        self.response.merge(&other.response);
+        self.whole.merge(&other.whole);
+    }
+}
+
+/// What was measured.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(super) struct Measured {
+    pub(super) outcome: Outcome,
+    /// Operations in all, warm-up included.
+    pub(super) begun: u64,
+    /// Connections that ended while they were in use.
+    pub(super) lost: u64,
+    /// Processor time of the load.
+    pub(super) cpu: Duration,
+}
+
+impl Measured {
+    /// Adds what another process had at the same time.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.outcome.merge(&other.outcome);
+        self.begun += other.begun;
+        self.lost += other.lost;
+        self.cpu += other.cpu;
+    }
 }
 
 /// As `--json` prints it.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct SipReport {
-    pub(super) scenario: &'static str,
+    pub(super) scenario: String,
     pub(super) transport: &'static str,
+    pub(super) processes: u32,
     pub(super) sources: usize,
     pub(super) users: u32,
     /// Operations a second that were asked for; none in a closed loop.
@@ -62,6 +108,11 @@ pub(super) struct SipReport {
     pub(super) response: Option<Summary>,
     /// Of calls: to the answer of BYE.
     pub(super) whole: Option<Summary>,
+    /// Operations that came to a good end each second while it was measured, whenever they began: not what was done in the time
+    /// after that, in which nothing more was offered.
+    pub(super) within_each_second: f64,
+    /// As `response`, of answers that came in that time.
+    pub(super) response_within: Option<Summary>,
     /// Connections that ended while they were in use.
     pub(super) connections_lost: u64,
     pub(super) own_cpu_s: f64,
@@ -79,7 +130,7 @@ pub(super) struct SipReport {
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Offered {
     pub(super) multiple: f64,
-    /// Operations a second that succeeded, divided by the most that ever did, or by what was offered if that was less.
+    /// `within_each_second`, divided by the most that ever was, or by what was offered if that was less.
     pub(super) of_best: f64,
     #[serde(flatten)]
     pub(super) report: SipReport,
@@ -103,22 +154,30 @@ impl SipReport {
         self.other_codes.clone_from(&outcome.codes);
         self.response = outcome.response.summary();
         self.whole = outcome.whole.summary();
+        self.within_each_second = outcome.within as f64 / self.seconds.max(1e-9);
+        self.response_within = outcome.response_within.summary();
+    }
+
+    /// Names the scenario, also in what was offered.
+    pub(super) fn name(&mut self, name: &str) {
+        name.clone_into(&mut self.scenario);
+        self.offered.iter_mut().for_each(|offered| offered.report.name(name));
     }
 
     /// Adds what came of multiples.
     pub(super) fn offered(&mut self, reports: Vec<(f64, Self)>) {
-        let rates = reports.iter().map(|(_, report)| report.succeeded_each_second);
-        let best = rates.fold(self.succeeded_each_second, f64::max).max(1e-9);
+        let rates = reports.iter().map(|(_, report)| report.within_each_second);
+        let best = rates.fold(self.within_each_second, f64::max).max(1e-9);
         let offered = |(multiple, report): (f64, Self)| Offered {
             multiple,
-            of_best: report.succeeded_each_second / best.min(report.rate_asked.unwrap_or(best)),
+            of_best: report.within_each_second / best.min(report.rate_asked.unwrap_or(best)),
             report,
         };
         self.offered = reports.into_iter().map(offered).collect();
         let all = |pick: fn(&Offered) -> Option<f64>| self.offered.iter().filter_map(pick);
         self.least_of_best = all(|step| Some(step.of_best)).reduce(f64::min);
         self.least_completed = all(|step| step.report.completed).reduce(f64::min);
-        self.worst_p99_ms = all(|step| Some(step.report.response.as_ref()?.p99_ms)).reduce(f64::max);
+        self.worst_p99_ms = all(|step| Some(step.report.response_within.as_ref()?.p99_ms)).reduce(f64::max);
     }
 
     /// For people.
@@ -146,6 +205,9 @@ impl SipReport {
             self.succeeded,
             self.begun,
         );
+        if self.rate_asked.is_some() {
+            println!("while that was offered {:.0} a second came to a good end", self.within_each_second);
+        }
         println!(
             "refused with 503: {}, timed out: {}, requests sent again: {}, connections lost: {}",
             self.refused, self.timed_out, self.retransmitted, self.connections_lost

@@ -10,7 +10,7 @@ const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.
                      m=audio 6000 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\n";
 
 /// What an answer has from its request, beside To (RFC 3261 section 8.2.6.2).
-const ANSWERED: [&str; 5] = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
+pub(super) const ANSWERED: [&str; 5] = ["Via", "Record-Route", "From", "Call-ID", "CSeq"];
 
 /// What all messages of a load have in common.
 #[derive(Debug, Clone)]
@@ -40,7 +40,7 @@ pub(super) struct Who {
 
 impl Style {
     /// The number of a phone in its address.
-    fn number(&self, user: u32) -> u32 {
+    pub(super) fn number(&self, user: u32) -> u32 {
         self.first.saturating_add(user)
     }
 
@@ -161,6 +161,6 @@ impl Style {
     }
 }
 
-fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     put!(out, name, ": ", value, "\r\n");
 }

@@ -116,13 +116,15 @@ impl<'a> Cursor<'a> {
     pub(crate) fn number(&mut self, max: u32) -> Result<u32> {
         let start = self.at;
         let digits = self.some(class::DIGIT, ErrorKind::Number)?;
-        let mut value = 0u32;
-        for digit in digits {
-            let next = value.checked_mul(10).and_then(|tens| tens.checked_add(u32::from(digit - b'0')));
-            match next {
-                Some(next) if next <= max => value = next,
-                _ => return Err(Error::new(ErrorKind::TooLarge, start)),
-            }
+        let value = if digits.len() < 10 {
+            // So many can't overflow.
+            digits.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'))
+        } else {
+            let next = |value: u32, digit: &u8| value.checked_mul(10)?.checked_add(u32::from(digit - b'0'));
+            digits.iter().try_fold(0, next).ok_or(Error::new(ErrorKind::TooLarge, start))?
+        };
+        if value > max {
+            return Err(Error::new(ErrorKind::TooLarge, start));
         }
         Ok(value)
     }

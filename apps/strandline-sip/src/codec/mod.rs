@@ -19,6 +19,8 @@
 
 mod accessors;
 mod as_sent;
+#[cfg(feature = "server")]
+mod base64url;
 mod class;
 mod cursor;
 mod datagram;
@@ -41,6 +43,8 @@ mod uri;
 mod write;
 
 pub use accessors::Contacts;
+#[cfg(feature = "server")]
+pub(crate) use base64url::{base64url, base64url_decode};
 pub use datagram::Datagram;
 pub use error::{Error, ErrorKind};
 pub use essentials::Essentials;

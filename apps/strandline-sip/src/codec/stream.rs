@@ -185,6 +185,14 @@ impl StreamFramer {
     }
 }
 
+/// By the length first: few names that begin so are as long.
+fn is_content_length(name: &[u8]) -> bool {
+    match name {
+        [short] => short.eq_ignore_ascii_case(&b'l'),
+        name => name.eq_ignore_ascii_case(b"Content-Length"),
+    }
+}
+
 impl Head {
     /// A line has ended at `scanned`: is it Content-Length?
     fn see_line(&mut self, received: &[u8]) -> Result<()> {
@@ -194,9 +202,7 @@ impl Head {
         }
         let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Ok(()) };
         let name = line.get(..colon).unwrap_or(&[]).trim_ascii_end();
-        if HeaderName::from_bytes(name) == HeaderName::ContentLength
-            && self.length.replace(self.line + colon + 1).is_some()
-        {
+        if is_content_length(name) && self.length.replace(self.line + colon + 1).is_some() {
             return Err(Error::new(ErrorKind::Repeated, self.line).within(HeaderName::ContentLength));
         }
         Ok(())

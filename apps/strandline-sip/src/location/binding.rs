@@ -44,6 +44,8 @@ pub struct Binding {
     pub flow: Flow,
     /// What for.
     pub flow_use: FlowUse,
+    /// What the temporary GRUUs of its instance hold (RFC 5627); 0 if it never asked for any.
+    pub gruu: u64,
     /// Which of two is the later, where there are several nodes; 0 until it is known.
     pub stamp: u64,
     /// Which other node it was made at; `None` for this one.
@@ -91,6 +93,11 @@ impl Binding {
     /// Appends it as a line. What it is made of has no line ends in it, and tabs in it become blanks.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_fields(out);
+        if self.gruu != 0 {
+            // No stamp and no token.
+            out.extend_from_slice(b"\t0\t\t");
+            write_decimal(out, self.gruu);
+        }
         out.push(b'\n');
     }
 
@@ -102,6 +109,10 @@ impl Binding {
         out.push(b'\t');
         if self.flow_use != FlowUse::None {
             seal.seal(&self.flow, out);
+        }
+        if self.gruu != 0 {
+            out.push(b'\t');
+            write_decimal(out, self.gruu);
         }
         out.push(b'\n');
     }
@@ -166,6 +177,7 @@ impl Binding {
         let flow = Flow { connection, ..Flow::to(protocol, peer) };
         let stamp = fields.next().and_then(number).unwrap_or(0);
         let token = fields.next().unwrap_or(&[]).into();
+        let gruu = fields.next().and_then(number).unwrap_or(0);
         let origin = (node != 0).then(|| Box::new(Origin { node, token }));
         Some(Self {
             contact,
@@ -179,6 +191,7 @@ impl Binding {
             path,
             flow,
             flow_use,
+            gruu,
             stamp,
             origin,
         })

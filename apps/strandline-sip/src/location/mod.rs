@@ -2,6 +2,7 @@
 
 mod aor;
 mod binding;
+mod instance;
 mod journal;
 mod nodes;
 mod seal;
@@ -10,6 +11,8 @@ mod text;
 
 pub use aor::write_aor;
 pub use binding::{Binding, FlowUse, Origin};
+pub(crate) use instance::is_later;
+pub use instance::{bindings_of, has_ended_others, instance_of, is_same_instance};
 pub use journal::Journal;
 pub use nodes::Nodes;
 pub use seal::SealFlow;

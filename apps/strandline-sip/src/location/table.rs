@@ -8,6 +8,7 @@ use hashbrown::HashTable;
 use siphasher::sip::SipHasher13;
 
 use super::binding::{Binding, FlowUse};
+use super::instance::Gruus;
 use super::journal::Journal;
 use super::nodes::Nodes;
 use super::text::Text;
@@ -27,6 +28,8 @@ pub struct Locations {
     hasher: SipHasher13,
     /// Users with bindings that go with a connection.
     by_connection: HashMap<u64, Vec<u32>, Numbers>,
+    /// Users with temporary GRUUs.
+    gruus: Gruus,
     /// Who was found last.
     found: Cell<u32>,
     /// Where the search for expired bindings goes on.
@@ -52,6 +55,7 @@ impl Locations {
             entries: Slots::new(users_max.min(1 << 30)),
             hasher: SipHasher13::new_with_key(&seed),
             by_connection: HashMap::default(),
+            gruus: Gruus::default(),
             found: Cell::new(0),
             swept: 0,
             nodes: None,
@@ -112,6 +116,13 @@ impl Locations {
         entry.map_or(&[], |entry| &entry.bindings)
     }
 
+    /// The user with an instance whose temporary GRUUs hold this number, and the bindings.
+    #[must_use]
+    pub fn with_gruu(&self, gruu: u64) -> Option<(&[u8], &[Binding])> {
+        let entry = self.entries.get(self.gruus.find(gruu)?)?;
+        Some((&entry.aor, &entry.bindings))
+    }
+
     /// Changes the bindings of a user and notes that in the journal. Returns what `change` does, or `None` if there are too
     /// many users. A user without bindings is forgotten.
     pub fn change<R>(
@@ -125,6 +136,7 @@ impl Locations {
             None => self.insert(aor)?,
         };
         let entry = self.entries.get_mut(slot)?;
+        let gruus = Gruus::of(&entry.bindings);
         let result = match &mut self.nodes {
             None => change(&mut entry.bindings),
             Some(nodes) => {
@@ -135,7 +147,7 @@ impl Locations {
             }
         };
         record(journal, self.nodes.as_ref(), aor, &entry.bindings);
-        self.settle(slot);
+        self.settle(slot, &gruus);
         Some(result)
     }
 
@@ -157,10 +169,11 @@ impl Locations {
             return Some(());
         };
         let entry = self.entries.get_mut(slot)?;
+        let gruus = Gruus::of(&entry.bindings);
         if nodes.merge(node, aor, state, &mut entry.bindings) {
             record(journal, Some(nodes), aor, &entry.bindings);
         }
-        self.settle(slot);
+        self.settle(slot, &gruus);
         Some(())
     }
 
@@ -171,10 +184,10 @@ impl Locations {
         }
         for slot in 0..self.entries.places() {
             let Some(entry) = self.entries.get_mut(slot) else { continue };
-            let before = entry.bindings.len();
+            let (before, gruus) = (entry.bindings.len(), Gruus::of(&entry.bindings));
             entry.bindings.retain(|binding| binding.node() != node);
             if entry.bindings.len() < before {
-                self.settle(slot);
+                self.settle(slot, &gruus);
             }
         }
     }
@@ -188,8 +201,8 @@ impl Locations {
             None if bindings.is_empty() => return Some(()),
             None => self.insert(aor)?,
         };
-        self.entries.get_mut(slot)?.bindings = bindings;
-        self.settle(slot);
+        let before = core::mem::replace(&mut self.entries.get_mut(slot)?.bindings, bindings);
+        self.settle(slot, &Gruus::of(&before));
         Some(())
     }
 
@@ -206,9 +219,10 @@ impl Locations {
         Some(slot)
     }
 
-    /// After a change: notes connections, and forgets who has no binding.
-    fn settle(&mut self, slot: u32) {
+    /// After a change: notes connections and GRUUs, of which there were some `before`, and forgets who has no binding.
+    fn settle(&mut self, slot: u32, before: &[u64]) {
         let Some(entry) = self.entries.get(slot) else { return };
+        self.gruus.update(slot, before, &entry.bindings);
         if entry.bindings.is_empty() {
             let hash = self.hash(&entry.aor);
             if let Ok(found) = self.table.find_entry(hash, |other| *other == slot) {
@@ -281,6 +295,7 @@ impl Locations {
     fn retain(&mut self, slot: u32, journal: &mut Journal, keep: impl Fn(&Binding) -> bool) -> usize {
         let Some(entry) = self.entries.get_mut(slot) else { return 0 };
         let (before, mut own_gone) = (entry.bindings.len(), false);
+        let gruus = Gruus::of(&entry.bindings);
         entry.bindings.retain(|binding| {
             let stays = keep(binding);
             own_gone |= !stays && binding.origin.is_none();
@@ -291,7 +306,7 @@ impl Locations {
             record(journal, self.nodes.as_ref(), &entry.aor, &entry.bindings);
         }
         if gone > 0 {
-            self.settle(slot);
+            self.settle(slot, &gruus);
         }
         gone
     }

@@ -1,10 +1,10 @@
 //! What a REGISTER asks for each of its contacts.
 
-use crate::codec::{Address, HeaderName, Message, SipUri, Values};
-use crate::location::{Binding, FlowUse};
+use crate::codec::{Address, HeaderName, Message, SipUri, Uri, Values};
+use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
-use super::{BAD_CONTACT, Refusal, Request, TOO_MANY, supports};
+use super::{BAD_CONTACT, NOT_SIP, Refusal, Request, TOO_MANY, supports};
 
 /// A contact as it is to be bound.
 #[derive(Debug)]
@@ -63,6 +63,9 @@ fn one(
     }
     let reg_id = address.reg_id().map_err(|_| BAD_CONTACT)?.unwrap_or(0);
     let instance = address.instance().unwrap_or(&[]);
+    if !instance.is_empty() && asked > 0 && uri.sip().is_none() {
+        return Err(NOT_SIP);
+    }
     let flow_use = match uri.sip() {
         Some(_) if direct && request.flow.protocol.is_websocket() => FlowUse::Only,
         Some(uri) if direct && settings.outbound => flow_use(uri, reg_id, instance, request),
@@ -70,7 +73,7 @@ fn one(
     };
     Ok(Wanted {
         contact: address.uri_bytes().to_vec(),
-        params: without_expires(address),
+        params: own_params(address),
         instance: instance.to_vec(),
         reg_id: if instance.is_empty() { 0 } else { reg_id },
         q: address.q().ok().flatten().unwrap_or(1000),
@@ -93,16 +96,16 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
     }
 }
 
-fn without_expires(address: &Address<'_>) -> Vec<u8> {
+/// The parameters that are the phone's to say: not `expires`, and no GRUUs (RFC 5627 section 5.1).
+fn own_params(address: &Address<'_>) -> Vec<u8> {
+    const OTHERS: [&[u8]; 3] = [b"expires", b"pub-gruu", b"temp-gruu"];
     let raw = address.params.as_bytes();
-    if address.expires().ok().flatten().is_none() {
+    let is_other = |name: &[u8]| OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other));
+    if !address.params.iter().any(|(name, _)| is_other(name)) {
         return raw.to_vec();
     }
     let mut out = Vec::with_capacity(raw.len());
-    for (name, value) in address.params.iter() {
-        if name.eq_ignore_ascii_case(b"expires") {
-            continue;
-        }
+    for (name, value) in address.params.iter().filter(|(name, _)| !is_other(name)) {
         out.push(b';');
         out.extend_from_slice(name);
         match value {
@@ -127,6 +130,63 @@ impl Wanted {
         binding.is_for(&self.instance, self.reg_id, &self.contact)
     }
 
+    /// Does an instance's contact lead back to the user? Then a request would go round (RFC 5627 section 5.1).
+    pub(super) fn leads_back(&self, request: &Request<'_>, aor: &[u8], locations: &Locations) -> bool {
+        if self.instance.is_empty() || self.expires == 0 {
+            return false;
+        }
+        let Ok(Uri::Sip(uri)) = Uri::parse(&self.contact) else { return false };
+        let (mut named, mut to) = (Vec::new(), Vec::new());
+        write_aor(&uri, &mut named);
+        if let Ok(uri) = request.essentials.to.sip_uri() {
+            write_aor(&uri, &mut to);
+        }
+        let temporary = || {
+            let gruu = request.gruus?.read(uri.user?)?;
+            locations.with_gruu(gruu).map(|(user, _)| user == aor)
+        };
+        named == aor || named == to || (uri.gruu() == Some(None) && temporary() == Some(true))
+    }
+
+    /// The number in temporary GRUUs of the instance from now on. With another Call-ID than that of the last refresh those
+    /// before it end.
+    fn gruu(&self, bindings: &mut [Binding], request: &Request<'_>) -> u64 {
+        let Some(gruus) = request.gruus.filter(|_| !self.instance.is_empty()) else { return 0 };
+        let of_instance = bindings_of(bindings, &self.instance, request.unix_secs);
+        let is_meant = |binding: &&&Binding| self.reg_id == 0 || binding.reg_id == self.reg_id;
+        let ends = of_instance
+            .iter()
+            .find(is_meant)
+            .is_some_and(|last| *last.call_id != *request.essentials.call_id);
+        let known = of_instance.iter().map(|binding| binding.gruu).find(|gruu| *gruu != 0);
+        match known {
+            Some(_) if ends => {
+                let gruu = gruus.number(true);
+                for binding in bindings.iter_mut().filter(|binding| binding.origin.is_none()) {
+                    if is_same_instance(&binding.instance, &self.instance) {
+                        binding.gruu = gruu;
+                    }
+                }
+                gruu
+            }
+            Some(gruu) => gruu,
+            None if request.gruus().is_some() => gruus.number(false),
+            None => 0,
+        }
+    }
+
+    /// Moves the binding of an instance to the end, where the one is that was refreshed last.
+    fn last(&self, bindings: &mut [Binding], at: usize) -> usize {
+        let last = bindings.len().saturating_sub(1);
+        match bindings.get_mut(at..) {
+            Some(after) if !self.instance.is_empty() && at < last => {
+                after.rotate_left(1);
+                last
+            }
+            _ => at,
+        }
+    }
+
     /// Binds, refreshes or removes.
     pub(super) fn apply(&self, bindings: &mut Vec<Binding>, request: &Request<'_>) {
         let found = bindings.iter().position(|binding| self.is_for(binding));
@@ -139,6 +199,8 @@ impl Wanted {
         let expires_at = request.unix_secs + u64::from(self.expires);
         let essentials = request.essentials;
         let path = path(&request.message);
+        let gruu = self.gruu(bindings, request);
+        let found = found.map(|at| self.last(bindings, at));
         if let Some(binding) = found.and_then(|at| bindings.get_mut(at)) {
             keep(&mut binding.contact, &self.contact);
             keep(&mut binding.params, &self.params);
@@ -148,6 +210,7 @@ impl Wanted {
             binding.cseq = essentials.cseq.number;
             binding.expires_at = expires_at;
             (binding.q, binding.flow, binding.flow_use) = (self.q, request.flow, self.flow_use);
+            binding.gruu = gruu;
             // It is one of this node now, wherever it was made before.
             (binding.stamp, binding.origin) = (0, None);
             return;
@@ -164,6 +227,7 @@ impl Wanted {
             path: path.into(),
             flow: request.flow,
             flow_use: self.flow_use,
+            gruu,
             stamp: 0,
             origin: None,
         });

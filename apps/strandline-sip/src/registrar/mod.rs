@@ -1,9 +1,10 @@
-//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6). No I/O, no clock.
+//! The registrar (RFC 3261 section 10.3, RFC 3327, RFC 5626 section 6, RFC 5627 section 5). No I/O, no clock.
 //!
 //! It keeps no transactions: what a REGISTER asks for is a state, and asking twice changes nothing. A retransmission finds
 //! its own Call-ID and CSeq in the binding, and gets the same answer again.
 
 mod contact;
+mod gruu;
 mod respond;
 mod settings;
 
@@ -12,6 +13,7 @@ use crate::location::{Binding, Journal, Locations};
 use crate::transaction::Flow;
 
 use contact::{Wanted, wanted};
+pub use gruu::Gruus;
 pub use respond::{write_error, write_ok};
 pub use settings::RegistrarSettings;
 
@@ -41,6 +43,8 @@ const BAD_STAR: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "* Goes Only 
 const OLD: Refusal = Refusal::Status(StatusCode::SERVER_INTERNAL_ERROR, "CSeq Out Of Order");
 const BAD_CONTACT: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Malformed Contact");
 const TOO_MANY: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Too Many Contacts");
+const LOOP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Contact Leads Back Here");
+const NOT_SIP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "An Instance Needs a SIP URI");
 const FULL: Refusal = Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, "Too Many Users");
 
 /// The registrar, with room that it uses again and again.
@@ -61,6 +65,17 @@ pub struct Request<'a> {
     pub flow: Flow,
     /// The time, in seconds since 1970.
     pub unix_secs: u64,
+    /// What makes GRUUs (RFC 5627); nobody gets any without.
+    pub gruus: Option<&'a Gruus>,
+    /// The value of Service-Route in a 200 (RFC 3608); none if it is empty.
+    pub service_route: &'a [u8],
+}
+
+impl Request<'_> {
+    /// What makes GRUUs, if the phone knows of them.
+    fn gruus(&self) -> Option<&Gruus> {
+        self.gruus.filter(|_| supports(&self.message, b"gruu"))
+    }
 }
 
 impl Registrar {
@@ -97,8 +112,12 @@ impl Registrar {
             Contacts::Some(values) => {
                 let mut wanted_contacts = std::mem::take(&mut self.wanted);
                 let read = wanted(values, request, &self.settings, &mut wanted_contacts);
-                let result =
-                    read.and_then(|()| self.bind(request, aor, &wanted_contacts, locations, journal));
+                let is_loop = |wanted: &Wanted| wanted.leads_back(request, aor, locations);
+                let result = match read {
+                    Ok(()) if wanted_contacts.iter().any(is_loop) => Err(LOOP),
+                    Ok(()) => self.bind(request, aor, &wanted_contacts, locations, journal),
+                    Err(refusal) => Err(refusal),
+                };
                 wanted_contacts.clear();
                 self.wanted = wanted_contacts;
                 result

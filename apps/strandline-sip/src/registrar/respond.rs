@@ -24,16 +24,28 @@ pub fn write_ok(
         let left = binding.expires_at - request.unix_secs;
         let mut digits = [0; 20];
         let left = decimal(left, &mut digits);
-        writer.header_of(
-            HeaderName::Contact,
-            &[b"<", &binding.contact, b">", &binding.params, b";expires=", left],
-        );
+        match request.gruus().filter(|_| !binding.instance.is_empty()) {
+            None => writer.header_of(
+                HeaderName::Contact,
+                &[b"<", &binding.contact, b">", &binding.params, b";expires=", left],
+            ),
+            Some(gruus) => {
+                let gruus = gruus.params(request.essentials, &binding.instance, binding.gruu);
+                writer.header_of(
+                    HeaderName::Contact,
+                    &[b"<", &binding.contact, b">", &binding.params, &gruus, b";expires=", left],
+                )
+            }
+        };
         outbound |= binding.reg_id > 0;
     }
     if supports(&request.message, b"path") {
         for line in request.message.lines(HeaderName::Path) {
             writer.copy(&line);
         }
+    }
+    if !request.service_route.is_empty() {
+        writer.header(HeaderName::ServiceRoute, request.service_route);
     }
     if outbound && supports(&request.message, b"outbound") {
         writer.header(HeaderName::Require, b"outbound");

@@ -15,6 +15,8 @@ pub struct RegistrarSettings {
     pub contact_bytes_max: usize,
     /// Takes flows as RFC 5626 says, and binds contacts behind NATs to the flow that they came over.
     pub outbound: bool,
+    /// Gives GRUUs to phones that ask for them (RFC 5627).
+    pub gruu: bool,
 }
 
 impl Default for RegistrarSettings {
@@ -27,6 +29,7 @@ impl Default for RegistrarSettings {
             contacts_max: 10,
             contact_bytes_max: 2048,
             outbound: true,
+            gruu: true,
         }
     }
 }

@@ -21,7 +21,7 @@ use super::hep::{Hep, HepSettings};
 use super::inbox::{Inbox, Phone};
 use super::kept::Kept;
 use super::live::Watch;
-use super::socket::{Came, Connections, Gate, Room, Sctp, TlsSides, Udp};
+use super::socket::{Came, Carriers, Connections, Gate, Room, TlsSides, Udp};
 
 /// How connections of browsers are taken (RFC 7118).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub(super) struct Hub {
     pub(super) connections: Connections,
     pub(super) clock: Clock,
     pub(super) udp: RefCell<Option<Rc<Udp>>>,
-    pub(super) sctp: RefCell<Option<Sctp>>,
+    pub(super) sctp: RefCell<Carriers>,
     /// What is used for connections that come, and that are opened, from now on.
     pub(super) tls: RefCell<TlsSides>,
     pub(super) room: Cell<Room>,
@@ -108,6 +108,8 @@ pub(super) struct Hub {
     kept: RefCell<Kept>,
     /// Somebody waits for messages.
     pub(super) came: Notify,
+    /// When what waited was last handled until nothing was left, or for as long as others could wait.
+    pub(super) worked: Cell<Duration>,
     /// The share of datagrams that the kernel lets through, of those that begin something.
     pub(super) let_through: Cell<f64>,
     pub(super) watch: RefCell<Watch>,
@@ -126,7 +128,7 @@ impl Hub {
             connections,
             clock,
             udp: RefCell::new(None),
-            sctp: RefCell::new(None),
+            sctp: RefCell::default(),
             tls: RefCell::default(),
             room: Cell::default(),
             refusals_per_sec: Cell::default(),
@@ -145,6 +147,7 @@ impl Hub {
             inbox: RefCell::new(inbox),
             kept: RefCell::default(),
             came: Notify::new(),
+            worked: Cell::default(),
             let_through: Cell::new(1.0),
             watch: RefCell::new(Watch::new()),
         })
@@ -180,14 +183,14 @@ impl Hub {
     pub(super) fn close(&self, flow: &Flow) -> bool {
         match flow.protocol {
             Protocol::Udp => false,
-            Protocol::Sctp => self.sctp.borrow().as_ref().is_some_and(|sctp| sctp.close(flow)),
+            Protocol::Sctp => self.sctp.borrow().close(flow),
             _ => self.connections.close(flow),
         }
     }
 
     /// How many associations there are.
     pub(super) fn associations(&self) -> usize {
-        self.sctp.borrow().as_ref().map_or(0, |sctp| sctp.len())
+        self.sctp.borrow().len()
     }
 
     /// There are more associations than connections.
@@ -230,10 +233,24 @@ impl Hub {
             for question in service.wanted_servers() {
                 self.locate(question);
             }
+            for (connection, port) in service.take_aliased() {
+                self.connections.alias(connection, port);
+            }
             self.hand_over(&mut service);
         }
         self.send(&mut out);
         self.spare.replace(out);
+    }
+
+    /// The way of a request to a neighbour that has opened a connection for that (RFC 5923).
+    fn aliased(&self, flow: Flow) -> Flow {
+        let aliases = self.connections.aliases.borrow();
+        if flow.connection != 0 || flow.protocol != Protocol::Tls || aliases.is_empty() {
+            return flow;
+        }
+        let service = self.service.borrow();
+        let found = service.domain(&flow).and_then(|domain| aliases.find(flow.peer, domain));
+        found.map_or(flow, |connection| Flow { connection, ..flow })
     }
 
     fn hand_over(&self, service: &mut Service) {
@@ -392,12 +409,9 @@ impl Hub {
             let sent = match item.flow.protocol {
                 Protocol::Udp => true,
                 Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
-                    self.connections.queue(item.flow, item.client, bytes)
+                    self.connections.queue(self.aliased(item.flow), item.client, bytes)
                 }
-                Protocol::Sctp => match self.sctp.borrow().as_ref() {
-                    Some(sctp) => sctp.send(item.flow, item.client, bytes),
-                    None => false,
-                },
+                Protocol::Sctp => self.sctp.borrow().send(item.flow, item.client, bytes),
             };
             if !sent {
                 match item.client {

@@ -131,8 +131,11 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     }
     hub.look_up_names(config.dns.as_ref(), config.ours());
     hub.websocket.replace(Rc::new(config.websocket));
-    sockets.serve(&hub);
-    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub)));
+    let set = input::set::Set::new().context("a set of connections")?;
+    sockets.serve(&hub, &set);
+    tokio::task::spawn_local(input::set::serve(Rc::clone(&set), Rc::clone(&hub)));
+    tokio::task::spawn_local(input::set::end_slow(Rc::clone(&set), Rc::clone(&hub)));
+    tokio::task::spawn_local(input::tcp::open_wanted(wanted, Rc::clone(&hub), set));
     tokio::task::spawn_local(input::work::work(Rc::clone(&hub)));
     if let Some(sought) = sought {
         sought.serve(&hub);
@@ -170,7 +173,7 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut arrivals = Arrivals::default();
     let (mut look_at, mut second_at) = (LOOK, SECOND);
     loop {
-        tokio::time::sleep(until_next_tick(&hub)).await;
+        tokio::time::sleep(until_next_tick(&hub, store_timeout)).await;
         hub.refuse_overdue(store_timeout);
         let now = hub.clock.elapsed();
         let (first, all, can) = hub.inbox(|inbox| {
@@ -203,15 +206,20 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     }
 }
 
-/// Until a deadline may be due: those that are set meanwhile are T1 away at least.
-fn until_next_tick(hub: &Hub) -> Duration {
-    if !hub.is_settled() || hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
+/// Until a deadline may be due: those that are set meanwhile are T1 away at least, and none is more than a twentieth of T1 late,
+/// so that several are met at a time.
+fn until_next_tick(hub: &Hub, store_timeout: Duration) -> Duration {
+    if hub.inbox(|inbox| !inbox.is_empty() || inbox.admission.is_overloaded()) {
         return TICK;
     }
     let now = hub.now();
     let mut service = hub.service.borrow_mut();
-    let most = (service.timings().t1 / 5).clamp(TICK, IDLE_TICK);
-    service.next_deadline().map_or(most, |deadline| deadline - now).clamp(TICK, most)
+    let t1 = service.timings().t1;
+    let most = (t1 / 5).clamp(TICK, IDLE_TICK);
+    // Who waits for the store waits no tenth longer than is allowed.
+    let most = if hub.is_settled() { most } else { (store_timeout / 10).clamp(TICK, most) };
+    let least = (t1 / 20).clamp(TICK, most);
+    service.next_deadline().map_or(most, |deadline| deadline - now).clamp(least, most)
 }
 
 async fn end_wanted() -> Result<()> {
@@ -266,14 +274,13 @@ async fn listen_for_http(what: &str, address: SocketAddr, handler: http::Handler
 }
 
 fn print(sockets: &Sockets, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
-    let carrier = |one: &Advertised| sockets.carrier.filter(|_| one.protocol == Protocol::Sctp);
     if json {
-        let one = |one: &Advertised| {
+        let one = |(one, carrier): (&Advertised, &Option<u16>)| {
             let (name, host, port) = (one.protocol.name(), &one.host, one.port);
-            let carrier = carrier(one).map_or(String::new(), |port| format!(",\"carrier\":{port}"));
+            let carrier = carrier.map_or(String::new(), |port| format!(",\"carrier\":{port}"));
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
-        let all: Vec<String> = sockets.advertised.iter().map(one).collect();
+        let all: Vec<String> = sockets.advertised.iter().zip(&sockets.carriers).map(one).collect();
         let other = |(name, address): (&str, Option<SocketAddr>)| {
             address.map_or(String::new(), |address| format!(",\"{name}\":\"{address}\""))
         };
@@ -282,9 +289,9 @@ fn print(sockets: &Sockets, users: usize, others: [(&str, Option<SocketAddr>); 2
         return;
     }
     println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
-    for one in &sockets.advertised {
+    for (one, carrier) in sockets.advertised.iter().zip(&sockets.carriers) {
         let name = one.protocol.name().to_ascii_uppercase();
-        let carrier = carrier(one).map_or(String::new(), |port| format!(", in UDP at port {port}"));
+        let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
         println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
     }
     for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
@@ -303,20 +310,25 @@ fn association() -> AssociationConfig {
     AssociationConfig { sack_frequency: SackFrequency::Every(8), ..AssociationConfig::default() }
 }
 
+/// SCTP over one carrier.
+struct OfSctp {
+    sctp: Sctp,
+    /// Associations that the server sets up itself.
+    opened: Option<Opened>,
+    /// What could not be sent.
+    failed: Failed,
+}
+
 /// What it listens on.
 #[derive(Default)]
 struct Sockets {
     udp: Option<Rc<Udp>>,
     /// With and without TLS and WebSocket.
     connections: RefCell<Vec<(Protocol, input::accept::Listening)>>,
-    sctp: RefCell<Option<Sctp>>,
-    /// Associations that the server sets up itself.
-    opened: RefCell<Option<Opened>>,
-    /// What could not be sent over SCTP.
-    failed: RefCell<Option<Failed>>,
-    /// The UDP port that carries SCTP.
-    carrier: Option<u16>,
+    sctp: RefCell<Vec<OfSctp>>,
     advertised: Vec<Advertised>,
+    /// The UDP ports that carry those that are SCTP in UDP.
+    carriers: Vec<Option<u16>>,
     /// Where it listens, as far as it knows its address.
     local: Vec<(Protocol, SocketAddr)>,
 }
@@ -325,6 +337,7 @@ impl Sockets {
     fn open(config: &Config) -> Result<Self> {
         let mut sockets = Self::default();
         for listen in &config.listen {
+            sockets.carriers.push(None);
             let port = sockets.open_one(listen).with_context(|| {
                 let name = listen.protocol.name();
                 format!(
@@ -361,42 +374,43 @@ impl Sockets {
                     SctpCarrier::Ip => stack.raw(listen.address.ip())?,
                 };
                 let in_udp = listen.sctp_carrier == SctpCarrier::Udp;
-                self.carrier = stack.local_addr().filter(|_| in_udp).map(|address| address.port());
-                let (sctp, port) = match listen.sctp_style {
+                self.carriers.pop();
+                self.carriers.push(stack.local_addr().filter(|_| in_udp).map(|address| address.port()));
+                let (of_sctp, port) = match listen.sctp_style {
                     SctpStyle::OneToMany => {
                         let endpoint = Endpoint::bind(&stack, listen.sctp_port)?;
                         let port = endpoint.port();
                         let (many, failed) = Many::new(endpoint);
-                        self.failed = RefCell::new(Some(failed));
-                        (Sctp::Many(Rc::new(many)), port)
+                        (OfSctp { sctp: Sctp::Many(Rc::new(many)), opened: None, failed }, port)
                     }
                     SctpStyle::OneToOne => {
                         let listener = Listener::bind(&stack, listen.sctp_port)?;
                         let port = listener.port();
                         let (one, opened, failed) = One::new(stack, listener);
-                        self.failed = RefCell::new(Some(failed));
-                        self.opened = RefCell::new(Some(opened));
-                        (Sctp::One(Rc::new(one)), port)
+                        (OfSctp { sctp: Sctp::One(Rc::new(one)), opened: Some(opened), failed }, port)
                     }
                 };
-                self.sctp = RefCell::new(Some(sctp));
+                self.sctp.borrow_mut().push(of_sctp);
                 Ok(port)
             }
         }
     }
 
-    fn serve(&self, hub: &Rc<Hub>) {
+    fn serve(&self, hub: &Rc<Hub>, set: &Rc<input::set::Set>) {
         if let Some(udp) = &self.udp {
             hub.udp.replace(Some(Rc::clone(udp)));
             tokio::task::spawn_local(input::udp::serve(Rc::clone(udp), Rc::clone(hub)));
         }
         for (protocol, listener) in self.connections.take() {
-            tokio::task::spawn_local(input::accept::serve(listener, Rc::clone(hub), protocol));
+            tokio::task::spawn_local(input::accept::serve(
+                listener,
+                Rc::clone(hub),
+                Rc::clone(set),
+                protocol,
+            ));
         }
-        if let Some(failed) = self.failed.take() {
+        for OfSctp { sctp, opened, failed } in self.sctp.take() {
             tokio::task::spawn_local(input::sctp::report_failed(failed, Rc::clone(hub)));
-        }
-        if let Some(sctp) = self.sctp.take() {
             match &sctp {
                 Sctp::Many(many) => {
                     tokio::task::spawn_local(input::sctp::serve_many(Rc::clone(many), Rc::clone(hub)));
@@ -405,13 +419,13 @@ impl Sockets {
                 Sctp::One(one) => {
                     let accepting = input::sctp::serve_one(Rc::clone(one), Rc::clone(hub));
                     tokio::task::spawn_local(accepting);
-                    if let Some(opened) = self.opened.take() {
+                    if let Some(opened) = opened {
                         let opening = input::sctp::open_wanted(opened, Rc::clone(one), Rc::clone(hub));
                         tokio::task::spawn_local(opening);
                     }
                 }
             }
-            hub.sctp.replace(Some(sctp));
+            hub.sctp.borrow_mut().push(sctp);
         }
     }
 }

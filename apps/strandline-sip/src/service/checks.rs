@@ -6,7 +6,7 @@ use crate::transaction::Time;
 
 use super::Service;
 use super::incoming::Incoming;
-use super::reply::answer_flow;
+use super::reply::{answer_flow, weigh};
 
 /// What comes of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,12 +68,15 @@ impl Service {
         let to = answer_flow(incoming.flow, Some(&incoming.essentials.via));
         let tag = self.tag(&incoming.message);
         let reply = Reply { to_tag: Some(&tag), source: Some(incoming.flow.peer), ..Reply::new(code) };
+        let mut balance = (!self.is_proven(&incoming.flow)).then_some(&mut self.balance);
         let written = self.out.write(to, None, |out| {
+            let start = out.len();
             let mut writer = reply.write(&incoming.message, out);
             for challenge in challenges {
                 writer.header(asking.challenge(), challenge.as_bytes());
             }
-            writer.finish(b"")
+            writer.finish(b"")?;
+            weigh(&mut balance, &incoming.flow, &incoming.message, out.len() - start)
         });
         if let Err(error) = written {
             tracing::debug!(%error, "a challenge can't be written");

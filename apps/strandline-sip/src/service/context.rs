@@ -10,6 +10,10 @@ use crate::transaction::{ClientId, Flow, Protocol, ServerId};
 /// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
 pub(crate) const HOP_Q: u16 = 60_000;
 
+/// Targets with a `q` from here on are bindings of one phone: one at a time, and the next one only if the phone isn't reached
+/// there (RFC 5626 section 7).
+pub(crate) const INSTANCE_Q: u16 = 50_000;
+
 /// How to get somewhere.
 #[derive(Debug, Clone)]
 pub(crate) enum Place {
@@ -52,12 +56,14 @@ pub(crate) struct Target {
     pub(crate) over_node: bool,
     /// A proxy, rather than a phone: it may say how much it can take (RFC 7339).
     pub(crate) neighbour: bool,
+    /// Where the phone listens, if its connection turns out to have ended.
+    pub(crate) fallback: Option<Flow>,
 }
 
 impl Target {
     /// A proxy without a path.
     pub(crate) fn new(uri: Option<Box<[u8]>>, place: Place, q: u16) -> Self {
-        Self { uri, place, path: Box::default(), q, over_node: false, neighbour: true }
+        Self { uri, place, path: Box::default(), q, over_node: false, neighbour: true, fallback: None }
     }
 }
 
@@ -76,6 +82,16 @@ pub(crate) struct Leg {
     pub(crate) neighbour: bool,
     /// Of a target with a name.
     pub(crate) named: Option<Box<Named>>,
+    /// Where the phone listens, if its connection turns out to have ended before it said anything.
+    pub(crate) fallback: Option<Box<Fallback>>,
+}
+
+/// What a request to where a phone listens is made from.
+#[derive(Debug)]
+pub(crate) struct Fallback {
+    pub(crate) flow: Flow,
+    pub(crate) uri: Option<Box<[u8]>>,
+    pub(crate) breadth: u32,
 }
 
 /// What a request to another server of a target is made from.
@@ -136,6 +152,8 @@ pub(crate) struct Context {
     pub(crate) request: Option<Arc<Kept>>,
     /// Its targets are hops of a trunk.
     pub(crate) hops: bool,
+    /// Its targets are bindings of one phone.
+    pub(crate) instance: bool,
     /// The last of them has said something.
     pub(crate) heard: bool,
     /// Whoever sent it asked what it may send (RFC 7339).
@@ -156,6 +174,7 @@ impl Context {
             later: Vec::new(),
             request: None,
             hops: false,
+            instance: false,
             heard: false,
             oc: false,
         }
@@ -170,7 +189,13 @@ impl Context {
     pub(crate) fn is_refused(&self) -> bool {
         let unavailable =
             |best: &Best| best.response.is_empty() || best.code == StatusCode::SERVICE_UNAVAILABLE;
-        self.hops && self.best.as_ref().is_some_and(|best| !unavailable(best))
+        let not_reached = |best: &Best| {
+            let lost = [StatusCode::REQUEST_TIMEOUT, StatusCode::FLOW_FAILED];
+            best.response.is_empty() || lost.contains(&best.code)
+        };
+        self.best
+            .as_ref()
+            .is_some_and(|best| (self.hops && !unavailable(best)) || (self.instance && !not_reached(best)))
     }
 
     /// Marks a leg as done; false if it was.

@@ -6,16 +6,16 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use crate::codec::{Edits, HeaderName, Message, Method, NewVia, StatusCode, WriteError};
-use crate::transaction::{Arriving, Branch, Flow, Time};
+use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
 
 use super::Service;
-use super::context::{Context, HOP_Q, Kept, Place, Target};
+use super::context::{Context, HOP_Q, INSTANCE_Q, Kept, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
 use super::feedback::is_oc;
 use super::incoming::Incoming;
 use super::reply::{self, answer_flow};
 use super::route::Way;
-use super::throttle::ASKING;
+use super::throttle::{ASKING, ASKING_ALIAS};
 
 /// What is told in place of the usual phrase.
 pub(super) fn reason(code: StatusCode) -> Option<&'static str> {
@@ -48,6 +48,7 @@ impl Service {
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
+        context.instance = (INSTANCE_Q..HOP_Q).contains(&first);
         context.oc = essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
@@ -56,7 +57,12 @@ impl Service {
             Place::Flow(flow) => flow.connection == 0 && flow.protocol.is_reliable(),
             Place::Name(_) => false,
         };
-        if group < targets.len() || is_named || (!invite && targets.iter().any(may_be_unreachable)) {
+        let falls_back = targets.iter().any(|target| target.fallback.is_some());
+        if group < targets.len()
+            || is_named
+            || falls_back
+            || (!invite && targets.iter().any(may_be_unreachable))
+        {
             context.later = targets.drain(group..).collect();
             let (bytes, proved) = (message.as_bytes().into(), incoming.proved);
             context.request = Some(Arc::new(Kept { bytes, flow: *flow, proved }));
@@ -90,13 +96,19 @@ impl Service {
     }
 
     /// Sends a request on without a transaction. Its branch is the same whenever it comes again (section 16.11).
-    pub(super) fn forward_stateless(&mut self, incoming: &Incoming<'_>, way: &Way<'_>, flow: Flow) {
+    pub(super) fn forward_stateless(
+        &mut self,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        flow: Flow,
+        (uri, path): (Option<&[u8]>, &[u8]),
+    ) {
         let mut hasher = self.hasher;
         hasher.write(incoming.essentials.via.branch.unwrap_or(&[]));
         hasher.write(incoming.essentials.call_id);
         let branch = Branch { client: None, mark: 0 }.write(hasher.finish());
-        let copy =
-            Copy { uri: way.replaced, path: &[], flow, branch: &branch, breadth: BREADTH, neighbour: false };
+        let uri = uri.or(way.replaced);
+        let copy = Copy { uri, path, flow, branch: &branch, breadth: BREADTH, neighbour: false };
         let mut out = core::mem::take(&mut self.out);
         let _ = out.write(flow, None, |out| self.write(incoming, way, &copy, out));
         self.out = out;
@@ -118,7 +130,7 @@ impl Service {
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.branch,
             rport: false,
-            params: if copy.neighbour { ASKING } else { b"" },
+            params: asking(copy),
         };
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         let mut edits = Edits::new(*message);
@@ -189,6 +201,16 @@ impl Service {
             _ => write!(out, "@{host}:{port};transport={transport};lr>"),
         };
         Ok(())
+    }
+}
+
+/// What our Via asks of a neighbour: how much it can take; and over TLS, that requests may come back the same way (RFC 5923
+/// section 8.1).
+const fn asking(copy: &Copy<'_>) -> &'static [u8] {
+    match (copy.neighbour, copy.flow.protocol) {
+        (true, Protocol::Tls) => ASKING_ALIAS,
+        (true, _) => ASKING,
+        (false, _) => b"",
     }
 }
 

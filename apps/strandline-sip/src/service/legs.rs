@@ -9,11 +9,15 @@ use crate::locate::Question;
 use crate::transaction::{Branch, Flow, Time};
 
 use super::Service;
-use super::context::{Kept, Leg, Named, Place, Target};
+use super::context::{Fallback, Kept, Leg, Named, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
 use super::servers::{Waiter, Ways};
 use super::throttle::is_urgent;
+
+/// So many legs of a connection are looked through for those that have been heard from, and so many are remembered.
+const FALLING_BACK_SOME: usize = 64;
+const FALLING_BACK_MAX: usize = 1024;
 
 impl Service {
     /// The same for all requests of a call: so they go to the same one of several servers.
@@ -78,7 +82,17 @@ impl Service {
             Box::new(Named { left, uri, path, breadth })
         });
         let Target { over_node, neighbour, .. } = *target;
-        context.legs.push(Leg { way: None, done: false, heard: false, over_node, neighbour, named });
+        let uri = || target.uri.clone();
+        let fallback = target.fallback.map(|flow| Box::new(Fallback { flow, uri: uri(), breadth }));
+        context.legs.push(Leg {
+            way: None,
+            done: false,
+            heard: false,
+            over_node,
+            neighbour,
+            named,
+            fallback,
+        });
         if waits {
             context.live += 1;
             return Ok(());
@@ -169,6 +183,9 @@ impl Service {
             if !is_last || leg.has_more() {
                 self.hops.push_back((now + self.settings.directory.failover, client, user));
             }
+            if leg.fallback.is_some() {
+                self.wait_for_end(flow.connection, user);
+            }
         }
         self.counters.forwarded += 1;
         Ok(())
@@ -199,6 +216,57 @@ impl Service {
             });
             if sent == Some(true) {
                 return true;
+            }
+        }
+    }
+
+    /// A phone's connection has ended before it said anything: the request goes to where it listens (RFC 3261 section 18.4).
+    /// False if that isn't known, or nothing can be sent there.
+    pub(super) fn fall_back(&mut self, now: Time, slot: u32, number: usize) -> bool {
+        let Some(context) =
+            self.contexts.get_mut(slot).filter(|context| !context.stopped && !context.answered)
+        else {
+            return false;
+        };
+        let Some(kept) = context.request.clone() else { return false };
+        let Some(leg) = context.legs.get_mut(number).filter(|leg| !leg.done && !leg.heard) else {
+            return false;
+        };
+        let Some(fallback) = leg.fallback.take() else { return false };
+        let Fallback { flow, uri, breadth } = *fallback;
+        let sent = self.with_kept(&kept, |service, copied| {
+            let uri = uri.as_deref().or(copied.way.replaced);
+            let copy = Copy { uri, path: &[], flow, branch: &[], breadth, neighbour: false };
+            service.start_leg(now, copied, slot, number, copy).is_ok()
+        });
+        sent == Some(true)
+    }
+
+    /// If a connection ends, a leg over it goes elsewhere, unless it was heard from.
+    fn wait_for_end(&mut self, connection: u64, user: u64) {
+        let waiting = self.falling_back.entry(connection).or_default();
+        if waiting.len() >= FALLING_BACK_SOME {
+            let contexts = &self.contexts;
+            waiting.retain(|user| {
+                let leg = contexts.get(*user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
+                leg.is_some_and(|leg| !leg.heard && !leg.done)
+            });
+        }
+        if waiting.len() < FALLING_BACK_MAX {
+            waiting.push(user);
+        }
+    }
+
+    /// Legs over connections that have ended go elsewhere.
+    pub(super) fn leave_ended(&mut self, now: Time) {
+        for connection in core::mem::take(&mut self.ended) {
+            for user in self.falling_back.remove(&connection).unwrap_or_default() {
+                let context = self.contexts.get(user as u32);
+                let leg = context.and_then(|context| context.legs.get((user >> 32) as usize));
+                let way = leg.filter(|leg| !leg.heard && !leg.done).and_then(|leg| leg.way);
+                if let Some((client, _)) = way.filter(|(_, flow)| flow.connection == connection) {
+                    self.on_send_failed(now, client);
+                }
             }
         }
     }

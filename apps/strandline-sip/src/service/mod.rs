@@ -1,6 +1,7 @@
 //! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
 
 mod admin;
+mod balance;
 mod checks;
 mod context;
 mod copies;
@@ -10,6 +11,7 @@ mod forward;
 mod incoming;
 mod known;
 mod legs;
+mod look_up;
 mod lookups;
 mod nodes;
 mod reply;
@@ -22,16 +24,17 @@ mod settings;
 mod throttle;
 mod token;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use siphasher::sip::SipHasher13;
 
 use crate::auth::{Authenticator, GuessCounters};
 use crate::codec::{Error, Essentials, HeaderName, Index, Limits, Message, StatusCode};
 use crate::location::{Journal, Locations};
-use crate::registrar::Registrar;
+use crate::registrar::{Gruus, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
+use balance::Balance;
 use context::{Context, Target};
 pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
@@ -96,12 +99,20 @@ pub struct Service {
     registrar: Registrar,
     contexts: Slots<Context>,
     tokens: Tokens,
+    gruus: Gruus,
     /// Asks for passwords; nobody is asked without it.
     authenticator: Option<Authenticator>,
     hasher: SipHasher13,
     connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
     trusted: HashSet<u64>,
+    /// Those whose peers have shown certificates.
+    proved: HashSet<u64, Numbers>,
+    /// Legs that go elsewhere when their connections end, and connections that have ended.
+    falling_back: HashMap<u64, Vec<u64>, Numbers>,
+    ended: Vec<u64>,
+    /// Those that are to be used for requests to a port of their peers.
+    aliased: Vec<(u64, u16)>,
     /// Seconds since 1970 at `Time::ZERO`.
     epoch_unix_secs: u64,
     /// Requests that hops of trunks have, and until when they are to say something.
@@ -112,6 +123,8 @@ pub struct Service {
     counters: Counters,
     /// Over which flows phones have registered.
     known: Known,
+    /// What who has proved nothing got over UDP.
+    balance: Balance,
     /// What neighbours are told of the load.
     feedback: Feedback,
     /// Requests that wait until somebody has looked for a subscriber.
@@ -150,10 +163,15 @@ impl Service {
             registrar: Registrar::new(settings.registrar),
             contexts: Slots::new(settings.limits.servers_max),
             tokens: Tokens::new(seeds.tokens),
+            gruus: Gruus::new(&seeds.tokens, &seeds.own),
             authenticator: None,
             hasher: SipHasher13::new_with_key(&seed(48)),
             connections: HashSet::default(),
             trusted: HashSet::new(),
+            proved: HashSet::default(),
+            aliased: Vec::new(),
+            falling_back: HashMap::default(),
+            ended: Vec::new(),
             epoch_unix_secs,
             hops: VecDeque::new(),
             index: Some(Index::with_limits(settings.message)),
@@ -161,6 +179,7 @@ impl Service {
             targets: Vec::new(),
             counters: Counters::default(),
             known: Known::new(seed(16)),
+            balance: Balance::new(seed(40)),
             feedback: Feedback::new(epoch_unix_secs),
             lookups: Lookups::default(),
             throttle: Throttle::new(u64::from_le_bytes(*seed(40).first_chunk().unwrap_or(&[1; 8]))),
@@ -271,6 +290,7 @@ impl Service {
     /// What is at the front of a stream can't be told from what follows: the request is answered if it can be.
     pub fn handle_unframed(&mut self, now: Time, flow: Flow, bytes: &[u8], error: Error) {
         self.counters.malformed += 1;
+        self.balance.set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         let request = match Message::parse(bytes, &mut index) {
             Ok(message) => Some(message),
@@ -287,6 +307,7 @@ impl Service {
     /// repetition, is handled all the same.
     pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
         self.counters.refused += 1;
+        self.balance.set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         if let Ok(request) = Message::parse(bytes, &mut index)
             && let Ok(essentials) = request.essentials()
@@ -325,6 +346,7 @@ impl Service {
 
     /// A message came: a datagram, or what was cut out of a stream.
     pub fn handle_message(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
+        self.balance.set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         match Message::parse(bytes, &mut index) {
             Ok(message) if message.is_request() => self.on_request(now, flow, &message),
@@ -350,10 +372,25 @@ impl Service {
         self.trusted.insert(connection);
     }
 
+    /// The peer of a connection over TLS has shown a certificate for some domain: requests may go to it the same way, if it
+    /// asks for that (RFC 5923 section 9.2).
+    pub fn connection_proved(&mut self, connection: u64) {
+        self.proved.insert(connection);
+    }
+
+    /// Connections over which requests to their peers may go, and the ports at which these listen; once.
+    pub fn take_aliased(&mut self) -> Vec<(u64, u16)> {
+        core::mem::take(&mut self.aliased)
+    }
+
     /// A connection or an association is gone, and bindings that live by it go too.
     pub fn connection_closed(&mut self, connection: u64) {
         self.connections.remove(&connection);
         self.trusted.remove(&connection);
+        self.proved.remove(&connection);
+        if self.falling_back.contains_key(&connection) {
+            self.ended.push(connection);
+        }
         self.locations.connection_closed(connection, &mut self.journal);
     }
 
@@ -372,13 +409,15 @@ impl Service {
     #[must_use]
     pub fn next_deadline(&mut self) -> Option<Time> {
         let hop = self.hops.front().map(|(until, ..)| *until);
-        [self.transactions.next_deadline(), hop].into_iter().flatten().min()
+        let ended = (!self.ended.is_empty()).then_some(Time::ZERO);
+        [self.transactions.next_deadline(), hop, ended].into_iter().flatten().min()
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Time) {
         self.transactions.handle_timeout(now, &mut self.out);
         self.give_up_hops(now);
+        self.leave_ended(now);
         self.on_events(now);
     }
 

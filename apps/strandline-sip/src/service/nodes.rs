@@ -162,6 +162,7 @@ impl Service {
             q: binding.q,
             over_node: true,
             neighbour: true,
+            fallback: None,
         }))
     }
 }

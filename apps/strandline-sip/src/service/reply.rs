@@ -9,10 +9,14 @@ use crate::codec::{HeaderName, Message, Reply, StatusCode, Via, WriteError};
 use crate::transaction::Flow;
 
 use super::Service;
+use super::balance::Balance;
 use super::feedback::Feedback;
 
 /// A header to add to an answer.
 pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
+
+/// What an answer may be larger by than its request: a tag, and where the request came from.
+const MARGIN: usize = 64;
 
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
@@ -47,6 +51,18 @@ pub(super) fn write(
         writer.header(name, value);
     }
     writer.finish(b"")
+}
+
+/// An error if an answer would give its address more than came from it, by more than may be.
+pub(super) fn weigh(
+    balance: &mut Option<&mut Balance>,
+    flow: &Flow,
+    request: &Message<'_>,
+    answer: usize,
+) -> Result<(), WriteError> {
+    let Some(balance) = balance else { return Ok(()) };
+    let came = request.as_bytes().len() + MARGIN;
+    if balance.allows(flow.peer.ip(), came, answer) { Ok(()) } else { Err(WriteError::Target) }
 }
 
 /// Writes a response, and into it what there is to tell whoever `asked` how much it may send.
@@ -96,9 +112,21 @@ impl Service {
         let to = answer_flow(flow, via.as_ref());
         let tag = self.tag(request);
         let asked = via.is_some_and(|via| via.oc).then_some(&self.feedback);
+        let mut balance = (!self.is_proven(&flow)).then_some(&mut self.balance);
         // What can't be written again safely gets no answer.
         let _ = self.out.write(to, None, |out| {
-            noting(asked, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))
+            let start = out.len();
+            noting(asked, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
+            weigh(&mut balance, &flow, request, out.len() - start)
         });
+    }
+
+    /// Answers to this flow reach who has asked: they go over a connection, or a phone has registered over it, or it comes from
+    /// where others are believed.
+    pub(super) fn is_proven(&self, flow: &Flow) -> bool {
+        flow.protocol.is_reliable()
+            || (self.authenticator.is_some() && self.known.contains(flow))
+            || self.settings.relay.allows(&flow.peer)
+            || self.is_from_node(flow)
     }
 }

@@ -2,17 +2,17 @@
 
 use core::hash::Hasher;
 
+use bytes::BytesMut;
+
 use crate::auth::Asking;
-use crate::codec::{HeaderName, Message, Method, SipUri, StatusCode, Uri};
-use crate::location::FlowUse;
+use crate::codec::{HeaderName, Message, Method, StatusCode, Uri};
 use crate::registrar::{Registered, Request, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
 use super::context::{Place, Target};
 use super::incoming::Incoming;
-use super::nodes::Over;
-use super::reply::{answer_flow, noting};
+use super::reply::{answer_flow, noting, weigh};
 use super::route::Way;
 use super::servers::{Waiter, Ways};
 use super::token::NAMED;
@@ -39,6 +39,10 @@ impl Service {
         };
         if essentials.via.oc {
             self.feedback.asked(now, flow.peer.ip(), &essentials.via);
+        }
+        // RFC 5923 section 9: over anything but TLS, and without a certificate, `alias` means nothing.
+        if flow.protocol == Protocol::Tls && essentials.via.alias && self.proved.contains(&flow.connection) {
+            self.aliased.push((flow.connection, essentials.via.port.unwrap_or(Protocol::Tls.default_port())));
         }
         let incoming = Incoming { message: *message, essentials, flow, proved: false };
         if self.settings.mode == Mode::FrontEnd {
@@ -89,10 +93,12 @@ impl Service {
             return;
         }
         let ours = way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
-        if ours {
-            return;
-        }
-        let Ok(Target { place, .. }) = self.direct_target(incoming, &way) else { return };
+        let target = match self.gruu_of(&way) {
+            Some(uri) => self.to_gruu(now, &uri, &way),
+            None if ours => return,
+            None => self.direct_target(incoming, &way),
+        };
+        let Ok(Target { place, uri, path, .. }) = target else { return };
         let flow = match place {
             Place::Flow(flow) => Some(flow),
             Place::Name(question) => {
@@ -105,7 +111,7 @@ impl Service {
             }
         };
         if let Some(flow) = flow {
-            self.forward_stateless(incoming, &way, flow);
+            self.forward_stateless(incoming, &way, flow, (uri.as_deref(), &path));
         }
     }
 
@@ -114,7 +120,8 @@ impl Service {
         let mut way =
             self.way(message, essentials).map_err(|error| (error.status(), Some(error.kind.text())))?;
         way.asked = way.asked.filter(|_| self.is_from_node(flow));
-        let here = self.is_for_us(&way);
+        let gruu = self.gruu_of(&way);
+        let here = gruu.is_some() || self.is_for_us(&way);
         if self.draining && way.token.is_none() {
             self.refuse_for_now(*flow, message);
             return Ok(());
@@ -136,7 +143,7 @@ impl Service {
         if essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
-        let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound"]).next();
+        let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound", "gruu"]).next();
         if let Some(missing) = missing {
             let Ok(missing) = missing else {
                 return Err((StatusCode::BAD_REQUEST, Some("Malformed Proxy-Require")));
@@ -146,9 +153,11 @@ impl Service {
             return Ok(());
         }
         let mark = self.loop_mark(&incoming)?;
+        self.check_contact(now, &incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
         let redirects = matches!(self.settings.mode, Mode::Redirect);
         let found = match &way.uri {
+            Uri::Sip(uri) if gruu.is_some() => self.to_instance(now, uri, &way, &mut targets),
             Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
             _ => match self.to_domain(&incoming, &way, &mut targets) {
                 Some(found) => found,
@@ -233,7 +242,8 @@ impl Service {
         // Where it went to a domain over TLS, whoever is there has to prove that again.
         if let Some(flow) = flow.filter(|flow| flow.domain != NAMED) {
             if flow.connection != 0 && !self.connections.contains(&flow.connection) {
-                return Err((StatusCode::FLOW_FAILED, None));
+                let listens = self.listens_at(way, &flow).ok_or((StatusCode::FLOW_FAILED, None))?;
+                return Ok(Target { neighbour: false, ..target(Place::Flow(listens)) });
             }
             let neighbour = flow.connection == 0;
             return Ok(Target { neighbour, ..target(Place::Flow(flow)) });
@@ -242,73 +252,23 @@ impl Service {
         self.place(uri).map(target).ok_or(unresolved)
     }
 
-    pub(super) fn may_relay(&self, flow: &Flow) -> bool {
-        self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
+    /// Where the other end of a dialog says that it listens, if that is the host where its connection came from: a phone that isn't
+    /// behind a NAT, and doesn't ask to be reached over its flow only (RFC 5626).
+    fn listens_at(&self, way: &Way<'_>, flow: &Flow) -> Option<Flow> {
+        let uri = way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none())?;
+        match self.place(uri)? {
+            Place::Flow(listens)
+                if listens.peer.ip().to_canonical() == flow.peer.ip().to_canonical()
+                    && listens.peer.port() != flow.peer.port() =>
+            {
+                Some(listens)
+            }
+            Place::Flow(_) | Place::Name(_) => None,
+        }
     }
 
-    /// The contacts of the user whose address was written last, the most preferred first.
-    pub(super) fn look_up(
-        &mut self,
-        now: Time,
-        uri: &SipUri<'_>,
-        targets: &mut Vec<Target>,
-    ) -> Result<(), Verdict> {
-        let unix_secs = self.unix_secs(now);
-        let mut dead = false;
-        for binding in
-            self.locations.bindings(&self.aor).iter().filter(|binding| !binding.has_expired(unix_secs))
-        {
-            if let Some(over) = self.over_node(binding) {
-                match over {
-                    Over::Node(target) => {
-                        if !uri.secure || target.place.is_tls() {
-                            targets.push(target);
-                        }
-                        continue;
-                    }
-                    Over::Gone => {
-                        dead = true;
-                        continue;
-                    }
-                    Over::Contact => {}
-                }
-            }
-            let stands = binding.origin.is_none() && self.connections.contains(&binding.flow.connection);
-            let over_flow = match binding.flow_use {
-                FlowUse::None => None,
-                FlowUse::Only if binding.origin.is_some() => None,
-                FlowUse::First => Some(binding.flow).filter(|_| stands),
-                FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
-                FlowUse::Only => {
-                    dead = true;
-                    continue;
-                }
-            };
-            let own = || match Uri::parse(&binding.contact) {
-                Ok(Uri::Sip(uri)) => self.place(&uri),
-                _ => None,
-            };
-            let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
-                Ok(crate::codec::Route { address, .. }) => {
-                    address.sip_uri().ok().and_then(|uri| self.place(&uri))
-                }
-                Err(_) => None,
-            };
-            let over_flow = over_flow.map(Place::Flow);
-            let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
-            let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
-                continue;
-            };
-            let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
-            let neighbour = !path.is_empty();
-            targets.push(Target { uri, place, path, q: binding.q, over_node: false, neighbour });
-        }
-        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
-        match targets.is_empty() {
-            false => Ok(()),
-            true if dead => Err((StatusCode::FLOW_FAILED, None)),
-            true => Err((StatusCode::NOT_FOUND, None)),
-        }
+    pub(super) fn may_relay(&self, flow: &Flow) -> bool {
+        self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
     }
 
     /// A request for one of our users, or for the domain itself.
@@ -338,6 +298,16 @@ impl Service {
         Some(self.on_register(now, incoming))
     }
 
+    /// A REGISTER requires what isn't known here, and has been refused for that.
+    fn lacks_required(&mut self, message: &Message<'_>, flow: &Flow) -> Result<bool, Verdict> {
+        let missing = message.unsupported_of(HeaderName::Require, &["path", "outbound", "gruu"]).next();
+        let Some(missing) = missing else { return Ok(false) };
+        let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
+        let extra = Some((HeaderName::Unsupported, missing.0));
+        self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+        Ok(true)
+    }
+
     /// REGISTER for one of our users.
     fn on_register(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
         let Incoming { message, essentials, flow, .. } = incoming;
@@ -353,10 +323,7 @@ impl Service {
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
             Proof::Guesses => return Err(GUESSES),
         }
-        if let Some(missing) = message.unsupported_of(HeaderName::Require, &["path", "outbound"]).next() {
-            let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
-            let extra = Some((HeaderName::Unsupported, missing.0));
-            self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+        if self.lacks_required(message, flow)? {
             return Ok(());
         }
         self.name(&uri);
@@ -364,10 +331,18 @@ impl Service {
             return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
         }
         self.locations.set_now(self.unix_ms(now));
-        let request = Request { message: *message, essentials, flow: *flow, unix_secs: self.unix_secs(now) };
+        let gruus = self.settings.gives_gruus().then_some(&self.gruus);
+        let unix_secs = self.unix_secs(now);
+        let service_route = &self.settings.service_route;
+        let request = Request { message: *message, essentials, flow: *flow, unix_secs, gruus, service_route };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message);
+        if !matches!(result, Registered::Refused(_)) {
+            self.counters.registered += 1;
+            self.known.insert(now, flow);
+        }
+        let proven = self.is_proven(flow);
         // A repetition waits as well: what it repeats may not be durable yet.
         let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
         let out = if waits { &mut self.held } else { &mut self.out };
@@ -376,30 +351,23 @@ impl Service {
                 out.write(to, None, |out| write_error(&request, refusal, &tag, out)).map(|_| ())
             }
             Registered::Changed | Registered::Same => {
-                self.counters.registered += 1;
-                self.known.insert(now, flow);
+                let mut balance = (!proven).then_some(&mut self.balance);
+                let mut weighed = Ok(());
                 let bindings = self.locations.bindings(&self.aor);
                 let asked = essentials.via.oc.then_some(&self.feedback);
-                let write =
-                    |out: &mut _| noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out));
-                out.write(to, None, write).map(|_| ())
+                let write = |out: &mut BytesMut| {
+                    let start = out.len();
+                    noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
+                    weighed = weigh(&mut balance, flow, message, out.len() - start);
+                    weighed
+                };
+                match out.write(to, None, write) {
+                    // It is silent rather than sends somebody what was not asked for.
+                    Err(_) if weighed.is_err() => Ok(()),
+                    written => written.map(|_| ()),
+                }
             }
         };
         written.map_err(|_| (StatusCode::BAD_REQUEST, None))
     }
-}
-
-/// The first value of a list of routes: commas within brackets and quotes don't end it.
-fn first_of(path: &[u8]) -> &[u8] {
-    let (mut quoted, mut inside) = (false, false);
-    let end = path.iter().position(|byte| {
-        match byte {
-            b'"' => quoted = !quoted,
-            b'<' if !quoted => inside = true,
-            b'>' if !quoted => inside = false,
-            _ => {}
-        }
-        *byte == b',' && !quoted && !inside
-    });
-    path.get(..end.unwrap_or(path.len())).unwrap_or(path)
 }

@@ -285,7 +285,8 @@ impl Service {
             if named {
                 self.shun(now, &flow, None);
             }
-            if self.next_server(now, slot, number) {
+            let not_sent = code == StatusCode::SERVER_INTERNAL_ERROR;
+            if self.next_server(now, slot, number) || (not_sent && self.fall_back(now, slot, number)) {
                 return;
             }
         }

@@ -7,7 +7,7 @@ use crate::location::write_aor;
 use crate::transaction::Time;
 
 use super::Service;
-use super::context::{HOP_Q, Target};
+use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
 use super::incoming::Incoming;
 use super::reply::answer_flow;
@@ -57,6 +57,10 @@ impl Service {
                         targets.extend(self.place_of(text).map(|place| Target::new(uri, place, 1000)));
                     }
                 }
+            }
+            // Several users' phones ring together.
+            for target in targets.iter_mut().filter(|target| target.q >= INSTANCE_Q) {
+                target.q = 1000;
             }
             targets.sort_by_key(|target| core::cmp::Reverse(target.q));
             return if targets.is_empty() { Err((StatusCode::NOT_FOUND, None)) } else { Ok(()) };

@@ -100,6 +100,8 @@ pub struct Settings {
     pub directory: Directory,
     /// Registrations.
     pub registrar: RegistrarSettings,
+    /// The value of Service-Route in answers to REGISTER (RFC 3608); empty for none.
+    pub service_route: Vec<u8>,
     /// Users at most.
     pub users_max: usize,
     /// The values of timers.
@@ -123,6 +125,7 @@ impl Default for Settings {
             relay: Relay::default(),
             directory: Directory::default(),
             registrar: RegistrarSettings::default(),
+            service_route: Vec::new(),
             users_max: 2_000_000,
             timings: Timings::default(),
             limits: TransactionLimits::default(),
@@ -134,6 +137,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// Do phones get GRUUs? They must not be redirected (RFC 5627 section 6.1).
+    #[must_use]
+    pub fn gives_gruus(&self) -> bool {
+        self.registrar.gruu && self.mode == Mode::Proxy
+    }
+
     /// Its address for a protocol.
     #[must_use]
     pub fn address(&self, protocol: Protocol) -> Option<&Advertised> {

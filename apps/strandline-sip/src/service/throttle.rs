@@ -29,6 +29,7 @@ const PROBE_MS_MAX: u64 = 32_000;
 
 /// What our Via says to neighbours: both algorithms are known here.
 pub(super) const ASKING: &[u8] = b";oc;oc-algo=\"loss,rate\"";
+pub(super) const ASKING_ALIAS: &[u8] = b";alias;oc;oc-algo=\"loss,rate\"";
 
 /// How less is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -6,6 +6,7 @@ use core::net::{IpAddr, SocketAddr};
 
 use siphasher::sip::SipHasher24;
 
+use crate::codec::{base64url, base64url_decode};
 use crate::location::SealFlow;
 use crate::transaction::{Flow, Protocol};
 
@@ -29,7 +30,6 @@ pub struct Tokens {
 const SEAL_LEN: usize = 8;
 /// Stands for the domain of a flow that was opened: its number means nothing to a later run, so it isn't kept.
 pub(super) const NAMED: u32 = u32::MAX;
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 impl Tokens {
     /// With a key, which must be random and the same after a restart if dialogs are to survive it.
@@ -54,7 +54,7 @@ impl Tokens {
     }
 
     fn open<'a>(&self, kind: &[u8], text: &[u8], room: &'a mut [u8; 90]) -> Option<&'a [u8]> {
-        let len = decode(text, room)?;
+        let len = base64url_decode(text, room)?;
         let (body, seal) = room.get(..len)?.split_at_checked(len.checked_sub(SEAL_LEN)?)?;
         // The seal isn't compared in constant time: with 64 bits of SipHash there is nothing to learn from it.
         (self.seal(kind, body) == *seal).then_some(body)
@@ -72,7 +72,7 @@ impl Tokens {
     fn finish(&self, kind: &[u8], mut body: Body, out: &mut Vec<u8>) {
         let seal = self.seal(kind, body.bytes());
         body.put(&seal);
-        encode(body.bytes(), out);
+        base64url(body.bytes(), out);
     }
 
     /// Opens a token; `None` if it isn't one of ours.
@@ -164,41 +164,4 @@ fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
     let port = u16::from_le_bytes(take(rest)?);
     let domain = if flags & 64 != 0 { NAMED } else { 0 };
     Some(Flow { protocol, connection, peer: SocketAddr::new(address, port), domain })
-}
-
-/// Base64 for URLs, without padding (RFC 4648 section 5).
-fn encode(bytes: &[u8], out: &mut Vec<u8>) {
-    for three in bytes.chunks(3) {
-        let word =
-            three.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        for digit in 0..=three.len() {
-            let value = (word >> (18 - 6 * digit)) & 63;
-            out.push(DIGITS.get(value as usize).copied().unwrap_or(b'A'));
-        }
-    }
-}
-
-/// The length of what `text` stands for, which is in `out`.
-fn decode(text: &[u8], out: &mut [u8]) -> Option<usize> {
-    let mut len = 0;
-    for four in text.chunks(4) {
-        let mut word = 0u32;
-        for digit in four {
-            let value = match digit {
-                b'A'..=b'Z' => digit - b'A',
-                b'a'..=b'z' => digit - b'a' + 26,
-                b'0'..=b'9' => digit - b'0' + 52,
-                b'-' => 62,
-                b'_' => 63,
-                _ => return None,
-            };
-            word = word << 6 | u32::from(value);
-        }
-        word <<= 6 * (4 - four.len());
-        for byte in 0..four.len().saturating_sub(1) {
-            *out.get_mut(len)? = (word >> (16 - 8 * byte)) as u8;
-            len += 1;
-        }
-    }
-    Some(len)
 }

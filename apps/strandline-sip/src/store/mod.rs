@@ -3,6 +3,7 @@
 mod database;
 mod feed;
 mod folding;
+mod gathering;
 mod mysql;
 mod postgresql;
 mod redis;

@@ -1,5 +1,5 @@
 //! The thread that writes bindings down: everything that came together while the last commit was on its way goes into the
-//! next (group commit).
+//! next (group commit), and while little comes the first waits a moment for others.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::location::Journal;
 use crate::transaction::Outbox;
 
+use super::gathering::{ENOUGH, GATHER, Gathering};
 use super::stats::now;
 use super::{Store, StoreError, StoreStats};
 
@@ -53,6 +54,10 @@ struct Queue {
     held: VecDeque<Held>,
     /// How many submissions there were.
     submitted: u64,
+    /// Answers that came and were not taken to be committed yet.
+    answers: usize,
+    /// The thread waits for more of them.
+    gathers: bool,
     closed: bool,
 }
 
@@ -91,7 +96,8 @@ impl Writer {
         let shared = Shared::default();
         let (theirs, counted) = (Arc::clone(&shared), Arc::clone(&stats));
         let thread = std::thread::Builder::new().name("store".to_owned()).spawn(move || {
-            Worker { shared: theirs, store, done, stats: counted, changes: Journal::default() }.work();
+            let (changes, gathering) = Default::default();
+            Worker { shared: theirs, store, done, stats: counted, changes, gathering }.work();
         })?;
         Ok(Self { shared, stats, thread: Some(thread) })
     }
@@ -104,12 +110,16 @@ impl Writer {
         changes.clear();
         queue.submitted += 1;
         let number = queue.submitted;
+        queue.answers += held.len();
+        let wakes = !queue.gathers || queue.answers >= ENOUGH;
         if !held.is_empty() {
             queue.held.push_back(Held { answers: std::mem::take(held), number, at });
         }
         // Who is woken wants the lock at once.
         drop(queue);
-        self.shared.1.notify_one();
+        if wakes {
+            self.shared.1.notify_one();
+        }
         number
     }
 
@@ -148,6 +158,7 @@ struct Worker<D> {
     stats: Arc<StoreStats>,
     /// What is not durable yet.
     changes: Journal,
+    gathering: Gathering,
 }
 
 impl<D: FnMut(Done)> Worker<D> {
@@ -193,7 +204,11 @@ impl<D: FnMut(Done)> Worker<D> {
         let mut queue = lock(&shared);
         if queue.submitted == through && self.changes.is_empty() && !queue.closed {
             (queue, _) = shared.1.wait_timeout(queue, patience).unwrap_or_else(PoisonError::into_inner);
+            if queue.submitted > through && !queue.closed {
+                queue = self.gather(&shared.1, queue);
+            }
         }
+        queue.answers = 0;
         if self.changes.is_empty() {
             std::mem::swap(&mut self.changes, &mut queue.changes);
         } else {
@@ -201,6 +216,19 @@ impl<D: FnMut(Done)> Worker<D> {
             queue.changes.clear();
         }
         (queue.submitted, queue.closed)
+    }
+
+    /// Waits for others, unless there are enough or it is of no use.
+    fn gather<'a>(&mut self, came: &Condvar, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        if queue.answers >= ENOUGH || !self.gathering.waits() {
+            return queue;
+        }
+        queue.gathers = true;
+        let few = |queue: &mut Queue| queue.answers < ENOUGH && !queue.closed;
+        (queue, _) = came.wait_timeout_while(queue, GATHER, few).unwrap_or_else(PoisonError::into_inner);
+        queue.gathers = false;
+        self.gathering.waited(queue.answers);
+        queue
     }
 
     fn commit(&mut self) -> Result<(), StoreError> {

@@ -72,6 +72,29 @@ fn a_dialog_goes_on_over_another_connection_of_the_caller_but_not_to_one_that_is
 }
 
 #[test]
+fn once_its_connection_is_gone_a_phone_is_reached_in_a_dialog_where_it_listens() {
+    let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::tcp("192.0.2.2:40000", 12));
+    let (mut world, ok) = established(&alice, &bob);
+    world.service.connection_closed(12);
+    for (number, (target, reached)) in [
+        ("sip:bob@192.0.2.2:5060;transport=tcp", true),
+        ("sip:bob@192.0.2.2:5060;transport=tcp;ob", false),
+        ("sip:bob@192.0.2.77:5060;transport=tcp", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sent = world.one(&alice, &in_dialog("INFO", &ok, target, &alice, 2 + number as u32, true));
+        match reached {
+            true => {
+                assert_eq!((sent.flow.connection, sent.flow.peer), (0, "192.0.2.2:5060".parse().unwrap()))
+            }
+            false => assert_eq!(sent.first_line(), "SIP/2.0 430 Flow Failed", "{target}"),
+        }
+    }
+}
+
+#[test]
 fn a_token_that_is_not_ours_opens_nothing() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070"));
     let (mut world, ok) = established(&alice, &bob);

@@ -1,4 +1,4 @@
-use crate::harness::{Phone, World};
+use crate::harness::{Phone, World, response};
 
 const OUTBOUND: &str = "Supported: path, outbound\r\nContact: <sip:bob@192.0.2.2:40000;transport=tcp;ob>;reg-id=1;\
                         +sip.instance=\"<urn:uuid:00000000-0000-1000-8000-AABBCCDDEEFF>\"\r\n";
@@ -51,6 +51,55 @@ fn a_phone_that_can_be_called_at_its_address_is_called_there_once_its_connection
     world.service.connection_closed(9);
     let sent = world.invite(&alice, &alice.invite("bob", "2"));
     assert_eq!((sent[0].flow.connection, sent[0].flow.peer), (0, "192.0.2.2:5060".parse().unwrap()));
+}
+
+#[test]
+fn a_request_over_a_connection_that_turns_out_to_have_ended_goes_to_where_the_phone_listens() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
+    for (contact, falls_back) in [
+        ("<sip:bob@192.0.2.2:5060;transport=tcp>", true),
+        // It asked to be reached over its flow, or is behind a NAT.
+        ("<sip:bob@192.0.2.2:5060;transport=tcp;ob>", false),
+        ("<sip:bob@10.0.0.2:5060;transport=tcp>", false),
+    ] {
+        for sent_before in [false, true] {
+            let mut world = World::new();
+            world.register_with(&bob, "bob", &format!("Contact: {contact}\r\n"));
+            let what = format!("{contact} {sent_before}");
+            world.service.handle_message(world.now, alice.0, alice.invite("bob", "1").as_bytes());
+            let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+            let invite = world.sent().remove(1);
+            assert_eq!(invite.flow, bob.0, "{what}");
+            match sent_before {
+                // It was lost with the connection, which is seen to have ended a moment later.
+                true => world.service.connection_closed(9),
+                false => world.service.send_failed(world.now, client),
+            }
+            let sent = world.run_until(20);
+            if falls_back {
+                let again = sent.iter().find(|sent| sent.first_line().starts_with("INVITE")).expect(&what);
+                assert_eq!((again.flow.connection, again.flow.peer), (0, "192.0.2.2:5060".parse().unwrap()));
+                let ok = world.one(&bob, &response(&again.text, 200, "b"));
+                assert_eq!((ok.first_line(), ok.flow), ("SIP/2.0 200 OK", alice.0), "{what}");
+            } else {
+                assert!(
+                    sent.iter().all(|sent| !sent.first_line().starts_with("INVITE")),
+                    "{what}: {sent:#?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn who_was_heard_from_is_not_asked_twice_when_the_connection_ends() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
+    let mut world = World::new();
+    world.register_with(&bob, "bob", "Contact: <sip:bob@192.0.2.2:5060;transport=tcp>\r\n");
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    world.receive(&bob, &response(&sent[0].text, 180, "b"));
+    world.service.connection_closed(9);
+    assert!(world.run_until(100).is_empty());
 }
 
 #[test]

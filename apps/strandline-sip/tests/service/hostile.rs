@@ -75,3 +75,54 @@ fn a_forged_via_does_not_send_answers_elsewhere() {
     assert_eq!(sent.flow.peer.ip(), phone().0.peer.ip());
     assert!(sent.line("Via").unwrap().contains("received=192.0.2.66"), "{}", sent.text);
 }
+
+/// Bytes that a source sent, and that were sent there.
+fn exchanged(world: &mut World, count: usize, text: impl Fn(usize) -> String) -> (usize, usize) {
+    let (mut came, mut sent) = (0, 0);
+    for number in 0..count {
+        let text = text(number);
+        came += text.len();
+        sent += world.receive(&phone(), &text).iter().map(|sent| sent.text.len()).sum::<usize>();
+    }
+    (came, sent)
+}
+
+/// Beyond what came, and 64 bytes for each request.
+const BEYOND_MAX: usize = 16 << 10;
+
+#[test]
+fn who_may_be_somebody_else_gets_no_more_over_udp_than_came_and_a_little() {
+    let mut world = World::new();
+    for number in 0..9 {
+        let from = Phone::udp(&format!("192.0.2.{}:5060", number + 1));
+        let contact = format!("Contact: <sip:bob-{}@192.0.2.{number}>\r\n", "x".repeat(1500));
+        let register = from.register("bob", 1, &contact).replace("reg-bob", &format!("reg{number}"));
+        world.receive(&from, &register);
+    }
+    // A short question would be answered with all contacts of a user.
+    let list = |number: usize| phone().register("bob", 100 + number as u32, "").replace("reg-bob", "forged");
+    let (came, sent) = exchanged(&mut world, 1000, list);
+    assert!(sent <= came + 1000 * 64 + BEYOND_MAX, "{sent} for {came}");
+    // What is refused is answered, always, if the answer isn't larger by more than a tag and where it came from.
+    let mut world = World::new();
+    let (came, sent) = exchanged(&mut world, 1000, |number| phone().invite("nobody", &format!("n{number}")));
+    assert!(sent > 0 && sent <= came + 1000 * 64, "{sent} for {came}");
+    let refused = world.one(&phone(), &phone().invite("nobody", "last"));
+    assert!(refused.first_line().starts_with("SIP/2.0 404"));
+}
+
+#[test]
+fn over_tcp_and_from_trusted_networks_nothing_is_weighed() {
+    let relay =
+        strandline_sip::service::Relay { open: false, from: vec![("192.0.2.0".parse().unwrap(), 24)] };
+    for (mut world, phone) in [
+        (World::new(), Phone::tcp("203.0.113.1:4000", 3)),
+        (World::with(Settings { relay, ..settings() }), phone()),
+    ] {
+        let long = format!("Contact: <sip:bob-{}@192.0.2.7>\r\n", "x".repeat(1500));
+        world.register_with(&phone, "bob", &long);
+        for number in 0..100 {
+            assert_eq!(world.one(&phone, &phone.register("bob", 2 + number, "")).lines("Contact").len(), 1);
+        }
+    }
+}

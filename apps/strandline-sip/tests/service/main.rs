@@ -7,6 +7,8 @@ mod checks_16_3;
 mod dialogs_16_6;
 mod flows_rfc5626;
 mod forking_16_7;
+mod gruu_nodes;
+mod gruu_rfc5627;
 mod harness;
 mod hostile;
 mod neighbours;

@@ -6,7 +6,7 @@ pub(super) mod set;
 pub(super) mod tcp;
 pub(super) mod udp;
 
-use super::engine::Out;
+use super::out::Out;
 
 /// The messages of each source together: the source, and where they are.
 fn by_source(out: &Out) -> impl Iterator<Item = (usize, &[(usize, usize, usize)])> {

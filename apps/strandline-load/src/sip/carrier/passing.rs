@@ -15,8 +15,8 @@ use tokio::time::timeout;
 
 use crate::limits;
 use crate::sip::answer::Came;
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::tcp::{ANSWER_MAX, Source, To, connect_with, receive, write_rest};
 use super::{by_source, bytes};

@@ -1,4 +1,4 @@
-//! SCTP: an association for each source, in UDP from each local address.
+//! SCTP: an association for each source, from each local address, in UDP or on IP itself.
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use bytes::Bytes;
 use strandline::{Association, Peer, SendInfo, Stack, TrySendError};
 
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 
@@ -29,21 +29,26 @@ pub(in crate::sip) async fn open(
     local: &[IpAddr],
     sources: usize,
 ) -> Result<(Sctp, Vec<SocketAddr>)> {
-    let peer = Peer::new(server.ip(), server.port()).encapsulation_port(encapsulation);
+    let peer = Peer::new(server.ip(), server.port());
+    let in_udp = encapsulation != 0;
+    let peer = if in_udp { peer.encapsulation_port(encapsulation) } else { peer };
     let stacks = local
         .iter()
         .map(|ip| {
-            Stack::builder()
-                .mixed_trains(true)
-                .udp((*ip, 0).into())
-                .with_context(|| format!("a UDP socket at {ip}"))
+            let stack = Stack::builder().mixed_trains(true);
+            match in_udp {
+                true => stack.udp((*ip, 0).into()).with_context(|| format!("a UDP socket at {ip}")),
+                false => stack.raw(*ip).with_context(|| format!("SCTP on IP at {ip}")),
+            }
         })
         .collect::<Result<Vec<_>>>()?;
     let (mut associations, mut addresses) = (Vec::new(), Vec::new());
     for (stack, ip) in stacks.iter().zip(local).cycle().take(sources) {
         let association = Association::connect(stack, &peer).await;
-        let association = association
-            .with_context(|| format!("an association with {server} in UDP at port {encapsulation}"))?;
+        let association = association.with_context(|| match in_udp {
+            true => format!("an association with {server} in UDP at port {encapsulation}"),
+            false => format!("an association with {server} on IP"),
+        })?;
         let port = association.status().map_or(0, |status| status.local_port);
         addresses.push((*ip, port).into());
         associations.push(Rc::new(association));

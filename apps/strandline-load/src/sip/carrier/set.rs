@@ -1,5 +1,7 @@
 //! TCP without TLS: sockets of one epoll set, read and written by one task. A load that opens and closes a connection for each
 //! request does nothing else for most of its time: a task and a registration for each would take as long as the server's work.
+//! The set isn't watched by the runtime but waited for itself: to have one set wake another costs half a microsecond for
+//! each message, and costs those who send it.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,13 +18,12 @@ use nix::sys::socket::sockopt::IpBindAddressNoPort;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use socket2::{Domain, Socket, Type};
-use tokio::io::unix::AsyncFd;
 
 use crate::limits;
 use crate::pace::now;
 use crate::sip::answer::first_message;
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes, tcp};
 
@@ -53,7 +54,8 @@ struct Place {
 
 /// The sockets.
 pub(in crate::sip) struct Set {
-    epoll: AsyncFd<OwnedFd>,
+    epoll: OwnedFd,
+    events: RefCell<Vec<epoll::Event>>,
     server: SocketAddr,
     local: Vec<IpAddr>,
     persistent: bool,
@@ -90,13 +92,9 @@ pub(in crate::sip) async fn open(
         );
     }
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    #[allow(
-        deprecated,
-        reason = "what is registered owns its descriptor, which is what `register` has to be promised"
-    )]
-    let epoll = AsyncFd::new(epoll)?;
     let set = Rc::new(Set {
         epoll,
+        events: RefCell::new(Vec::with_capacity(EVENTS)),
         server,
         local: local.to_vec(),
         persistent,
@@ -121,17 +119,12 @@ pub(in crate::sip) async fn open(
 }
 
 impl Set {
-    /// Receives until the task is ended.
-    pub(in crate::sip) fn serve(self: &Rc<Self>, load: &Rc<Load>) {
-        tokio::task::spawn_local(receive(Rc::clone(self), Rc::clone(load)));
-    }
-
     /// Hears of what comes from now on, and of room for what waits if that is asked for.
     fn watch(&self, stream: &TcpStream, place: usize, generation: u32, room: bool) -> io::Result<()> {
         let mut what = epoll::EventFlags::IN | epoll::EventFlags::ET;
         what.set(epoll::EventFlags::OUT, room);
         let mark = epoll::EventData::new_u64((u64::from(generation) << 32) | place as u64);
-        Ok(epoll::add(self.epoll.get_ref(), stream, mark, what)?)
+        Ok(epoll::add(&self.epoll, stream, mark, what)?)
     }
 
     /// Opens a connection for one request.
@@ -229,6 +222,27 @@ impl Carrier for Rc<Set> {
         }
         self.give_up_late(load);
     }
+
+    fn wait(&self, load: &Rc<Load>, most: Duration) -> bool {
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        let mut events = self.events.borrow_mut();
+        events.clear();
+        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&most)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                tracing::error!(%error, "waiting for connections");
+                return false;
+            }
+        }
+        for some in events.chunks(SOME) {
+            for event in some {
+                let mark = event.data;
+                self.on_event(mark.u64(), load);
+            }
+            load.send();
+        }
+        true
+    }
 }
 
 impl Place {
@@ -313,31 +327,6 @@ fn connect(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
         Err(error) => return Err(error),
     }
     Ok(socket.into())
-}
-
-async fn receive(set: Rc<Set>, load: Rc<Load>) {
-    let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
-    loop {
-        let Ok(mut ready) = set.epoll.readable().await else { return };
-        let none = Timespec { tv_sec: 0, tv_nsec: 0 };
-        match epoll::wait(set.epoll.get_ref(), spare_capacity(&mut events), Some(&none)) {
-            Ok(EVENTS..) => {}
-            Ok(_) => ready.clear_ready(),
-            Err(rustix::io::Errno::INTR) => continue,
-            Err(error) => {
-                tracing::error!(%error, "waiting for connections");
-                return;
-            }
-        }
-        for some in events.chunks(SOME) {
-            for event in some {
-                let mark = event.data;
-                set.on_event(mark.u64(), &load);
-            }
-            load.send();
-        }
-        events.clear();
-    }
 }
 
 /// A connection was lost: opens it again.

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::limits;
 use crate::sip::answer::first_message;
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 

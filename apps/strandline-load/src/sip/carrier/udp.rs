@@ -2,16 +2,16 @@
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::rc::Rc;
 
 use anyhow::{Context, Result};
 use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
-use tokio::net::UdpSocket;
+use tokio::io::unix::AsyncFd;
 
-use crate::sip::engine::Out;
 use crate::sip::load::{Carrier, Load};
+use crate::sip::out::Out;
 
 use super::{by_source, bytes};
 
@@ -19,9 +19,12 @@ use super::{by_source, bytes};
 /// to that.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
+/// One of the sockets. Nobody waits for room in it: to hear of that would wake the load once more for each request.
+type Source = AsyncFd<UdpSocket>;
+
 /// The sockets.
 pub(in crate::sip) struct Udp {
-    sockets: Vec<Rc<UdpSocket>>,
+    sockets: Vec<Rc<Source>>,
     sending: RefCell<Sending>,
 }
 
@@ -33,13 +36,19 @@ pub(in crate::sip) async fn open(
 ) -> Result<(Udp, Vec<SocketAddr>)> {
     let (mut sockets, mut addresses) = (Vec::new(), Vec::new());
     for ip in local.iter().cycle().take(sources) {
-        let socket = UdpSocket::bind((*ip, 0)).await.with_context(|| format!("a UDP socket at {ip}"))?;
-        socket.connect(server).await.with_context(|| format!("sending to {server}"))?;
+        let socket = UdpSocket::bind((*ip, 0)).with_context(|| format!("a UDP socket at {ip}"))?;
+        socket.connect(server).with_context(|| format!("sending to {server}"))?;
+        socket.set_nonblocking(true)?;
         socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER)?;
         if let Err(error) = take_trains(&socket, true) {
             tracing::debug!(%error, "datagrams come one by one");
         }
         addresses.push(socket.local_addr()?);
+        #[allow(
+            deprecated,
+            reason = "what is registered owns its descriptor, which is what `register` has to be promised"
+        )]
+        let socket = AsyncFd::with_interest(socket, Interest::READABLE)?;
         sockets.push(Rc::new(socket));
     }
     Ok((Udp { sockets, sending: RefCell::default() }, addresses))
@@ -61,20 +70,21 @@ impl Carrier for Udp {
         let mut sending = self.sending.borrow_mut();
         for (source, messages) in by_source(out) {
             if let Some(socket) = self.sockets.get(source) {
-                sending.send(&**socket, messages.iter().map(|message| (None, bytes(out, message))));
+                sending.send(socket.get_ref(), messages.iter().map(|message| (None, bytes(out, message))));
             }
         }
     }
 }
 
-async fn receive(socket: Rc<UdpSocket>, source: usize, room: Rc<RefCell<Receiving>>, load: Rc<Load>) {
+async fn receive(socket: Rc<Source>, source: usize, room: Rc<RefCell<Receiving>>, load: Rc<Load>) {
     while socket.readable().await.is_ok() {
         let room = &mut *room.borrow_mut();
-        match socket.try_io(Interest::READABLE, || room.receive(&*socket)) {
+        match socket.try_io(Interest::READABLE, |socket| room.receive(socket)) {
             Ok(count) => {
                 if count < BATCH {
                     // No more are there, and more will be told: nobody needs to ask.
-                    let _ = socket.try_io(Interest::READABLE, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+                    let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
+                    let _ = socket.try_io(Interest::READABLE, none);
                 }
                 load.with(|engine, now| {
                     room.datagrams().for_each(|(_, bytes)| engine.handle(now, source, bytes));

@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use super::super::outcome::SipReport;
 use super::*;
 

@@ -94,6 +94,8 @@ pub struct Via<'a> {
     pub rport: Option<Option<u16>>,
     /// `oc` (RFC 7339): whoever sent the message asks how much it may send.
     pub oc: bool,
+    /// `alias` (RFC 5923): the connection may be used for requests in the other direction.
+    pub alias: bool,
 }
 
 /// The start of every branch that is unique (RFC 3261 section 8.1.1.7).
@@ -124,12 +126,6 @@ impl<'a> Via<'a> {
         ttl.map(|ttl| u8::try_from(ttl).map_err(|_| Error::new(ErrorKind::TooLarge, 0))).transpose()
     }
 
-    /// `alias` (RFC 5923): the connection may be used for requests in the other direction.
-    #[must_use]
-    pub fn has_alias(&self) -> bool {
-        self.params.has(b"alias")
-    }
-
     /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed. The version
     /// is not looked at: one that is unknown is found in the first line, and answered with 505.
     pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Self> {
@@ -150,7 +146,17 @@ impl<'a> Via<'a> {
             *cursor = after;
         }
         let params = Params::default();
-        Ok(Self { transport, host, port, params, branch: None, received: None, rport: None, oc: false })
+        Ok(Self {
+            transport,
+            host,
+            port,
+            params,
+            branch: None,
+            received: None,
+            rport: None,
+            oc: false,
+            alias: false,
+        })
     }
 
     #[inline]
@@ -175,6 +181,7 @@ impl<'a> Via<'a> {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
+            5 => self.alias |= same(name, b"alias"),
             2 => self.oc |= same(name, b"oc"),
             _ => {}
         }

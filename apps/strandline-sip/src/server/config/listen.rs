@@ -97,3 +97,38 @@ pub(super) fn check_listen(listen: &Listen) -> Result<(), ConfigError> {
         None => Ok(()),
     }
 }
+
+/// SCTP may be there twice: in UDP and on IP, under one address and port, for what phones are told holds for both.
+pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
+    let sctp: Vec<&Listen> = all.iter().filter(|listen| listen.protocol == Protocol::Sctp).collect();
+    let [one, other] = sctp.as_slice() else {
+        return Err(wrong(
+            "listen",
+            format!("{} entries for sctp: there can be one in UDP and one on IP", sctp.len()),
+        ));
+    };
+    if one.sctp_carrier == other.sctp_carrier {
+        let carrier = if one.sctp_carrier == SctpCarrier::Ip { "on IP" } else { "in UDP" };
+        return Err(wrong(
+            "listen",
+            format!("two entries for sctp {carrier}: there can be one in UDP and one on IP"),
+        ));
+    }
+    if one.sctp_port != other.sctp_port {
+        let message = format!(
+            "SCTP in UDP and on IP need the same SCTP port, not {} and {}: phones are told one",
+            one.sctp_port, other.sctp_port
+        );
+        return Err(wrong("listen.sctp_port", message));
+    }
+    let told = |listen: &Listen| listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
+    if told(one) != told(other) {
+        let message = format!(
+            "SCTP in UDP and on IP need the same, not {} and {}: phones are told one",
+            told(one),
+            told(other)
+        );
+        return Err(wrong("listen.advertise", message));
+    }
+    Ok(())
+}

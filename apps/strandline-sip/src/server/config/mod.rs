@@ -160,7 +160,9 @@ impl Config {
         }
         for protocol in Protocol::ALL {
             let count = config.listen.iter().filter(|listen| listen.protocol == protocol).count();
-            if count > 1 {
+            if count > 1 && protocol == Protocol::Sctp {
+                listen::check_carriers(&config.listen)?;
+            } else if count > 1 {
                 let name = protocol.name();
                 return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
             }
@@ -190,7 +192,15 @@ impl Config {
             }
             other => (other, true, true),
         };
-        Ours { protocols: usable.map(one).collect() }
+        let mut protocols: Vec<(Protocol, bool, bool)> = Vec::new();
+        for (protocol, v4, v6) in usable.map(one) {
+            match protocols.iter_mut().find(|known| known.0 == protocol) {
+                // SCTP over two carriers.
+                Some(known) => *known = (protocol, known.1 | v4, known.2 | v6),
+                None => protocols.push((protocol, v4, v6)),
+            }
+        }
+        Ours { protocols }
     }
 
     /// What connections with TLS need.
@@ -236,6 +246,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         relay: relay::check(&file.relay)?,
         directory,
         registrar: registrar::check(&file.registrar)?,
+        service_route: registrar::service_route(&file.registrar)?,
         users_max: limits.users,
         timings: timers::check(&file.timers)?,
         limits: limits.transactions,

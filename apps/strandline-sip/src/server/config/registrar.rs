@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::codec::Uri;
 use crate::registrar::RegistrarSettings;
 
 use super::error::{ConfigError, wrong};
@@ -14,6 +15,8 @@ pub(super) struct Table {
     expires_max_secs: Option<u32>,
     contacts_max: Option<usize>,
     outbound: Option<bool>,
+    gruu: Option<bool>,
+    service_route: Vec<String>,
 }
 
 pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
@@ -24,6 +27,7 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
         expires_max_secs: file.expires_max_secs.unwrap_or(defaults.expires_max_secs),
         contacts_max: file.contacts_max.unwrap_or(defaults.contacts_max),
         outbound: file.outbound.unwrap_or(defaults.outbound),
+        gruu: file.gruu.unwrap_or(defaults.gruu),
         ..defaults
     };
     if settings.expires_min_secs > 3600 {
@@ -47,4 +51,31 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
         return Err(wrong("registrar.contacts_max", "0 would let nobody register"));
     }
     Ok(settings)
+}
+
+/// The value of Service-Route: URIs in brackets, in the order in which requests pass them (RFC 3608).
+pub(super) fn service_route(file: &Table) -> Result<Vec<u8>, ConfigError> {
+    let mut value = String::new();
+    for text in &file.service_route {
+        let key = "registrar.service_route";
+        let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>')).unwrap_or(text);
+        match Uri::parse(bare.as_bytes()) {
+            Ok(Uri::Sip(uri)) if !uri.headers.is_empty() => {
+                return Err(wrong(key, format!("{text:?} has headers, which a route must not have")));
+            }
+            Ok(Uri::Sip(uri)) if !uri.is_loose_router() => {
+                return Err(wrong(
+                    key,
+                    format!("{text:?} lacks ;lr, without which phones route by it strictly"),
+                ));
+            }
+            Ok(Uri::Sip(_)) => {}
+            _ => return Err(wrong(key, format!("{text:?} is no SIP URI such as sip:192.0.2.1;lr"))),
+        }
+        if !value.is_empty() {
+            value.push_str(", ");
+        }
+        value.extend(["<", bare, ">"]);
+    }
+    Ok(value.into_bytes())
 }

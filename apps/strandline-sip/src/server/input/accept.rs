@@ -13,6 +13,7 @@ use crate::server::hub::Hub;
 use crate::transaction::Protocol;
 
 use super::fresh::Fresh;
+use super::set::Set;
 use super::tcp::{greet, wire};
 
 /// How long after an error that more descriptors or memory would cure.
@@ -38,8 +39,8 @@ pub(in crate::server) fn listen(address: SocketAddr) -> io::Result<Listening> {
 }
 
 /// Accepts until the task is ended.
-pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, protocol: Protocol) {
-    let fresh = Fresh::start(&hub);
+pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc<Set>, protocol: Protocol) {
+    let fresh = Fresh::start(&hub, set);
     loop {
         let Ok(mut ready) = listening.readable().await else { return };
         match accept(listening.get_ref()) {

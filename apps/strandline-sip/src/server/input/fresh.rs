@@ -10,7 +10,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::rc::Rc;
 use std::time::Duration;
 
-use strandline_tls::Wire;
 use tokio::sync::Notify;
 
 use crate::codec::Side;
@@ -18,8 +17,9 @@ use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 use crate::transaction::Protocol;
 
+use super::reader::{Reader, end, ended, gone, with_room};
+use super::set::Set;
 use super::taker::{End, Taker};
-use super::tcp::{Reader, end, ended, stand, with_room};
 use super::work::work_between;
 
 /// How long nobody waits for a connection: what comes on it meanwhile waits for so long.
@@ -46,6 +46,8 @@ pub(super) struct Fresh {
     /// Nothing had come on these when they were accepted.
     empty: RefCell<Vec<Young>>,
     came: Notify,
+    /// Who takes those that stay.
+    set: Rc<Set>,
 }
 
 /// What a look at a connection found.
@@ -63,9 +65,9 @@ enum Found {
 
 impl Fresh {
     /// Those that are left alone are looked at until the task that accepts is gone.
-    pub(super) fn start(hub: &Rc<Hub>) -> Rc<Self> {
-        let fresh =
-            Rc::new(Self { alone: RefCell::default(), empty: RefCell::default(), came: Notify::new() });
+    pub(super) fn start(hub: &Rc<Hub>, set: Rc<Set>) -> Rc<Self> {
+        let (alone, empty) = Default::default();
+        let fresh = Rc::new(Self { alone, empty, came: Notify::new(), set });
         tokio::task::spawn_local(watch(Rc::clone(&fresh), Rc::clone(hub)));
         fresh
     }
@@ -103,7 +105,7 @@ impl Fresh {
             let (until, message) = (hub.clock.elapsed() + ALONE, hub.inbox(|inbox| inbox.last()));
             alone.push_back(Alone { until, message, young });
         } else {
-            settle(found, u64::MAX, young, hub);
+            settle(found, u64::MAX, young, hub, &self.set);
         }
     }
 }
@@ -127,7 +129,7 @@ async fn watch(fresh: Rc<Fresh>, hub: Rc<Hub>) {
             continue;
         };
         let found = look(&connection, &mut reader, &hub);
-        settle(found, message, (connection, reader), &hub);
+        settle(found, message, (connection, reader), &hub, &fresh.set);
     }
 }
 
@@ -145,8 +147,8 @@ fn look(connection: &Connection, reader: &mut Reader, hub: &Rc<Hub>) -> Found {
     })
 }
 
-/// It has ended, or is ended because what came makes no sense; or from now on a task waits for it. `message` is its last one.
-fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>) {
+/// It has ended, or is ended because what came makes no sense; or from now on it is waited for. `message` is its last one.
+fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>, set: &Set) {
     if matches!(found, Found::End | Found::Nonsense) {
         if hub.inbox(|inbox| inbox.is_done_with(message)) {
             ended(hub, &connection, reader);
@@ -155,12 +157,8 @@ fn settle(found: Found, message: u64, (connection, reader): Young, hub: &Rc<Hub>
         }
         return;
     }
-    let Some(stream) = connection.take_bare() else { return };
-    match tokio::net::TcpStream::from_std(stream) {
-        Ok(tcp) => stand(Rc::clone(hub), connection, Wire::plain(tcp), reader),
-        Err(error) => {
-            tracing::warn!(%error, "waiting for a connection");
-            ended(hub, &connection, reader);
-        }
+    if let Err(error) = set.add(Rc::clone(&connection), reader, hub) {
+        tracing::warn!(%error, "waiting for a connection");
+        gone(hub, &connection);
     }
 }

@@ -2,7 +2,9 @@
 
 pub(super) mod accept;
 mod fresh;
+mod reader;
 pub(super) mod sctp;
+pub(super) mod set;
 mod taker;
 pub(super) mod tcp;
 pub(super) mod udp;

@@ -1,6 +1,6 @@
-//! TCP, with and without TLS and WebSocket: a task for each connection, which waits without a buffer of its own.
+//! TCP, with and without TLS and WebSocket. Without them one task reads all (see `set`); with them each connection has a task, which
+//! waits without a buffer of its own.
 
-use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -17,23 +17,14 @@ use crate::transaction::{Flow, Protocol};
 use crate::server::hub::Hub;
 use crate::server::socket::Connection;
 
-use super::taker::{End, Taker};
+use super::reader::{PATIENCE, Reader, end, gone, with_room};
+use super::set::Set;
+use super::taker::Taker;
 use super::work::work_between;
 use super::ws;
 
-/// Bytes read at a time, into room that all connections of a shard share.
-const READ: usize = 256 << 10;
 /// How long opening a connection may take.
 const OPEN: Duration = Duration::from_secs(5);
-/// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Messages of a connection that are its first ones.
-const FIRST: u8 = 2;
-
-thread_local! {
-    static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
-}
 
 pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Result<Wire> {
     match &hub.tls.borrow().server {
@@ -55,6 +46,10 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
             let is_peer = |proved: &String| peers.iter().any(|peer| is_domain(proved, peer));
             if proved.iter().any(is_peer) {
                 hub.service.borrow_mut().connection_trusted(connection.id);
+            }
+            if !proved.is_empty() && connection.protocol == Protocol::Tls {
+                hub.service.borrow_mut().connection_proved(connection.id);
+                hub.connections.aliases.borrow_mut().prove(connection.id, proved);
             }
             if connection.protocol.is_websocket() {
                 let frames = ws::Frames::new(&hub, &connection, rest);
@@ -84,15 +79,19 @@ pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker:
 }
 
 /// Opens those connections that are wanted, until the task is ended.
-pub(in crate::server) async fn open_wanted(mut wanted: UnboundedReceiver<Rc<Connection>>, hub: Rc<Hub>) {
+pub(in crate::server) async fn open_wanted(
+    mut wanted: UnboundedReceiver<Rc<Connection>>,
+    hub: Rc<Hub>,
+    set: Rc<Set>,
+) {
     while let Some(connection) = wanted.recv().await {
         let tls = hub.tls.borrow().client.clone();
-        tokio::task::spawn_local(open(Rc::clone(&hub), connection, tls));
+        tokio::task::spawn_local(open(Rc::clone(&hub), Rc::clone(&set), connection, tls));
     }
 }
 
 /// Opens a connection for what is queued on it already.
-async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) {
+async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Option<ClientTls>) {
     let (from, name) = {
         let service = hub.service.borrow();
         let named = Flow { domain: connection.domain, ..connection.flow() };
@@ -106,7 +105,16 @@ async fn open(hub: Rc<Hub>, connection: Rc<Connection>, tls: Option<ClientTls>) 
     let opened = tokio::time::timeout(OPEN, connecting).await;
     let clients = connection.take_clients();
     match opened {
-        Ok(Ok(wire)) => {
+        Ok(Ok(Opened::Plain(stream))) => {
+            let reader = Reader::new(&hub, &connection, Side::Opened);
+            hub.service.borrow_mut().connection_opened(connection.id);
+            connection.accepted(stream);
+            if let Err(error) = set.add(Rc::clone(&connection), reader, &hub) {
+                tracing::warn!(%error, "waiting for a connection");
+                gone(&hub, &connection);
+            }
+        }
+        Ok(Ok(Opened::Tls(wire))) => {
             let reader = Reader::new(&hub, &connection, Side::Opened);
             stand(hub, connection, wire, reader);
         }
@@ -143,6 +151,12 @@ fn responses(mut unsent: &[u8], limits: crate::codec::Limits) -> impl Iterator<I
     messages.filter(|message| message.starts_with(b"SIP/2.0 "))
 }
 
+/// A connection that was opened.
+enum Opened {
+    Plain(std::net::TcpStream),
+    Tls(Wire),
+}
+
 /// The certificate of a peer must be for the domain that led there, or else for its address.
 async fn connect(
     protocol: Protocol,
@@ -150,7 +164,7 @@ async fn connect(
     from: Option<IpAddr>,
     name: Option<String>,
     tls: Option<ClientTls>,
-) -> io::Result<Wire> {
+) -> io::Result<Opened> {
     let stream = match from {
         None => TcpStream::connect(peer).await?,
         Some(from) => {
@@ -161,13 +175,13 @@ async fn connect(
     };
     let _ = stream.set_nodelay(true);
     if protocol != Protocol::Tls {
-        return Ok(Wire::plain(stream));
+        return Ok(Opened::Plain(stream.into_std()?));
     }
     let tls = tls.ok_or_else(|| io::Error::other("no certificates are trusted: tls.ca"))?;
     let name = name.ok_or_else(|| io::Error::other("its domain is forgotten"))?;
     let wire = Wire::opened(stream, &tls, &name)?;
     wire.handshake().await?;
-    Ok(wire)
+    Ok(Opened::Tls(wire))
 }
 
 /// Receives until the connection ends. What is needed seldom is put aside, so that who waits for a message takes little room; and
@@ -205,28 +219,9 @@ fn receive(
     }
 }
 
-/// What it still asked for is answered, if it listens.
-pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
-    hub.connections.closes(&connection);
-    hub.is_done().await;
-    ended(&hub, &connection, reader);
-}
-
-pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) {
-    reader.end(hub);
-    hub.connections.remove(connection);
-    hub.with(|service, _| service.connection_closed(connection.id));
-    connection.ended();
-}
-
-/// Lends out the room that all connections of a shard share.
-pub(super) fn with_room<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
-    ROOM.with_borrow_mut(|room| work(room))
-}
-
 /// Reads into the room that all share, and handles what came while it is there. False at the end.
 fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hub: &Rc<Hub>) -> Poll<bool> {
-    ROOM.with_borrow_mut(|room| {
+    with_room(|room| {
         loop {
             if std::task::ready!(wire.poll_read_ready(context)).is_err() {
                 return Poll::Ready(false);
@@ -239,103 +234,4 @@ fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hu
             });
         }
     })
-}
-
-/// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
-pub(super) struct Reader {
-    flow: Flow,
-    framer: StreamFramer,
-    begun: Vec<u8>,
-    /// So many more messages are among the first: a REGISTER, and one more with credentials.
-    first_left: u8,
-    /// Where the stream stopped to make sense, and why.
-    broken: Option<(crate::codec::Error, Box<[u8]>)>,
-}
-
-impl Reader {
-    pub(super) fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
-        let limits = hub.service.borrow().message_limits();
-        let flow = connection.flow();
-        Self {
-            flow,
-            framer: StreamFramer::new(side, limits),
-            begun: Vec::new(),
-            first_left: FIRST,
-            broken: None,
-        }
-    }
-
-    /// Takes in all whole messages, and returns how many bytes they were.
-    fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, End> {
-        let (mut used, mut result, mut pings) = (0, Ok(()), 0);
-        let (flow, framer) = (self.flow, &mut self.framer);
-        hub.take_in(|taking| {
-            loop {
-                let rest = bytes.get(used..).unwrap_or(&[]);
-                match framer.cut(rest) {
-                    Ok(Cut::Incomplete) => break,
-                    Ok(Cut::Message { len }) => {
-                        let message = rest.get(..len).unwrap_or(&[]);
-                        match self.first_left.checked_sub(1) {
-                            Some(left) => {
-                                self.first_left = left;
-                                taking.push_first(flow, message);
-                            }
-                            None => taking.push_copy(flow, message),
-                        }
-                        used += len;
-                    }
-                    Ok(Cut::Ping { len }) => {
-                        pings += 1;
-                        used += len;
-                    }
-                    Ok(Cut::Pong { len } | Cut::Blank { len }) => used += len,
-                    Err(error) => {
-                        self.broken = Some((error, rest.into()));
-                        result = Err(End);
-                        break;
-                    }
-                }
-            }
-        });
-        if pings > 0 {
-            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(flow, None, b"\r\n")));
-        }
-        result.map(|()| used)
-    }
-}
-
-impl Taker for Reader {
-    fn is_waiting(&self) -> bool {
-        !self.begun.is_empty()
-    }
-
-    fn begin(&mut self, _: &Rc<Hub>) -> Result<(), End> {
-        if self.broken.is_some() { Err(End) } else { Ok(()) }
-    }
-
-    /// Takes what was read; an error if the stream makes no sense any more.
-    fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
-        if self.begun.is_empty() {
-            let used = self.cut(hub, read)?;
-            self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
-            return Ok(());
-        }
-        let mut all = std::mem::take(&mut self.begun);
-        all.extend_from_slice(read);
-        let used = self.cut(hub, &all)?;
-        if used == 0 {
-            self.begun = all;
-        } else {
-            self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
-        }
-        Ok(())
-    }
-
-    /// What made no sense may still be a message that can be answered.
-    fn end(self, hub: &Rc<Hub>) {
-        if let Some((error, rest)) = self.broken {
-            hub.with(|service, now| service.handle_unframed(now, self.flow, &rest, error));
-        }
-    }
 }

@@ -13,6 +13,9 @@ const BATCH: usize = 128;
 /// So many wait when they are handled before more is read from connections: some answers are on their way then, and whoever waits
 /// for them works, while other requests are read.
 const SOME: usize = 16;
+/// How long it may take until all connections are read: longer, and messages would wait where nobody sees how long, behind others
+/// that are less urgent.
+const READING_MAX: Duration = Duration::from_millis(5);
 /// How long to work at least before others have their turn.
 const QUANTUM_MIN: Duration = Duration::from_millis(1);
 /// How long at most: so long may a message lie in a connection before it is seen.
@@ -94,6 +97,7 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
         let quantum = begin.saturating_sub(ended) * share;
         work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut telling);
         ended = hub.clock.elapsed();
+        hub.worked.set(ended);
         if !hub.inbox(|inbox| inbox.is_empty()) {
             // Without work this waits anyway: to yield would cost a system call.
             tokio::task::yield_now().await;
@@ -102,9 +106,10 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
 }
 
 /// To be called between reads from connections: handles what waits if that is enough. In overload it is left to [`work`], which
-/// sees to it that reading doesn't take the time from working.
+/// sees to it that reading doesn't take the time from working; and so it is when reading takes long.
 pub(super) fn work_between(hub: &Rc<Hub>) {
-    if hub.inbox(|inbox| inbox.len() >= SOME && !inbox.admission.is_overloaded()) {
+    let enough = hub.inbox(|inbox| inbox.len() >= SOME && !inbox.admission.is_overloaded());
+    if enough && hub.clock.elapsed().saturating_sub(hub.worked.get()) < READING_MAX {
         // If there is more, it is handled soon.
         let _ = handle_batch(hub);
         hub.inbox(|inbox| inbox.tell_done());

@@ -14,6 +14,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use crate::server::sources::network;
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
+use super::aliases::Aliases;
 use super::websocket::WebSocket;
 
 /// Bytes that may wait to be written to one connection: who reads more slowly is cut off.
@@ -32,7 +33,9 @@ enum Way {
     Ended,
     /// It was accepted a moment ago, and no task waits for it yet.
     Bare(TcpStream),
-    /// A task reads from it.
+    /// It is in the set that one task reads.
+    Watched(TcpStream),
+    /// A task of its own reads from it.
     Stands(Rc<Wire>),
 }
 
@@ -47,7 +50,7 @@ enum Written {
     All,
     /// There is no room now.
     Waits,
-    /// The same, and no task may wait for room yet.
+    /// The same, and who watches it hears of room; if nobody does yet, who is about to.
     WaitsBare,
 }
 
@@ -83,6 +86,8 @@ pub(in crate::server) struct Connections {
     hasher: RandomState,
     /// How many each source has: no more sources than connections.
     by_source: RefCell<HashMap<u64, u32>>,
+    /// Those that neighbours opened, for requests to them.
+    pub(in crate::server) aliases: RefCell<Aliases>,
     dirty: RefCell<Vec<Rc<Connection>>>,
     /// Empty buffers.
     spare: RefCell<Vec<Vec<u8>>>,
@@ -102,6 +107,7 @@ impl Connections {
             by_peer: RefCell::new(HashTable::new()),
             hasher: RandomState::new(),
             by_source: RefCell::default(),
+            aliases: RefCell::default(),
             dirty: RefCell::default(),
             spare: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
@@ -165,6 +171,9 @@ impl Connections {
 
     /// Its peer has ended it: it is for answers only to what came over it, until it is removed. Others to the peer get another one.
     pub(in crate::server) fn closes(&self, connection: &Connection) {
+        if connection.protocol == Protocol::Tls {
+            self.aliases.borrow_mut().remove(connection.id);
+        }
         let hash = self.hasher.hash_one(connection.key());
         if let Ok(found) = self.by_peer.borrow_mut().find_entry(hash, |id| *id == connection.id) {
             found.remove();
@@ -201,6 +210,14 @@ impl Connections {
             id => id,
         };
         self.by_id.borrow().get(&id).cloned()
+    }
+
+    /// Requests to a port of a connection's peer may go over it.
+    pub(in crate::server) fn alias(&self, connection: u64, port: u16) {
+        let peer = self.by_id.borrow().get(&connection).map(|found| found.peer);
+        if let Some(peer) = peer {
+            self.aliases.borrow_mut().alias(connection, SocketAddr::new(peer.ip(), port));
+        }
     }
 
     /// Ends a connection: whoever reads from it finds the end. False if it is gone already.
@@ -289,6 +306,14 @@ impl Connections {
         }
     }
 
+    /// There is room again on one that is watched: what waits for it is written.
+    pub(in crate::server) fn has_room_again(&self, connection: &Connection) {
+        if !connection.pending.borrow().is_empty() && connection.write() == Written::All {
+            connection.busy.set(false);
+            self.take_back(connection.pending.take());
+        }
+    }
+
     /// Writes what was queued.
     pub(in crate::server) fn flush(&self) {
         loop {
@@ -303,7 +328,7 @@ impl Connections {
                         tokio::task::spawn_local(connection.write_rest(wire));
                     }
                 }
-                // It goes on once it stands: see `opened`.
+                // See `has_room_again`.
                 Written::WaitsBare => {}
             }
         }
@@ -331,7 +356,9 @@ impl Connection {
     fn write(&self) -> Written {
         let wire = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => return Written::All,
-            Way::Bare(stream) => return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare),
+            Way::Bare(stream) | Way::Watched(stream) => {
+                return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare);
+            }
             Way::Stands(wire) => Rc::clone(wire),
         };
         self.write_to(&wire)
@@ -397,7 +424,7 @@ impl Connection {
         // If it has ended already, that is what was wanted.
         let _ = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => Ok(()),
-            Way::Bare(stream) => stream.shutdown(std::net::Shutdown::Both),
+            Way::Bare(stream) | Way::Watched(stream) => stream.shutdown(std::net::Shutdown::Both),
             Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both),
         };
     }
@@ -407,10 +434,10 @@ impl Connection {
         self.way.replace(Way::Bare(stream));
     }
 
-    /// Reads what is there, of one that nobody waits for.
+    /// Reads what is there, of one that has no task of its own.
     pub(in crate::server) fn read_bare(&self, room: &mut [u8]) -> io::Result<usize> {
         match &*self.way.borrow() {
-            Way::Bare(stream) => io::Read::read(&mut &*stream, room),
+            Way::Bare(stream) | Way::Watched(stream) => io::Read::read(&mut &*stream, room),
             _ => Err(io::ErrorKind::NotConnected.into()),
         }
     }
@@ -423,11 +450,22 @@ impl Connection {
         }
     }
 
-    /// Takes the stream of one that nobody waits for.
-    pub(in crate::server) fn take_bare(&self) -> Option<TcpStream> {
-        match self.way.replace(Way::Opening(None)) {
-            Way::Bare(stream) => Some(stream),
-            _ => None,
+    /// From now on one that nobody waited for is watched.
+    pub(in crate::server) fn watched<E>(
+        &self,
+        watch: impl FnOnce(&TcpStream) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let way = &mut *self.way.borrow_mut();
+        match std::mem::replace(way, Way::Ended) {
+            Way::Bare(stream) => {
+                let watched = watch(&stream);
+                *way = Way::Watched(stream);
+                watched
+            }
+            other => {
+                *way = other;
+                Ok(())
+            }
         }
     }
 
@@ -458,3 +496,6 @@ impl Connection {
         waits
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,12 +2,12 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::rc::Rc;
 
 use strandline_udp::{BATCH, Receiving, Sending, TRAIN, take_trains};
 use tokio::io::Interest;
-use tokio::net::UdpSocket;
+use tokio::io::unix::AsyncFd;
 
 use crate::codec::{Datagram, binding_answer};
 use crate::transaction::{Flow, Outbox, Protocol};
@@ -17,22 +17,27 @@ use super::gate::filter;
 /// What the kernel is asked to keep for us while we are busy, bytes.
 const RECEIVE_BUFFER: usize = 8 << 20;
 
-/// A UDP socket.
+/// A UDP socket. Nobody waits for room in it: each datagram that its receiver takes makes some, and to hear of that would wake
+/// the server once more for each answer.
 pub(in crate::server) struct Udp {
-    socket: UdpSocket,
+    socket: AsyncFd<UdpSocket>,
     sending: RefCell<Sending>,
     receiving: RefCell<Receiving>,
 }
 
 impl Udp {
     pub(in crate::server) fn bind(address: SocketAddr) -> io::Result<Rc<Self>> {
-        let socket = std::net::UdpSocket::bind(address)?;
+        let socket = UdpSocket::bind(address)?;
         socket.set_nonblocking(true)?;
         let reference = socket2::SockRef::from(&socket);
         // More than the system allows is cut to that.
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;
-        let socket = UdpSocket::from_std(socket)?;
+        #[allow(
+            deprecated,
+            reason = "what is registered owns its descriptor, which is what `register` has to be promised"
+        )]
+        let socket = AsyncFd::with_interest(socket, Interest::READABLE)?;
         if let Err(error) = take_trains(&socket, true) {
             tracing::debug!(%error, "datagrams come one by one");
         }
@@ -41,25 +46,26 @@ impl Udp {
     }
 
     pub(in crate::server) fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+        self.socket.get_ref().local_addr()
     }
 
     /// Waits until there are datagrams.
     pub(in crate::server) async fn readable(&self) -> io::Result<()> {
-        self.socket.readable().await
+        self.socket.readable().await.map(|_| ())
     }
 
     /// Takes as many as go with one call, and returns how many datagrams those were and whether there may be more. What comes
     /// is there until `take` returns.
     pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, &[u8])) -> (usize, bool) {
         let mut receiving = self.receiving.borrow_mut();
-        let received = self.socket.try_io(Interest::READABLE, || receiving.receive(&self.socket));
+        let received = self.socket.try_io(Interest::READABLE, |socket| receiving.receive(socket));
         let more = match received {
             Ok(BATCH) => true,
             Ok(_) => {
                 // No more are there, and more will be told: what the next attempt would find out with a system call can be
                 // said now.
-                let _ = self.socket.try_io(Interest::READABLE, || Err::<(), _>(ErrorKind::WouldBlock.into()));
+                let none = |_: &UdpSocket| Err::<(), _>(ErrorKind::WouldBlock.into());
+                let _ = self.socket.try_io(Interest::READABLE, none);
                 false
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => return (0, false),
@@ -81,7 +87,7 @@ impl Udp {
         }
         if !answers.is_empty() {
             let datagrams = answers.iter().map(|(peer, bytes)| (Some(*peer), bytes.as_slice()));
-            self.sending.borrow_mut().send(&self.socket, datagrams);
+            self.sending.borrow_mut().send(self.socket.get_ref(), datagrams);
         }
         (count, more)
     }
@@ -102,6 +108,6 @@ impl Udp {
     pub(in crate::server) fn send(&self, out: &Outbox) {
         let items = out.iter().filter(|(item, _)| item.flow.protocol == Protocol::Udp);
         let datagrams = items.map(|(item, bytes)| (Some(item.flow.peer), bytes));
-        self.sending.borrow_mut().send(&self.socket, datagrams);
+        self.sending.borrow_mut().send(self.socket.get_ref(), datagrams);
     }
 }

@@ -47,6 +47,10 @@ impl Many {
         self.begun.borrow_mut().remove(&id);
     }
 
+    pub(super) fn has(&self, connection: u64) -> bool {
+        self.ids.borrow().contains_key(&connection)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.flows.borrow().len()
     }

@@ -1,4 +1,4 @@
-//! SCTP (RFC 4168), carried in UDP: a message of SIP in each message of SCTP, on one socket for all associations or on one
+//! SCTP (RFC 4168), in UDP and on IP: a message of SIP in each message of SCTP, on one socket for all associations or on one
 //! for each.
 
 mod many;
@@ -53,7 +53,48 @@ pub(in crate::server) enum Sctp {
     One(Rc<One>),
 }
 
+/// The sockets over each carrier: in UDP, on IP, or both. What the server begins itself goes over the first.
+#[derive(Default)]
+pub(in crate::server) struct Carriers(Vec<Sctp>);
+
+impl Carriers {
+    /// One more.
+    pub(in crate::server) fn push(&mut self, sctp: Sctp) {
+        self.0.push(sctp);
+    }
+
+    /// How many associations there are.
+    pub(in crate::server) fn len(&self) -> usize {
+        self.0.iter().map(Sctp::len).sum()
+    }
+
+    /// Ends an association. False if it is gone already.
+    pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
+        self.0.iter().any(|sctp| sctp.close(flow))
+    }
+
+    /// Sends a message. False if the association is gone.
+    pub(in crate::server) fn send(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
+        match self.0.as_slice() {
+            [only] => only.send(flow, client, bytes),
+            all if flow.connection == 0 => all.first().is_some_and(|first| first.send(flow, client, bytes)),
+            all => {
+                let found = all.iter().find(|sctp| sctp.has(flow.connection));
+                found.is_some_and(|sctp| sctp.send(flow, client, bytes))
+            }
+        }
+    }
+}
+
 impl Sctp {
+    /// Is this one of its associations?
+    fn has(&self, connection: u64) -> bool {
+        match self {
+            Self::Many(many) => many.has(connection),
+            Self::One(one) => one.has(connection),
+        }
+    }
+
     /// How many associations there are.
     pub(in crate::server) fn len(&self) -> usize {
         match self {

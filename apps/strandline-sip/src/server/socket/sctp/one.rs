@@ -55,6 +55,10 @@ impl One {
         (one, opened, unsent)
     }
 
+    pub(super) fn has(&self, connection: u64) -> bool {
+        self.associations.borrow().contains_key(&connection)
+    }
+
     pub(in crate::server) fn len(&self) -> usize {
         self.associations.borrow().len()
     }

@@ -1,0 +1,114 @@
+//! `strandline load sip` with scenarios of files, and with several processes.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+#[allow(dead_code, reason = "not every test has metrics")]
+mod sip_server;
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use sip_server::{PROGRAM, Server};
+
+const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-load/scenarios");
+
+fn load(server: &str, arguments: &str) -> Output {
+    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--server", server];
+    Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap()
+}
+
+/// All that began succeeded.
+fn succeeded(server: &str, arguments: &str) -> Value {
+    let output = load(server, arguments);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let report: Value = serde_json::from_str(&text)
+        .unwrap_or_else(|_| panic!("{arguments}: {}", String::from_utf8_lossy(&output.stderr)));
+    assert!(output.status.success(), "{arguments}: {text}");
+    assert_eq!(report["succeeded"], report["begun"], "{arguments}: {text}");
+    assert!(report["succeeded"].as_u64().unwrap() > 0, "{arguments}: {text}");
+    report
+}
+
+#[test]
+fn all_scenarios_that_are_shipped_run_over_every_transport() {
+    for (scenario, name) in [
+        ("options", "OPTIONS"),
+        ("message", "MESSAGE"),
+        ("subscribe", "SUBSCRIBE and NOTIFY"),
+        ("reinvite", "call with re-INVITE"),
+    ] {
+        for (transport, rate) in [("udp", ""), ("tcp", "--rate 50"), ("sctp", "")] {
+            // A server for each: contacts of an earlier load would be asked as well.
+            let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
+            let to = match transport {
+                "udp" => server.address("udp").to_string(),
+                "tcp" => server.address("tcp").to_string(),
+                _ => "127.0.0.1:5060".to_owned(),
+            };
+            let report = succeeded(
+                &to,
+                &format!(
+                    "--scenario {SCENARIOS}/{scenario}.toml --transport {transport} {rate} --users 20 --sources 6 \
+                     --outstanding 4 --encapsulation {}",
+                    server.carrier()
+                ),
+            );
+            assert_eq!(report["scenario"], name);
+            assert!(report["response"]["count"].as_u64() == report["succeeded"].as_u64(), "{report}");
+            assert!(report["whole"]["p99_ms"].as_f64().unwrap() > 0.0, "{report}");
+        }
+    }
+}
+
+#[test]
+fn several_processes_do_together_what_one_does() {
+    let reinvite = format!("--scenario {SCENARIOS}/reinvite.toml --rate 40");
+    for what in ["register --rate 1000", "call --rate 60", "call", reinvite.as_str()] {
+        let server = Server::start(&[]);
+        let report = succeeded(
+            &server.address("udp").to_string(),
+            &format!("{what} --processes 3 --users 30 --sources 6 --outstanding 6"),
+        );
+        assert_eq!((&report["processes"], &report["users"]), (&3.into(), &30.into()));
+        if let Some((_, rate)) = what.split_once("--rate ") {
+            let offered = (rate.parse::<f64>().unwrap() * 0.3).round() as u64;
+            let begun = report["begun"].as_u64().unwrap();
+            assert!(begun.abs_diff(offered) <= 3, "{what}: {report}");
+        }
+    }
+}
+
+#[test]
+fn phones_prove_who_they_are_in_scenarios_too() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-scenarios-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let users: String = (0..10).map(|user| format!("u{user}:password:secret\n")).collect();
+    std::fs::write(folder.join("users"), users).unwrap();
+    let config = format!("[auth]\nrealm = \"example.com\"\nusers = \"{}\"\n", folder.join("users").display());
+    std::fs::write(folder.join("sip.toml"), config).unwrap();
+    let server = Server::start(&["--config", folder.join("sip.toml").to_str().unwrap()]);
+    let arguments =
+        format!("--scenario {SCENARIOS}/message.toml --users 10 --outstanding 2 --password secret");
+    let report = succeeded(&server.address("udp").to_string(), &arguments);
+    assert!(report["challenged"].as_u64().unwrap() > 0, "{report}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn what_is_wrong_with_a_scenario_is_told() {
+    let file = std::env::temp_dir().join(format!("strandline-sip-scenario-{}.toml", std::process::id()));
+    std::fs::write(&file, "name = \"x\"\n[[step]]\nsend = \"OPTIONS\"\n[[step]]\nexpect = 99\n").unwrap();
+    let path = file.to_str().unwrap();
+    for (arguments, hint) in [
+        (format!("--scenario {path}"), "step 2: expect is 99, and a code is 101 to 699"),
+        ("--scenario /nowhere.toml".to_owned(), "reading /nowhere.toml"),
+        (format!("call --scenario {path}"), "cannot be used with"),
+        (format!("--scenario {path} --transport tcp --lifetime transaction"), "--lifetime persistent"),
+        ("register --processes 0".to_owned(), "--processes is 0, and must be 1 to 64"),
+        ("register --processes 4 --users 6".to_owned(), "needs 2 --users"),
+    ] {
+        let output = load("127.0.0.1:9", &arguments);
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && told.contains(hint), "{arguments}: {told}");
+    }
+    std::fs::remove_file(&file).unwrap();
+}

@@ -1,0 +1,164 @@
+//! A load by several processes: a controller gives each its part of the phones, has all begin together, and adds up what
+//! came of it. With one process the controller does it itself.
+
+use std::rc::Rc;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::task::LocalSet;
+
+use crate::child::ChildProcess;
+use crate::limits;
+
+use super::args::Args;
+use super::load::Load;
+use super::outcome::Measured;
+use super::session::{measure, open_with_script, register_all};
+
+/// What a process has to do, each a line of JSON.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Order {
+    /// Open all sources: the first order.
+    Open(Box<Args>),
+    /// All phones register.
+    Register,
+    /// At a rate, or in a closed loop.
+    Measure { rate: Option<f64> },
+}
+
+/// What a process answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Answer {
+    Done(Box<Measured>),
+    /// It can't go on.
+    Failed(String),
+}
+
+/// Where the phones are.
+pub(super) enum Stage {
+    Here(Rc<Load>),
+    /// They end with this value.
+    Processes(Vec<ChildProcess>),
+}
+
+impl Stage {
+    /// Opens all sources.
+    pub(super) async fn open(args: &Args) -> Result<Self> {
+        if args.processes == 1 {
+            return Ok(Self::Here(open_with_script(args).await?));
+        }
+        let mut processes = Vec::new();
+        for number in 0..args.processes {
+            let order = Order::Open(Box::new(part(args, number)));
+            processes.push(ChildProcess::start("a process of the load", "sip-part", &order).await?);
+        }
+        for process in &mut processes {
+            done(process).await?;
+        }
+        Ok(Self::Processes(processes))
+    }
+
+    /// All phones register.
+    pub(super) async fn register_all(&mut self, args: &Args) -> Result<()> {
+        match self {
+            Self::Here(load) => register_all(args, load).await,
+            Self::Processes(all) => each(all, |_| Order::Register).await.map(|_| ()),
+        }
+    }
+
+    /// At a rate, or in a closed loop.
+    pub(super) async fn measure(&mut self, args: &Args, rate: Option<f64>) -> Result<Measured> {
+        match self {
+            Self::Here(load) => measure(args, load, rate).await,
+            Self::Processes(all) => {
+                let count = all.len() as f64;
+                each(all, |_| Order::Measure { rate: rate.map(|rate| rate / count) }).await
+            }
+        }
+    }
+}
+
+/// All of them at once.
+async fn each(all: &mut [ChildProcess], order: impl Fn(usize) -> Order) -> Result<Measured> {
+    for (number, process) in all.iter_mut().enumerate() {
+        process.tell(&order(number)).await?;
+    }
+    let mut total = Measured::default();
+    for process in all {
+        total.merge(&done(process).await?);
+    }
+    Ok(total)
+}
+
+async fn done(process: &mut ChildProcess) -> Result<Measured> {
+    match process.hear().await? {
+        Answer::Done(measured) => Ok(*measured),
+        Answer::Failed(reason) => bail!(reason),
+    }
+}
+
+/// What one process does of the whole: phones, sources and operations of its own, and addresses as well if there are enough.
+fn part(args: &Args, number: u32) -> Args {
+    let processes = args.processes;
+    let share = |all: u32| all / processes + u32::from(number < all % processes);
+    let before =
+        |all: u32| (0..number).map(|other| all / processes + u32::from(other < all % processes)).sum::<u32>();
+    let local = args.local();
+    let own = local.iter().skip(number as usize).step_by(processes as usize).copied().collect();
+    Args {
+        users: share(args.users),
+        first: args.first + before(args.users),
+        sources: Some((share(args.sources() as u32) as usize).max(1)),
+        outstanding: (share(args.outstanding as u32) as usize).max(1),
+        local: if local.len() >= processes as usize { own } else { local },
+        processes: 1,
+        serve: false,
+        watch: None,
+        ..args.clone()
+    }
+}
+
+/// Runs a process of `strandline load sip --processes`.
+///
+/// # Errors
+/// If the controller can't be talked to.
+pub(crate) fn run_part() -> Result<()> {
+    limits::raise_open_files();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
+    LocalSet::new().block_on(&runtime, async {
+        let mut input = BufReader::new(tokio::io::stdin()).lines();
+        let mut output = tokio::io::stdout();
+        let mut stage = None;
+        // Without more orders the controller is gone.
+        while let Some(line) = input.next_line().await? {
+            let answer = match obey(&mut stage, &line).await {
+                Ok(measured) => Answer::Done(Box::new(measured)),
+                Err(error) => Answer::Failed(format!("{error:#}")),
+            };
+            let mut text = serde_json::to_string(&answer)?;
+            text.push('\n');
+            output.write_all(text.as_bytes()).await?;
+            output.flush().await?;
+        }
+        Ok(())
+    })
+}
+
+async fn obey(stage: &mut Option<(Args, Rc<Load>)>, line: &str) -> Result<Measured> {
+    match (serde_json::from_str(line).context("reading an order")?, stage.as_ref()) {
+        (Order::Open(args), _) => {
+            let load = open_with_script(&args).await?;
+            *stage = Some((*args, load));
+            Ok(Measured::default())
+        }
+        (Order::Register, Some((args, load))) => register_all(args, load).await.map(|()| Measured::default()),
+        (Order::Measure { rate }, Some((args, load))) => measure(args, load, rate).await,
+        (_, None) => bail!("nothing is open"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,361 @@
+//! The file of a scenario: TOML, checked as a whole before anything is sent.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::template::Template;
+
+/// Steps of a scenario, at most.
+const STEPS_MAX: usize = 1000;
+/// What a scenario writes of its own accord.
+const OWN: [&str; 14] = [
+    "via",
+    "v",
+    "from",
+    "f",
+    "to",
+    "t",
+    "call-id",
+    "i",
+    "cseq",
+    "contact",
+    "m",
+    "content-length",
+    "l",
+    "max-forwards",
+];
+/// What else is written from what came before.
+const ROUTES: [&str; 2] = ["route", "record-route"];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    name: String,
+    #[serde(default = "yes")]
+    register: bool,
+    #[serde(default)]
+    step: Vec<FileStep>,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct FileStep {
+    who: Who,
+    send: Option<String>,
+    answer: Option<u16>,
+    expect: Option<Expected>,
+    pause: Option<f64>,
+    to: Option<String>,
+    reason: Option<String>,
+    headers: Vec<String>,
+    content_type: Option<String>,
+    body: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Expected {
+    Code(u16),
+    Text(String),
+}
+
+/// Whose step it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Who {
+    #[default]
+    Caller,
+    Callee,
+}
+
+impl Who {
+    pub(super) const fn other(self) -> Self {
+        match self {
+            Self::Caller => Self::Callee,
+            Self::Callee => Self::Caller,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Caller => "caller",
+            Self::Callee => "callee",
+        }
+    }
+}
+
+/// A scenario that makes sense.
+#[derive(Debug, Clone)]
+pub(in crate::sip) struct Script {
+    pub(in crate::sip) name: String,
+    /// All phones register first.
+    pub(in crate::sip) register: bool,
+    pub(super) steps: Vec<Step>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Step {
+    pub(super) who: Who,
+    pub(super) what: What,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    /// A request, within the dialog if there is one.
+    Send {
+        method: String,
+        to: Option<Template>,
+        content: Content,
+    },
+    /// The answer to the request that came last.
+    Answer {
+        code: u16,
+        reason: String,
+        content: Content,
+    },
+    Expect(Wanted),
+    Pause(Duration),
+}
+
+/// What is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Method(String),
+    Codes(u16, u16),
+}
+
+/// What a message says besides what all say.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Content {
+    /// Lines with their ends.
+    pub(super) headers: Template,
+    pub(super) body: Template,
+}
+
+impl Script {
+    /// Reads and checks it.
+    ///
+    /// # Errors
+    /// If the file can't be read, or the first thing that is wrong in it.
+    pub(in crate::sip) fn open(path: &Path) -> Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        Self::read(&text).with_context(|| format!("the scenario in {}", path.display()))
+    }
+
+    pub(super) fn read(text: &str) -> Result<Self> {
+        let file: File = toml::from_str(text)?;
+        if file.step.is_empty() {
+            bail!("it has no [[step]]");
+        }
+        if file.step.len() > STEPS_MAX {
+            bail!("it has {} steps, and {STEPS_MAX} are the most", file.step.len());
+        }
+        let mut steps = Vec::new();
+        for (number, step) in (1..).zip(file.step) {
+            steps.push(step.check().with_context(|| format!("step {number}"))?);
+        }
+        let script = Self { name: file.name, register: file.register, steps };
+        script.check_order()?;
+        Ok(script)
+    }
+
+    /// That what is expected and answered can come.
+    fn check_order(&self) -> Result<()> {
+        let place = |who: Who| usize::from(who == Who::Callee);
+        let (mut sent, mut asked) = ([false; 2], [false; 2]);
+        for (number, step) in (1..).zip(&self.steps) {
+            let name = step.who.name();
+            match &step.what {
+                What::Send { .. } if number == 1 && step.who == Who::Callee => {
+                    bail!("step 1: the callee can't begin: who begins is the caller");
+                }
+                What::Send { method, .. } if method == "ACK" && !sent.iter().any(|sent| *sent) => {
+                    bail!("step {number}: there is nothing to acknowledge yet");
+                }
+                What::Send { .. } => set(&mut sent, place(step.who)),
+                What::Answer { .. } if !is_set(&asked, place(step.who)) => {
+                    bail!("step {number}: the {name} expects no request before it answers one");
+                }
+                What::Expect(Wanted::Codes(..)) if !is_set(&sent, place(step.who)) => {
+                    bail!("step {number}: the {name} sends no request before it expects an answer");
+                }
+                What::Expect(Wanted::Method(method)) => {
+                    if !is_set(&sent, place(step.who.other())) {
+                        let other = step.who.other().name();
+                        bail!("step {number}: the {other} sends nothing before the {name} expects {method}");
+                    }
+                    set(&mut asked, place(step.who));
+                }
+                _ => {}
+            }
+        }
+        match self.steps.last().map(|step| &step.what) {
+            Some(What::Expect(_)) => Ok(()),
+            _ => bail!("the last step must expect something: otherwise nobody knows whether it came"),
+        }
+    }
+}
+
+fn set(all: &mut [bool; 2], place: usize) {
+    if let Some(one) = all.get_mut(place) {
+        *one = true;
+    }
+}
+
+fn is_set(all: &[bool; 2], place: usize) -> bool {
+    all.get(place).copied().unwrap_or_default()
+}
+
+impl FileStep {
+    fn check(self) -> Result<Step> {
+        let kinds = [
+            ("send", self.send.is_some()),
+            ("answer", self.answer.is_some()),
+            ("expect", self.expect.is_some()),
+            ("pause", self.pause.is_some()),
+        ];
+        let there: Vec<&str> = kinds.iter().filter(|(_, there)| *there).map(|(name, _)| *name).collect();
+        match there.as_slice() {
+            [_] => {}
+            [] => bail!("it needs one of send, answer, expect and pause"),
+            many => bail!("it has {}, and may have one of them", many.join(" and ")),
+        }
+        let writes = self.send.is_some() || self.answer.is_some();
+        for (name, there) in [
+            ("headers", !self.headers.is_empty()),
+            ("body", self.body.is_some()),
+            ("content_type", self.content_type.is_some()),
+        ] {
+            if there && !writes {
+                bail!("{name} goes with send and answer");
+            }
+        }
+        if self.to.is_some() && self.send.is_none() {
+            bail!("to goes with send");
+        }
+        if self.reason.is_some() && self.answer.is_none() {
+            bail!("reason goes with answer");
+        }
+        let who = self.who;
+        let what = if let Some(seconds) = self.pause {
+            if !(0.0..=3600.0).contains(&seconds) {
+                bail!("pause is {seconds}, and must be 0 to 3600 seconds");
+            }
+            What::Pause(Duration::from_secs_f64(seconds))
+        } else if let Some(expected) = &self.expect {
+            What::Expect(wanted(expected)?)
+        } else {
+            self.message()?
+        };
+        Ok(Step { who, what })
+    }
+
+    fn message(self) -> Result<What> {
+        let content = self.content()?;
+        if let Some(code) = self.answer {
+            if !(101..=699).contains(&code) {
+                bail!("answer is {code}, and must be 101 to 699");
+            }
+            let reason = self.reason.unwrap_or_else(|| "As Scripted".to_owned());
+            if reason.contains(['\r', '\n']) {
+                bail!("reason has more than one line");
+            }
+            return Ok(What::Answer { code, reason, content });
+        }
+        let method = self.send.unwrap_or_default();
+        check_method(&method)?;
+        if method == "CANCEL" {
+            bail!("CANCEL can't be sent: it belongs to the transaction of its INVITE");
+        }
+        let to = self.to.as_deref().map(|to| template("to", to)).transpose()?;
+        Ok(What::Send { method, to, content })
+    }
+
+    fn content(&self) -> Result<Content> {
+        let mut lines = String::new();
+        for header in &self.headers {
+            let Some((name, value)) = header.split_once(':') else {
+                bail!("headers: {header:?} is not like \"Name: value\"");
+            };
+            let name = name.trim_end();
+            let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-.!%*_+`'~".contains(&byte);
+            if name.is_empty() || !name.bytes().all(is_token) {
+                bail!("headers: {name:?} is no name of a header");
+            }
+            if value.contains(['\r', '\n']) {
+                bail!("headers: {name} has more than one line");
+            }
+            let small = name.to_ascii_lowercase();
+            if OWN.contains(&small.as_str()) || ROUTES.contains(&small.as_str()) {
+                bail!("headers: {name} is written by itself");
+            }
+            if ["content-type", "c"].contains(&small.as_str()) {
+                bail!("headers: {name} is what content_type is for");
+            }
+            lines.extend([name, ": ", value.trim(), "\r\n"]);
+        }
+        let body = self.body.as_deref().unwrap_or_default();
+        match (&self.content_type, body.is_empty()) {
+            (Some(kind), false) => lines.extend(["Content-Type: ", kind.as_str(), "\r\n"]),
+            (None, true) => {}
+            (Some(_), true) => bail!("content_type goes with body"),
+            (None, false) => bail!("body needs content_type, such as \"text/plain\""),
+        }
+        // Bodies of SIP have the ends of lines of the Internet.
+        let body = body.replace("\r\n", "\n").replace('\n', "\r\n");
+        Ok(Content { headers: template("headers", &lines)?, body: template("body", &body)? })
+    }
+}
+
+fn template(key: &str, text: &str) -> Result<Template> {
+    Template::read(text).map_err(|wrong| anyhow::anyhow!("{key}: {wrong}"))
+}
+
+fn check_method(method: &str) -> Result<()> {
+    if method.is_empty() || !method.bytes().all(|byte| byte.is_ascii_uppercase()) {
+        bail!("{method:?} is no method, which is a word in capitals such as OPTIONS");
+    }
+    Ok(())
+}
+
+/// `200`, `"2xx"`, `"NOTIFY"`.
+fn wanted(expected: &Expected) -> Result<Wanted> {
+    let text = match expected {
+        Expected::Code(code) if (101..=699).contains(code) => return Ok(Wanted::Codes(*code, *code)),
+        Expected::Code(code) => bail!("expect is {code}, and a code is 101 to 699"),
+        Expected::Text(text) => text,
+    };
+    if let [class @ b'1'..=b'6', b'x', b'x'] = text.as_bytes() {
+        let first = u16::from(class - b'0') * 100;
+        return Ok(Wanted::Codes(first, first + 99));
+    }
+    check_method(text).context("expect is a code such as 200, a class such as \"2xx\", or a method")?;
+    Ok(Wanted::Method(text.clone()))
+}
+
+impl Wanted {
+    /// Is it this answer?
+    pub(super) fn is_code(&self, code: u16) -> bool {
+        matches!(self, Self::Codes(first, last) if (*first..=*last).contains(&code))
+    }
+
+    /// Is it this request?
+    pub(super) fn is_method(&self, method: &[u8]) -> bool {
+        matches!(self, Self::Method(wanted) if wanted.as_bytes() == method)
+    }
+
+    /// It is one before the final answer.
+    pub(super) fn is_provisional(&self) -> bool {
+        matches!(self, Self::Codes(_, last) if *last < 200)
+    }
+}
+
+#[cfg(test)]
+mod tests;

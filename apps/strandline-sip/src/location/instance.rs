@@ -1,0 +1,94 @@
+//! Instances of a user's phones (RFC 5626 section 4.1): which bindings are whose, and which numbers of temporary GRUUs count
+//! (RFC 5627 section 5).
+
+use std::collections::HashMap;
+
+use super::binding::Binding;
+use crate::transaction::Numbers;
+
+const UUID: &[u8] = b"urn:uuid:";
+
+/// Do these name the same instance? UUIDs may be written in any case (RFC 4122 section 3).
+#[must_use]
+pub fn is_same_instance(one: &[u8], other: &[u8]) -> bool {
+    let is_uuid = |text: &[u8]| text.get(..UUID.len()).is_some_and(|start| start.eq_ignore_ascii_case(UUID));
+    one == other || (is_uuid(one) && one.eq_ignore_ascii_case(other))
+}
+
+/// What was refreshed last is the greatest. A stamp of 0 is to be given yet, or there is only this node, where the last
+/// one is also the last of the list.
+fn recency((place, binding): &(usize, &Binding)) -> (u64, usize) {
+    (binding.stamp.wrapping_sub(1), *place)
+}
+
+/// The bindings of an instance that have not expired, what was refreshed last first.
+#[must_use]
+pub fn bindings_of<'a>(bindings: &'a [Binding], instance: &[u8], unix_secs: u64) -> Vec<&'a Binding> {
+    let is_meant =
+        |binding: &Binding| !binding.has_expired(unix_secs) && is_same_instance(&binding.instance, instance);
+    let mut found: Vec<_> = bindings.iter().enumerate().filter(|(_, binding)| is_meant(binding)).collect();
+    found.sort_by_key(|found| core::cmp::Reverse(recency(found)));
+    found.into_iter().map(|(_, binding)| binding).collect()
+}
+
+/// Was `one` refreshed after `other`? Both are of the same list.
+pub(crate) fn is_later(bindings: &[Binding], one: usize, other: usize) -> bool {
+    let of = |place: usize| bindings.get(place).map(|binding| recency(&(place, binding)));
+    of(one) > of(other)
+}
+
+/// A number that ended all others of its instance before it: the Call-ID had changed.
+#[must_use]
+pub const fn has_ended_others(gruu: u64) -> bool {
+    gruu & 1 == 1
+}
+
+/// The instance whose temporary GRUUs hold this number; `None` if they are valid no more.
+#[must_use]
+pub fn instance_of(bindings: &[Binding], gruu: u64, unix_secs: u64) -> Option<&[u8]> {
+    let is_live = |binding: &Binding| !binding.has_expired(unix_secs);
+    let holders = bindings.iter().enumerate().filter(|(_, one)| one.gruu == gruu && is_live(one));
+    let holder = holders.max_by_key(recency)?;
+    let instance = &holder.1.instance;
+    // Nodes write down only their own: one may have ended what another still has.
+    let is_ended = bindings.iter().enumerate().any(|other| {
+        has_ended_others(other.1.gruu)
+            && other.1.gruu != gruu
+            && is_live(other.1)
+            && is_same_instance(&other.1.instance, instance)
+            && recency(&other) > recency(&holder)
+    });
+    (!is_ended && gruu != 0).then_some(instance)
+}
+
+/// Where users with temporary GRUUs stand, by the numbers in them.
+#[derive(Debug, Default)]
+pub(super) struct Gruus {
+    places: HashMap<u64, u32, Numbers>,
+}
+
+impl Gruus {
+    /// The numbers of a user. Most have none.
+    pub(super) fn of(bindings: &[Binding]) -> Vec<u64> {
+        bindings.iter().map(|binding| binding.gruu).filter(|gruu| *gruu != 0).collect()
+    }
+
+    /// After a change of the user at `slot`, who had the numbers `before`.
+    pub(super) fn update(&mut self, slot: u32, before: &[u64], bindings: &[Binding]) {
+        for gone in before.iter().filter(|gruu| !bindings.iter().any(|binding| binding.gruu == **gruu)) {
+            if self.places.get(gone) == Some(&slot) {
+                self.places.remove(gone);
+            }
+        }
+        for binding in bindings.iter().filter(|binding| binding.gruu != 0) {
+            self.places.insert(binding.gruu, slot);
+        }
+    }
+
+    pub(super) fn find(&self, gruu: u64) -> Option<u32> {
+        self.places.get(&gruu).copied()
+    }
+}
+
+#[cfg(test)]
+mod tests;

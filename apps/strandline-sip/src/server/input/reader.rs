@@ -1,0 +1,147 @@
+//! What all readers of connections share: room, what cuts messages, and what is to be done at the end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::codec::{Cut, Side, StreamFramer};
+use crate::server::hub::Hub;
+use crate::server::socket::Connection;
+use crate::transaction::Flow;
+
+use super::taker::{End, Taker};
+
+/// Bytes read at a time, into room that all connections of a shard share.
+const READ: usize = 256 << 10;
+/// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Messages of a connection that are its first ones.
+const FIRST: u8 = 2;
+
+thread_local! {
+    static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
+}
+
+/// What it still asked for is answered, if it listens.
+pub(super) async fn end(hub: Rc<Hub>, connection: Rc<Connection>, reader: impl Taker) {
+    hub.connections.closes(&connection);
+    hub.is_done().await;
+    ended(&hub, &connection, reader);
+}
+
+pub(super) fn ended(hub: &Rc<Hub>, connection: &Connection, reader: impl Taker) {
+    reader.end(hub);
+    gone(hub, connection);
+}
+
+/// Nothing goes over it any more.
+pub(super) fn gone(hub: &Rc<Hub>, connection: &Connection) {
+    hub.connections.remove(connection);
+    hub.with(|service, _| service.connection_closed(connection.id));
+    connection.ended();
+}
+
+/// Lends out the room that all connections of a shard share.
+pub(super) fn with_room<T>(work: impl FnOnce(&mut [u8]) -> T) -> T {
+    ROOM.with_borrow_mut(|room| work(room))
+}
+
+/// Cuts what arrives on a connection into messages. Bytes are kept only of a message that isn't whole yet.
+pub(super) struct Reader {
+    flow: Flow,
+    framer: StreamFramer,
+    begun: Vec<u8>,
+    /// So many more messages are among the first: a REGISTER, and one more with credentials.
+    first_left: u8,
+    /// Where the stream stopped to make sense, and why.
+    broken: Option<(crate::codec::Error, Box<[u8]>)>,
+}
+
+impl Reader {
+    pub(super) fn new(hub: &Hub, connection: &Connection, side: Side) -> Self {
+        let limits = hub.service.borrow().message_limits();
+        let flow = connection.flow();
+        Self {
+            flow,
+            framer: StreamFramer::new(side, limits),
+            begun: Vec::new(),
+            first_left: FIRST,
+            broken: None,
+        }
+    }
+
+    /// Takes in all whole messages, and returns how many bytes they were.
+    fn cut(&mut self, hub: &Rc<Hub>, bytes: &[u8]) -> Result<usize, End> {
+        let (mut used, mut result, mut pings) = (0, Ok(()), 0);
+        let (flow, framer) = (self.flow, &mut self.framer);
+        hub.take_in(|taking| {
+            loop {
+                let rest = bytes.get(used..).unwrap_or(&[]);
+                match framer.cut(rest) {
+                    Ok(Cut::Incomplete) => break,
+                    Ok(Cut::Message { len }) => {
+                        let message = rest.get(..len).unwrap_or(&[]);
+                        match self.first_left.checked_sub(1) {
+                            Some(left) => {
+                                self.first_left = left;
+                                taking.push_first(flow, message);
+                            }
+                            None => taking.push_copy(flow, message),
+                        }
+                        used += len;
+                    }
+                    Ok(Cut::Ping { len }) => {
+                        pings += 1;
+                        used += len;
+                    }
+                    Ok(Cut::Pong { len } | Cut::Blank { len }) => used += len,
+                    Err(error) => {
+                        self.broken = Some((error, rest.into()));
+                        result = Err(End);
+                        break;
+                    }
+                }
+            }
+        });
+        if pings > 0 {
+            hub.with(|service, _| (0..pings).for_each(|_| service.out.push(flow, None, b"\r\n")));
+        }
+        result.map(|()| used)
+    }
+}
+
+impl Taker for Reader {
+    fn is_waiting(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    fn begin(&mut self, _: &Rc<Hub>) -> Result<(), End> {
+        if self.broken.is_some() { Err(End) } else { Ok(()) }
+    }
+
+    /// Takes what was read; an error if the stream makes no sense any more.
+    fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
+        if self.begun.is_empty() {
+            let used = self.cut(hub, read)?;
+            self.begun.extend_from_slice(read.get(used..).unwrap_or(&[]));
+            return Ok(());
+        }
+        let mut all = std::mem::take(&mut self.begun);
+        all.extend_from_slice(read);
+        let used = self.cut(hub, &all)?;
+        if used == 0 {
+            self.begun = all;
+        } else {
+            self.begun.extend_from_slice(all.get(used..).unwrap_or(&[]));
+        }
+        Ok(())
+    }
+
+    /// What made no sense may still be a message that can be answered.
+    fn end(self, hub: &Rc<Hub>) {
+        if let Some((error, rest)) = self.broken {
+            hub.with(|service, now| service.handle_unframed(now, self.flow, &rest, error));
+        }
+    }
+}

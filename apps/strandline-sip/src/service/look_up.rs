@@ -1,0 +1,256 @@
+//! Where a user's phones are (RFC 3261 section 16.5, RFC 5626 section 7, RFC 5627 section 6.1).
+
+use crate::codec::{SipUri, StatusCode, Uri, unescape};
+use crate::location::{Binding, FlowUse, bindings_of, instance_of, is_later, is_same_instance};
+use crate::transaction::{Flow, Protocol, Time};
+
+use super::Service;
+use super::context::{HOP_Q, INSTANCE_Q, Place, Target};
+use super::incoming::Incoming;
+use super::nodes::Over;
+use super::route::Way;
+
+/// A status and a phrase of our own.
+type Verdict = (StatusCode, Option<&'static str>);
+
+const NO_GRUU: Verdict = (StatusCode::NOT_FOUND, Some("No Such GRUU"));
+
+/// How a binding is reached.
+enum Reached {
+    At(Target),
+    /// It can't be: the flow that it lives by is gone.
+    Dead,
+    /// It is not to be.
+    Not,
+}
+
+impl Service {
+    /// The contacts of the user whose address was written last, the most preferred first.
+    pub(super) fn look_up(
+        &self,
+        now: Time,
+        uri: &SipUri<'_>,
+        targets: &mut Vec<Target>,
+    ) -> Result<(), Verdict> {
+        let unix_secs = self.unix_secs(now);
+        let bindings = self.locations.bindings(&self.aor);
+        let mut dead = false;
+        let mut found: Vec<(usize, Target)> = Vec::with_capacity(bindings.len());
+        for (place, binding) in bindings.iter().enumerate() {
+            if binding.has_expired(unix_secs) {
+                continue;
+            }
+            match self.reached(binding, uri) {
+                Reached::At(target) => found.push((place, target)),
+                Reached::Dead => dead = true,
+                Reached::Not => {}
+            }
+        }
+        if found.len() > 1 {
+            one_of_each_instance(bindings, &mut found);
+        }
+        targets.extend(found.into_iter().map(|(_, target)| target));
+        targets.sort_by_key(|target| core::cmp::Reverse(target.q));
+        match targets.is_empty() {
+            false => Ok(()),
+            true if dead => Err((StatusCode::FLOW_FAILED, None)),
+            true => Err((StatusCode::NOT_FOUND, None)),
+        }
+    }
+
+    fn reached(&self, binding: &Binding, uri: &SipUri<'_>) -> Reached {
+        match self.over_node(binding) {
+            Some(Over::Node(target)) if !uri.secure || target.place.is_tls() => return Reached::At(target),
+            Some(Over::Node(_)) => return Reached::Not,
+            Some(Over::Gone) => return Reached::Dead,
+            Some(Over::Contact) | None => {}
+        }
+        let stands = binding.origin.is_none() && self.connections.contains(&binding.flow.connection);
+        let over_flow = match binding.flow_use {
+            FlowUse::None => None,
+            FlowUse::Only if binding.origin.is_some() => None,
+            FlowUse::First => Some(binding.flow).filter(|_| stands),
+            FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
+            FlowUse::Only => return Reached::Dead,
+        };
+        let own = || match Uri::parse(&binding.contact) {
+            Ok(Uri::Sip(uri)) => self.place(&uri),
+            _ => None,
+        };
+        let next = || match crate::codec::Element::parse(first_of(&binding.path)) {
+            Ok(crate::codec::Route { address, .. }) => {
+                address.sip_uri().ok().and_then(|uri| self.place(&uri))
+            }
+            Err(_) => None,
+        };
+        let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
+            (FlowUse::First, true) => own().and_then(|place| listens_elsewhere(&place, binding)),
+            _ => None,
+        };
+        let over_flow = over_flow.map(Place::Flow);
+        let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
+        let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
+            return Reached::Not;
+        };
+        let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
+        let neighbour = !path.is_empty();
+        Reached::At(Target { uri, place, path, q: binding.q, over_node: false, neighbour, fallback })
+    }
+
+    /// The request URI if it is a GRUU of one of our domains, whatever is in Route above it.
+    pub(super) fn gruu_of<'a>(&self, way: &Way<'a>) -> Option<SipUri<'a>> {
+        let uri = way.uri.sip().filter(|_| way.asked.is_none())?;
+        (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
+    }
+
+    /// Writes the address of record of a GRUU, and returns its instance. Public GRUUs are valid as long as their users are; who
+    /// these are isn't known here.
+    fn open_gruu(&mut self, now: Time, uri: &SipUri<'_>) -> Result<Box<[u8]>, Verdict> {
+        self.name(uri);
+        if let Some(Some(value)) = uri.gruu() {
+            return Ok(unescape(value).collect());
+        }
+        let domain_of =
+            |aor: &[u8]| aor.iter().rposition(|byte| *byte == b'@').map(|at| aor.split_at(at).1.to_vec());
+        let domain = domain_of(&self.aor);
+        let gruu = uri.user.and_then(|user| self.gruus.read(user)).ok_or(NO_GRUU)?;
+        let (aor, bindings) = self.locations.with_gruu(gruu).ok_or(NO_GRUU)?;
+        let instance = instance_of(bindings, gruu, self.unix_secs(now)).ok_or(NO_GRUU)?;
+        if domain_of(aor) != domain {
+            return Err(NO_GRUU);
+        }
+        let instance = instance.into();
+        self.aor = aor.to_vec();
+        Ok(instance)
+    }
+
+    /// The bindings of a GRUU's instance, one after the other, the one that was refreshed last first.
+    pub(super) fn to_instance(
+        &mut self,
+        now: Time,
+        uri: &SipUri<'_>,
+        way: &Way<'_>,
+        targets: &mut Vec<Target>,
+    ) -> Result<(), Verdict> {
+        let instance = self.open_gruu(now, uri)?;
+        let bindings = bindings_of(self.locations.bindings(&self.aor), &instance, self.unix_secs(now));
+        if bindings.is_empty() {
+            return Err((StatusCode::TEMPORARILY_UNAVAILABLE, None));
+        }
+        let next = match way.next.map(|next| next.sip_uri()) {
+            None => None,
+            Some(Err(_)) => return Err((StatusCode::BAD_REQUEST, Some("Malformed Route"))),
+            Some(Ok(next)) => {
+                Some(self.place(&next).ok_or((StatusCode::BAD_GATEWAY, Some("Unresolvable Destination")))?)
+            }
+        };
+        let mut dead = false;
+        for binding in bindings {
+            let target = match (&next, self.reached(binding, uri)) {
+                // The Route leads there, and the Path would lead there again (section 6.1).
+                (Some(next), _) => Target::new(Some(Box::from(&*binding.contact)), next.clone(), 0),
+                (None, Reached::At(target)) => target,
+                (None, Reached::Dead) => {
+                    dead = true;
+                    continue;
+                }
+                (None, Reached::Not) => continue,
+            };
+            targets.push(target);
+        }
+        in_sequence(targets);
+        match targets.is_empty() {
+            false => Ok(()),
+            true if dead => Err((StatusCode::FLOW_FAILED, None)),
+            true => Err((StatusCode::TEMPORARILY_UNAVAILABLE, None)),
+        }
+    }
+
+    /// The first of them.
+    pub(super) fn to_gruu(&mut self, now: Time, uri: &SipUri<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
+        let mut targets = Vec::new();
+        self.to_instance(now, uri, way, &mut targets)?;
+        targets.into_iter().next().ok_or(NO_GRUU)
+    }
+
+    /// Who begins a dialog with a GRUU of ours has to be the one whom it stands for (section 6.2).
+    pub(super) fn check_contact(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
+        if !incoming.proved || incoming.essentials.to.tag.is_some() || !self.settings.gives_gruus() {
+            return Ok(());
+        }
+        let has_gruu = |text: &[u8]| text.windows(3).any(|three| three.eq_ignore_ascii_case(b";gr"));
+        if !incoming.message.lines(crate::codec::HeaderName::Contact).any(|line| has_gruu(line.value())) {
+            return Ok(());
+        }
+        let Ok(crate::codec::Contacts::Some(mut contacts)) = incoming.message.contacts() else {
+            return Ok(());
+        };
+        let Some(Ok(contact)) = contacts.next() else { return Ok(()) };
+        let (Ok(contact), Ok(from)) = (contact.sip_uri(), incoming.essentials.from.sip_uri()) else {
+            return Ok(());
+        };
+        if contact.gruu().is_none() || !self.settings.is_domain(&contact.host, contact.port) {
+            return Ok(());
+        }
+        // One that is not valid is the caller's own problem.
+        if self.open_gruu(now, &contact).is_err() {
+            return Ok(());
+        }
+        let owner = core::mem::take(&mut self.aor);
+        self.name(&from);
+        if owner == self.aor { Ok(()) } else { Err((StatusCode::FORBIDDEN, Some("Not Your GRUU"))) }
+    }
+}
+
+/// Where a contact says that it is, unless that is the other end of its connection.
+fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
+    match place {
+        Place::Flow(flow) if flow.peer != binding.flow.peer => Some(*flow),
+        Place::Flow(_) | Place::Name(_) => None,
+    }
+}
+
+/// One after the other, in this order, and the next one only if the last isn't there.
+fn in_sequence(targets: &mut [Target]) {
+    for (number, target) in targets.iter_mut().enumerate() {
+        target.q = (HOP_Q - 1).saturating_sub(number as u16).max(INSTANCE_Q);
+    }
+}
+
+/// No two targets lead to the same phone: of its bindings the one that was refreshed last counts (RFC 5626 section 7). If
+/// there is but one phone, the others are for when that one fails.
+fn one_of_each_instance(bindings: &[Binding], found: &mut Vec<(usize, Target)>) {
+    let instance = |place: usize| bindings.get(place).map_or(&[][..], |binding| &binding.instance);
+    let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
+    let is_same = |one: usize, other: usize| {
+        !instance(one).is_empty() && is_same_instance(instance(one), instance(other))
+    };
+    if places.iter().all(|place| is_same(*place, places.first().copied().unwrap_or_default())) {
+        found.sort_by(|(one, _), (other, _)| match is_later(bindings, *one, *other) {
+            true => core::cmp::Ordering::Less,
+            false => core::cmp::Ordering::Greater,
+        });
+        for (number, (_, target)) in found.iter_mut().enumerate() {
+            target.q = (HOP_Q - 1).saturating_sub(number as u16).max(INSTANCE_Q);
+        }
+        return;
+    }
+    found.retain(|(place, _)| {
+        !places.iter().any(|other| is_same(*place, *other) && is_later(bindings, *other, *place))
+    });
+}
+
+/// The first value of a list of routes: commas within brackets and quotes don't end it.
+fn first_of(path: &[u8]) -> &[u8] {
+    let (mut quoted, mut inside) = (false, false);
+    let end = path.iter().position(|byte| {
+        match byte {
+            b'"' => quoted = !quoted,
+            b'<' if !quoted => inside = true,
+            b'>' if !quoted => inside = false,
+            _ => {}
+        }
+        *byte == b',' && !quoted && !inside
+    });
+    path.get(..end.unwrap_or(path.len())).unwrap_or(path)
+}
