@@ -27,7 +27,8 @@ fn events(ms: u64) -> Events {
 /// As many packets of new data leave.
 fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> Result<(), Violation> {
     let sent = packets * MTU;
-    let path = PathStatus { flight: was.flight + sent, ..was.clone() };
+    let mut path = was.clone();
+    path.flight += sent;
     let traffic = Traffic { sent, new: sent, packets, ..Traffic::default() };
     let config = AssociationConfig::default();
     bounds.after(Step { was, path: &path, traffic, mtu: MTU, events, config: &config })
@@ -57,8 +58,8 @@ fn a_burst_beyond_what_was_acknowledged_and_the_limit() {
 
 #[test]
 fn more_than_the_rate_over_time() {
-    let rate = Some(1_000_000);
-    let was = PathStatus { pacing_rate: rate, ..path(100 * MTU, 10 * MTU) };
+    let mut was = path(100 * MTU, 10 * MTU);
+    was.pacing_rate = Some(1_000_000);
     for (each_ms, keeps) in [(1, true), (3, false)] {
         let mut bounds = Bounds::default();
         let mut outcome = Ok(());
@@ -76,7 +77,8 @@ fn more_than_the_rate_over_time() {
 fn a_rate_of_more_windows_a_round_trip_than_decided() {
     // 150,000 bytes in 60 ms are 2.5 MB a second; 1.2 times as much is 3.
     for (rate, keeps) in [(2_990_000, true), (5_000_000, false)] {
-        let was = PathStatus { pacing_rate: Some(rate), ..path(100 * MTU, 10 * MTU) };
+        let mut was = path(100 * MTU, 10 * MTU);
+        was.pacing_rate = Some(rate);
         let mut bounds = Bounds::default();
         acknowledged(&mut bounds, &was, 1, events(1));
         let outcome = send(&mut bounds, &was, 1, events(1));
@@ -93,7 +95,8 @@ fn more_in_recovery_than_in_proportion() {
         // Two packets arrive at a time; half as many may go while the flight is above the threshold.
         for step in 0..20 {
             let flight = (99 - step) * MTU;
-            let was = PathStatus { recovery_window: Some(flight), ..path(50 * MTU, flight) };
+            let mut was = path(50 * MTU, flight);
+            was.recovery_window = Some(flight);
             acknowledged(&mut bounds, &was, 2, events(2 + u64::from(step)));
             outcome = outcome.and_then(|()| send(&mut bounds, &was, each, events(2 + u64::from(step))));
         }
@@ -106,7 +109,8 @@ fn a_second_packet_after_t3_rtx() {
     for (packets, keeps) in [(1, true), (2, false)] {
         let mut bounds = Bounds::default();
         bounds.before((0, 0), &path(10 * MTU, 5 * MTU), events(1));
-        let was = PathStatus { error_count: 1, ..path(MTU, 0) };
+        let mut was = path(MTU, 0);
+        was.error_count = 1;
         let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
         bounds.before((0, 0), &was, expired);
         let outcome = send(&mut bounds, &was, packets, Events { timeouts: 0, ..expired });
