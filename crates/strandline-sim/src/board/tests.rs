@@ -44,10 +44,10 @@ fn hears(board: &mut Board, ms: u64, cumulative: u32, gaps: &[(u16, u16)]) {
 /// TSNs 1 to 5 are under way, the round-trip time is 10 ms.
 fn five() -> Board {
     let mut board = Board::default();
-    board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
     for tsn in 1..=5 {
         sends(&mut board, 0, tsn).expect("new data");
     }
+    board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
     board
 }
 
