@@ -58,7 +58,7 @@ pub(crate) struct Host {
     /// When a timer of the world is set for it.
     pub(crate) timer: Option<Time>,
     apps: BTreeMap<AssociationId, App>,
-    watch: Watch,
+    pub(crate) watch: Watch,
     calm: Option<Time>,
     buffer: Vec<u8>,
 }
@@ -249,13 +249,13 @@ impl Host {
     /// Transmits all there is; true if there was anything.
     fn transmit(&mut self, shared: &mut Shared<'_>) -> Result<bool, Violation> {
         let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
-        self.watch.before(endpoint, self.apps.keys().copied());
+        self.watch.before(endpoint, shared.now, self.apps.keys().copied());
         let mut any = false;
         for _ in 0..ROUNDS_MAX {
             let transmit = endpoint.poll_transmit(shared.now, &mut self.buffer, self.plan.segments_max);
             let Some(transmit) = transmit else {
                 if any {
-                    self.watch.after(endpoint, &self.plan.config.association)?;
+                    self.watch.after(endpoint, shared.now, &self.plan.config.association)?;
                 }
                 return Ok(any);
             };
@@ -274,7 +274,7 @@ impl Host {
             for bytes in self.buffer[..transmit.len].chunks(transmit.segment_size.max(1)) {
                 let bytes = Bytes::copy_from_slice(bytes);
                 let datagram = Carried { source, destination, bytes, fragment, ecn };
-                self.watch.packet(&datagram);
+                self.watch.packet(shared.now, &datagram, self.plan.config.association.recovery)?;
                 shared.out.push(datagram);
             }
         }

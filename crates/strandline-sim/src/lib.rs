@@ -15,8 +15,9 @@
 //!   is reported as never sent does not arrive; what is reported as sent may have. A graceful shutdown fails nothing.
 //! - No new data goes beyond the controller's cwnd (by more than a packet less one byte) or beyond the peer's window; in a
 //!   recovery that brings the flight down to cwnd no more goes than in proportion to what arrives (RFC 9937), and over time no
-//!   more than the pacing rate allows: the latter two computed anew from the packets. Buffers and memory stay within their
-//!   limits.
+//!   more than the pacing rate allows. Bursts keep to what was acknowledged, Max.Burst and a piece of the window, one packet
+//!   follows T3-rtx, and nothing goes again without a reason; all this is computed anew from the packets, as is the least that
+//!   must count as in flight. Buffers and memory stay within their limits.
 //! - An honest peer is never accused of breaking the protocol.
 //! - Timers and transmissions come to rest; once the faults are over, nothing times out for them any more, every
 //!   association ends by shutdown within a bounded time, and the endpoints hold nothing.
@@ -38,6 +39,8 @@
 
 mod app;
 mod attacker;
+mod board;
+mod bounds;
 mod host;
 mod ledger;
 pub mod lone;

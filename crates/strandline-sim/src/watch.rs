@@ -4,13 +4,16 @@
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
-use strandline_proto::config::AssociationConfig;
+use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::endpoint::Endpoint;
 use strandline_proto::event::AssociationId;
 use strandline_proto::stats::{PathStatus, Status};
+use strandline_proto::time::Time;
 use strandline_wire::chunk::kind;
 use strandline_wire::{Chunk, Packet, Tsn};
 
+use crate::board::Board;
+use crate::bounds::{Bounds, Events, Step};
 use crate::network::Carried;
 use crate::violation::{Violation, demand};
 
@@ -38,10 +41,58 @@ struct Before {
 struct Memory {
     /// The peer's tag and the highest TSN sent under it.
     highest: Option<(u32, Tsn)>,
+    board: Board,
+    /// Of each path, by the peer's address.
+    bounds: BTreeMap<IpAddr, Bounds>,
+    /// The path MTUs when they were last looked at.
+    mtus: BTreeMap<IpAddr, u16>,
+    /// Tail-loss probes, time-outs, recoveries and what was undone of these, when that was last looked at.
+    counted: [u32; 4],
     /// Time-outs so far.
     timeouts: u32,
-    /// Packets that may still ask whether the latest of them was needless.
+    /// Packets that may still ask whether the latest of them was needless (RFC 5682 section 2 step 2b).
     may_ask: u32,
+}
+
+fn counters(status: &Status) -> [u32; 4] {
+    let stats = status.stats;
+    [stats.tail_probes, stats.timeouts, stats.fast_recoveries, stats.undone]
+}
+
+impl Memory {
+    fn events(&mut self, now: Time, status: &Status, paths: usize) -> Events {
+        let counters = counters(status);
+        let [probes, timeouts, recoveries, undone] =
+            [0, 1, 2, 3].map(|at| counters[at].saturating_sub(self.counted[at]));
+        Events {
+            now,
+            recoveries: status.stats.fast_recoveries,
+            probes,
+            timeouts,
+            undone,
+            // What lets a packet go whatever window and rate: probes, time-outs, fast retransmissions.
+            exempt: probes + timeouts + recoveries,
+            several: paths > 1,
+        }
+    }
+
+    /// What came since the last look.
+    fn before(&mut self, now: Time, status: &Status, paths: &[PathStatus]) {
+        let events = self.events(now, status, paths.len());
+        if events.timeouts > 0 {
+            self.board.excuse(None);
+        }
+        for path in paths {
+            let address = path.address.ip();
+            // A router refused what is longer than that, so that all of it goes again (RFC 9260 section 10).
+            if self.mtus.insert(address, path.mtu).is_some_and(|mtu| path.mtu < mtu) {
+                self.board.excuse(Some(address));
+            }
+            self.board.set_srtt(address, path.srtt);
+            let delivered = self.board.take_delivered(address);
+            self.bounds.entry(address).or_default().before(delivered, path, events);
+        }
+    }
 }
 
 /// Watches the associations of one host.
@@ -53,10 +104,17 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Looks at associations before they transmit.
-    pub(crate) fn before(&mut self, endpoint: &Endpoint, ids: impl Iterator<Item = AssociationId>) {
+    pub(crate) fn before(
+        &mut self,
+        endpoint: &Endpoint,
+        now: Time,
+        ids: impl Iterator<Item = AssociationId>,
+    ) {
         self.before.clear();
+        let memories = &mut self.memory;
         self.before.extend(ids.filter_map(|id| {
             let (status, paths) = (endpoint.status(id)?, endpoint.paths(id)?);
+            memories.entry(id).or_default().before(now, &status, &paths);
             Some(Before {
                 id,
                 status,
@@ -69,16 +127,41 @@ impl Watch {
         }));
     }
 
-    /// Sees a packet that was transmitted.
-    pub(crate) fn packet(&mut self, datagram: &Carried) {
+    /// Sees a packet that is about to arrive.
+    pub(crate) fn arrival(&mut self, endpoint: &Endpoint, now: Time, datagram: &Carried) {
         let Ok(packet) = Packet::parse(&datagram.bytes) else { return };
+        let (tag, source) = (packet.verification_tag(), datagram.source.ip());
+        for (id, memory) in &mut self.memory {
+            let Some(status) = endpoint.status(*id).filter(|status| status.local_tag == tag) else {
+                continue;
+            };
+            let whole = (packet.checksum() == 0 && status.accepts_zero_checksum) || packet.verify_checksum();
+            let known =
+                endpoint.paths(*id).is_some_and(|paths| paths.iter().any(|path| path.address.ip() == source));
+            if whole && known {
+                memory.board.on_arrival(now, &packet);
+            }
+        }
+    }
+
+    /// Sees a packet that was transmitted.
+    pub(crate) fn packet(
+        &mut self,
+        now: Time,
+        datagram: &Carried,
+        recovery: Recovery,
+    ) -> Result<(), Violation> {
+        let Ok(packet) = Packet::parse(&datagram.bytes) else { return Ok(()) };
         let tag = packet.verification_tag();
         let mine = |before: &&mut Before| {
             before.status.peer_tag == tag && before.status.peer_port == packet.destination_port()
         };
-        let Some(before) = self.before.iter_mut().find(mine) else { return };
+        let Some(before) = self.before.iter_mut().find(mine) else { return Ok(()) };
         before.packet_max = before.packet_max.max(datagram.bytes.len() as u32);
         let memory = self.memory.entry(before.id).or_default();
+        let to = datagram.destination.ip();
+        let known = memory.board.on_departure(now, &packet, to, recovery);
+        known.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
         let chunks = packet.chunks().flatten().filter(|chunk| chunk.kind == kind::DATA).count();
         before.overfull |= datagram.fragment && chunks > 1;
         for chunk in packet.chunks().flatten() {
@@ -86,28 +169,37 @@ impl Watch {
             let highest = memory.highest.filter(|(of, _)| *of == tag.0).map(|(_, tsn)| tsn);
             if highest.is_none_or(|highest| data.tsn.is_after(highest)) {
                 memory.highest = Some((tag.0, data.tsn));
-                *before.new_bytes.entry(datagram.destination.ip()).or_default() += data.payload.len() as u32;
+                *before.new_bytes.entry(to).or_default() += data.payload.len() as u32;
                 before.new_chunks += 1;
             }
         }
+        Ok(())
     }
 
     /// Checks after they have transmitted.
-    pub(crate) fn after(&mut self, endpoint: &Endpoint, config: &AssociationConfig) -> Result<(), Violation> {
+    pub(crate) fn after(
+        &mut self,
+        endpoint: &Endpoint,
+        now: Time,
+        config: &AssociationConfig,
+    ) -> Result<(), Violation> {
         for before in &self.before {
             let (Some(status), Some(paths)) = (endpoint.status(before.id), endpoint.paths(before.id)) else {
                 continue;
             };
+            let of = |Violation(what)| Violation(format!("{:?}: {what}", before.id));
             demand(!before.overfull, || {
                 format!("{:?}: a packet larger than the path MTU with several chunks of DATA", before.id)
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
-            let memory = self.memory.entry(before.id).or_default();
-            if core::mem::replace(&mut memory.timeouts, status.stats.timeouts) != status.stats.timeouts {
-                memory.may_ask = 2;
+            let remembered = self.memory.entry(before.id).or_default();
+            if core::mem::replace(&mut remembered.timeouts, status.stats.timeouts) != status.stats.timeouts {
+                remembered.may_ask = 2;
             }
-            congestion(before, &paths, probes, &mut memory.may_ask)?;
-            flow(before)?;
+            let may_ask = remembered.may_ask;
+            congestion(before, &paths, probes, &mut remembered.may_ask)?;
+            flow(before, &status, remembered.board.a_rwnd())?;
+            sending(before, remembered, now, (&status, &paths), config, may_ask).map_err(of)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
             let memory = endpoint.memory(before.id).unwrap_or_default();
@@ -124,9 +216,42 @@ impl Watch {
     }
 }
 
+/// What [`Board`] and [`Bounds`] demand.
+fn sending(
+    before: &Before,
+    memory: &mut Memory,
+    now: Time,
+    (status, paths): (&Status, &[PathStatus]),
+    config: &AssociationConfig,
+    may_ask: u32,
+) -> Result<(), Violation> {
+    let mut events = memory.events(now, status, paths.len());
+    events.exempt += may_ask;
+    // What a probe or a time-out lets go may go later.
+    if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
+        memory.counted = counters(status);
+    }
+    for path in paths {
+        let address = path.address.ip();
+        let traffic = memory.board.traffic(address);
+        let least = memory.board.in_flight_least(address, config.recovery);
+        // Set-up has timers of its own.
+        demand(path.flight >= least || status.state.starts_with("COOKIE"), || {
+            format!("{least} bytes are on their way at least: {path:?}")
+        })?;
+        let Some(was) = before.paths.iter().find(|was| was.address.ip() == address) else { continue };
+        let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
+        let bounds = memory.bounds.entry(address).or_default();
+        bounds.after(Step { was, path, traffic, mtu, events, config })?;
+    }
+    memory.board.end_step();
+    Ok(())
+}
+
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
 /// byte. Section 7.2.4: a fast retransmission is one packet beyond that. RFC 8985 section 7.3: so is a tail-loss probe,
-/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask whether it was needless. In a recovery what it lets be in flight takes the place of cwnd.
+/// which may be new data. RFC 5682 section 2 step 2b: after a time-out two packets of new data may ask whether it was needless. In
+/// a recovery what it lets be in flight takes the place of cwnd; how much that may be, [`Bounds`] says.
 fn congestion(
     before: &Before,
     paths: &[PathStatus],
@@ -163,10 +288,18 @@ fn congestion(
     Ok(())
 }
 
-/// Section 6.1 rule A: new data fits the peer's window, but for one packet when nothing is in flight.
-fn flow(before: &Before) -> Result<(), Violation> {
+/// Section 6.1 rule A: new data fits the peer's window, but for one packet when nothing is in flight. `a_rwnd`: what the last
+/// SACK said.
+fn flow(before: &Before, status: &Status, a_rwnd: Option<u32>) -> Result<(), Violation> {
     let new_bytes: u32 = before.new_bytes.values().sum();
     let probe = before.status.in_flight == 0 && before.new_chunks == 1;
+    let fits = a_rwnd.is_none_or(|a_rwnd| new_bytes == 0 || status.in_flight <= a_rwnd);
+    demand(fits || probe, || {
+        format!(
+            "{:?}: {new_bytes} new bytes, with which {} are in flight beyond a window of {a_rwnd:?}",
+            before.id, status.in_flight
+        )
+    })?;
     demand(new_bytes <= before.status.peer_rwnd || probe, || {
         format!("{:?}: {new_bytes} new bytes beyond the peer's window: {:?}", before.id, before.status)
     })

@@ -221,6 +221,7 @@ impl World {
         }
         let Some(endpoint) = &mut host.endpoint else { return Ok(()) };
         let destination = Some(datagram.destination.ip());
+        host.watch.arrival(endpoint, self.now, datagram);
         endpoint.handle_datagram(
             self.now,
             Datagram { source: datagram.source, destination, bytes: &datagram.bytes, ecn: datagram.ecn },

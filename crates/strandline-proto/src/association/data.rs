@@ -290,6 +290,7 @@ impl Association {
                 in_recovery: ack.in_recovery,
                 undo: ack.undo,
                 acked_bytes: ack.flight_drop,
+                delivered: ack.flight_drop.min(ack.acked_bytes),
                 cumulative_advanced,
             };
             path.on_loss(now, &loss);

@@ -36,19 +36,21 @@ pub(super) fn conclude(
 ) {
     let Some(mut rack) = outstanding.rack.take() else { return };
     let cumulative = outstanding.cumulative_ack();
+    // What is late was sent before something that was sent again, perhaps: there is no gap then, and nothing in the log any more.
+    let mut late = false;
     let can_ask = rack.can_ask;
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
         path.judge_timeout(cumulative, can_ask, ack);
         path.settle(now);
         path.on_cumulative(cumulative, ack);
-        path.deadline = None;
+        late |= path.deadline.take().is_some();
     }
     if gaps.is_empty() {
         rack.gap_sacks = 0;
     } else if newly_beyond {
         rack.gap_sacks = rack.gap_sacks.saturating_add(1);
     }
-    if !(gaps.is_empty() && rack.log.is_empty()) {
+    if late || !(gaps.is_empty() && rack.log.is_empty()) {
         rack.find_lost(outstanding, gaps, now, acks);
     }
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {

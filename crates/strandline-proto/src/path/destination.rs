@@ -103,8 +103,11 @@ pub(crate) struct PathLoss {
     pub(crate) in_recovery: bool,
     /// What the window shrank for was no loss.
     pub(crate) undo: bool,
-    /// Bytes newly acknowledged on the path.
+    /// Bytes that left the flight because they were acknowledged.
     pub(crate) acked_bytes: u32,
+    /// Of these, acknowledged for the first time: a SACK that was overtaken by a later one takes back what the next one
+    /// acknowledges once more.
+    pub(crate) delivered: u32,
     pub(crate) cumulative_advanced: bool,
 }
 
@@ -489,7 +492,7 @@ impl Path {
             // A controller that was chosen in the middle of a recovery goes by its own window.
             if self.prr.is_active() {
                 self.prr.on_sack(Step {
-                    acked: loss.acked_bytes,
+                    acked: loss.delivered,
                     flight: self.flight,
                     threshold: self.congestion.window(),
                     safe: loss.cumulative_advanced && loss.lost_bytes == 0,

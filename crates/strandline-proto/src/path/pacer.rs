@@ -67,9 +67,11 @@ impl Pacer {
         let earned = if self.at == Time::MAX { saved } else { bytes_in(rate, now.since(self.at)) };
         // Less than a byte's time: the fraction would be lost again and again.
         if earned > 0 {
-            self.credit = self.credit.saturating_add(earned).min(saved);
+            self.credit = self.credit.saturating_add(earned);
             self.at = now;
         }
+        // In any case: a loss of this moment has made the rate smaller, and what was saved up with it.
+        self.credit = self.credit.min(saved);
     }
 
     /// A packet may go.

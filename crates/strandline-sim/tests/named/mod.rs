@@ -23,4 +23,9 @@ pub const SEEDS: &[(u64, &str)] = &[
         103_376,
         "a stale COOKIE ECHO that had gone before with data began an association anew with the same data",
     ),
+    (
+        4,
+        "SACKs out of order: what one took back and the next acknowledged again counted twice as delivered (RFC 9937)",
+    ),
+    (170, "what was saved up at the rate before a loss went at once after it"),
 ];

@@ -6,6 +6,24 @@ use strandline_sim::pair::Fate;
 use super::scene::Scene;
 use super::*;
 
+/// The tail of three: the probe is the highest of them, and its SACK tells of the others.
+#[test]
+fn section_7_3_the_highest_chunk_in_flight_is_the_probe() {
+    let mut scene = Scene::new(|_| ());
+    for number in 3..6 {
+        scene.fate(number, &[Fate::Drop]);
+    }
+    scene.give(6);
+    scene.run(ms(900));
+    let after: Vec<_> = scene.sent().split_off(6);
+    let numbers: Vec<Vec<u32>> = after.iter().map(|seen| seen.numbers.clone()).collect();
+    assert_eq!(numbers, [[5], [3], [4]], "{:#?}", scene.pair.printed());
+    assert!((180..190).contains(&after[0].ms) && after[0].asks, "{after:?}");
+    assert!((240..252).contains(&after[1].ms), "{after:?}");
+    assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
+    assert!(scene.all_is_acknowledged());
+}
+
 /// One packet: its acknowledgement might only be delayed.
 #[test]
 fn section_7_2_a_lone_packet_has_time_for_a_delayed_acknowledgement() {

@@ -5,6 +5,7 @@ mod hostile;
 mod life;
 mod memory;
 mod model;
+mod rack_model;
 mod rfc3708;
 mod rfc5682;
 mod rfc8985_6;

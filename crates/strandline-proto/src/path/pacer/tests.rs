@@ -88,3 +88,13 @@ proptest! {
         prop_assert!(sent + i64::from(pacer.allowance().unwrap_or(0)) + 300 >= by_rate);
     }
 }
+
+/// A loss makes the rate smaller at the moment at which its last packets went: what was saved up at the higher rate doesn't go
+/// after it.
+#[test]
+fn a_smaller_rate_has_saved_up_less_at_once() {
+    let mut pacer = Pacer::new();
+    pacer.refill(at(0), Some(RATE), PMDCS);
+    pacer.refill(at(0), Some(RATE / 4), PMDCS);
+    assert_eq!(drain(&mut pacer), 10);
+}

@@ -1,0 +1,296 @@
+//! What an association has in flight, as the packets on the wire tell it: each chunk that was sent, whether a SACK has named
+//! it since, and whether anything told that it might be lost. Nothing here asks the engine.
+
+#[cfg(test)]
+mod tests;
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use strandline_proto::config::Recovery;
+use strandline_proto::time::Time;
+use strandline_wire::chunk::{Chunk, Sack, kind};
+use strandline_wire::{Data, Packet, Tsn};
+
+use crate::violation::{Violation, demand};
+
+/// Miss indications that mark a chunk (RFC 9260 section 7.2.4).
+const MISSES: u32 = 3;
+
+/// Bytes of a DATA chunk, header and padding included: what congestion control counts (RFC 9260 section 7.2).
+fn chunk_bytes(data: &Data<'_>) -> u32 {
+    (strandline_wire::DATA_CHUNK_HEADER_LEN + data.payload.len().next_multiple_of(4)) as u32
+}
+
+/// A chunk that was sent and is not acknowledged cumulatively.
+#[derive(Debug)]
+struct Sent {
+    bytes: u32,
+    to: IpAddr,
+    /// When it was sent, the last time.
+    at: Time,
+    /// A SACK named it, perhaps an earlier one than the last.
+    acknowledged: bool,
+    /// The last SACK named it.
+    named: bool,
+    /// SACKs since it was sent that named a higher TSN and not this one.
+    misses: u32,
+    /// It may go again without anything that arrived: T3-rtx expired, or the like.
+    excused: bool,
+    /// It went with a COOKIE ECHO: T1-cookie sends it again.
+    in_set_up: bool,
+}
+
+/// What went to an address, or was acknowledged of what went there, since that was last looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Traffic {
+    /// Bytes acknowledged, and how many SACKs did that, or SHUTDOWNs.
+    pub(crate) delivered: u32,
+    pub(crate) sacks: u32,
+    /// Bytes sent, of these for the first time, and packets with DATA.
+    pub(crate) sent: u32,
+    pub(crate) new: u32,
+    pub(crate) packets: u32,
+    /// A packet of these had a COOKIE ECHO.
+    pub(crate) set_up: bool,
+}
+
+/// The chunks of an association.
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    /// The peer's tag: with another one all begins anew.
+    tag: u32,
+    /// TSN of the first of `chunks`.
+    first: Option<Tsn>,
+    chunks: VecDeque<Sent>,
+    traffic: BTreeMap<IpAddr, Traffic>,
+    /// Of what was acknowledged at each address, the chunk that was sent last.
+    latest: BTreeMap<IpAddr, (Time, Tsn)>,
+    /// The receive window in the last SACK.
+    a_rwnd: Option<u32>,
+    /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
+    quiet: BTreeMap<IpAddr, (Time, Option<Duration>)>,
+}
+
+/// Sent before, in order of transmission: those of one moment in the order of TSNs (RFC 8985 section 6.1).
+fn is_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Tsn)) -> bool {
+    at < later_at || (at == later_at && tsn.is_before(later_tsn))
+}
+
+impl Board {
+    /// A packet leaves.
+    pub(crate) fn on_departure(
+        &mut self,
+        now: Time,
+        packet: &Packet<'_>,
+        to: IpAddr,
+        recovery: Recovery,
+    ) -> Result<(), Violation> {
+        let tag = packet.verification_tag().0;
+        if self.tag != tag {
+            *self = Self { tag, ..Self::default() };
+        }
+        let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
+        let mut any = false;
+        for chunk in packet.chunks().flatten() {
+            if let Ok(Chunk::Data(data)) = chunk.parse() {
+                any = true;
+                self.on_data(now, &data, to, set_up, recovery)?;
+            }
+        }
+        let traffic = self.traffic.entry(to).or_default();
+        traffic.packets += u32::from(any);
+        traffic.set_up |= set_up;
+        Ok(())
+    }
+
+    fn on_data(
+        &mut self,
+        now: Time,
+        data: &Data<'_>,
+        to: IpAddr,
+        in_set_up: bool,
+        recovery: Recovery,
+    ) -> Result<(), Violation> {
+        let (bytes, tsn) = (chunk_bytes(data), data.tsn);
+        let first = *self.first.get_or_insert(tsn);
+        demand(!tsn.is_before(first), || format!("{tsn:?} is sent again and was acknowledged long ago"))?;
+        let at = tsn.distance_from(first) as usize;
+        demand(at <= self.chunks.len(), || format!("{tsn:?} is sent, which leaves TSNs out"))?;
+        let traffic = self.traffic.entry(to).or_default();
+        traffic.sent += bytes;
+        let Some(known) = self.chunks.get(at) else {
+            traffic.new += bytes;
+            let (acknowledged, named, excused) = (false, false, false);
+            self.quiet.entry(to).or_default().0 = now;
+            self.chunks.push_back(Sent {
+                bytes,
+                to,
+                at: now,
+                acknowledged,
+                named,
+                misses: 0,
+                excused,
+                in_set_up,
+            });
+            return Ok(());
+        };
+        demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
+        let explained = in_set_up || self.is_doubtful(known, tsn, recovery);
+        if !explained {
+            self.probe(now, tsn, known.to)?;
+        }
+        self.quiet.entry(to).or_default().0 = now;
+        if let Some(known) = self.chunks.get_mut(at) {
+            (known.to, known.at, known.misses) = (to, now, 0);
+            (known.excused, known.in_set_up) = (false, in_set_up);
+        }
+        Ok(())
+    }
+
+    /// A chunk that nothing tells to be lost goes again: a tail-loss probe, after two round trips in which nothing was sent to
+    /// its address or came from there (RFC 8985 section 7.2). Where it was a probe before, another path may take it (decision
+    /// 35).
+    fn probe(&mut self, now: Time, tsn: Tsn, of: IpAddr) -> Result<(), Violation> {
+        let (since, srtt) = self.quiet.get(&of).copied().unwrap_or_default();
+        let due = srtt.is_some_and(|srtt| now.since(since) >= srtt * 2);
+        self.quiet.insert(of, (now, srtt));
+        demand(due, || {
+            format!("{tsn:?} is sent again for no reason; {of} is quiet since {since:?}, {srtt:?}")
+        })
+    }
+
+    /// What is known of the round-trip time of an address.
+    pub(crate) fn set_srtt(&mut self, of: IpAddr, srtt: Option<Duration>) {
+        self.quiet.entry(of).or_default().1 = srtt;
+    }
+
+    /// Something tells that the chunk may be lost: by RFC 8985 section 6.2 one that was sent later to the same address has
+    /// arrived, by RFC 9260 section 7.2.4 three SACKs missed it; or it is excused.
+    fn is_doubtful(&self, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
+        let evident = match recovery {
+            Recovery::Rfc9260 => chunk.misses >= MISSES,
+            _ => self.latest.get(&chunk.to).is_some_and(|latest| is_before((chunk.at, tsn), *latest)),
+        };
+        evident || chunk.excused || chunk.in_set_up
+    }
+
+    /// Whatever is outstanding may go again: T3-rtx expired, a router refused it, or the peer began anew.
+    pub(crate) fn excuse(&mut self, to: Option<IpAddr>) {
+        for chunk in self.chunks.iter_mut().filter(|chunk| to.is_none_or(|to| chunk.to == to)) {
+            chunk.excused = true;
+        }
+    }
+
+    /// A packet of the peer arrives.
+    pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>) {
+        for (at, chunk) in packet.chunks().flatten().enumerate() {
+            let before = self.traffic.clone();
+            match chunk.parse() {
+                Ok(Chunk::Sack(sack)) => self.on_sack(&sack),
+                Ok(Chunk::Shutdown(shutdown)) => {
+                    self.advance(shutdown.cumulative_tsn);
+                }
+                // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
+                Ok(Chunk::CookieEcho(_)) if at == 0 => self.excuse(None),
+                _ => {}
+            }
+            for (of, traffic) in &mut self.traffic {
+                if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
+                    traffic.sacks += 1;
+                    self.quiet.entry(*of).or_default().0 = now;
+                }
+            }
+        }
+    }
+
+    fn on_sack(&mut self, sack: &Sack<'_>) {
+        if !self.advance(sack.cumulative_tsn()) {
+            return;
+        }
+        self.a_rwnd = Some(sack.a_rwnd());
+        let mut named: Vec<bool> = Vec::new();
+        for block in sack.gap_blocks().filter(|block| block.start >= 1 && block.start <= block.end) {
+            let end = usize::from(block.end).min(self.chunks.len() + 1);
+            if named.len() < end {
+                named.resize(end, false);
+            }
+            named.iter_mut().take(end).skip(usize::from(block.start) - 1).for_each(|named| *named = true);
+        }
+        // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
+        let highest = named.len();
+        let first = sack.cumulative_tsn().next();
+        for (at, chunk) in self.chunks.iter_mut().enumerate() {
+            let is_named = named.get(at).copied().unwrap_or(false);
+            if is_named && !chunk.acknowledged {
+                let tsn = Tsn(first.0.wrapping_add(at as u32));
+                credit(&mut self.traffic, &mut self.latest, chunk, tsn);
+                chunk.acknowledged = true;
+            }
+            chunk.misses += u32::from(!is_named && at < highest);
+            chunk.named = is_named;
+        }
+    }
+
+    /// False if the acknowledgement is old, or of what was never sent.
+    fn advance(&mut self, cumulative: Tsn) -> bool {
+        let Some(first) = self.first else { return false };
+        let steps = cumulative.next().distance_from(first) as usize;
+        if steps > self.chunks.len() {
+            return false;
+        }
+        for (at, chunk) in self.chunks.drain(..steps).enumerate() {
+            if !chunk.acknowledged {
+                credit(&mut self.traffic, &mut self.latest, &chunk, Tsn(first.0.wrapping_add(at as u32)));
+            }
+        }
+        self.first = Some(cumulative.next());
+        true
+    }
+
+    /// Outstanding at an address, and not even doubtful: the least that is in flight there.
+    pub(crate) fn in_flight_least(&self, to: IpAddr, recovery: Recovery) -> u32 {
+        let Some(first) = self.first else { return 0 };
+        let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
+        let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| chunk.to == to && !chunk.acknowledged);
+        all.filter(|(chunk, tsn)| !self.is_doubtful(chunk, *tsn, recovery))
+            .map(|(chunk, _)| chunk.bytes)
+            .sum()
+    }
+
+    /// The window in the last SACK; none before the first.
+    pub(crate) fn a_rwnd(&self) -> Option<u32> {
+        self.a_rwnd
+    }
+
+    pub(crate) fn traffic(&self, of: IpAddr) -> Traffic {
+        self.traffic.get(&of).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn take_delivered(&mut self, of: IpAddr) -> (u32, u32) {
+        let Some(traffic) = self.traffic.get_mut(&of) else { return (0, 0) };
+        (core::mem::take(&mut traffic.delivered), core::mem::take(&mut traffic.sacks))
+    }
+
+    /// Forgets what was sent.
+    pub(crate) fn end_step(&mut self) {
+        for traffic in self.traffic.values_mut() {
+            *traffic = Traffic { delivered: traffic.delivered, sacks: traffic.sacks, ..Traffic::default() };
+        }
+    }
+}
+
+fn credit(
+    traffic: &mut BTreeMap<IpAddr, Traffic>,
+    latest: &mut BTreeMap<IpAddr, (Time, Tsn)>,
+    chunk: &Sent,
+    tsn: Tsn,
+) {
+    traffic.entry(chunk.to).or_default().delivered += chunk.bytes;
+    let sent = (chunk.at, tsn);
+    let latest = latest.entry(chunk.to).or_insert(sent);
+    if is_before(*latest, sent) {
+        *latest = sent;
+    }
+}

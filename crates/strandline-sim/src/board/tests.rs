@@ -1,0 +1,92 @@
+//! Made-up packets, sent again for a reason and without.
+
+use strandline_wire::chunk::sack;
+use strandline_wire::{GapBlock, PacketBuilder, Ppid, Ssn, StreamId, VerificationTag};
+
+use super::*;
+
+const TO: [u8; 4] = [10, 0, 0, 1];
+
+fn at(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+/// A packet with one chunk of DATA leaves.
+fn sends(board: &mut Board, ms: u64, tsn: u32) -> Result<(), Violation> {
+    let mut buffer = [0; 1500];
+    let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
+    assert!(packet.push(&Data {
+        tsn: Tsn(tsn),
+        stream: StreamId(0),
+        ssn: Ssn(0),
+        ppid: Ppid(0),
+        unordered: false,
+        beginning: true,
+        ending: true,
+        immediate: false,
+        payload: &[0; 1000],
+    }));
+    let len = packet.finish();
+    let packet = Packet::parse(&buffer[..len]).expect("just built");
+    board.on_departure(at(ms), &packet, TO.into(), Recovery::Rack)
+}
+
+/// A SACK arrives.
+fn hears(board: &mut Board, ms: u64, cumulative: u32, gaps: &[(u16, u16)]) {
+    let mut buffer = [0; 1500];
+    let mut packet = PacketBuilder::new(&mut buffer, 2, 1, VerificationTag(4));
+    let blocks = gaps.iter().map(|&(start, end)| GapBlock { start, end });
+    assert!(sack::write(&mut packet, Tsn(cumulative), 100_000, blocks, &[]));
+    let len = packet.finish();
+    board.on_arrival(at(ms), &Packet::parse(&buffer[..len]).expect("just built"));
+}
+
+/// TSNs 1 to 5 are under way, the round-trip time is 10 ms.
+fn five() -> Board {
+    let mut board = Board::default();
+    for tsn in 1..=5 {
+        sends(&mut board, 0, tsn).expect("new data");
+    }
+    board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
+    board
+}
+
+#[test]
+fn without_a_reason_nothing_goes_again() {
+    let Violation(text) = sends(&mut five(), 5, 1).expect_err("nothing was acknowledged");
+    assert!(text.contains("for no reason"), "{text}");
+}
+
+#[test]
+fn what_is_overtaken_goes_again_once() {
+    let mut board = five();
+    hears(&mut board, 10, 0, &[(3, 3)]);
+    assert_eq!(board.in_flight_least(TO.into(), Recovery::Rack), 2 * 1016, "the two after it");
+    sends(&mut board, 10, 1).expect("it was overtaken");
+    sends(&mut board, 11, 1).expect_err("that was sent after all that has arrived");
+    sends(&mut board, 11, 4).expect_err("it was not overtaken");
+}
+
+#[test]
+fn after_two_round_trips_one_goes_as_a_probe() {
+    let mut board = five();
+    sends(&mut board, 21, 5).expect("a probe");
+    sends(&mut board, 22, 4).expect_err("and no other");
+}
+
+#[test]
+fn after_t3_rtx_each_goes_once() {
+    let mut board = five();
+    board.excuse(None);
+    sends(&mut board, 5, 1).expect("it may be lost");
+    sends(&mut board, 6, 1).expect_err("that is on its way");
+}
+
+#[test]
+fn what_has_arrived_never_goes_again() {
+    let mut board = five();
+    hears(&mut board, 10, 1, &[(2, 2)]);
+    sends(&mut board, 10, 1).expect_err("acknowledged cumulatively");
+    sends(&mut board, 10, 3).expect_err("acknowledged by a gap block");
+    sends(&mut board, 10, 7).expect_err("6 comes first");
+}
