@@ -125,7 +125,7 @@ impl Service {
     }
 
     /// The bindings of a GRUU's instance, one after the other, the one that was refreshed last first.
-    pub(super) fn to_instance(
+    pub(super) fn find_instance(
         &mut self,
         now: Time,
         uri: &SipUri<'_>,
@@ -167,9 +167,14 @@ impl Service {
     }
 
     /// The first of them.
-    pub(super) fn to_gruu(&mut self, now: Time, uri: &SipUri<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
+    pub(super) fn find_gruu(
+        &mut self,
+        now: Time,
+        uri: &SipUri<'_>,
+        way: &Way<'_>,
+    ) -> Result<Target, Verdict> {
         let mut targets = Vec::new();
-        self.to_instance(now, uri, way, &mut targets)?;
+        self.find_instance(now, uri, way, &mut targets)?;
         targets.into_iter().next().ok_or(NO_GRUU)
     }
 

@@ -97,7 +97,7 @@ impl Service {
         }
         let ours = way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
         let target = match self.gruu_of(&way) {
-            Some(uri) => self.to_gruu(now, &uri, &way),
+            Some(uri) => self.find_gruu(now, &uri, &way),
             None if ours => return,
             None => self.direct_target(incoming, &way),
         };
@@ -160,7 +160,7 @@ impl Service {
         let mut targets = core::mem::take(&mut self.targets);
         let redirects = matches!(self.settings.mode, Mode::Redirect);
         let found = match &way.uri {
-            Uri::Sip(uri) if gruu.is_some() => self.to_instance(now, uri, &way, &mut targets),
+            Uri::Sip(uri) if gruu.is_some() => self.find_instance(now, uri, &way, &mut targets),
             Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
             _ => match self.to_domain(&incoming, &way, &mut targets) {
                 Some(found) => found,

@@ -81,25 +81,25 @@ fn gruus_of_two_flows_at_two_nodes_count_until_the_call_id_changes_at_one() {
     let second = register(&mut nodes[1], &two, (2, 1, "two"));
     follow(&mut nodes, 0);
     follow(&mut nodes, 1);
-    for node in 0..2 {
-        assert!(answer(&mut nodes[node], &first, "1").starts_with("INVITE"));
-        assert!(answer(&mut nodes[node], &second, "2").starts_with("INVITE"));
+    for node in &mut nodes {
+        assert!(answer(node, &first, "1").starts_with("INVITE"));
+        assert!(answer(node, &second, "2").starts_with("INVITE"));
     }
     nodes[1].run_until(1000);
     let third = register(&mut nodes[1], &two, (2, 1, "three"));
     follow(&mut nodes, 1);
-    for node in 0..2 {
-        assert!(answer(&mut nodes[node], &first, "3").starts_with("SIP/2.0 404"));
-        assert!(answer(&mut nodes[node], &second, "4").starts_with("SIP/2.0 404"));
-        assert!(answer(&mut nodes[node], &third, "5").starts_with("INVITE"));
+    for node in &mut nodes {
+        assert!(answer(node, &first, "3").starts_with("SIP/2.0 404"));
+        assert!(answer(node, &second, "4").starts_with("SIP/2.0 404"));
+        assert!(answer(node, &third, "5").starts_with("INVITE"));
     }
     // The first flow goes on with the instance's new number.
     nodes[0].run_until(2000);
     let fourth = register(&mut nodes[0], &one, (1, 2, "one"));
     follow(&mut nodes, 0);
-    for node in 0..2 {
-        assert!(answer(&mut nodes[node], &third, "6").starts_with("INVITE"));
-        assert!(answer(&mut nodes[node], &fourth, "7").starts_with("INVITE"));
-        assert!(answer(&mut nodes[node], &first, "8").starts_with("SIP/2.0 404"));
+    for node in &mut nodes {
+        assert!(answer(node, &third, "6").starts_with("INVITE"));
+        assert!(answer(node, &fourth, "7").starts_with("INVITE"));
+        assert!(answer(node, &first, "8").starts_with("SIP/2.0 404"));
     }
 }
