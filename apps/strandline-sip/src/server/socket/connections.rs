@@ -256,7 +256,7 @@ impl Connections {
     pub(in crate::server) fn queue(&self, flow: Flow, client: Option<ClientId>, bytes: &[u8]) -> bool {
         let is_answer = bytes.starts_with(b"SIP/2.0 ");
         let found = self.find(&flow).filter(|connection| {
-            // Nobody watches it yet: what goes to a peer that has gone would be lost without a sign.
+            // What goes to a peer that has gone, which nobody has seen yet, would be lost without a sign.
             let gone = !is_answer && connection.has_ended_unseen();
             if gone {
                 self.closes(connection);
@@ -503,10 +503,10 @@ impl Connection {
         }
     }
 
-    /// Of one that nobody waits for: its peer has closed it.
+    /// Its peer has closed it, and that hasn't been read.
     fn has_ended_unseen(&self) -> bool {
         match &*self.way.borrow() {
-            Way::Bare(stream) => matches!(stream.peek(&mut [0]), Ok(0)),
+            Way::Bare(stream) | Way::Watched(stream) => matches!(stream.peek(&mut [0]), Ok(0)),
             _ => false,
         }
     }
