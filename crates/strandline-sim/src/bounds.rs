@@ -63,6 +63,8 @@ pub(crate) struct Bounds {
     flight_before: u32,
     error_count: u16,
     reduction: Option<Reduction>,
+    /// A router refused what was in flight in this recovery.
+    refused: bool,
     bucket: Option<Bucket>,
     /// Recoveries of the association so far.
     recoveries: u32,
@@ -108,11 +110,18 @@ fn bytes_in(rate: u64, time: Duration) -> i64 {
 }
 
 impl Bounds {
+    /// All that was in flight was too long for a router and goes again: less than the threshold is in flight then, and a
+    /// recovery fills that up instead of sending in proportion (RFC 9937 section 6.2).
+    pub(crate) fn on_refused(&mut self) {
+        self.refused = true;
+    }
+
     /// Before anything is transmitted. `delivered`: bytes acknowledged since the last look, and SACKs that did.
     pub(crate) fn before(&mut self, (delivered, sacks): (u32, u32), path: &PathStatus, events: Events) {
         let again = events.recoveries != self.recoveries && !events.several;
         if path.recovery_window.is_none() {
             self.reduction = None;
+            self.refused = false;
         } else if self.reduction.is_none() || again {
             self.reduction = Some(Reduction {
                 flight_at_start: self.flight.max(1),
@@ -124,12 +133,6 @@ impl Bounds {
                 exempt: 1,
                 exempt_since: 1,
             });
-        }
-        if std::env::var_os("DBG").is_some() && (self.reduction.is_some() || delivered > 0) {
-            eprintln!(
-                "before {:?} {} delivered {delivered} flight {} {:?} {:?} {events:?}",
-                events.now, path.address, path.flight, path.recovery_window, self.reduction
-            );
         }
         self.recoveries = events.recoveries;
         if delivered > 0 {
@@ -261,7 +264,7 @@ impl Bounds {
     /// start.
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
-        let Some(reduction) = &mut self.reduction else { return Ok(()) };
+        let Some(reduction) = self.reduction.as_mut().filter(|_| !self.refused) else { return Ok(()) };
         if std::env::var_os("DBG").is_some() {
             eprintln!("sent {:?} {:?}", step.traffic, step.path);
         }

@@ -87,6 +87,7 @@ impl Memory {
             // A router refused what is longer than that, so that all of it goes again (RFC 9260 section 10).
             if self.mtus.insert(address, path.mtu).is_some_and(|mtu| path.mtu < mtu) {
                 self.board.excuse(Some(address));
+                self.bounds.entry(address).or_default().on_refused();
             }
             self.board.set_srtt(address, path.srtt);
             let delivered = self.board.take_delivered(address);
