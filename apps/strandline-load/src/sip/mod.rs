@@ -6,6 +6,7 @@ mod carrier;
 mod digest;
 mod engine;
 mod load;
+mod orders;
 mod out;
 mod outcome;
 mod own;

@@ -5,14 +5,12 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::task::LocalSet;
 
 use crate::child::ChildProcess;
-use crate::limits;
 
 use super::args::Args;
 use super::load::Load;
+use super::orders::{Reply, obey_all};
 use super::outcome::Measured;
 use super::session::{measure, open_with_script, register_all};
 
@@ -26,15 +24,6 @@ enum Order {
     Register,
     /// At a rate, or in a closed loop.
     Measure { rate: Option<f64> },
-}
-
-/// What a process answers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Answer {
-    Done(Box<Measured>),
-    /// It can't go on.
-    Failed(String),
 }
 
 /// Where the phones are.
@@ -94,10 +83,7 @@ async fn each(all: &mut [ChildProcess], order: impl Fn(usize) -> Order) -> Resul
 }
 
 async fn done(process: &mut ChildProcess) -> Result<Measured> {
-    match process.hear().await? {
-        Answer::Done(measured) => Ok(*measured),
-        Answer::Failed(reason) => bail!(reason),
-    }
+    process.hear::<Reply<Measured>>().await?.into_result()
 }
 
 /// What one process does of the whole: phones, sources and operations of its own, and addresses as well if there are enough.
@@ -126,25 +112,8 @@ fn part(args: &Args, number: u32) -> Args {
 /// # Errors
 /// If the controller can't be talked to.
 pub(crate) fn run_part() -> Result<()> {
-    limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
-    LocalSet::new().block_on(&runtime, async {
-        let mut input = BufReader::new(tokio::io::stdin()).lines();
-        let mut output = tokio::io::stdout();
-        let mut stage = None;
-        // Without more orders the controller is gone.
-        while let Some(line) = input.next_line().await? {
-            let answer = match obey(&mut stage, &line).await {
-                Ok(measured) => Answer::Done(Box::new(measured)),
-                Err(error) => Answer::Failed(format!("{error:#}")),
-            };
-            let mut text = serde_json::to_string(&answer)?;
-            text.push('\n');
-            output.write_all(text.as_bytes()).await?;
-            output.flush().await?;
-        }
-        Ok(())
-    })
+    obey_all(&runtime, obey)
 }
 
 async fn obey(stage: &mut Option<(Args, Rc<Load>)>, line: &str) -> Result<Measured> {

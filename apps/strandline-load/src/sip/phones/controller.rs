@@ -3,17 +3,18 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Deserialize;
 use tokio::process::Child;
 
-use super::order::{Answer, Done, Order, Part};
+use super::order::{Done, Order, Part};
 use super::report::{Report, Returned, Step};
 use super::{Args, Transport};
 use crate::child::ChildProcess;
 use crate::echo_process::{Announced, spawn};
+use crate::sip::orders::Reply;
 use crate::sip::watch::{Taken, Watched};
 
 /// What an association gives back once it is idle (2 s) has been given back by then.
@@ -151,10 +152,7 @@ impl Stage {
 }
 
 async fn done(process: &mut ChildProcess) -> Result<Done> {
-    match process.hear().await? {
-        Answer::Done(done) => Ok(*done),
-        Answer::Failed(reason) => bail!(reason),
-    }
+    process.hear::<Reply<Done>>().await?.into_result()
 }
 
 /// What one of several processes does of the whole.

@@ -39,15 +39,6 @@ pub(super) enum Order {
     Return { at_once: u64 },
 }
 
-/// What a process answers.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum Answer {
-    Done(Box<Done>),
-    /// It can't go on.
-    Failed(String),
-}
-
 /// What was done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Done {

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::task::{JoinSet, LocalSet};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::order::{Answer, Done, Order, Part};
+use super::order::{Done, Order, Part};
 use super::phone::{Final, Host, Phone};
-use crate::limits;
 use crate::pace::now;
+use crate::sip::orders::obey_all;
 use crate::sip::text::{Style, Who};
 
 /// Phones that connect or register at once, unless all do.
@@ -30,25 +29,8 @@ const STRIDE: u64 = 15_485_863;
 /// # Errors
 /// If the controller can't be talked to.
 pub(crate) fn run() -> Result<()> {
-    limits::raise_open_files();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    LocalSet::new().block_on(&runtime, async {
-        let mut input = BufReader::new(tokio::io::stdin()).lines();
-        let mut output = tokio::io::stdout();
-        let mut worker = None;
-        // Without more orders the controller is gone.
-        while let Some(line) = input.next_line().await? {
-            let answer = match obey(&mut worker, &line).await {
-                Ok(done) => Answer::Done(Box::new(done)),
-                Err(error) => Answer::Failed(format!("{error:#}")),
-            };
-            let mut text = serde_json::to_string(&answer)?;
-            text.push('\n');
-            output.write_all(text.as_bytes()).await?;
-            output.flush().await?;
-        }
-        Ok(())
-    })
+    obey_all(&runtime, obey)
 }
 
 async fn obey(worker: &mut Option<Rc<Worker>>, line: &str) -> Result<Done> {

@@ -1,0 +1,54 @@
+//! What a process of several is told on its standard input, and answers on its standard output: a line of JSON each.
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::runtime::Runtime;
+use tokio::task::LocalSet;
+
+use crate::limits;
+
+/// What a process answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reply<D> {
+    Done(Box<D>),
+    /// It can't go on.
+    Failed(String),
+}
+
+impl<D> Reply<D> {
+    pub(super) fn into_result(self) -> Result<D> {
+        match self {
+            Self::Done(done) => Ok(*done),
+            Self::Failed(reason) => bail!(reason),
+        }
+    }
+}
+
+/// Obeys order after order, until there are no more: the controller is gone then. What is kept between them begins as `None`.
+///
+/// # Errors
+/// If the controller can't be talked to.
+pub(super) fn obey_all<S, D: Serialize>(
+    runtime: &Runtime,
+    obey: impl AsyncFn(&mut Option<S>, &str) -> Result<D>,
+) -> Result<()> {
+    limits::raise_open_files();
+    LocalSet::new().block_on(runtime, async {
+        let mut input = BufReader::new(tokio::io::stdin()).lines();
+        let mut output = tokio::io::stdout();
+        let mut kept = None;
+        while let Some(line) = input.next_line().await? {
+            let reply = match obey(&mut kept, &line).await {
+                Ok(done) => Reply::Done(Box::new(done)),
+                Err(error) => Reply::Failed(format!("{error:#}")),
+            };
+            let mut text = serde_json::to_string(&reply)?;
+            text.push('\n');
+            output.write_all(text.as_bytes()).await?;
+            output.flush().await?;
+        }
+        Ok(())
+    })
+}
