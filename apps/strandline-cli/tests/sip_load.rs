@@ -1,28 +1,19 @@
 //! `strandline load sip` aimed at `strandline sip`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
+mod sip_generator;
 mod sip_server;
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::Value;
+use sip_generator::load;
 use sip_server::{PROGRAM, Server};
 
-fn load(server: &str, arguments: &str) -> Output {
-    let arguments = arguments.split_whitespace();
-    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--server", server];
-    Command::new(PROGRAM).args(common).args(arguments).output().unwrap()
-}
-
-/// All that began succeeded.
+/// All that began succeeded, and no connection was lost.
 fn succeeded(server: &str, arguments: &str) -> u64 {
-    let output = load(server, arguments);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let report: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{arguments}: {}", String::from_utf8_lossy(&output.stderr)));
-    assert!(output.status.success(), "{arguments}: {text}");
-    assert_eq!(report["succeeded"], report["begun"], "{arguments}: {text}");
-    assert_eq!(report["connections_lost"], 0, "{arguments}: {text}");
+    let report = sip_generator::succeeded(server, arguments);
+    assert_eq!(report["connections_lost"], 0, "{arguments}: {report}");
     report["succeeded"].as_u64().unwrap()
 }
 

@@ -1,30 +1,20 @@
 //! `strandline load sip` with scenarios of files, and with several processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
+mod sip_generator;
 #[allow(dead_code, reason = "not every test has metrics")]
 mod sip_server;
 
-use std::process::{Command, Output};
-
 use serde_json::Value;
-use sip_server::{PROGRAM, Server};
+use sip_generator::load;
+use sip_server::Server;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../strandline-load/scenarios");
 
-fn load(server: &str, arguments: &str) -> Output {
-    let common = ["load", "sip", "--json", "--time", "0.3", "--warm-up", "0", "--server", server];
-    Command::new(PROGRAM).args(common).args(arguments.split_whitespace()).output().unwrap()
-}
-
-/// All that began succeeded.
+/// All that began succeeded, and some did.
 fn succeeded(server: &str, arguments: &str) -> Value {
-    let output = load(server, arguments);
-    let text = String::from_utf8(output.stdout).unwrap();
-    let report: Value = serde_json::from_str(&text)
-        .unwrap_or_else(|_| panic!("{arguments}: {}", String::from_utf8_lossy(&output.stderr)));
-    assert!(output.status.success(), "{arguments}: {text}");
-    assert_eq!(report["succeeded"], report["begun"], "{arguments}: {text}");
-    assert!(report["succeeded"].as_u64().unwrap() > 0, "{arguments}: {text}");
+    let report = sip_generator::succeeded(server, arguments);
+    assert!(report["succeeded"].as_u64().unwrap() > 0, "{arguments}: {report}");
     report
 }
 

@@ -17,6 +17,9 @@ mod put;
 mod run;
 mod script;
 mod session;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+mod tested;
 mod text;
 mod watch;
 

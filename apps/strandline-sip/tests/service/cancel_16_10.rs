@@ -28,15 +28,21 @@ fn cancel_of_nothing_is_481() {
     assert_eq!(world.one(&alice, &cancel).first_line(), "SIP/2.0 481 Call/Transaction Does Not Exist");
 }
 
-#[test]
-fn a_phone_that_says_nothing_after_cancel_is_taken_for_487() {
+/// The phone of a call rings, whose caller has taken it back: with the phone, and its INVITE.
+fn cancelled() -> (World, Phone, String) {
     let (alice, bob) = (Phone::tcp("192.0.2.1:5060", 1), Phone::tcp("192.0.2.2:5060", 2));
     let mut world = World::new();
     world.service.connection_opened(1);
     world.register(&bob, "bob");
-    let sent = world.invite(&alice, &alice.invite("bob", "1"));
-    world.receive(&bob, &response(&sent[0].text, 180, "b"));
+    let invite = world.invite(&alice, &alice.invite("bob", "1")).remove(0).text;
+    world.receive(&bob, &response(&invite, 180, "b"));
     world.receive(&alice, &alice.request("CANCEL", "sip:bob@example.com", "1", ""));
+    (world, bob, invite)
+}
+
+#[test]
+fn a_phone_that_says_nothing_after_cancel_is_taken_for_487() {
+    let (mut world, _, _) = cancelled();
     let out = world.run_until(33_000);
     assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 487 Request Terminated"), "{out:?}");
 }
@@ -61,15 +67,9 @@ fn a_late_cancel_does_not_cancel_the_next_call() {
 
 #[test]
 fn a_phone_that_goes_on_ringing_after_cancel_is_taken_for_487_all_the_same() {
-    let (alice, bob) = (Phone::tcp("192.0.2.1:5060", 1), Phone::tcp("192.0.2.2:5060", 2));
-    let mut world = World::new();
-    world.service.connection_opened(1);
-    world.register(&bob, "bob");
-    let sent = world.invite(&alice, &alice.invite("bob", "1"));
-    world.receive(&bob, &response(&sent[0].text, 180, "b"));
-    world.receive(&alice, &alice.request("CANCEL", "sip:bob@example.com", "1", ""));
+    let (mut world, bob, invite) = cancelled();
     world.run_until(20_000);
-    world.receive(&bob, &response(&sent[0].text, 183, "b"));
+    world.receive(&bob, &response(&invite, 183, "b"));
     let out = world.run_until(33_000);
     assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 487 Request Terminated"), "{out:?}");
 }

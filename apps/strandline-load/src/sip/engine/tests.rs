@@ -1,48 +1,8 @@
 use std::time::Duration;
 
 use super::super::outcome::SipReport;
+use super::super::tested::{assert_given_up, engine, sent, start};
 use super::*;
-
-fn style() -> Style {
-    Style {
-        transport: "UDP",
-        uri_parameter: "",
-        domain: "example.com".to_owned(),
-        run: 7,
-        first: 0,
-        expires_secs: 60,
-    }
-}
-
-#[allow(clippy::disallowed_methods, reason = "any moment will do")]
-fn start() -> Instant {
-    Instant::now()
-}
-
-fn engine(scenario: Scenario, closed: bool, begin: Instant) -> Engine {
-    let addresses = vec![([127, 0, 0, 2], 1000).into(), ([127, 0, 0, 3], 1001).into()];
-    let plan = Plan {
-        scenario,
-        renewals: 0.0,
-        users: 2,
-        closed,
-        limit: u64::MAX,
-        timeout: Duration::from_secs(10),
-        unreliable: true,
-        counted_from: begin,
-        until: begin + Duration::from_secs(60),
-    };
-    Engine::new(style(), addresses, plan)
-}
-
-/// What is to be sent: by which source, and the text.
-fn sent(engine: &mut Engine) -> Vec<(usize, String)> {
-    let out = std::mem::take(&mut engine.out);
-    let text = |(source, start, end): &(usize, usize, usize)| {
-        (*source, String::from_utf8(out.bytes[*start..*end].to_vec()).unwrap())
-    };
-    out.messages.iter().map(text).collect()
-}
 
 /// What a server that only looks at Via would answer.
 fn reply(request: &str, first_line: &str) -> Vec<u8> {
@@ -78,18 +38,7 @@ fn in_a_closed_loop_the_next_begins_when_one_is_over() {
 #[test]
 fn a_request_without_an_answer_is_sent_again_and_then_given_up() {
     let begin = start();
-    let mut engine = engine(Scenario::Register, false, begin);
-    engine.begin(begin, begin);
-    let first = sent(&mut engine);
-    let mut again = Vec::new();
-    for half_seconds in 1..=20 {
-        engine.handle_timeout(begin + T1 * half_seconds);
-        let now = sent(&mut engine);
-        assert!(now.iter().all(|message| *message == first[0]));
-        again.extend(now.iter().map(|_| half_seconds));
-    }
-    assert_eq!(again, [1, 3, 7, 15]);
-    assert_eq!((engine.outcome.timed_out, engine.outcome.retransmitted, engine.under_way()), (1, 4, 0));
+    assert_given_up(engine(Scenario::Register, false, begin), begin);
 }
 
 #[test]

@@ -1,47 +1,15 @@
 use super::*;
 use crate::sip::engine::Engine;
 use crate::sip::plan::Scenario;
+use crate::sip::tested::{self, assert_given_up, sent, start};
 
 /// A call with a re-INVITE, as it is shipped.
 const CALL: &str = include_str!("../../../../scenarios/reinvite.toml");
 
-#[allow(clippy::disallowed_methods, reason = "any moment will do")]
-fn start() -> Instant {
-    Instant::now()
-}
-
 fn engine(script: &str, begin: Instant, closed: bool) -> Engine {
-    let style = Style {
-        transport: "UDP",
-        uri_parameter: "",
-        domain: "example.com".to_owned(),
-        run: 7,
-        first: 0,
-        expires_secs: 60,
-    };
-    let addresses = vec![([127, 0, 0, 2], 1000).into(), ([127, 0, 0, 3], 1001).into()];
-    let plan = Plan {
-        scenario: Scenario::File,
-        renewals: 0.0,
-        users: 2,
-        closed,
-        limit: u64::MAX,
-        timeout: Duration::from_secs(10),
-        unreliable: true,
-        counted_from: begin,
-        until: begin + Duration::from_secs(60),
-    };
-    let mut engine = Engine::new(style, addresses, plan);
+    let mut engine = tested::engine(Scenario::File, closed, begin);
     engine.play_by(Players::new(Script::read(script).unwrap()));
     engine
-}
-
-fn sent(engine: &mut Engine) -> Vec<(usize, String)> {
-    let out = std::mem::take(&mut engine.out);
-    let text = |(source, start, end): &(usize, usize, usize)| {
-        (*source, String::from_utf8(out.bytes[*start..*end].to_vec()).unwrap())
-    };
-    out.messages.iter().map(text).collect()
 }
 
 /// A proxy that hands on what it gets, to whom the text is for, and says where it was.
@@ -107,19 +75,9 @@ fn a_call_with_a_reinvite_goes_along_its_route_to_its_end() {
 #[test]
 fn what_gets_no_answer_is_sent_again_and_then_given_up() {
     let begin = start();
-    let mut engine =
+    let engine =
         engine("name = \"ping\"\n[[step]]\nsend = \"OPTIONS\"\n[[step]]\nexpect = 200\n", begin, false);
-    engine.begin(begin, begin);
-    let ping = sent(&mut engine);
-    let mut again = Vec::new();
-    for half_seconds in 1..=20 {
-        engine.handle_timeout(begin + T1 * half_seconds);
-        let now = sent(&mut engine);
-        assert!(now.iter().all(|message| *message == ping[0]));
-        again.extend(now.iter().map(|_| half_seconds));
-    }
-    assert_eq!(again, [1, 3, 7, 15]);
-    assert_eq!((engine.outcome.timed_out, engine.outcome.retransmitted, engine.under_way()), (1, 4, 0));
+    assert_given_up(engine, begin);
 }
 
 fn reply(request: &str, status: &str) -> Vec<u8> {
