@@ -214,6 +214,11 @@ impl Path {
         self.asking = 0;
     }
 
+    /// The probe went on another path: nothing more may go on this one for it.
+    pub(crate) fn on_probe_moved(&mut self) {
+        self.exempt = false;
+    }
+
     /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
     pub(crate) fn may_probe_with_new(&self) -> bool {
         self.probes == 0 && self.flight < self.window().saturating_add(self.data_chunk_len_max())
