@@ -11,6 +11,7 @@
 
 mod contest;
 mod model;
+mod sent;
 #[cfg(test)]
 mod tests;
 
@@ -108,6 +109,8 @@ impl PathModel {
     /// Hundredths of the bandwidth to send at, and of the product of bandwidth and delay to have in flight.
     fn gains(&self) -> (u64, u64) {
         match self.state {
+            // The path is full, and a queue that holds as much again would overflow: a part of that shows whether rates still grow.
+            State::Startup if self.model.meets_queue() => (277, 150),
             // The draft has 200, which doubles the flight only if no rate is measured a little too low.
             State::Startup => (277, 225),
             State::Drain => (50, 200),
@@ -160,7 +163,8 @@ impl PathModel {
                 self.full_bandwidth = self.model.bandwidth();
                 self.full_rounds = 0;
             } else {
-                self.full_rounds += 1;
+                // With a queue in front of it the path gives no more.
+                self.full_rounds += if self.model.queued() { 2 } else { 1 };
             }
         }
         if self.full_rounds >= 3 || sample.lossy {
@@ -248,7 +252,11 @@ impl PathModel {
     /// What may be in flight.
     fn target(&self, pmdcs: u32) -> u64 {
         let (_, gain) = self.gains();
-        let extra = if self.state == State::ProbeRtt { 0 } else { self.extra(pmdcs) };
+        let extra = match self.state {
+            State::ProbeRtt => 0,
+            State::Startup if self.model.meets_queue() => u64::from(pmdcs) * u64::from(WINDOW_MIN),
+            _ => self.extra(pmdcs),
+        };
         let high = match self.state {
             // Others take all the room that is left.
             _ if self.contest.contested() => u64::MAX,
@@ -349,6 +357,12 @@ impl Controller for Bbr {
     fn on_starved(&mut self, flight: u32) {
         if let Some(path) = &mut self.path {
             path.model.on_starved(flight);
+        }
+    }
+
+    fn on_sent(&mut self, now: Time, bytes: u32) {
+        if let Some(path) = &mut self.path {
+            path.model.on_sent(now, bytes);
         }
     }
 

@@ -304,6 +304,7 @@ impl Path {
         self.exempt = false;
         self.asking = self.asking.saturating_sub(u8::from(first_transmission));
         self.pacer.on_sent(data_bytes);
+        self.congestion.on_sent(now, data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
         }

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::super::controller::Ack;
+use super::sent::SentLog;
 use crate::time::Time;
 
 /// Moments of the past that are kept: this many in a round trip, and of two round trips.
@@ -25,6 +26,9 @@ const LOSS_MEMORY_PACKETS: u64 = 200;
 
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
+
+/// Round-trip times of a round that say something of it.
+const ROUND_RTTS_MIN: u32 = 3;
 
 /// How much had been delivered at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +56,7 @@ pub(super) struct Sample {
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     moments: VecDeque<Moment>,
+    sent: SentLog,
     delivered: u64,
     /// Bytes a second, the most of this cycle and of the one before.
     bandwidth: [u64; 2],
@@ -62,8 +67,9 @@ pub(super) struct Model {
     /// The smallest since the last search for it, and between that one and the one before.
     searched_rtt: Duration,
     found_rtt: Duration,
-    /// The smallest of this round.
+    /// The smallest of this round, and how many there were.
     round_rtt: Duration,
+    round_rtts: u32,
     rounds: u32,
     /// A round ends when what was sent after this had been delivered is acknowledged.
     round_end: u64,
@@ -92,6 +98,7 @@ impl Model {
     pub(super) fn new(now: Time) -> Self {
         Self {
             moments: VecDeque::new(),
+            sent: SentLog::default(),
             delivered: 0,
             bandwidth: [0; 2],
             min_rtt: Duration::MAX,
@@ -100,6 +107,7 @@ impl Model {
             searched_rtt: Duration::MAX,
             found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
+            round_rtts: 0,
             rounds: 0,
             round_end: 0,
             round_delivered: 0,
@@ -125,6 +133,7 @@ impl Model {
         let mut sample = Sample { round_began: false, app_limited, lossy: false, round_bytes: 0 };
         if let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) {
             self.round_rtt = self.round_rtt.min(rtt);
+            self.round_rtts += 1;
             self.searched_rtt = self.searched_rtt.min(rtt);
             if rtt <= self.min_rtt {
                 self.min_rtt = rtt;
@@ -152,12 +161,14 @@ impl Model {
     }
 
     /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back; but
-    /// no more than that at which it was sent, since acknowledgements may be held up and come together.
+    /// no more than that at which it was sent, since acknowledgements may be held up and come together. And no more than was sent
+    /// in that time: a SACK has room for some hundred gap blocks, and what comes behind the last of them is acknowledged much
+    /// later, all at once.
     fn measure(&mut self, now: Time, sent_at: Time, then: Moment, sample: &mut Sample) {
         let elapsed = now.since(then.at).max(sent_at.since(then.sent_at));
         let elapsed = elapsed.max(self.min_rtt).max(MEASURED_MIN).as_nanos();
-        let bytes = u128::from(self.delivered - then.delivered);
-        let rate = u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
+        let bytes = (self.delivered - then.delivered).min(self.sent.between(then.sent_at, sent_at));
+        let rate = u64::try_from(u128::from(bytes) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
         sample.app_limited = then.app_limited;
         if !then.app_limited || rate > self.bandwidth() {
             let [now, _] = &mut self.bandwidth;
@@ -183,6 +194,7 @@ impl Model {
         self.round_lost = 0;
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
+        self.round_rtts = 0;
         self.lowered = false;
     }
 
@@ -233,6 +245,11 @@ impl Model {
             && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
     }
 
+    /// All packets of this round so far found a queue, and these are some.
+    pub(super) fn meets_queue(&self) -> bool {
+        self.round_rtts >= ROUND_RTTS_MIN && self.shows_queue()
+    }
+
     /// All packets of the round before found a queue.
     pub(super) fn queued(&self) -> bool {
         self.queued
@@ -249,6 +266,10 @@ impl Model {
 
     pub(super) fn on_starved(&mut self, flight: u32) {
         self.starved = flight.max(1);
+    }
+
+    pub(super) fn on_sent(&mut self, now: Time, bytes: u32) {
+        self.sent.on_sent(now, bytes, self.min_rtt);
     }
 
     pub(super) fn on_lost(&mut self, bytes: u32) {
