@@ -27,8 +27,12 @@ const LOSS_MEMORY_PACKETS: u64 = 200;
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
 
-/// Round-trip times of a round that say something of it.
-const ROUND_RTTS_MIN: u32 = 3;
+/// Round-trip times in a row that show a queue: a single one may be late for other reasons.
+const QUEUED_RTTS_MIN: u32 = 3;
+
+/// With times as small as the smallest, but for a thirty-second and this, nothing need be looked for; for so long at most.
+const NEAR_MIN: Duration = Duration::from_micros(100);
+const NEAR_MIN_HOLDS: Duration = Duration::from_secs(15);
 
 /// How much had been delivered at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -67,9 +71,12 @@ pub(super) struct Model {
     /// The smallest since the last search for it, and between that one and the one before.
     searched_rtt: Duration,
     found_rtt: Duration,
-    /// The smallest of this round, and how many there were.
+    /// The smallest of this round.
     round_rtt: Duration,
-    round_rtts: u32,
+    /// So many of the latest in a row show a queue.
+    queued_rtts: u32,
+    /// When one was about as small as the smallest.
+    near_min_at: Time,
     rounds: u32,
     /// A round ends when what was sent after this had been delivered is acknowledged.
     round_end: u64,
@@ -107,7 +114,8 @@ impl Model {
             searched_rtt: Duration::MAX,
             found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
-            round_rtts: 0,
+            queued_rtts: 0,
+            near_min_at: now,
             rounds: 0,
             round_end: 0,
             round_delivered: 0,
@@ -133,11 +141,14 @@ impl Model {
         let mut sample = Sample { round_began: false, app_limited, lossy: false, round_bytes: 0 };
         if let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) {
             self.round_rtt = self.round_rtt.min(rtt);
-            self.round_rtts += 1;
+            self.queued_rtts = if rtt > self.queue_rtt() { self.queued_rtts.saturating_add(1) } else { 0 };
             self.searched_rtt = self.searched_rtt.min(rtt);
             if rtt <= self.min_rtt {
                 self.min_rtt = rtt;
                 self.min_rtt_at = ack.now;
+            }
+            if rtt <= self.min_rtt + self.min_rtt / 32 + NEAR_MIN {
+                self.near_min_at = ack.now;
             }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
             if self.moments.is_empty() {
@@ -194,7 +205,6 @@ impl Model {
         self.round_lost = 0;
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
-        self.round_rtts = 0;
         self.lowered = false;
     }
 
@@ -241,13 +251,17 @@ impl Model {
 
     /// All packets of this round found a queue.
     fn shows_queue(&self) -> bool {
-        self.round_rtt != Duration::MAX
-            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
+        self.round_rtt != Duration::MAX && self.round_rtt > self.queue_rtt()
     }
 
-    /// All packets of this round so far found a queue, and these are some.
+    /// A round-trip time longer than this has a queue in it.
+    fn queue_rtt(&self) -> Duration {
+        self.min_rtt.saturating_add((self.min_rtt / 4).max(Duration::from_millis(2)))
+    }
+
+    /// The latest packets found a queue.
     pub(super) fn meets_queue(&self) -> bool {
-        self.round_rtts >= ROUND_RTTS_MIN && self.shows_queue()
+        self.queued_rtts >= QUEUED_RTTS_MIN
     }
 
     /// All packets of the round before found a queue.
@@ -317,7 +331,8 @@ impl Model {
     }
 
     pub(super) fn min_rtt_is_old(&self, now: Time) -> bool {
-        now.since(self.min_rtt_at) > MIN_RTT_HOLDS
+        let near = now.since(self.near_min_at) <= MIN_RTT_HOLDS;
+        now.since(self.min_rtt_at) > if near { NEAR_MIN_HOLDS } else { MIN_RTT_HOLDS }
     }
 
     /// The round-trip time without a queue has been looked for: it is the smallest since the search before the last, as others
