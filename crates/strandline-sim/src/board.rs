@@ -315,7 +315,7 @@ impl Board {
         }
         if self.chunks.is_empty() {
             // An association that has nothing to do forgets.
-            self.late.clear();
+            self.late.values_mut().for_each(Late::rest);
             self.gap_sacks = 0;
         }
         true

@@ -14,6 +14,8 @@ pub(super) struct Late {
     rtt: Duration,
     /// The smallest round-trip time of chunks that were sent once.
     rtt_min: Option<Duration>,
+    /// There was one since all had been acknowledged: before that it may be forgotten.
+    measured: bool,
     /// All before this has to be acknowledged before the recovery ends.
     pub(super) recovers_until: Option<Tsn>,
 }
@@ -29,6 +31,7 @@ impl Late {
         let rtt = now.since(sent.0);
         if !resent {
             self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
+            self.measured = true;
         }
         if self.latest.is_none_or(|latest| is_before(latest, sent)) {
             self.rtt = if resent && self.latest.is_some() { rtt.min(self.rtt) } else { rtt };
@@ -41,10 +44,15 @@ impl Late {
     pub(super) fn finds(&self, now: Time, at: Time, tsn: Tsn, many_acknowledged: bool) -> bool {
         let overtaken = self.latest.is_some_and(|latest| is_before((at, tsn), latest));
         let window = match self.rtt_min {
-            Some(min) if !many_acknowledged && self.recovers_until.is_none() => min / 4,
+            Some(min) if self.measured && !many_acknowledged && self.recovers_until.is_none() => min / 4,
             _ => return overtaken,
         };
         overtaken && at + self.rtt + window <= now
+    }
+
+    /// Nothing is outstanding.
+    pub(super) fn rest(&mut self) {
+        *self = Self { rtt_min: self.rtt_min, ..Self::default() };
     }
 
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn) {

@@ -233,20 +233,25 @@ impl Model {
 
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
         // With a queue a round trip is longer than the smallest, and they are to reach back over it all the same.
-        let known = rtt.unwrap_or(Duration::ZERO);
-        let rtt = rtt.unwrap_or(self.min_rtt);
-        let apart = if rtt == Duration::MAX { Duration::ZERO } else { rtt.max(MEASURED_MIN) / MOMENTS_EACH };
-        if let Some(last) = self.moments.back_mut()
-            && now.since(last.at) < apart
+        let long = rtt.unwrap_or(self.min_rtt);
+        let apart = if long == Duration::MAX { Duration::ZERO } else { long.max(MEASURED_MIN) / MOMENTS_EACH };
+        // Of what had been sent more than once nobody knows which time it was.
+        let known = rtt.map(|rtt| Time::from_nanos(now.as_nanos().saturating_sub(rtt.as_nanos() as u64)));
+        let sent_before = self.moments.back().map(|last| last.sent_at);
+        let sent_at = known.max(sent_before).unwrap_or(now);
+        let moment = Moment { at: now, sent_at, delivered: self.delivered, app_limited };
+        // Acknowledgements that come together make one moment, the last of theirs: before that, some of what has come is missing.
+        let before = self.moments.len().checked_sub(2).and_then(|before| self.moments.get(before)).copied();
+        if let (Some(last), Some(before)) = (self.moments.back_mut(), before)
+            && now.since(before.at) < apart
         {
-            last.app_limited |= app_limited;
+            *last = Moment { app_limited: app_limited | last.app_limited, ..moment };
             return;
         }
         if self.moments.len() >= MOMENTS_MAX {
             self.moments.pop_front();
         }
-        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(known.as_nanos() as u64));
-        self.moments.push_back(Moment { at: now, sent_at, delivered: self.delivered, app_limited });
+        self.moments.push_back(moment);
     }
 
     /// All packets of this round found a queue.
