@@ -172,6 +172,7 @@ impl PathModel {
                 self.model.on_start_overflowed(sample);
             }
             self.filled = true;
+            self.model.set_steady();
             self.enter(now, State::Drain);
         }
     }

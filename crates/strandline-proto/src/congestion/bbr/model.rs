@@ -88,6 +88,8 @@ pub(super) struct Model {
     lost_lately: u64,
     /// There was a queue in the round before.
     queued: bool,
+    /// The start is over.
+    steady: bool,
     /// Others keep a queue, and lose as much in it.
     contested: bool,
     /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
@@ -123,6 +125,7 @@ impl Model {
             sent_lately: 0,
             lost_lately: 0,
             queued: false,
+            steady: false,
             contested: false,
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
@@ -180,12 +183,24 @@ impl Model {
         let elapsed = elapsed.max(self.min_rtt).max(MEASURED_MIN).as_nanos();
         let bytes = (self.delivered - then.delivered).min(self.sent.between(then.sent_at, sent_at));
         let rate = u64::try_from(u128::from(bytes) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
+        let rate = if self.steady { rate.min(self.longer_rate(now, then)) } else { rate };
         sample.app_limited = then.app_limited;
         if !then.app_limited || rate > self.bandwidth() {
             let [now, _] = &mut self.bandwidth;
             *now = rate.max(*now);
         }
         sample.round_began = then.delivered >= self.round_end;
+    }
+
+    /// The rate over half a round trip more: what began in the middle of a lump, with the pause before it left out, looks faster than
+    /// it is. Not at the start, where the rate grows so fast that it would look slower.
+    fn longer_rate(&self, now: Time, then: Moment) -> u64 {
+        let more = now.since(then.at).max(MEASURED_MIN) / 2;
+        let before = Time::from_nanos(then.at.as_nanos().saturating_sub(more.as_nanos() as u64));
+        let Some(before) = self.moment_before(before) else { return u64::MAX };
+        let elapsed = now.since(before.at).as_nanos().max(1);
+        let bytes = u128::from(self.delivered - before.delivered);
+        u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
     }
 
     fn end_round(&mut self, pmdcs: u32, sample: &mut Sample) {
@@ -195,7 +210,7 @@ impl Model {
         sample.round_bytes = self.delivered - self.round_delivered;
         let sent = sample.round_bytes + self.round_lost;
         let queue = self.shows_queue();
-        let most = if queue && !self.contested { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
+        let most = if queue && !self.contested { self.loss_max() } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
         sample.lossy = enough && self.round_lost * 100 > sent * most;
         self.note_losses(queue, sent, pmdcs);
@@ -206,6 +221,12 @@ impl Model {
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
         self.lowered = false;
+    }
+
+    /// Hundredths that may be lost with a queue: those that are lost without one come on top, twice, as they come by chance.
+    fn loss_max(&self) -> u64 {
+        let all = self.sent_lately.max(1);
+        (LOSS_MAX + self.lost_lately * 200 / all).min(LOSS_MAX_WITHOUT_QUEUE)
     }
 
     /// Losses that come without a queue say how much of what is sent arrives.
@@ -272,6 +293,10 @@ impl Model {
     /// All packets of the round before found a queue.
     pub(super) fn queued(&self) -> bool {
         self.queued
+    }
+
+    pub(super) fn set_steady(&mut self) {
+        self.steady = true;
     }
 
     pub(super) fn set_contested(&mut self, contested: bool) {
