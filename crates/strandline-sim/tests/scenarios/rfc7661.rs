@@ -42,18 +42,35 @@ fn section_4_2_a_window_that_is_used_a_little_stays() {
     }
 }
 
-/// Section 4.3: with half of the window under way it does not grow either, nor by any of a hundred round trips.
+/// Section 4.3: with a third of the window under way it does not grow either, nor by any of a hundred round trips.
 #[test]
-fn section_4_3_a_window_that_is_half_used_does_not_grow() {
+fn section_4_3_a_window_of_which_a_third_is_used_does_not_grow() {
     for algorithm in ALL {
         let mut scene = Scene::new(|config| config.congestion = algorithm);
         let before = scene.path().cwnd;
-        let half = packets(before) as usize / 2;
+        let third = packets(before) as usize / 3;
         for _ in 0..100 {
-            scene.give(half);
+            scene.give(third);
             scene.run(ms(61));
         }
         assert_eq!(scene.path().cwnd, before, "{algorithm:?}");
+    }
+}
+
+/// Section 4.3: more than half of it in each round trip lets slow start go on, up to twice what is used; RFC 9260 looks at whole windows.
+#[test]
+fn section_4_3_with_more_than_half_in_use_slow_start_goes_on() {
+    for (algorithm, grows) in [(Algorithm::Cubic, true), (Algorithm::Dctcp, true), (Algorithm::Rfc9260, false)] {
+        let mut scene = Scene::new(|config| config.congestion = algorithm);
+        let before = scene.path().cwnd;
+        let used = packets(before) * 3 / 4 + 1;
+        for _ in 0..100 {
+            scene.give(used as usize);
+            scene.run(ms(90));
+        }
+        let cwnd = scene.path().cwnd;
+        assert_eq!(cwnd > before, grows, "{algorithm:?}: {before} and {cwnd}");
+        assert!(cwnd <= 2 * (used + 1) * 1460, "{algorithm:?}: {cwnd} where {used} packets are used");
     }
 }
 
