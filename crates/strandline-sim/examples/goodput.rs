@@ -213,7 +213,9 @@ impl Trace {
         }
         let mbps = (received - self.received) as f64 * 8.0 / took.as_secs_f64() / 1e6;
         (self.last, self.received) = (pair.now, received);
-        let (Some(status), Some(paths)) = (pair.a.endpoint.status(a), pair.a.endpoint.paths(a)) else { return };
+        let (Some(status), Some(paths)) = (pair.a.endpoint.status(a), pair.a.endpoint.paths(a)) else {
+            return;
+        };
         let path = &paths[0];
         let ends = [Side::A, Side::B].map(|side| pair.addresses(side)[0].ip());
         let now_ns = pair.now.as_nanos();

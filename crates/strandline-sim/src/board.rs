@@ -172,7 +172,10 @@ impl Board {
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let tsn = Tsn(first.0.wrapping_add(at as u32));
             let late = self.late.get(&chunk.to);
-            if !chunk.acknowledged && !chunk.late && late.is_some_and(|late| late.finds(now, chunk.at, tsn, many)) {
+            if !chunk.acknowledged
+                && !chunk.late
+                && late.is_some_and(|late| late.finds(now, chunk.at, tsn, many))
+            {
                 chunk.late = true;
                 recovers.push(chunk.to);
             }
@@ -222,7 +225,8 @@ impl Board {
             Recovery::Rfc9260 => chunk.misses >= MISSES,
             _ => {
                 let late = self.late.get(&chunk.to);
-                chunk.late || late.is_some_and(|late| late.finds(now, chunk.at, tsn, self.many_acknowledged()))
+                chunk.late
+                    || late.is_some_and(|late| late.finds(now, chunk.at, tsn, self.many_acknowledged()))
             }
         };
         evident || chunk.excused || chunk.in_set_up

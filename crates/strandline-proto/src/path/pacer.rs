@@ -15,6 +15,9 @@ const BATCH: Duration = Duration::from_millis(1);
 /// What can be saved up lasts so long: timers may be late by two of their ticks.
 const SAVED: Duration = Duration::from_millis(4);
 
+/// A host that stood still makes that good, up to this: what it would have sent has left the queue of the path meanwhile.
+const LATE_MAX: Duration = Duration::from_millis(16);
+
 /// Packets that can be saved up, at least.
 const SAVED_PACKETS: u32 = 10;
 
@@ -36,6 +39,8 @@ pub(super) struct Pacer {
     at: Time,
     /// When the next batch may go; `Time::MAX`: nothing waits for one.
     release: Time,
+    /// The timer for it came so many microseconds late, and what that cost has not been made good yet.
+    late_us: u32,
 }
 
 /// Bytes that a rate in bytes a second makes in a time.
@@ -46,7 +51,7 @@ fn bytes_in(rate: u64, time: Duration) -> i64 {
 
 impl Pacer {
     pub(super) const fn new() -> Self {
-        Self { credit: 0, at: Time::MAX, release: Time::MAX }
+        Self { credit: 0, at: Time::MAX, release: Time::MAX, late_us: 0 }
     }
 
     /// The rate, in bytes a second, for a window of so many bytes where the controller names none.
@@ -63,7 +68,9 @@ impl Pacer {
             self.release = Time::MAX;
             return;
         };
-        let saved = bytes_in(rate, SAVED).max(i64::from(pmdcs.saturating_mul(SAVED_PACKETS)));
+        let late = Duration::from_micros(core::mem::take(&mut self.late_us).into());
+        let saved =
+            bytes_in(rate, SAVED + late.min(LATE_MAX)).max(i64::from(pmdcs.saturating_mul(SAVED_PACKETS)));
         let earned = if self.at == Time::MAX { saved } else { bytes_in(rate, now.since(self.at)) };
         // Less than a byte's time: the fraction would be lost again and again.
         if earned > 0 {
@@ -72,6 +79,15 @@ impl Pacer {
         }
         // In any case: a loss of this moment has made the rate smaller, and what was saved up with it.
         self.credit = self.credit.min(saved);
+    }
+
+    /// The timer runs. `makes_up`: what goes is to keep to the rate, whenever the timer runs.
+    pub(super) fn on_timer(&mut self, now: Time, makes_up: bool) {
+        if self.release <= now {
+            let late = if makes_up { now.since(self.release).min(LATE_MAX) } else { Duration::ZERO };
+            self.late_us = late.as_micros() as u32;
+            self.clear();
+        }
     }
 
     /// A packet may go.

@@ -76,6 +76,9 @@ fn what_sacks_out_of_order_tell_twice_counts_once() {
     assert!(in_order > 100, "{in_order}");
     for every in [2, 3, 5] {
         let sent = sent_in_recovery(every);
-        assert!(sent <= in_order + in_order / 20 + 3, "every {every}th late: {sent} packets, in order {in_order}");
+        assert!(
+            sent <= in_order + in_order / 20 + 3,
+            "every {every}th late: {sent} packets, in order {in_order}"
+        );
     }
 }

@@ -255,7 +255,8 @@ impl Model {
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
         // With a queue a round trip is longer than the smallest, and they are to reach back over it all the same.
         let long = rtt.unwrap_or(self.min_rtt);
-        let apart = if long == Duration::MAX { Duration::ZERO } else { long.max(MEASURED_MIN) / MOMENTS_EACH };
+        let apart =
+            if long == Duration::MAX { Duration::ZERO } else { long.max(MEASURED_MIN) / MOMENTS_EACH };
         // Of what had been sent more than once nobody knows which time it was.
         let known = rtt.map(|rtt| Time::from_nanos(now.as_nanos().saturating_sub(rtt.as_nanos() as u64)));
         let sent_before = self.moments.back().map(|last| last.sent_at);

@@ -62,6 +62,24 @@ fn a_late_timer_costs_nothing_and_a_pause_saves_up_little() {
     assert_eq!(drain(&mut pacer), 40);
 }
 
+/// A host that stood still while a batch waited makes that good, where only the rate says what goes.
+#[test]
+fn a_very_late_timer_is_made_good_once_where_that_is_wanted() {
+    for (makes_up, packets) in [(true, 100), (false, 40)] {
+        let mut pacer = Pacer::new();
+        pacer.refill(at(0), Some(RATE), PMDCS);
+        drain(&mut pacer);
+        pacer.wait(Some(RATE), PMDCS);
+        assert_eq!(pacer.deadline(), at(1_000));
+        pacer.on_timer(at(10_000), makes_up);
+        assert_eq!(pacer.deadline(), Time::MAX);
+        pacer.refill(at(10_000), Some(RATE), PMDCS);
+        assert_eq!(drain(&mut pacer), packets);
+        pacer.refill(at(1_000_000), Some(RATE), PMDCS);
+        assert_eq!(drain(&mut pacer), 40, "not again");
+    }
+}
+
 proptest! {
     /// However often it is asked: what goes in a time is never more than the rate and what was saved up, and never less
     /// than the rate where nothing comes later than can be saved up.
