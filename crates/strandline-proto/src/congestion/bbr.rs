@@ -109,8 +109,6 @@ impl PathModel {
     /// Hundredths of the bandwidth to send at, and of the product of bandwidth and delay to have in flight.
     fn gains(&self) -> (u64, u64) {
         match self.state {
-            // The path is full, and a queue that holds as much again would overflow: a part of that shows whether rates still grow.
-            State::Startup if self.model.meets_queue() => (277, 150),
             // The draft has 200, which doubles the flight only if no rate is measured a little too low.
             State::Startup => (277, 225),
             State::Drain => (50, 200),
@@ -253,11 +251,7 @@ impl PathModel {
     /// What may be in flight.
     fn target(&self, pmdcs: u32) -> u64 {
         let (_, gain) = self.gains();
-        let extra = match self.state {
-            State::ProbeRtt => 0,
-            State::Startup if self.model.meets_queue() => u64::from(pmdcs) * u64::from(WINDOW_MIN),
-            _ => self.extra(pmdcs),
-        };
+        let extra = if self.state == State::ProbeRtt { 0 } else { self.extra(pmdcs) };
         let high = match self.state {
             // Others take all the room that is left.
             _ if self.contest.contested() => u64::MAX,

@@ -27,9 +27,6 @@ const LOSS_MEMORY_PACKETS: u64 = 200;
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
 
-/// Round-trip times in a row that show a queue: a single one may be late for other reasons.
-const QUEUED_RTTS_MIN: u32 = 3;
-
 /// With times as small as the smallest, but for a thirty-second and this, nothing need be looked for; for so long at most.
 const NEAR_MIN: Duration = Duration::from_micros(100);
 const NEAR_MIN_HOLDS: Duration = Duration::from_secs(15);
@@ -73,8 +70,6 @@ pub(super) struct Model {
     found_rtt: Duration,
     /// The smallest of this round.
     round_rtt: Duration,
-    /// So many of the latest in a row show a queue.
-    queued_rtts: u32,
     /// When one was about as small as the smallest.
     near_min_at: Time,
     rounds: u32,
@@ -116,7 +111,6 @@ impl Model {
             searched_rtt: Duration::MAX,
             found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
-            queued_rtts: 0,
             near_min_at: now,
             rounds: 0,
             round_end: 0,
@@ -144,7 +138,6 @@ impl Model {
         let mut sample = Sample { round_began: false, app_limited, lossy: false, round_bytes: 0 };
         if let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) {
             self.round_rtt = self.round_rtt.min(rtt);
-            self.queued_rtts = if rtt > self.queue_rtt() { self.queued_rtts.saturating_add(1) } else { 0 };
             self.searched_rtt = self.searched_rtt.min(rtt);
             if rtt <= self.min_rtt {
                 self.min_rtt = rtt;
@@ -278,17 +271,8 @@ impl Model {
 
     /// All packets of this round found a queue.
     fn shows_queue(&self) -> bool {
-        self.round_rtt != Duration::MAX && self.round_rtt > self.queue_rtt()
-    }
-
-    /// A round-trip time longer than this has a queue in it.
-    fn queue_rtt(&self) -> Duration {
-        self.min_rtt.saturating_add((self.min_rtt / 4).max(Duration::from_millis(2)))
-    }
-
-    /// The latest packets found a queue.
-    pub(super) fn meets_queue(&self) -> bool {
-        self.queued_rtts >= QUEUED_RTTS_MIN
+        self.round_rtt != Duration::MAX
+            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
     }
 
     /// All packets of the round before found a queue.
