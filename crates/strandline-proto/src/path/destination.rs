@@ -71,6 +71,8 @@ pub(crate) struct Path {
     pub(super) probes: u8,
     /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
     pub(super) asking: u8,
+    /// The timer of pacing came so many milliseconds late, which is to be made good.
+    pub(super) late_ms: u8,
     pub(super) prr: Prr,
     pub(super) pacer: Pacer,
 }
@@ -152,6 +154,7 @@ impl Path {
             exempt: false,
             probes: 0,
             asking: 0,
+            late_ms: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
         }

@@ -39,8 +39,6 @@ pub(super) struct Pacer {
     at: Time,
     /// When the next batch may go; `Time::MAX`: nothing waits for one.
     release: Time,
-    /// The timer for it came so many microseconds late, and what that cost has not been made good yet.
-    late_us: u32,
 }
 
 /// Bytes that a rate in bytes a second makes in a time.
@@ -51,7 +49,7 @@ fn bytes_in(rate: u64, time: Duration) -> i64 {
 
 impl Pacer {
     pub(super) const fn new() -> Self {
-        Self { credit: 0, at: Time::MAX, release: Time::MAX, late_us: 0 }
+        Self { credit: 0, at: Time::MAX, release: Time::MAX }
     }
 
     /// The rate, in bytes a second, for a window of so many bytes where the controller names none.
@@ -60,17 +58,16 @@ impl Pacer {
         (u64::from(window) * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1)
     }
 
-    /// Time has passed: brings up to date what may be sent. `rate` in bytes a second; `None`: there is no pacing.
+    /// Time has passed: brings up to date what may be sent. `rate` in bytes a second; `None`: there is no pacing. `late`: so
+    /// much more can be saved up.
     #[inline]
-    pub(super) fn refill(&mut self, now: Time, rate: Option<u64>, pmdcs: u32) {
+    pub(super) fn refill(&mut self, now: Time, rate: Option<u64>, pmdcs: u32, late: Duration) {
         let Some(rate) = rate else {
             self.at = Time::MAX;
             self.release = Time::MAX;
             return;
         };
-        let late = Duration::from_micros(core::mem::take(&mut self.late_us).into());
-        let saved =
-            bytes_in(rate, SAVED + late.min(LATE_MAX)).max(i64::from(pmdcs.saturating_mul(SAVED_PACKETS)));
+        let saved = bytes_in(rate, SAVED + late).max(i64::from(pmdcs.saturating_mul(SAVED_PACKETS)));
         let earned = if self.at == Time::MAX { saved } else { bytes_in(rate, now.since(self.at)) };
         // Less than a byte's time: the fraction would be lost again and again.
         if earned > 0 {
@@ -81,13 +78,14 @@ impl Pacer {
         self.credit = self.credit.min(saved);
     }
 
-    /// The timer runs. `makes_up`: what goes is to keep to the rate, whenever the timer runs.
-    pub(super) fn on_timer(&mut self, now: Time, makes_up: bool) {
-        if self.release <= now {
-            let late = if makes_up { now.since(self.release).min(LATE_MAX) } else { Duration::ZERO };
-            self.late_us = late.as_micros() as u32;
-            self.clear();
+    /// The timer runs, or would have: how late it is for the batch that waited, as far as that is to be made good.
+    pub(super) fn on_timer(&mut self, now: Time) -> Duration {
+        if self.release > now {
+            return Duration::ZERO;
         }
+        let late = now.since(self.release).min(LATE_MAX);
+        self.clear();
+        late
     }
 
     /// A packet may go.
