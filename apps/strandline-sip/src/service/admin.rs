@@ -57,6 +57,6 @@ impl Service {
     /// Does this connection or association stand?
     #[must_use]
     pub fn stands(&self, connection: u64) -> bool {
-        self.connections.contains(&connection)
+        self.stands_anywhere(connection)
     }
 }
