@@ -64,7 +64,15 @@ impl Reloader {
         let document = RefCell::new(running.document.clone());
         let ours = running.ours();
         let processes = running.processes;
-        Rc::new(Self { args, processes, document, nonces: Cell::new(nonces), ours, local, done: RefCell::default() })
+        Rc::new(Self {
+            args,
+            processes,
+            document,
+            nonces: Cell::new(nonces),
+            ours,
+            local,
+            done: RefCell::default(),
+        })
     }
 
     /// How often it was read again, and what was wrong the last time.

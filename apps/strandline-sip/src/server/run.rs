@@ -185,14 +185,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
             let admin = Admin::new(&hub, String::new(), &reloader, config.store_timeout);
             worker.serve(users, sockets.sctp_ports(), admin)?;
         }
-        None => told::print(&Told {
-            advertised: &sockets.advertised,
-            carriers: &sockets.carriers,
-            users,
-            processes: 1,
-            others,
-            json: args.json,
-        }),
+        None => sockets.tell(users, others, args.json),
     }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
@@ -204,6 +197,16 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         }
     });
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
+    let lost = until_end(&hub, worker.as_ref()).await?;
+    timer.abort();
+    if let Some(following) = following {
+        following.end().await;
+    }
+    lost.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Returns when all is done, and why it ends if it has to.
+async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<StoreError>> {
     tokio::select! {
         ended = end_wanted() => ended?,
         () = hub.is_lost.notified() => {}
@@ -211,16 +214,12 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     let lost = hub.why_lost();
     if lost.is_none() {
         tracing::info!("ending gracefully");
-        drain(&hub).await;
-        if let Some(worker) = &worker {
-            worker.end(&hub).await;
+        drain(hub).await;
+        if let Some(worker) = worker {
+            worker.end(hub).await;
         }
     }
-    timer.abort();
-    if let Some(following) = following {
-        following.end().await;
-    }
-    lost.map_or(Ok(()), |error| Err(error.into()))
+    Ok(lost)
 }
 
 /// Timers, and bindings that expire.
@@ -325,7 +324,8 @@ async fn drain(hub: &Rc<Hub>) {
 /// Returns where they are.
 async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<SocketAddr> {
     let hub = Rc::clone(hub);
-    http::listen_for("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request).into())).await
+    http::listen_for("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request).into()))
+        .await
 }
 
 async fn listen_for_admin(
@@ -373,13 +373,14 @@ impl Sockets {
         let mut sockets = Self::default();
         for listen in &config.listen {
             sockets.carriers.push(None);
-            let port = sockets.open_one(listen, &config.patience, worker.as_deref_mut()).with_context(|| {
-                let name = listen.protocol.name();
-                format!(
-                    "listening on {name} {}: is another server there, or is the port below 1024?",
-                    listen.address
-                )
-            })?;
+            let port =
+                sockets.open_one(listen, &config.patience, worker.as_deref_mut()).with_context(|| {
+                    let name = listen.protocol.name();
+                    format!(
+                        "listening on {name} {}: is another server there, or is the port below 1024?",
+                        listen.address
+                    )
+                })?;
             sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
             let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
             sockets.advertised.push(Advertised { protocol: listen.protocol, host, port });
@@ -440,6 +441,12 @@ impl Sockets {
                 Ok(told.unwrap_or(port))
             }
         }
+    }
+
+    /// Says where it listens, as the one process that there is.
+    fn tell(&self, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
+        let (advertised, carriers) = (&self.advertised, &self.carriers);
+        told::print(&Told { advertised, carriers, users, processes: 1, others, json });
     }
 
     /// The SCTP port, and the UDP port that carries it.

@@ -66,7 +66,7 @@ impl Service {
             Some(Over::Gone) => return Reached::Dead,
             Some(Over::Contact) | None => {}
         }
-        let is_here = sibling || binding.origin.is_none();
+        let is_here = self.is_here(binding);
         let stands = is_here && self.stands_anywhere(binding.flow.connection);
         let over_flow = match binding.flow_use {
             FlowUse::None => None,
@@ -86,6 +86,11 @@ impl Service {
             Err(_) => None,
         };
         let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
+            (FlowUse::First, true) if sibling => own().and_then(|place| match place {
+                // Whether the connection stands isn't known for sure.
+                Place::Flow(flow) => Some(flow),
+                Place::Name(_) => None,
+            }),
             (FlowUse::First, true) => own().and_then(|place| listens_elsewhere(&place, binding)),
             _ => None,
         };

@@ -5,17 +5,11 @@
 //! that comes to another worker goes back to the one that waits for it.
 
 use crate::location::Binding;
-use crate::transaction::{Branch, Flow, WORKERS_MAX};
+use crate::transaction::{Branch, Flow, WORKERS_MAX, worker_of};
 
 use super::Service;
 use super::incoming::Incoming;
 use crate::codec::Message;
-
-/// The worker that gave a connection its number.
-#[must_use]
-pub const fn worker_of(connection: u64) -> u8 {
-    (connection % WORKERS_MAX as u64) as u8
-}
 
 /// A message that came here and is another worker's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +50,8 @@ impl Service {
     pub fn set_siblings(&mut self, own: u8, names: &[String]) {
         self.transactions.set_worker(own);
         let nodes = names.iter().map(|name| self.locations.node(name)).filter(|node| *node != 0).collect();
-        self.siblings = Some(Siblings { own, alive: 0, nodes, first: None, astray: Vec::new(), closed: Vec::new() });
+        self.siblings =
+            Some(Siblings { own, alive: 0, nodes, first: None, astray: Vec::new(), closed: Vec::new() });
     }
 
     /// Which workers live: a bit for each.

@@ -10,6 +10,7 @@ mod redis;
 mod settings;
 mod shared;
 mod sqlite;
+mod sqlite_file;
 mod sqlite_workers;
 mod stats;
 mod subscribers;

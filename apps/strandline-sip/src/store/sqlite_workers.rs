@@ -9,9 +9,9 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::folding::{Folding, User};
-use super::sqlite::{connect, error, secret};
 use super::StoreError;
+use super::folding::{Folding, User};
+use super::sqlite_file::{connect, error, secret};
 use crate::location::{Journal, stamped, unite};
 
 /// What each worker has of each user.
@@ -160,22 +160,24 @@ impl SqliteWorkers {
         }
         // The journal isn't needed for the others either: it is all in the table then.
         for (worker, users) in (0..count).zip(&states) {
-            for (aor, state) in users.iter().filter(|(aor, _)| others.iter().all(|other| !other.contains_key(*aor))) {
+            for (aor, state) in
+                users.iter().filter(|(aor, _)| others.iter().all(|other| !other.contains_key(*aor)))
+            {
                 put(&self.connection, worker, aor, state)?;
             }
         }
         self.connection.execute("DELETE FROM worker_journal", []).map(|_| ())
     }
 
-    fn in_transaction(
-        &mut self,
-        work: impl FnOnce(&Self) -> rusqlite::Result<()>,
-    ) -> rusqlite::Result<()> {
+    fn in_transaction(&mut self, work: impl FnOnce(&Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
         in_transaction(&self.connection, || work(self))
     }
 }
 
-fn in_transaction(connection: &Connection, work: impl FnOnce() -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+fn in_transaction(
+    connection: &Connection,
+    work: impl FnOnce() -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
     connection.execute_batch("BEGIN IMMEDIATE")?;
     let result = work().and_then(|()| connection.execute_batch("COMMIT"));
     if result.is_err()
@@ -221,7 +223,8 @@ fn read(connection: &Connection) -> rusqlite::Result<Read> {
     while let Some(row) = rows.next()? {
         note(row.get(0)?, row.get_ref(1)?.as_blob()?, row.get(2)?);
     }
-    let mut select = connection.prepare("SELECT number, worker, changes FROM worker_journal ORDER BY number")?;
+    let mut select =
+        connection.prepare("SELECT number, worker, changes FROM worker_journal ORDER BY number")?;
     let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
     let (mut journal, mut last) = (Vec::new(), 0);
     for row in found {

@@ -24,7 +24,12 @@ pub(super) struct Admin {
 
 impl Admin {
     /// Whoever asks must show the token.
-    pub(super) fn new(hub: &Rc<Hub>, token: String, reloader: &Rc<Reloader>, store_timeout: Duration) -> Self {
+    pub(super) fn new(
+        hub: &Rc<Hub>,
+        token: String,
+        reloader: &Rc<Reloader>,
+        store_timeout: Duration,
+    ) -> Self {
         Self { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader), store_timeout }
     }
 

@@ -46,7 +46,11 @@ pub(super) type Handler = Rc<dyn Fn(&Request) -> Reply>;
 ///
 /// # Errors
 /// If it can't listen.
-pub(super) async fn listen_for(what: &str, address: SocketAddr, handler: Handler) -> anyhow::Result<SocketAddr> {
+pub(super) async fn listen_for(
+    what: &str,
+    address: SocketAddr,
+    handler: Handler,
+) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("{what} at {address}: is the port taken?"))?;
     let address = listener.local_addr()?;

@@ -11,8 +11,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-use crate::service::worker_of;
-use crate::transaction::{ClientId, Flow, Numbers, Protocol};
+use crate::transaction::{ClientId, Flow, Numbers, Protocol, worker_of};
 
 /// Letters that go together, about: one that is longer goes alone.
 const TOGETHER: usize = 32 << 10;
@@ -239,7 +238,13 @@ impl Mail {
         for way in to.iter().flatten() {
             tokio::task::spawn_local(Rc::clone(way).work());
         }
-        Ok(Rc::new(Self { own, from: registered(from)?, room: RefCell::new(vec![0; LETTERS_MAX]), to, used: RefCell::default() }))
+        Ok(Rc::new(Self {
+            own,
+            from: registered(from)?,
+            room: RefCell::new(vec![0; LETTERS_MAX]),
+            to,
+            used: RefCell::default(),
+        }))
     }
 
     /// This worker's number.

@@ -5,7 +5,9 @@
 //! called at any worker. One that doesn't confirm in time is not waited for.
 
 use std::collections::VecDeque;
-use std::io;
+use std::io::Write;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,29 +26,42 @@ const LOOK: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(200);
 /// Bytes of what users have that go to a worker at once.
 const SHOWN: usize = 1 << 20;
-/// Bytes that may wait for a worker that reads nothing.
-const WAITING_MAX: usize = 512 << 20;
+/// Bytes that may wait for a worker that reads nothing, beside what there is at its start.
+const WAITING_MAX: usize = 1 << 30;
 
 /// What is sent to a worker, by a thread that writes.
 #[derive(Clone)]
 pub(super) struct Outlet {
     sender: Sender<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
+    stream: Arc<UnixStream>,
 }
 
 impl Outlet {
-    /// The receiver is for [`write_all`].
-    pub(super) fn new() -> (Self, Inlet) {
+    /// To the worker at the other end of this; the receiver is for [`write_all`].
+    pub(super) fn new(stream: UnixStream) -> (Self, Inlet) {
         let (sender, frames) = channel();
-        let waiting = Arc::<AtomicUsize>::default();
-        (Self { sender, waiting: Arc::clone(&waiting) }, Inlet { frames, waiting })
+        let (waiting, stream) = (Arc::<AtomicUsize>::default(), Arc::new(stream));
+        let theirs = Inlet { frames, waiting: Arc::clone(&waiting), stream: Arc::clone(&stream) };
+        (Self { sender, waiting, stream }, theirs)
     }
 
-    /// False if it is gone, or reads nothing.
+    /// False if it is gone, or reads nothing: then it is given up, for what it misses it would never know.
     pub(super) fn send(&self, head: &ToWorker, body: &[u8]) -> bool {
+        if self.waiting.load(Ordering::Relaxed) > WAITING_MAX {
+            tracing::error!("a process that reads nothing is given up");
+            // It may be gone already.
+            let _ = self.stream.shutdown(Shutdown::Both);
+            return false;
+        }
+        self.send_all_the_same(head, body)
+    }
+
+    /// However much waits already.
+    fn send_all_the_same(&self, head: &ToWorker, body: &[u8]) -> bool {
         let Ok(whole) = frame(head, body) else { return false };
-        let len = whole.len();
-        self.waiting.fetch_add(len, Ordering::Relaxed) + len <= WAITING_MAX && self.sender.send(whole).is_ok()
+        self.waiting.fetch_add(whole.len(), Ordering::Relaxed);
+        self.sender.send(whole).is_ok()
     }
 }
 
@@ -54,10 +69,12 @@ impl Outlet {
 pub(super) struct Inlet {
     frames: Receiver<Vec<u8>>,
     waiting: Arc<AtomicUsize>,
+    stream: Arc<UnixStream>,
 }
 
 /// Writes until the worker is gone, or nobody sends any more.
-pub(super) fn write_all(inlet: &Inlet, out: &mut impl io::Write) {
+pub(super) fn write_all(inlet: &Inlet) {
+    let mut out = &*inlet.stream;
     while let Ok(whole) = inlet.frames.recv() {
         inlet.waiting.fetch_sub(whole.len(), Ordering::Relaxed);
         if let Err(error) = out.write_all(&whole) {
@@ -69,9 +86,16 @@ pub(super) fn write_all(inlet: &Inlet, out: &mut impl io::Write) {
 
 /// What comes from workers to be written down.
 pub(super) enum ToStore {
-    Commit { worker: u8, number: u64, changes: Vec<u8> },
+    Commit {
+        worker: u8,
+        number: u64,
+        changes: Vec<u8>,
+    },
     /// All that a worker had to say was said.
-    Gone { worker: u8, told: Box<dyn FnOnce() + Send> },
+    Gone {
+        worker: u8,
+        told: Box<dyn FnOnce() + Send>,
+    },
 }
 
 struct Link {
@@ -80,6 +104,8 @@ struct Link {
     serves: bool,
     /// Up to here it knows what others have changed.
     merged: u64,
+    /// It was waited for in vain, and isn't any more until it knows all.
+    late: bool,
 }
 
 /// A worker that waits to hear that others know what it has changed.
@@ -116,16 +142,17 @@ impl Exchange {
     pub(super) fn begin(&self, worker: u8, hello: Hello, outlet: Outlet) {
         let mut state = self.state();
         let relays = hello.relays;
-        outlet.send(&ToWorker::Hello(hello), &[]);
+        // If it is gone already, its end is heard of.
+        outlet.send_all_the_same(&ToWorker::Hello(hello), &[]);
         if relays {
             state.table.show(SHOWN, |worker, some| {
-                outlet.send(&ToWorker::State { worker }, some);
+                outlet.send_all_the_same(&ToWorker::State { worker }, some);
             });
         }
-        outlet.send(&ToWorker::Loaded, &[]);
+        outlet.send_all_the_same(&ToWorker::Loaded, &[]);
         let merged = state.changes;
         if let Some(place) = state.links.get_mut(usize::from(worker)) {
-            *place = Some(Link { outlet, serves: false, merged });
+            *place = Some(Link { outlet, serves: false, merged, late: false });
         }
     }
 
@@ -141,8 +168,10 @@ impl Exchange {
     /// It knows changes up to these.
     pub(super) fn merged(&self, worker: u8, number: u64) {
         let mut state = self.state();
+        let changes = state.changes;
         if let Some(Some(link)) = state.links.get_mut(usize::from(worker)) {
             link.merged = number;
+            link.late &= number < changes;
         }
         state.release();
     }
@@ -169,7 +198,9 @@ impl Exchange {
     pub(super) fn serving(&self) -> Vec<u8> {
         let state = self.state();
         let all = (0u8..).zip(&state.links);
-        all.filter(|(_, link)| link.as_ref().is_some_and(|link| link.serves)).map(|(worker, _)| worker).collect()
+        all.filter(|(_, link)| link.as_ref().is_some_and(|link| link.serves))
+            .map(|(worker, _)| worker)
+            .collect()
     }
 
     /// Others hear of a change. Returns its number.
@@ -200,24 +231,28 @@ impl Exchange {
 
 impl State {
     fn tell_alive(&self) {
-        let serve = (0u8..).zip(&self.links).filter(|(_, link)| link.as_ref().is_some_and(|link| link.serves));
+        let serve =
+            (0u8..).zip(&self.links).filter(|(_, link)| link.as_ref().is_some_and(|link| link.serves));
         let workers = serve.fold(0, |workers, (worker, _)| workers | 1 << worker);
         for link in self.links.iter().flatten() {
             link.outlet.send(&ToWorker::Alive { workers }, &[]);
         }
     }
 
-    /// Tells those whose changes are known by all that serve, and those that have waited long enough.
+    /// Tells those whose changes are known by all that serve, but for those that were waited for in vain.
     fn release(&mut self) {
         let Self { links, waiting, .. } = self;
         let now = clock::now();
+        let overdue = waiting.iter().filter(|one| now.duration_since(one.since) >= KNOWN);
+        if let Some(number) = overdue.map(|one| one.number).max() {
+            links.iter_mut().flatten().filter(|link| link.merged < number).for_each(|link| link.late = true);
+        }
         waiting.retain(|one| {
-            let knows = |(other, link): (u8, &Option<Link>)| {
-                let behind = link.as_ref().is_some_and(|link| link.serves && link.merged < one.number);
-                other == one.worker || !behind
+            let waits_for = |(other, link): (u8, &Option<Link>)| {
+                let behind = |link: &Link| link.serves && !link.late && link.merged < one.number;
+                other != one.worker && link.as_ref().is_some_and(behind)
             };
-            let known = (0u8..).zip(links.iter()).all(knows);
-            if !known && now.duration_since(one.since) < KNOWN {
+            if (0u8..).zip(links.iter()).any(waits_for) {
                 return true;
             }
             if let Some(Some(link)) = links.get(usize::from(one.worker)) {

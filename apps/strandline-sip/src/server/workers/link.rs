@@ -218,8 +218,7 @@ impl Store for RelayStore {
         told.map_err(|error| StoreError::new(what, error))?;
         let answered = self.answers.0.lock().unwrap_or_else(PoisonError::into_inner);
         let waits = |answered: &mut Answered| answered.number < number && !answered.lost;
-        let mut answered =
-            self.answers.1.wait_while(answered, waits).unwrap_or_else(PoisonError::into_inner);
+        let mut answered = self.answers.1.wait_while(answered, waits).unwrap_or_else(PoisonError::into_inner);
         if answered.number < number {
             return Err(StoreError { is_final: true, ..StoreError::new(what, "the supervisor is gone") });
         }

@@ -89,9 +89,11 @@ fn families<'a>(pages: &[(u8, &'a str)]) -> Vec<&'a str> {
 
 /// The lines that begin a family, and its samples.
 fn family_of<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<&'a str>)> {
-    let begins = |line: &&str| line.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next()) == Some(name);
+    let begins =
+        |line: &&str| line.strip_prefix("# HELP ").and_then(|rest| rest.split(' ').next()) == Some(name);
     let mut lines = text.lines().skip_while(|line| !begins(line)).peekable();
-    let head: Vec<&str> = [lines.next()?].into_iter().chain(lines.next_if(|line| line.starts_with("# TYPE"))).collect();
+    let head: Vec<&str> =
+        [lines.next()?].into_iter().chain(lines.next_if(|line| line.starts_with("# TYPE"))).collect();
     Some((head, lines.take_while(|line| !line.starts_with('#')).collect()))
 }
 

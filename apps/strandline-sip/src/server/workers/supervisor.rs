@@ -50,12 +50,20 @@ pub(in crate::server) const LOST: u8 = 3;
 
 /// What is heard of workers.
 enum Event {
-    Ready { worker: u8, users: usize, sctp: Option<(u16, u16)> },
+    Ready {
+        worker: u8,
+        users: usize,
+        sctp: Option<(u16, u16)>,
+    },
     Drained(u8),
     /// It says nothing more, and all that it had said was done.
     Gone(u8),
     Exited(u8, ExitStatus),
-    Answer { id: u64, status: u16, body: Vec<u8> },
+    Answer {
+        id: u64,
+        status: u16,
+        body: Vec<u8>,
+    },
 }
 
 /// A worker's process.
@@ -119,12 +127,12 @@ pub(in crate::server) fn supervise(config: &Config, args: &Args) -> Result<ExitC
         };
         supervisor.run(events).await
     });
-    // Links are closed with the supervisor, and nothing comes to the store any more.
-    drop(exchange);
+    let code = code?;
+    // All links have ended, and nothing comes to the store any more. After an error workers end with this process.
     if store.join().is_err() {
         tracing::error!("the thread that writes bindings down has failed");
     }
-    code
+    Ok(code)
 }
 
 /// Keys that all workers have.
@@ -237,9 +245,10 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Tells all workers.
+    /// Tells all workers. One that doesn't serve yet would end by that.
     fn signal(&self, signal: Signal) {
-        for pid in self.places.iter().filter_map(|place| place.pid) {
+        let told = self.places.iter().filter(|place| place.ready || signal != Signal::HUP);
+        for pid in told.filter_map(|place| place.pid) {
             // It may have ended already; until that is heard its number isn't another's.
             let _ = kill_process(pid, signal);
         }
@@ -292,9 +301,8 @@ impl Supervisor<'_> {
         (place.linked, place.ready, place.drained) = (true, false, false);
         (place.begun, place.start_at) = (Some(Instant::now()), None);
         let hello = Hello { count, begun_unix_secs, tokens, nonces, hashes, relays, sctp };
-        let (outlet, inlet) = Outlet::new();
-        let mut out = ours.try_clone()?;
-        std::thread::Builder::new().name("teller".to_owned()).spawn(move || write_all(&inlet, &mut out))?;
+        let (outlet, inlet) = Outlet::new(ours.try_clone()?);
+        std::thread::Builder::new().name("teller".to_owned()).spawn(move || write_all(&inlet))?;
         self.exchange.begin(worker, hello, outlet);
         self.hear(worker, ours)?;
         self.wait_for(worker, child);
@@ -376,25 +384,35 @@ impl Supervisor<'_> {
                 }
                 self.is_gone(worker);
             }
-            Event::Exited(worker, status) => {
-                if let Some(place) = self.place(worker) {
-                    place.pid = None;
-                }
-                let code = status.code().map_or(1, |code| code.clamp(0, 255) as u8);
-                if self.ends.is_some() || code == LOST || !self.announced {
-                    self.worst = self.worst.max(if code == LOST { 1 } else { code });
-                } else {
-                    tracing::error!(worker = worker + 1, %status, "a process has ended, and is started again");
-                    self.asking.restarts.set(self.asking.restarts.get() + 1);
-                }
-                if code == LOST || !self.announced {
-                    self.end();
-                }
-                self.end_drained();
-                self.is_gone(worker);
-            }
+            Event::Exited(worker, status) => self.on_exit(worker, status),
         }
         Ok(())
+    }
+
+    /// A worker's process has ended: that was wanted, or another takes its place.
+    fn on_exit(&mut self, worker: u8, status: ExitStatus) {
+        let served = self.places.get(usize::from(worker)).is_some_and(|place| place.ready);
+        if let Some(place) = self.place(worker) {
+            place.pid = None;
+        }
+        let code = match status.code() {
+            Some(code) if code == i32::from(LOST) => 1,
+            Some(code) => code.clamp(0, 255) as u8,
+            None => 1,
+        };
+        let lost = status.code() == Some(i32::from(LOST));
+        if self.ends.is_some() {
+            // One that didn't serve yet was told so before it could hear it.
+            self.worst = self.worst.max(if served { code } else { 0 });
+        } else if lost || !self.announced {
+            self.worst = self.worst.max(code.max(1));
+            self.end();
+        } else {
+            tracing::error!(worker = worker + 1, %status, "a process has ended, and is started again");
+            self.asking.restarts.set(self.asking.restarts.get() + 1);
+        }
+        self.end_drained();
+        self.is_gone(worker);
     }
 
     /// Once a worker's process and its link have ended it may begin again.
@@ -439,4 +457,3 @@ impl Supervisor<'_> {
         });
     }
 }
-

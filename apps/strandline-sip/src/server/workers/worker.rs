@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tokio::sync::mpsc::{UnboundedReceiver, channel, unbounded_channel};
 use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, channel, unbounded_channel};
 
 use crate::server::admin::Admin;
 use crate::server::config::{Config, Listen, Store};
@@ -16,9 +16,9 @@ use crate::server::http::{Answer, Reply, Request};
 use crate::server::hub::Hub;
 use crate::server::input;
 use crate::server::pages;
-use crate::server::status;
 use crate::server::seeds::NonceKey;
 use crate::server::socket::Mail;
+use crate::server::status;
 use crate::server::storage::{NEWS, Stored};
 use crate::service::{Seeds, Service};
 use crate::store::{ALONE, News, StoreError, worker_name};
@@ -119,7 +119,9 @@ impl Worker {
 
     /// The socket for the next address of the configuration that isn't SCTP's.
     pub(in crate::server) fn socket(&mut self) -> Result<OwnedFd> {
-        self.sockets.pop_front().context("the configuration has other addresses than when the server was started")
+        self.sockets
+            .pop_front()
+            .context("the configuration has other addresses than when the server was started")
     }
 
     /// SCTP is the first worker's. The others have it to set up associations themselves: they say that they are at the port that the
@@ -146,7 +148,12 @@ impl Worker {
     }
 
     /// It serves: the supervisor is told, and heard from then on.
-    pub(in crate::server) fn serve(&mut self, users: usize, sctp: Option<(u16, u16)>, admin: Admin) -> Result<()> {
+    pub(in crate::server) fn serve(
+        &mut self,
+        users: usize,
+        sctp: Option<(u16, u16)>,
+        admin: Admin,
+    ) -> Result<()> {
         self.teller.tell(&ToSupervisor::Ready { users, sctp }, &[]).context("telling the supervisor")?;
         let orders = self.orders.take().context("the supervisor is heard already")?;
         tokio::task::spawn_local(obey(orders, Arc::new(self.teller.clone()), Rc::clone(&self.ends), admin));
@@ -164,12 +171,7 @@ impl Worker {
     }
 }
 
-async fn obey(
-    mut orders: UnboundedReceiver<Order>,
-    teller: Arc<Teller>,
-    ends: Rc<Notify>,
-    admin: Admin,
-) {
+async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: Rc<Notify>, admin: Admin) {
     while let Some(order) = orders.recv().await {
         match order {
             Order::Alive(workers) => admin.hub.service.borrow_mut().set_siblings_alive(workers),

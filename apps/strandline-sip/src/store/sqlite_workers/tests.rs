@@ -67,7 +67,8 @@ fn what_was_committed_of_each_worker_is_there_again_folded_or_not() {
     let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
     assert_eq!(users(&mut store), expected);
     while store.idle().unwrap() {}
-    let left: i64 = store.connection.query_row("SELECT count(*) FROM worker_journal", [], |row| row.get(0)).unwrap();
+    let left: i64 =
+        store.connection.query_row("SELECT count(*) FROM worker_journal", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 0);
     drop(store);
     assert_eq!(users(&mut SqliteWorkers::open(&file.0, 2).unwrap()), expected);

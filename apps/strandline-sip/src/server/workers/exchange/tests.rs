@@ -27,9 +27,9 @@ fn hello() -> Hello {
 }
 
 fn begin(exchange: &Exchange, worker: u8) -> End {
-    let (outlet, inlet) = Outlet::new();
-    let (mut ours, stream) = UnixStream::pair().unwrap();
-    std::thread::spawn(move || write_all(&inlet, &mut ours));
+    let (ours, stream) = UnixStream::pair().unwrap();
+    let (outlet, inlet) = Outlet::new(ours);
+    std::thread::spawn(move || write_all(&inlet));
     exchange.begin(worker, hello(), outlet);
     let mut end = End { stream };
     assert!(matches!(end.hears(), ToWorker::Hello(_)));
@@ -78,9 +78,9 @@ fn who_comes_later_gets_all_that_there_is() {
     let exchange = Exchange::new(Table::new(Vec::new(), 2), 2);
     let _first = begin(&exchange, 0);
     super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice"), commit(0, 2, "bob")]);
-    let (outlet, inlet) = Outlet::new();
-    let (mut ours, stream) = UnixStream::pair().unwrap();
-    std::thread::spawn(move || write_all(&inlet, &mut ours));
+    let (ours, stream) = UnixStream::pair().unwrap();
+    let (outlet, inlet) = Outlet::new(ours);
+    std::thread::spawn(move || write_all(&inlet));
     exchange.begin(1, hello(), outlet);
     let mut end = End { stream };
     assert!(matches!(end.hears(), ToWorker::Hello(_)));
@@ -90,4 +90,23 @@ fn who_comes_later_gets_all_that_there_is() {
     users.sort_unstable();
     assert_eq!(users, [&b"alice"[..], b"bob"]);
     assert_eq!(end.hears(), ToWorker::Loaded);
+}
+
+#[test]
+fn who_is_waited_for_in_vain_is_not_waited_for_again_until_it_knows_all() {
+    let exchange = Exchange::new(Table::new(Vec::new(), 2), 2);
+    let (mut first, _second) = (begin(&exchange, 0), begin(&exchange, 1));
+    super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 1, "alice")]);
+    while exchange.release() {
+        std::thread::yield_now();
+    }
+    assert_eq!(first.hears(), ToWorker::Committed { number: 1, error: None });
+    super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 2, "bob")]);
+    assert!(!exchange.release(), "at once");
+    exchange.merged(1, 1);
+    super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 3, "carol")]);
+    assert!(!exchange.release(), "it is still behind");
+    exchange.merged(1, 3);
+    super::commit(&exchange, &mut Keep::Memory, vec![commit(0, 4, "dave")]);
+    assert!(exchange.release(), "it has caught up");
 }

@@ -1,7 +1,8 @@
 use super::metrics;
 
 const FIRST: &str = "# HELP a_total Things.\n# TYPE a_total counter\na_total 3\n# HELP b Others.\n# TYPE b gauge\nb{x=\"y\"} 1\nb{x=\"z\"} 2\n";
-const SECOND: &str = "# HELP a_total Things.\n# TYPE a_total counter\na_total 4\n# HELP c Only here.\n# TYPE c gauge\nc 0.5\n";
+const SECOND: &str =
+    "# HELP a_total Things.\n# TYPE a_total counter\na_total 4\n# HELP c Only here.\n# TYPE c gauge\nc 0.5\n";
 
 #[test]
 fn each_family_is_said_once_and_each_sample_says_whose_it_is() {
