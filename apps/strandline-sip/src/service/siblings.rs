@@ -130,7 +130,7 @@ impl Service {
             return false;
         }
         // What another has sent here was this one's, or is nobody's.
-        if siblings.first.is_none() && siblings.lives(worker) {
+        if siblings.first.is_none() {
             let first = siblings.own;
             siblings.astray.push(Astray { worker, flow, first, bytes: message.as_bytes().to_vec() });
         }

@@ -139,8 +139,9 @@ impl Exchange {
     }
 
     /// A worker begins: it is told who it is and what all have, and from then on what changes.
-    pub(super) fn begin(&self, worker: u8, hello: Hello, outlet: Outlet) {
+    pub(super) fn begin(&self, worker: u8, mut hello: Hello, outlet: Outlet) {
         let mut state = self.state();
+        hello.alive = state.alive();
         let relays = hello.relays;
         // If it is gone already, its end is heard of.
         outlet.send_all_the_same(&ToWorker::Hello(hello), &[]);
@@ -230,10 +231,15 @@ impl Exchange {
 }
 
 impl State {
+    /// A bit for each worker that serves.
+    fn alive(&self) -> u64 {
+        let serves = |link: &Option<Link>| link.as_ref().is_some_and(|link| link.serves);
+        let serving = (0u8..).zip(&self.links).filter(|(_, link)| serves(link));
+        serving.fold(0, |workers, (worker, _)| workers | 1 << worker)
+    }
+
     fn tell_alive(&self) {
-        let serve =
-            (0u8..).zip(&self.links).filter(|(_, link)| link.as_ref().is_some_and(|link| link.serves));
-        let workers = serve.fold(0, |workers, (worker, _)| workers | 1 << worker);
+        let workers = self.alive();
         for link in self.links.iter().flatten() {
             link.outlet.send(&ToWorker::Alive { workers }, &[]);
         }

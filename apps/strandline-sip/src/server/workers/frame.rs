@@ -40,6 +40,8 @@ pub(super) struct Hello {
     pub(super) tokens: [u8; 16],
     pub(super) nonces: [u8; 16],
     pub(super) hashes: [u8; 16],
+    /// Which workers serve: a bit for each.
+    pub(super) alive: u64,
     /// Its bindings are kept by the supervisor, and those of the others come from there.
     pub(super) relays: bool,
     /// The SCTP port, and the UDP port that carries it, if they are known.

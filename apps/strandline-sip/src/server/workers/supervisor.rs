@@ -300,7 +300,7 @@ impl Supervisor<'_> {
         place.pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         (place.linked, place.ready, place.drained) = (true, false, false);
         (place.begun, place.start_at) = (Some(Instant::now()), None);
-        let hello = Hello { count, begun_unix_secs, tokens, nonces, hashes, relays, sctp };
+        let hello = Hello { count, begun_unix_secs, tokens, nonces, hashes, alive: 0, relays, sctp };
         let (outlet, inlet) = Outlet::new(ours.try_clone()?);
         std::thread::Builder::new().name("teller".to_owned()).spawn(move || write_all(&inlet))?;
         self.exchange.begin(worker, hello, outlet);

@@ -94,6 +94,7 @@ impl Worker {
     /// Gives the service what the supervisor has, and starts the threads; if there is a store of its own, that was done.
     pub(in crate::server) fn follow(&mut self, service: &mut Service) -> Result<Option<Stored>> {
         let mut link = self.link.take().context("the supervisor was heard already")?;
+        let alive = link.hello.alive;
         let (orders, from) = unbounded_channel();
         self.orders = Some(from);
         let stored = if link.hello.relays {
@@ -114,6 +115,7 @@ impl Worker {
         };
         let names: Vec<String> = (0..self.count).map(|worker| worker_name(&self.server, worker)).collect();
         service.set_siblings(self.own, &names);
+        service.set_siblings_alive(alive);
         Ok(stored)
     }
 

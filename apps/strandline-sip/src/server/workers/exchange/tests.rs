@@ -23,7 +23,16 @@ impl End {
 
 fn hello() -> Hello {
     let key = [0; 16];
-    Hello { count: 2, begun_unix_secs: 1, tokens: key, nonces: key, hashes: key, relays: true, sctp: None }
+    Hello {
+        count: 2,
+        begun_unix_secs: 1,
+        tokens: key,
+        nonces: key,
+        hashes: key,
+        alive: 0,
+        relays: true,
+        sctp: None,
+    }
 }
 
 fn begin(exchange: &Exchange, worker: u8) -> End {
