@@ -313,12 +313,13 @@ impl Model {
 
     /// The same for longer: what the moments took is given back.
     pub(super) fn release_idle(&mut self) {
+        self.sent.release();
         self.on_idle();
         self.moments.shrink_to_fit();
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.moments.capacity() * size_of::<Moment>()
+        self.moments.capacity() * size_of::<Moment>() + self.sent.heap_bytes()
     }
 
     /// This is the first acknowledgement after such a pause.

@@ -43,4 +43,13 @@ impl SentLog {
         let sent_until = self.moments.get(to).map_or(self.sent, |(_, sent)| *sent);
         sent_until.saturating_sub(sent_before)
     }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.moments.capacity() * size_of::<(Time, u64)>()
+    }
+
+    /// Forgets all moments, and gives their memory back.
+    pub(super) fn release(&mut self) {
+        self.moments = VecDeque::new();
+    }
 }
