@@ -48,6 +48,7 @@ fn five() -> Board {
         sends(&mut board, 0, tsn).expect("new data");
     }
     board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
+    board.set_mtu_min(1500);
     board
 }
 
