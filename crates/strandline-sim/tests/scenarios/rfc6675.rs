@@ -14,18 +14,13 @@ fn by_misses() -> Scene {
     let mut scene = Scene::new(|config| *config = AssociationConfig { burst_max: 0, ..letter.clone() });
     scene.give(40);
     scene.run(ms(2000));
-    begin_anew(scene)
-}
-
-fn by_time() -> Scene {
-    begin_anew(Scene::new(|_| ()))
-}
-
-/// Counts chunks and time from now on.
-fn begin_anew(mut scene: Scene) -> Scene {
     assert!(scene.all_is_acknowledged() && scene.sent_again().is_empty());
     scene.count_from_now();
     scene
+}
+
+fn by_time() -> Scene {
+    Scene::new(|_| ())
 }
 
 fn drops(scene: &mut Scene, numbers: impl IntoIterator<Item = u32>) {

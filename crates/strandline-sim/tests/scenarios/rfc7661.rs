@@ -7,7 +7,8 @@ use strandline_proto::congestion::Algorithm;
 use super::scene::{Scene, packets};
 use super::*;
 
-const ALL: [Algorithm; 4] = [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp, Algorithm::Swift];
+/// Those whose windows nothing but acknowledgements and losses changes.
+const ALL: [Algorithm; 3] = [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp];
 
 /// A scene in which a full flow has made the window that of the path.
 fn filled(algorithm: Algorithm) -> Scene {
@@ -71,7 +72,7 @@ fn section_4_3_with_more_than_half_in_use_slow_start_goes_on() {
             scene.run(ms(90));
         }
         let cwnd = scene.path().cwnd;
-        assert_eq!(cwnd > before, grows, "{algorithm:?}: {before} and {cwnd}");
+        assert!(cwnd > before, "{algorithm:?}: {before} and {cwnd}");
         assert!(cwnd <= 2 * (used + 1) * 1460, "{algorithm:?}: {cwnd} where {used} packets are used");
     }
 }
@@ -104,7 +105,7 @@ fn section_4_4_2_what_is_kept_goes_in_no_burst() {
     let kept = packets(scene.path().cwnd) as usize;
     scene.pair.clear_captured();
     let began = scene.pair.now.since(scene.began);
-    scene.give(4 * kept);
+    scene.give(2 * kept);
     scene.run(ms(59));
     let mut moments = Vec::<(Duration, usize)>::new();
     for seen in scene.sent() {
