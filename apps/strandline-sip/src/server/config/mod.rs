@@ -255,6 +255,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         timings: timers::check(&file.timers)?,
         limits: limits.transactions,
         message: limits.message,
+        udp_request_bytes_max: limits.udp_request_bytes,
         names_max: dns.as_ref().map_or(0, |dns| dns.cache_max),
         ..defaults
     };

@@ -14,6 +14,8 @@ pub(super) struct Table {
     prefix: Option<String>,
     domain: Option<String>,
     to: Vec<To>,
+    #[serde(default)]
+    registrar: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,6 +58,10 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
             format!("{prefix:?} is not what a user begins with, such as \"+44\""),
         ));
     }
+    if file.registrar && (domain.is_none() || file.prefix.is_some()) {
+        let message = "a registrar is one for a domain: leave out prefix, and name the domain";
+        return Err(wrong("route.registrar", message));
+    }
     if file.to.is_empty() {
         return Err(wrong("route.to", "at least one is needed, such as \"sip:192.0.2.1\""));
     }
@@ -81,5 +87,5 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
         }
     }
     hops.sort_by_key(|hop| hop.priority);
-    Ok(Route { prefix: file.prefix.clone(), domain, hops })
+    Ok(Route { prefix: file.prefix.clone(), domain, hops, registrar: file.registrar })
 }
