@@ -13,6 +13,7 @@ use super::args::{Args, Lifetime, Transport};
 use super::carrier::{passing, sctp, set, tcp, udp};
 use super::digest::Credentials;
 use super::engine::Engine;
+use super::keep_alive::{KeepAlives, Kind};
 use super::load::Load;
 use super::outcome::Measured;
 use super::plan::{Plan, Scenario};
@@ -49,6 +50,15 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         let mut engine = Engine::new(style, addresses, plan);
         if let Some(password) = &args.password {
             engine.prove_by(Credentials::new(password.clone()));
+        }
+        // SCTP has heartbeats of its own.
+        let kind = match args.transport {
+            Transport::Udp => Some(Kind::Stun),
+            Transport::Tcp | Transport::Tls => Some(Kind::LineEnds),
+            Transport::Sctp => None,
+        };
+        if let (Some(kind), Some(every)) = (kind, args.keep_alive()) {
+            engine.keep_alive_by(KeepAlives::new(kind, every, sources, now()));
         }
         Load::new(engine)
     };
@@ -91,7 +101,8 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load
         }
         Transport::Sctp => {
-            let (sctp, addresses) = sctp::open(server, args.encapsulation, &local, sources).await?;
+            let (sctp, addresses) =
+                sctp::open(server, args.encapsulation, &local, sources, args.keep_alive()).await?;
             let load = load(addresses);
             sctp.serve(&load);
             load.send_by(Box::new(sctp));

@@ -67,6 +67,13 @@ impl Taking<'_> {
         self.inbox.allows(peer)
     }
 
+    /// The same for what is no message and is answered at once; who may not is counted.
+    pub(super) fn admits(&mut self, peer: std::net::IpAddr) -> bool {
+        let may = self.inbox.allows(peer);
+        self.inbox.counters.denied += u64::from(!may);
+        may
+    }
+
     /// For the collector, if there is one.
     fn copy(&self, flow: &Flow, bytes: &[u8]) {
         if let Some(hep) = &self.hep {
