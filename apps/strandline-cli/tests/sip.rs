@@ -333,6 +333,26 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             "route.domain: \"example.com\" is one of domains",
         ),
         (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1;transport=tcp\"]\n"),
+            "route.to: \"sip:192.0.2.1;transport=tcp\" is reached over tcp, and nothing listens for tcp: add a [[listen]]",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=dccp\"]\n"),
+            "route.to: \"sip:trunk.example;transport=dccp\" has none of the transports udp, tcp, tls and sctp",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=wss\"]\n"),
+            "nobody is reached over WebSocket",
+        ),
+        (
+            format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"sips:b@elsewhere.example\"] }}\n"),
+            "aliases.users: \"sips:b@elsewhere.example\" is reached over tls, and nothing listens for tls",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nregistrar = true\nto = [\"sip:192.0.2.1\"]\n"),
+            "route.registrar: a registrar is one for a domain: leave out prefix, and name the domain",
+        ),
+        (
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
             "registrar.expires_min_secs: more than 3600",
         ),

@@ -171,6 +171,8 @@ impl Config {
                 return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
             }
         }
+        let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();
+        routes::check_reached(&config.settings.directory, &listens)?;
         config.store = config.store.or_else(|| args.store.clone().map(Store::Sqlite));
         config.metrics = args.metrics.or(config.metrics);
         config.settings.durable = config.store.is_some();
