@@ -51,15 +51,7 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         if let Some(password) = &args.password {
             engine.prove_by(Credentials::new(password.clone()));
         }
-        // SCTP has heartbeats of its own.
-        let kind = match args.transport {
-            Transport::Udp => Some(Kind::Stun),
-            Transport::Tcp | Transport::Tls => Some(Kind::LineEnds),
-            Transport::Sctp => None,
-        };
-        if let (Some(kind), Some(every)) = (kind, args.keep_alive()) {
-            engine.keep_alive_by(KeepAlives::new(kind, every, sources, now()));
-        }
+        keep_alives(args).into_iter().for_each(|keeps| engine.keep_alive_by(keeps));
         Load::new(engine)
     };
     Ok(match args.transport {
@@ -109,6 +101,16 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load
         }
     })
+}
+
+/// What keeps flows alive, if something is to; SCTP has heartbeats of its own.
+fn keep_alives(args: &Args) -> Option<KeepAlives> {
+    let kind = match args.transport {
+        Transport::Udp => Kind::Stun,
+        Transport::Tcp | Transport::Tls => Kind::LineEnds,
+        Transport::Sctp => return None,
+    };
+    args.keep_alive().map(|every| KeepAlives::new(kind, every, args.sources(), now()))
 }
 
 /// What TLS needs, if there is TLS.

@@ -7,7 +7,6 @@ use crate::transaction::Time;
 
 use super::Service;
 use super::incoming::Incoming;
-use super::route::Way;
 
 impl Service {
     /// Is this a REGISTER for a registrar elsewhere, from the phone itself, to which a Path is added?
@@ -23,9 +22,8 @@ impl Service {
 
     /// A phone that registers elsewhere has to know of Path, as it would not be reached without: refused with 421 if it doesn't
     /// (RFC 3327 section 5.2).
-    pub(super) fn lacks_path(&mut self, incoming: &Incoming<'_>, way: &Way<'_>) -> bool {
-        let wanted = way.is_without_routes() && self.adds_path(incoming);
-        if !wanted || supports(&incoming.message, b"path") {
+    pub(super) fn lacks_path(&mut self, incoming: &Incoming<'_>) -> bool {
+        if !self.adds_path(incoming) || supports(&incoming.message, b"path") {
             return false;
         }
         let extra = Some((HeaderName::Require, &b"path"[..]));

@@ -17,12 +17,12 @@ use super::incoming::Incoming;
 use super::legs::breadth;
 use super::reply::{self, answer_flow};
 use super::route::Way;
-use super::strict;
+use super::strict::{self, Strict};
 use super::throttle::{ASKING, ASKING_ALIAS};
 use super::token::End;
 
 /// Bytes that are usually added to a request at most: a Via, Record-Routes, a Path.
-const ADDED_MAX: usize = 700;
+const ADDED_MAX: usize = 500;
 
 /// What is told in place of the usual phrase.
 pub(super) fn reason(code: StatusCode) -> Option<&'static str> {
@@ -69,7 +69,10 @@ impl Service {
             Place::Name(_) => false,
         };
         let falls_back = targets.iter().any(|target| target.fallback.is_some() || !target.others.is_empty());
-        let may_be_large = self.may_be_too_large(message) && targets.iter().any(|target| target.by_uri);
+        let is_datagram = |target: &Target| {
+            target.by_uri && matches!(target.place, Place::Flow(flow) if flow.protocol == Protocol::Udp)
+        };
+        let may_be_large = self.may_be_too_large(message) && targets.iter().any(is_datagram);
         if self.adds_path(incoming) {
             context.registers = Some(*flow);
         }
@@ -166,22 +169,7 @@ impl Service {
             edits.request_uri(uri);
         }
         let last = strict.as_ref().map(|_| [b"<", own, b">"].concat());
-        match (way.ours, way.last_taken) {
-            (0, false) if strict.is_none() => {}
-            (1, false) if strict.is_none() => {
-                edits.pop_route();
-            }
-            _ => {
-                edits.remove(HeaderName::Route);
-                let taken = usize::from(strict.as_ref().is_some_and(|strict| strict.path.is_none()));
-                for route in routes.iter().skip(taken) {
-                    edits.add(b"Route", route);
-                }
-                last.iter().for_each(|last| {
-                    edits.add(b"Route", last);
-                });
-            }
-        }
+        edit_routes(&mut edits, way, &routes, strict.as_ref().zip(last.as_deref()));
         let path = strict.as_ref().map_or(Some(copy.path), |strict| strict.path).unwrap_or_default();
         if !path.is_empty() {
             edits.push_route(path);
@@ -279,6 +267,31 @@ const fn asking(copy: &Copy<'_>) -> &'static [u8] {
         (true, Protocol::Tls) => ASKING_ALIAS,
         (true, _) => ASKING,
         (false, _) => b"",
+    }
+}
+
+/// Takes away our Routes, and what a strict router that is next stands for; the request URI becomes the last one for it.
+fn edit_routes<'a>(
+    edits: &mut Edits<'a>,
+    way: &Way<'_>,
+    routes: &[&'a [u8]],
+    strict: Option<(&Strict<'_>, &'a [u8])>,
+) {
+    match (way.ours, way.last_taken, strict) {
+        (0, false, None) => {}
+        (1, false, None) => {
+            edits.pop_route();
+        }
+        _ => {
+            edits.remove(HeaderName::Route);
+            let taken = usize::from(strict.is_some_and(|(strict, _)| strict.path.is_none()));
+            for route in routes.iter().skip(taken) {
+                edits.add(b"Route", route);
+            }
+            if let Some((_, last)) = strict {
+                edits.add(b"Route", last);
+            }
+        }
     }
 }
 

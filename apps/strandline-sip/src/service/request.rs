@@ -154,7 +154,7 @@ impl Service {
             self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
             return Ok(());
         }
-        if self.lacks_path(&incoming, &way) {
+        if self.lacks_path(&incoming) {
             return Ok(());
         }
         let mark = self.loop_mark(&incoming)?;

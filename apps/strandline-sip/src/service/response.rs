@@ -122,6 +122,7 @@ impl Service {
         } else if code.is_success() {
             let Some(context) = self.contexts.get_mut(slot) else { return };
             let first = !core::mem::replace(&mut context.answered, true);
+            self.counters.calls += u64::from(first && method == Method::Invite);
             if first || method == Method::Invite {
                 self.pass(now, slot, code, message);
             }
