@@ -214,7 +214,9 @@ impl Service {
             if !is_last || leg.has_more() {
                 self.hops.push_back((now + self.settings.directory.failover, client, user));
             }
-            if leg.fallback.is_some() && flow.connection != 0 {
+            // Somebody else can do something then: we, or the registrar that has sent it here.
+            let has_use = leg.fallback.is_some() || leg.others.is_some() || copied.way.phone.is_some();
+            if has_use && flow.connection != 0 {
                 self.wait_for_end(flow.connection, user);
             }
         }

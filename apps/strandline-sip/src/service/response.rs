@@ -324,9 +324,13 @@ impl Service {
         if leg.is_some_and(|leg| leg.rang && leg.client() == Some(client)) {
             return;
         }
-        // A node that can't be reached takes the flows of its phones with it.
+        // A node that can't be reached takes the flows of its phones with it; and a flow that has ended may be all that there was.
+        let flow_failed = |leg: &Leg| {
+            let over_flow = leg.way.is_some_and(|(_, flow)| flow.connection != 0);
+            leg.over_node || (over_flow && leg.fallback.is_none())
+        };
         let code = match leg {
-            Some(leg) if leg.over_node => StatusCode::FLOW_FAILED,
+            Some(leg) if flow_failed(leg) => StatusCode::FLOW_FAILED,
             _ => StatusCode::SERVER_INTERNAL_ERROR,
         };
         let left = self.is_left(user, client);

@@ -174,3 +174,23 @@ fn a_domain_without_such_a_route_is_none_of_ours() {
     let refused = world.one(&phone(), &register(&phone(), OUTBOUND));
     assert_eq!(refused.first_line(), "SIP/2.0 403 Relaying Denied");
 }
+
+#[test]
+fn a_flow_that_turns_out_to_have_ended_is_told_to_the_registrar_at_once() {
+    for sent_before in [false, true] {
+        let mut world = world();
+        let (_, path) = path(&mut world, &phone());
+        world.service.handle_message(world.now, registrar().0, by_path("INVITE", &path, "1").as_bytes());
+        let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+        world.sent();
+        match sent_before {
+            true => world.service.connection_closed(9),
+            false => world.service.send_failed(world.now, client),
+        }
+        let told = world.run_until(20);
+        assert!(
+            told.iter().any(|one| one.first_line() == "SIP/2.0 430 Flow Failed"),
+            "{sent_before} {told:#?}"
+        );
+    }
+}

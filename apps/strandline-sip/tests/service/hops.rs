@@ -248,3 +248,21 @@ fn users_who_ring_together_have_one_flow_of_each_phone_at_a_time() {
     let next = world.receive(&flow(22), &response(&invite_on(&sent, 22), 430, "c"));
     assert_eq!(invites(&next), [21]);
 }
+
+#[test]
+fn when_the_connection_of_a_flow_ends_the_next_one_is_tried_at_once() {
+    let mut world = World::new();
+    flows(&mut world, "bob", 1, &[(11, ""), (12, "")]);
+    flows(&mut world, "bob", 2, &[(21, "")]);
+    let sent = world.invite(&alice(), &alice().invite("bob", "1"));
+    assert_eq!(invites(&sent), [12, 21]);
+    world.service.connection_closed(12);
+    assert_eq!(invites(&world.run_until(20)), [11]);
+    // Who has said something is waited for: the answer may come over another connection.
+    let mut world = World::new();
+    flows(&mut world, "bob", 1, &[(11, ""), (12, "")]);
+    let sent = world.invite(&alice(), &alice().invite("bob", "1"));
+    world.receive(&flow(12), &response(&invite_on(&sent, 12), 180, "one"));
+    world.service.connection_closed(12);
+    assert!(invites(&world.run_until(20)).is_empty());
+}
