@@ -7,6 +7,7 @@ mod udp_phone;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
@@ -15,11 +16,16 @@ use strandline::{Association, Peer, SendInfo, Stack};
 use udp_phone::Phone;
 
 const PATIENCE: Duration = Duration::from_secs(30);
+const LISTEN: &str =
+    "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n";
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("strandline-limits-{name}-{}.toml", std::process::id()))
+}
 
 fn configured(name: &str, text: &str) -> Server {
-    let file = std::env::temp_dir().join(format!("strandline-limits-{name}-{}.toml", std::process::id()));
-    let listen = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n";
-    std::fs::write(&file, format!("{listen}{text}")).unwrap();
+    let file = file(name);
+    std::fs::write(&file, format!("{LISTEN}{text}")).unwrap();
     let server = Server::configured(&file);
     std::fs::remove_file(&file).unwrap();
     server
@@ -59,7 +65,7 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
         let stack = || Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
         let stacks = [stack(), stack(), stack()];
         let first = arrive(&stacks[0], &server, "a").await.expect("room for the first");
-        let _second = arrive(&stacks[1], &server, "b").await.expect("room for the second");
+        let second = arrive(&stacks[1], &server, "b").await.expect("room for the second");
         assert!(arrive(&stacks[2], &server, "c").await.is_none(), "{style}: no room for the third");
         // When one goes there is room again.
         first.shutdown().await;
@@ -67,7 +73,14 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
         while arrive(&stacks[2], &server, "c").await.is_none() {
             assert!(Instant::now() < until, "{style}: room again");
         }
-        let server = configured(style, &format!("{sctp}[access]\ndeny = [\"127.0.0.0/8\"]\n"));
+        // Nor does anybody stay, or come, who may not send any more.
+        let denied = format!("{LISTEN}{sctp}[access]\ndeny = [\"127.0.0.0/8\"]\n");
+        std::fs::write(file(style), denied).unwrap();
+        server.hang_up();
+        let mut messages = Vec::new();
+        let ended = tokio::time::timeout(PATIENCE, second.recv_many(&mut messages, 1)).await.unwrap();
+        assert!(matches!(ended, Ok(0) | Err(_)), "{style}: let go");
+        std::fs::remove_file(file(style)).unwrap();
         assert!(arrive(&stacks[0], &server, "a").await.is_none(), "{style}: denied");
     }
 }

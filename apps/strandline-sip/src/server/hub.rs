@@ -200,6 +200,17 @@ impl Hub {
         }
     }
 
+    /// Ends connections and associations from where nobody may send any more.
+    pub(super) fn end_denied(&self) {
+        let mut flows = self.connections.flows();
+        flows.extend(self.sctp.borrow().flows());
+        self.inbox(|inbox| flows.retain(|flow| !inbox.allows(flow.peer.ip())));
+        for flow in &flows {
+            // Some may have ended by themselves.
+            self.close(flow);
+        }
+    }
+
     /// How many associations there are.
     pub(super) fn associations(&self) -> usize {
         self.sctp.borrow().len()
