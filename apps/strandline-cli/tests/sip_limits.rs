@@ -80,6 +80,7 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
         let mut messages = Vec::new();
         let ended = tokio::time::timeout(PATIENCE, second.recv_many(&mut messages, 1)).await.unwrap();
         assert!(matches!(ended, Ok(0) | Err(_)), "{style}: let go");
+        assert!(arrive(&stacks[0], &server, "d").await.is_none(), "{style}: denied");
         std::fs::remove_file(file(style)).unwrap();
         assert!(arrive(&stacks[0], &server, "a").await.is_none(), "{style}: denied");
     }
