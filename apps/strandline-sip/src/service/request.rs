@@ -70,6 +70,9 @@ impl Service {
     fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>) {
         let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
         let Some((id, user)) = known else {
+            if self.asks_siblings(incoming) {
+                return;
+            }
             return self.answer(
                 &incoming.message,
                 incoming.flow,

@@ -74,10 +74,10 @@ impl Service {
 
     /// A phone that has registered elsewhere is reached over the flow that its Path names, or not at all.
     fn to_phone(&self, flow: Flow) -> Result<Target, Verdict> {
-        if flow.connection != 0 && !self.connections.contains(&flow.connection) {
+        if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
             return Err(FAILED);
         }
-        Ok(Target { neighbour: false, ..over(flow) })
+        Ok(Target { neighbour: false, over_node: self.is_of_sibling(&flow), ..over(flow) })
     }
 
     /// The other end of a dialog.
@@ -91,12 +91,12 @@ impl Service {
                 || self.servers.domain_of(far.host).map(|domain| Place::Flow(Flow { domain, ..flow }));
             return place.or_else(known).map(target).ok_or(FAILED);
         }
-        if flow.connection != 0 && !self.connections.contains(&flow.connection) {
+        if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
             return self.where_it_listens(way, &flow).ok_or(FAILED);
         }
         let neighbour = flow.connection == 0;
         let by_uri = neighbour && way.next.is_none() && self.is_at(way, &flow);
-        Ok(Target { neighbour, by_uri, ..over(flow) })
+        Ok(Target { neighbour, by_uri, over_node: self.is_of_sibling(&flow), ..over(flow) })
     }
 
     /// Does the request URI name this very address, as that of somebody who can be reached there?

@@ -25,3 +25,4 @@ mod registrar_10_3;
 mod relay_16_12;
 mod routing;
 mod servers_rfc3263;
+mod siblings;
