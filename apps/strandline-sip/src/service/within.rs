@@ -120,7 +120,7 @@ impl Service {
             }
             // Where the name leads isn't known yet.
             Some(place @ Place::Name(_)) => Some(Target { neighbour, only: Some(address), ..target(place) }),
-            _ => self.node_at(address).map(|node| over(node)),
+            _ => self.node_at(address).map(over),
         }
     }
 
