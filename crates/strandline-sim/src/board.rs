@@ -69,6 +69,8 @@ pub(crate) struct Board {
     latest: BTreeMap<IpAddr, (Time, Tsn)>,
     /// The receive window in the last SACK.
     a_rwnd: Option<u32>,
+    /// Of what went again because something told that it was lost: where and when it had been sent, the latest.
+    lost: BTreeMap<IpAddr, Time>,
     /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
     quiet: BTreeMap<IpAddr, (Time, Option<Duration>)>,
 }
@@ -138,6 +140,10 @@ impl Board {
         };
         demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
         let explained = in_set_up || self.is_doubtful(known, tsn, recovery);
+        if explained && !(in_set_up || known.excused || known.in_set_up) {
+            let lost = self.lost.entry(known.to).or_insert(known.at);
+            *lost = (*lost).max(known.at);
+        }
         if !explained {
             self.probe(now, tsn, known.to)?;
         }
@@ -266,6 +272,11 @@ impl Board {
 
     pub(crate) fn traffic(&self, of: IpAddr) -> Traffic {
         self.traffic.get(&of).copied().unwrap_or_default()
+    }
+
+    /// When the latest was sent of what went again since the last look because it was lost.
+    pub(crate) fn take_lost(&mut self, of: IpAddr) -> Option<Time> {
+        self.lost.remove(&of)
     }
 
     pub(crate) fn take_delivered(&mut self, of: IpAddr) -> (u32, u32) {

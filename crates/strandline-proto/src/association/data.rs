@@ -256,6 +256,7 @@ impl Association {
         cumulative_advanced: bool,
         in_fast_recovery: bool,
     ) {
+        self.settle_marks();
         for index in self.paths.indices() {
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
@@ -279,7 +280,7 @@ impl Association {
                     rtt_sent_at: ack.rtt_sample_sent_at,
                     lowest_acked: ack.lowest_acked,
                     cumulative_advanced,
-                    marked: self.flags.marked,
+                    marked: self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index)),
                     in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
                 };
                 change = path.on_sack(now, &sack, &self.config);
@@ -287,6 +288,7 @@ impl Association {
             let loss = PathLoss {
                 lost_bytes: ack.lost_bytes,
                 shrink: ack.fast_retransmit_loss,
+                doubt_goes_on: ack.doubt_goes_on,
                 in_recovery: ack.in_recovery,
                 undo: ack.undo,
                 acked_bytes: ack.flight_drop,
@@ -298,6 +300,10 @@ impl Association {
             if ack.undo {
                 path.forget_back_off(now, &self.config);
             }
+            if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
+                self.on_window_changed(now, index, ack);
+            }
+            let path = self.paths.get_mut(index);
             let address = path.remote;
             if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {
                 cx.known.forget_mtu(address.ip());

@@ -28,6 +28,8 @@ pub(crate) struct PathAck {
     pub(crate) lowest_acked: bool,
     /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
     pub(crate) fast_retransmit_loss: bool,
+    /// With that: what the window shrank for before it is in doubt still, so that both are undone together or none.
+    pub(crate) doubt_goes_on: bool,
     /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
     pub(crate) reneged: bool,
     /// Where losses are found by time: the path is in recovery from loss, not from a time-out.
