@@ -299,6 +299,7 @@ impl Association {
             path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
             if ack.undo {
                 path.forget_back_off(now, &self.config);
+                self.outbound.ask_again();
             }
             if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
                 self.on_window_changed(now, index, ack);
