@@ -212,7 +212,7 @@ impl Association {
                 if newly_acked {
                     self.error_count = 0; // section 8.1
                 }
-                let by_time = acks.iter().any(|ack| ack.fast_retransmit_loss);
+                let by_time = acks.iter().any(PathAck::begins_recovery);
                 self.stats.fast_recoveries += u32::from(entered_fast_recovery || by_time);
                 if writable {
                     cx.event(self.id, Event::Writable);
@@ -235,7 +235,7 @@ impl Association {
     pub(super) fn on_loss_timer(&mut self, cx: &mut Shared, now: Time) {
         let mut acks = [PathAck::default(); PATHS_MAX];
         self.outbound.on_loss_timer(now, &mut acks);
-        self.stats.fast_recoveries += u32::from(acks.iter().any(|ack| ack.fast_retransmit_loss));
+        self.stats.fast_recoveries += u32::from(acks.iter().any(PathAck::begins_recovery));
         self.apply_acks(cx, now, &acks, false, false);
         self.assert_flights();
     }
@@ -289,6 +289,7 @@ impl Association {
                 lost_bytes: ack.lost_bytes,
                 shrink: ack.fast_retransmit_loss,
                 doubt_goes_on: ack.doubt_goes_on,
+                repairs: ack.repairs,
                 in_recovery: ack.in_recovery,
                 undo: ack.undo,
                 acked_bytes: ack.flight_drop,

@@ -76,7 +76,7 @@ impl Ecn {
 
     /// Bytes on the heap, its own included.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.trials.capacity() * size_of::<EcnTrial>()
+        size_of::<Self>() + self.marks.capacity() * size_of::<PathMarks>()
     }
 
     /// What an association that begins has of it.

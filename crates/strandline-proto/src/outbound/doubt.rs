@@ -16,10 +16,8 @@ const RESENT_MAX: usize = 256;
 pub(super) struct Doubt {
     /// Chunks marked, and neither sent again nor acknowledged.
     marked: u32,
-    /// Sent again, and not refuted.
-    resent: Vec<Tsn>,
-    /// When the last of these went.
-    resent_at: Time,
+    /// Sent again, when, and not refuted; in order of time.
+    resent: Vec<(Time, Tsn)>,
     /// There was a recovery, and none of its losses is certain.
     open: bool,
     /// Something was refuted.
@@ -44,12 +42,11 @@ impl Doubt {
         self.any = false;
     }
 
-    /// Something is acknowledged that was sent at `latest`. A round trip after the last retransmission was sent, and later, the peer
-    /// would have told of a second copy.
+    /// Something is acknowledged that was sent at `latest`. That is a round trip after a retransmission of which the peer told no
+    /// second copy: what it repaired was lost, and nothing is undone.
     pub(super) fn settle(&mut self, latest: Time, round_trip_ns: u64) {
-        if self.open && self.marked == 0 && latest.since(self.resent_at).as_nanos() > u128::from(round_trip_ns) {
-            self.close();
-        }
+        let is_certain = |at: Time| latest.since(at).as_nanos() >= u128::from(round_trip_ns);
+        self.open &= !self.resent.first().is_some_and(|(at, _)| latest > *at && is_certain(*at));
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -71,11 +68,10 @@ impl Doubt {
 
     /// A marked chunk was sent again, on whichever path.
     pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn) {
-        self.resent_at = now;
         self.marked = self.marked.saturating_sub(1);
         self.open &= self.resent.len() < RESENT_MAX;
         if self.open {
-            self.resent.push(tsn);
+            self.resent.push((now, tsn));
         }
     }
 
@@ -87,8 +83,8 @@ impl Doubt {
 
     /// The retransmission of a chunk was needless. False if it is not known to have been sent again.
     pub(super) fn on_refuted(&mut self, tsn: Tsn) -> bool {
-        let Some(at) = self.resent.iter().position(|resent| *resent == tsn) else { return false };
-        self.resent.swap_remove(at);
+        let Some(at) = self.resent.iter().position(|(_, resent)| *resent == tsn) else { return false };
+        self.resent.remove(at);
         self.any = true;
         true
     }
@@ -103,6 +99,6 @@ impl Doubt {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.resent.capacity() * size_of::<Tsn>()
+        self.resent.capacity() * size_of::<(Time, Tsn)>()
     }
 }

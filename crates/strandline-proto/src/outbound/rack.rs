@@ -68,7 +68,9 @@ pub(super) struct PathRack {
     pub(super) began: Option<Moment>,
     /// Losses of it are being repaired until everything up to here is acknowledged.
     pub(super) exit: Option<Tsn>,
-    /// It was a loss that SACKs told of, and nothing that was sent after it has been acknowledged: its round trip is not over.
+    /// It was a mark, and nothing of what was sent before is known to be lost.
+    pub(super) only_marked: bool,
+    /// It was a loss that SACKs told of, or one was found in it, and nothing that was sent after it has been acknowledged: its round trip is not over.
     pub(super) recovering: bool,
     /// T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
     pub(super) timed_out: Option<Tsn>,
@@ -166,6 +168,7 @@ impl PathRack {
         if self.began.is_some_and(|began| began.is_past(cumulative)) {
             self.began = None;
             self.recovering = false;
+            self.only_marked = false;
         }
     }
 
@@ -176,6 +179,7 @@ impl PathRack {
         if self.is_new(sent) {
             ack.fast_retransmit_loss = true;
             self.began = Some(now);
+            self.only_marked = false;
             self.doubt.close();
         }
     }
@@ -188,17 +192,25 @@ impl PathRack {
     /// A transmission of a chunk was found lost.
     pub(super) fn on_lost(&mut self, sent: Sent, now: Moment, ack: &mut PathAck) {
         if self.is_new(sent) {
-            self.began = Some(now);
-            self.exit = Some(now.tsn.previous());
-            self.recovering = true;
+            self.recover(now);
             ack.fast_retransmit_loss = true;
             ack.doubt_goes_on = self.timed_out.is_none() && self.doubt.go_on();
             if !ack.doubt_goes_on {
                 self.doubt.begin();
                 self.frto.end();
             }
+        } else if self.only_marked {
+            self.recover(self.began.unwrap_or(now));
+            ack.repairs = true;
         }
         self.doubt.on_marked(matches!(sent, Sent::Again(_)));
+    }
+
+    fn recover(&mut self, began: Moment) {
+        self.began = Some(began);
+        self.exit = Some(began.tsn.previous());
+        self.recovering = true;
+        self.only_marked = false;
     }
 
     /// It has arrived.
@@ -211,6 +223,7 @@ impl PathRack {
     /// Losses of what was sent so far belong to an event for which the window has shrunk: the network marked it.
     pub(super) fn on_shrunk(&mut self, now: Moment) {
         self.began = Some(now);
+        self.only_marked = !self.recovering;
         self.doubt.close();
         self.frto.end();
     }
@@ -221,6 +234,7 @@ impl PathRack {
         self.began = Some(now);
         self.exit = Some(last_sent);
         self.recovering = false;
+        self.only_marked = false;
         self.timed_out = Some(last_sent);
         self.probe = None;
     }
@@ -230,6 +244,7 @@ impl PathRack {
         self.began = None;
         self.exit = None;
         self.recovering = false;
+        self.only_marked = false;
         self.timed_out = None;
     }
 

@@ -99,7 +99,9 @@ pub(crate) struct PathLoss {
     pub(crate) lost_bytes: u32,
     /// A loss of this path is to shrink its window (section 7.2.3).
     pub(crate) shrink: bool,
-    /// With that: what it shrank for before is in doubt still.
+    /// One is repaired for which the window has shrunk already.
+    pub(crate) repairs: bool,
+    /// With `shrink`: what it shrank for before is in doubt still.
     pub(crate) doubt_goes_on: bool,
     /// The path is in recovery, by the rules of `Recovery::Rack`.
     pub(crate) in_recovery: bool,
@@ -492,7 +494,7 @@ impl Path {
         } else if !(loss.in_recovery && self.congestion.recovers_in_proportion()) {
             self.prr = Prr::default();
         } else {
-            if loss.shrink {
+            if loss.shrink || loss.repairs {
                 self.prr = Prr::begin(flight_before);
             }
             // A controller that was chosen in the middle of a recovery goes by its own window.

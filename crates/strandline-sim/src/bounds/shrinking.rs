@@ -45,7 +45,10 @@ impl Shrinking {
             && !matches!(step.was.congestion, "bbr" | "swift")
             && step.events.probes == 0;
         demand(!bound || sent_at <= self.at, || {
-            format!("lost after it was sent at {sent_at:?}, and the window has not shrunk since {:?}: {:?}", self.at, step.was)
+            format!(
+                "lost after it was sent at {sent_at:?}, and the window has not shrunk since {:?}: {:?}",
+                self.at, step.was
+            )
         })
     }
 }

@@ -124,7 +124,7 @@ fn losses_after_the_window_shrank() {
     let config = AssociationConfig::default();
     // The window when the first loss is known, when the second is; when what was lost then had been sent; the controller.
     for (second, sent_ms, controller, keeps) in [
-        (70, 50, "cubic", true),  // of the same round trip
+        (70, 50, "cubic", true),   // of the same round trip
         (70, 110, "cubic", false), // sent after the reduction
         (49, 110, "cubic", true),
         (49, 110, "dctcp", true),
@@ -133,13 +133,16 @@ fn losses_after_the_window_shrank() {
     ] {
         let mut bounds = Bounds::default();
         let mut outcome = Ok(());
-        for (ms, cwnd, lost) in [(10, 100, None), (100, 70, Some(10)), (101, 70, None), (200, second, Some(sent_ms))] {
+        for (ms, cwnd, lost) in
+            [(10, 100, None), (100, 70, Some(10)), (101, 70, None), (200, second, Some(sent_ms))]
+        {
             let mut was = path(cwnd * MTU, 10 * MTU);
             was.congestion = controller;
             bounds.before((MTU, 1), &was, events(ms));
             let lost = lost.map(|ms| Time::ZERO + Duration::from_millis(ms));
             let traffic = Traffic { sent: MTU, packets: 1, ..Traffic::default() };
-            let step = Step { was: &was, path: &was, traffic, mtu: MTU, events: events(ms), config: &config, lost };
+            let step =
+                Step { was: &was, path: &was, traffic, mtu: MTU, events: events(ms), config: &config, lost };
             outcome = outcome.and_then(|()| bounds.after(step));
         }
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "has not shrunk") }

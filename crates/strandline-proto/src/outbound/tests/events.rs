@@ -33,7 +33,11 @@ fn each_round_trip_with_losses_is_an_event() {
     assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery, "the retransmission is lost");
     assert_eq!(fixture.tsns(0), [0]);
     let (_, acks) = fixture.sack(0, &[(1, 9), (11, 19)]);
-    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, false), "of the same flight");
+    assert_eq!(
+        (acks[0].lost_bytes, acks[0].fast_retransmit_loss),
+        (ROOM as u32, false),
+        "of the same flight"
+    );
     assert_eq!(fixture.tsns(0), [10]);
     fixture.go_on(10);
     fixture.wait(100);
@@ -177,6 +181,7 @@ fn losses_of_what_was_marked_are_the_same_event() {
         for last in 1..=5 {
             let (_, acks) = fixture.sack(0, &[(1, last)]);
             assert!(!acks[0].fast_retransmit_loss, "by time: {by_time}");
+            assert_eq!(acks[0].repairs, by_time && acks[0].lost_bytes > 0);
         }
         assert_eq!(fixture.tsns(0), [0]);
         fixture.wait(100);
