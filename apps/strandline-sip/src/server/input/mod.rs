@@ -2,6 +2,7 @@
 
 pub(super) mod accept;
 mod fresh;
+mod gathering;
 mod reader;
 pub(super) mod sctp;
 pub(super) mod set;

@@ -32,7 +32,7 @@ const SHARE_SCTP: u32 = 4;
 const QUANTUM_MAX_SCTP: Duration = Duration::from_millis(8);
 /// How long datagrams may lie in the system, which keeps few of them.
 const UDP_EVERY: Duration = Duration::from_micros(500);
-/// The share of the time that telling refusals may take. What comes of it isn't in that: acknowledgements, and an ACK for
+/// The share of the processor time that telling refusals may take. What comes of it isn't in that: acknowledgements, and an ACK for
 /// each.
 const TELLING: f64 = 0.02;
 /// Time that may be saved up for telling, seconds.
@@ -53,29 +53,39 @@ struct Telling {
     /// Seconds that one takes.
     cost: f64,
     at: Duration,
+    /// Processor time of this thread until then: what others have meanwhile isn't time of ours.
+    worked: Duration,
 }
 
 impl Telling {
     fn new(per_sec: u32) -> Self {
-        Self { per_sec: f64::from(per_sec), left: 0.0, saved: SAVED_MAX, cost: COST, at: Duration::ZERO }
+        let (at, worked) = Default::default();
+        Self { per_sec: f64::from(per_sec), left: 0.0, saved: SAVED_MAX, cost: COST, at, worked }
     }
 
     /// Returns how many may be told.
-    fn refill(&mut self, now: Duration) -> usize {
+    fn refill(&mut self, now: Duration, worked: Duration) -> usize {
         let elapsed = now.saturating_sub(self.at).as_secs_f64();
-        self.at = now;
-        self.saved = (self.saved + elapsed * TELLING).min(SAVED_MAX);
+        let own = worked.saturating_sub(self.worked).as_secs_f64();
+        (self.at, self.worked) = (now, worked);
+        self.saved = (self.saved + own * TELLING).min(SAVED_MAX);
         self.left = (self.left + elapsed * self.per_sec).min(1.0 + self.per_sec / 50.0);
         (self.saved / self.cost).min(self.left).max(0.0) as usize
     }
 
-    /// So many were told, in so much time.
+    /// So many were told, in so much processor time.
     fn spent(&mut self, count: usize, time: Duration) {
         let (count, time) = (count as f64, time.as_secs_f64());
         self.left -= count;
         self.saved -= time;
         self.cost = self.cost * 0.9 + time / count.max(1.0) * 0.1;
     }
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
 /// Works until the task is ended.
@@ -89,13 +99,20 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
         }
         let begin = hub.clock.elapsed();
         telling.per_sec = f64::from(hub.refusals_per_sec.get());
-        let (share, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
-            _ if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MAX_SCTP),
-            true => (SHARE_OVERLOADED, QUANTUM_MAX_OVERLOADED),
-            false => (SHARE, QUANTUM_MAX),
+        let t = |n: &str, d: u64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
+        static T: std::sync::OnceLock<[u64; 5]> = std::sync::OnceLock::new();
+        let [smin, smax, sshare, omin, omax] = *T.get_or_init(|| {
+            [t("SMIN", 1), t("SMAX", 8), t("SSHARE", 4), t("OMIN", 1), t("OMAX", 40)]
+        });
+        let ms = Duration::from_millis;
+        let (share, min, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
+            true if hub.is_mostly_sctp() => (sshare as u32, ms(smin), ms(smax)),
+            false if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MIN, QUANTUM_MAX_SCTP),
+            true => (SHARE_OVERLOADED, ms(omin), ms(omax)),
+            false => (SHARE, QUANTUM_MIN, QUANTUM_MAX),
         };
         let quantum = begin.saturating_sub(ended) * share;
-        work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut telling);
+        work_until(&hub, begin + quantum.clamp(min, max), &mut telling);
         ended = hub.clock.elapsed();
         hub.worked.set(ended);
         if !hub.inbox(|inbox| inbox.is_empty()) {
@@ -165,8 +182,11 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
 
 /// Tells some that they are refused. Returns whether there may be more.
 fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
-    let begin = hub.clock.elapsed();
-    let may = telling.refill(begin);
+    if !hub.inbox(|inbox| inbox.admission.is_overloaded() || inbox.has_to_tell()) {
+        return false;
+    }
+    let begin = processor_time();
+    let may = telling.refill(hub.clock.elapsed(), begin);
     let any = hub.inbox(|inbox| {
         inbox.set_tell_max(may);
         inbox.has_to_tell()
@@ -185,6 +205,6 @@ fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
             }
         });
     });
-    telling.spent(told, hub.clock.elapsed().saturating_sub(begin));
+    telling.spent(told, processor_time().saturating_sub(begin));
     told == TOLD_AT_ONCE
 }

@@ -7,12 +7,14 @@ use super::*;
 use crate::server::arrivals::Arrivals;
 use crate::server::socket::{Gate, mark, threshold};
 
-/// Calls a second that can be handled, if nothing else is done.
+/// Calls a second that can be taken in and handled, if nothing else is done.
 const CAN: f64 = 2000.0;
-/// What a call costs, and to take in a datagram, and to refuse one with an answer, in milliseconds of processor time.
-const CALL: f64 = 1000.0 / CAN;
-const READ: f64 = CALL / 50.0;
-const TELL: f64 = CALL / 10.0;
+/// What it costs to take in a datagram, to handle a call, and to refuse one with an answer, in milliseconds of processor time.
+const READ: f64 = 1000.0 / CAN / 20.0;
+const CALL: f64 = READ * 19.0;
+const TELL: f64 = CALL / 3.0;
+/// What may be used for that.
+const TELLING: f64 = 0.02;
 /// Milliseconds after which a request is sent again (timer A, timer E).
 const AGAIN: [u64; 4] = [500, 1500, 3500, 7500];
 
@@ -27,12 +29,16 @@ struct World {
     /// Milliseconds from the beginning of each call that was served to its end, and when that was.
     served: Vec<(u64, u64)>,
     arrivals: Arrivals,
+    /// What the gate has stopped.
+    stopped: u64,
     /// What lies in the socket while the server is held up.
     socket: Vec<Bytes>,
     /// Calls that are due, and parts of one.
     due: f64,
     /// Processor time that is left.
     left: f64,
+    /// That may go into telling who is refused.
+    to_tell: f64,
 }
 
 impl World {
@@ -45,9 +51,11 @@ impl World {
             began: Vec::new(),
             served: Vec::new(),
             arrivals: Arrivals::default(),
+            stopped: 0,
             socket: Vec::new(),
             due: 0.0,
             left: 0.0,
+            to_tell: 0.0,
         }
     }
 
@@ -75,10 +83,10 @@ impl World {
         }
         self.work(now);
         if now.is_multiple_of(10) {
-            let InboxCounters { datagrams, datagrams_all, .. } = self.inbox.counters;
-            let Some(came) = self.arrivals.look(at(now), datagrams, datagrams_all) else { return };
-            let can = self.inbox.admission.per_sec();
-            if let Some(share) = self.gate.look(at(now), came, can) {
+            self.inbox.look(at(now));
+            let counts = self.inbox.counters.counts(self.stopped);
+            let Some(came) = self.arrivals.look(at(now), counts) else { return };
+            if let Some(share) = self.gate.look(at(now), came, self.inbox.admission.is_overloaded()) {
                 self.share = share;
             }
             self.inbox.admit(self.gate.admitted());
@@ -105,14 +113,15 @@ impl World {
         }
         let message = Self::message(call);
         if mark(&message).unwrap() >= threshold(self.share) && self.share < 1.0 {
+            self.stopped += 1;
             return;
         }
         self.socket.push(message);
     }
 
     fn work(&mut self, now: u64) {
-        // A fiftieth of the time is for refusals.
-        self.inbox.set_tell_max((0.02 / TELL) as usize + 1);
+        self.to_tell = (self.to_tell + TELLING).min(20.0 * TELLING);
+        self.inbox.set_tell_max((self.to_tell / TELL).max(0.0) as usize);
         while self.left > 0.0
             && let Some(waiting) = self.inbox.next(at(now))
         {
@@ -123,6 +132,7 @@ impl World {
         }
         while let Some(waiting) = self.inbox.next_to_tell() {
             self.left -= TELL;
+            self.to_tell -= TELL;
             self.began[Self::which(&waiting.bytes)] = None;
         }
     }
@@ -196,5 +206,45 @@ fn who_does_nothing_for_a_second_is_not_closed_to_those_who_come_after_it() {
         let (goodput, _) = world.between(6000, 9000);
         let wanted = f64::min(times_as_much, 1.0) * CAN * 0.9;
         assert!(goodput > wanted, "{times_as_much}: {goodput} calls a second, wanted {wanted}");
+    }
+}
+
+#[test]
+fn zz_debug() {
+    for m in [1.0, 1.2, 1.5, 2.0, 3.0, 4.0, 10.0] {
+        let mut w = World::new();
+        for now in 0..20_000 {
+            w.step(now, CAN / 1000.0 * m, 1.0);
+            if now % 1000 == 999 && m >= 10.0 && now < 6000 {
+                let (g, t) = w.between(now - 999, now);
+                eprintln!("{m} {now}: {g} p99 {} share {:.3} admitted {:.3} {:?} gate {:?}", if t.is_empty() {0} else {p99(&t)}, w.share, w.gate.admitted(), w.inbox.counters, w.gate);
+            }
+        }
+        let (g, t) = w.between(1000, 20_000);
+        eprintln!("== {m} {g} p99 {}", p99(&t));
+    }
+}
+
+#[test]
+fn zz_debug2() {
+    let mut world = World::new();
+    for now in 0..30_000 {
+        let time = if now % 5000 >= 4000 { 0.3 } else { 1.0 };
+        world.step(now, CAN / 1000.0 * 10.0, time);
+        if now % 500 == 499 && now < 1 {
+            let (g, t) = world.between(now - 499, now);
+            eprintln!("H {now}: {g} p99 {} share {:.3} {:?} adm {:?} datagrams {} all {} untold {}", if t.is_empty() {0} else {p99(&t)}, world.share, world.gate, world.inbox.admission, world.inbox.counters.datagrams, world.inbox.counters.datagrams_all,world.inbox.counters.untold);
+        }
+    }
+    let mut world = World::new();
+    for now in 0..15_000 {
+        match now {
+            5000..6000 => world.held_up(now, CAN / 1000.0 * 2.0),
+            _ => world.step(now, CAN / 1000.0 * 2.0, 1.0),
+        }
+        if now % 500 == 499 && now > 400000 {
+            let (g, t) = world.between(now - 499, now);
+            eprintln!("N {now}: {g} p99 {} share {:.3} {:?} adm {:?} datagrams {} all {} untold {}", if t.is_empty() {0} else {p99(&t)}, world.share, world.gate, world.inbox.admission, world.inbox.counters.datagrams, world.inbox.counters.datagrams_all,world.inbox.counters.untold);
+        }
     }
 }
