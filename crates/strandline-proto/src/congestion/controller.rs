@@ -31,6 +31,15 @@ pub struct Ack {
     pub marked: bool,
 }
 
+impl Ack {
+    /// At least half of the window was in flight: what it allows was tried lately, and slow start may go on (RFC 7661
+    /// section 4.3, pipeACK). Who sends less than the window each time gets a window of up to twice as much, which the
+    /// first losses then don't push below what it sends.
+    pub(super) const fn validates(&self, cwnd: u32) -> bool {
+        self.window_full || self.flight_before >= cwnd.div_ceil(2)
+    }
+}
+
 #[cfg(test)]
 impl Ack {
     /// The one that tests vary: of a full window, without loss or mark.

@@ -87,7 +87,7 @@ impl Cubic {
     }
 
     fn slow_start(&mut self, ack: &Ack) {
-        if !ack.window_full {
+        if !ack.validates(self.cwnd) {
             return;
         }
         let growth = ack.acked_bytes.min(self.pmdcs().saturating_mul(SLOW_START_MAX));

@@ -55,11 +55,15 @@ impl Dctcp {
     }
 
     fn grow(&mut self, ack: &Ack) {
-        if ack.in_fast_recovery || !ack.window_full {
+        if ack.in_fast_recovery {
             return;
         }
         if self.cwnd < self.ssthresh {
-            self.cwnd = self.cwnd.saturating_add(ack.acked_bytes);
+            let growth = if ack.validates(self.cwnd) { ack.acked_bytes } else { 0 };
+            self.cwnd = self.cwnd.saturating_add(growth);
+            return;
+        }
+        if !ack.window_full {
             return;
         }
         self.cwnd = self.additive.grown(self.cwnd, ack.acked_bytes, self.pmdcs);

@@ -153,6 +153,29 @@ fn unused_windows_do_not_grow() {
     assert!(cubic.window() <= window + PMDCS, "an hour of silence is not an hour of growth");
 }
 
+/// RFC 7661 section 4.3: exchanges that use more than half of the window validate it, and slow start goes on up to
+/// twice what they use; less doesn't, and after slow start only a full window grows.
+#[test]
+fn half_a_window_validates_slow_start() {
+    let mut cubic = Cubic::new(PMDCS);
+    let exchange = |cubic: &mut Cubic, packets: u32| {
+        for acked in (0..packets).step_by(2) {
+            let flight = (packets - acked) * PMDCS;
+            cubic.on_ack(&Ack { window_full: false, ..ack(Time::ZERO, 2 * PMDCS, flight, ms(10)) });
+        }
+    };
+    exchange(&mut cubic, 4);
+    assert_eq!(cubic.window(), 12 * PMDCS);
+    for _ in 0..20 {
+        exchange(&mut cubic, 8);
+    }
+    assert_eq!(cubic.window(), 18 * PMDCS, "16 and what the last of them acknowledged");
+    cubic.on_fast_retransmit(Time::ZERO);
+    let reduced = cubic.window();
+    exchange(&mut cubic, 8);
+    assert_eq!(cubic.window(), reduced);
+}
+
 #[test]
 fn nothing_grows_in_recovery() {
     let mut cubic = at(100);
@@ -258,9 +281,11 @@ proptest! {
             match op {
                 Op::Ack { acked, full, recovery, rtt_us } => {
                     let rtt = Duration::from_micros(u64::from(rtt_us));
-                    let ack = ack(now, acked, before, rtt);
+                    let flight = if full { before } else { acked % before };
+                    let ack = ack(now, acked, flight, rtt);
+                    let used = full || (before < cubic.slow_start_threshold() && flight >= before.div_ceil(2));
                     cubic.on_ack(&Ack { window_full: full, in_fast_recovery: recovery, ..ack });
-                    grows_by = if full && !recovery { acked.saturating_add(1) } else { 0 };
+                    grows_by = if used && !recovery { acked.saturating_add(1) } else { 0 };
                 }
                 Op::FastRetransmit => cubic.on_fast_retransmit(now),
                 Op::Timeout => cubic.on_timeout(now),

@@ -586,9 +586,13 @@ fn the_window_grows_for_a_round_trip_after_it_was_full() {
     let rtt = path.rto.srtt().unwrap();
     send(&mut path, at(100), 10);
     let window = path.congestion.window();
-    path.on_sack(at(110), &sack(1460), &config());
-    path.on_sack(at(110) + rtt, &sack(1460), &config());
-    assert_eq!(path.congestion.window(), window + 2 * 1460);
+    path.on_sack(at(110), &sack(3 * 1460), &config());
+    path.on_sack(at(110) + rtt, &sack(3 * 1460), &config());
+    assert_eq!(path.congestion.window(), window + 6 * 1460);
     path.on_sack(at(111) + rtt, &sack(1460), &config());
-    assert_eq!(path.congestion.window(), window + 2 * 1460, "there was nothing to fill the window with");
+    assert_eq!(
+        path.congestion.window(),
+        window + 6 * 1460,
+        "there was nothing to fill half of the window with"
+    );
 }
