@@ -99,20 +99,13 @@ pub(in crate::server) async fn work(hub: Rc<Hub>) {
         }
         let begin = hub.clock.elapsed();
         telling.per_sec = f64::from(hub.refusals_per_sec.get());
-        let t = |n: &str, d: u64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
-        static T: std::sync::OnceLock<[u64; 5]> = std::sync::OnceLock::new();
-        let [smin, smax, sshare, omin, omax] = *T.get_or_init(|| {
-            [t("SMIN", 1), t("SMAX", 8), t("SSHARE", 4), t("OMIN", 1), t("OMAX", 40)]
-        });
-        let ms = Duration::from_millis;
-        let (share, min, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
-            true if hub.is_mostly_sctp() => (sshare as u32, ms(smin), ms(smax)),
-            false if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MIN, QUANTUM_MAX_SCTP),
-            true => (SHARE_OVERLOADED, ms(omin), ms(omax)),
-            false => (SHARE, QUANTUM_MIN, QUANTUM_MAX),
+        let (share, max) = match hub.inbox(|inbox| inbox.admission.is_overloaded()) {
+            _ if hub.is_mostly_sctp() => (SHARE_SCTP, QUANTUM_MAX_SCTP),
+            true => (SHARE_OVERLOADED, QUANTUM_MAX_OVERLOADED),
+            false => (SHARE, QUANTUM_MAX),
         };
         let quantum = begin.saturating_sub(ended) * share;
-        work_until(&hub, begin + quantum.clamp(min, max), &mut telling);
+        work_until(&hub, begin + quantum.clamp(QUANTUM_MIN, max), &mut telling);
         ended = hub.clock.elapsed();
         hub.worked.set(ended);
         if !hub.inbox(|inbox| inbox.is_empty()) {

@@ -199,8 +199,9 @@ const OPENING: f64 = 1.3;
 /// has asked within the last 7.5 s (T2 of RFC 3261, and the fourth time that an INVITE is sent). They are remembered, and refused
 /// from then on. To serve them would be too late for whom it is for, and let those wait who ask for the first time.
 const TRIAL: Duration = Duration::from_secs(4);
-/// How fast it is forgotten what could be done, each second: half of it in 3 s.
-const FORGETTING: f64 = 0.8;
+/// How fast it is forgotten what could be done, each second: half of it in 14 s. Who is held up for a second by others on its machine
+/// can do as much afterwards.
+const FORGETTING: f64 = 0.95;
 
 impl Gate {
     pub(in crate::server) fn new() -> Self {
