@@ -96,6 +96,21 @@ fn each_algorithm_proves_and_callers_are_asked_by_the_proxy() {
 }
 
 #[test]
+fn several_processes_ask_for_passwords_and_know_all_after_a_crash() {
+    let folder = Folder::new("processes");
+    let config = folder.config(|text| {
+        assert!(text.contains("\nprocesses = 1 "), "{text}");
+        text.replace("\nprocesses = 1 ", "\nprocesses = 3 ")
+    });
+    let mut server = succeeds(&config, "register --password secret");
+    server.kill();
+    server = succeeds(&config, "call --password secret");
+    assert_eq!(server.users(), 10);
+    server.kill();
+    assert_eq!(Server::configured(&config).users(), 10);
+}
+
+#[test]
 fn the_unit_for_systemd_starts_it_so() {
     let unit = include_str!("../../../docs/strandline-sip.service");
     let line = |key: &str| unit.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix('=')).unwrap();

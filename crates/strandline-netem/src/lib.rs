@@ -25,6 +25,7 @@
 //! takes it? the queue is full? Then it is sent at the link's rate, travels for the delay and its jitter, may be held
 //! back so that others overtake it, may be duplicated, and each copy may be damaged.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod config;
 mod corruption;

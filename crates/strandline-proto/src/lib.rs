@@ -1,5 +1,6 @@
 //! The SCTP engine of RFC 9260 as a state machine: no I/O, no clock, no threads, no randomness of its own.
 #![forbid(unsafe_code)]
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod association;
 pub mod config;

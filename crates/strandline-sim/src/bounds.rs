@@ -265,9 +265,6 @@ impl Bounds {
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
         let Some(reduction) = self.reduction.as_mut().filter(|_| !self.refused) else { return Ok(()) };
-        if std::env::var_os("DBG").is_some() {
-            eprintln!("sent {:?} {:?}", step.traffic, step.path);
-        }
         reduction.sent += u64::from(step.traffic.sent);
         reduction.sent_since += u64::from(step.traffic.sent);
         reduction.exempt += exempt;

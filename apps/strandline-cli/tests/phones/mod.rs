@@ -197,6 +197,12 @@ impl Phone {
         }
     }
 
+    /// Its connection ends.
+    #[allow(dead_code, reason = "not every test closes connections")]
+    pub fn is_closed(&mut self) -> bool {
+        self.receive_any().is_none()
+    }
+
     pub fn register(&mut self) -> String {
         self.try_register(3600).unwrap()
     }

@@ -87,9 +87,20 @@ impl Server {
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
     }
 
+    #[allow(dead_code, reason = "not every test asks for them by another program")]
+    pub fn metrics_address(&self) -> &str {
+        self.listening["metrics"].as_str().unwrap()
+    }
+
     #[allow(dead_code, reason = "not every test has a browser")]
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.listening["metrics"].as_str().unwrap())
+    }
+
+    /// Its process.
+    #[allow(dead_code, reason = "not every test looks at it")]
+    pub fn pid(&self) -> rustix::process::Pid {
+        rustix::process::Pid::from_child(&self.child)
     }
 
     #[allow(dead_code, reason = "not every test restarts it")]

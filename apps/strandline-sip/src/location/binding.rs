@@ -117,6 +117,16 @@ impl Binding {
         out.push(b'\n');
     }
 
+    /// Appends it as a line with its stamp, but without a name for its flow.
+    pub(super) fn write_stamped(&self, out: &mut Vec<u8>) {
+        self.write_fields(out);
+        out.push(b'\t');
+        write_decimal(out, self.stamp);
+        out.extend_from_slice(b"\t\t");
+        write_decimal(out, self.gruu);
+        out.push(b'\n');
+    }
+
     fn write_fields(&self, out: &mut Vec<u8>) {
         let texts: [&[u8]; 5] = [&self.contact, &self.params, &self.call_id, &self.instance, &self.path];
         for text in texts {

@@ -8,6 +8,7 @@ mod nodes;
 mod seal;
 mod table;
 mod text;
+mod workers;
 
 pub use aor::write_aor;
 pub use binding::{Binding, FlowUse, Origin};
@@ -18,3 +19,4 @@ pub use nodes::Nodes;
 pub use seal::SealFlow;
 pub use table::Locations;
 pub use text::Text;
+pub use workers::{stamped, unite};

@@ -30,6 +30,8 @@ Examples:
   strandline sip --config /etc/strandline/sip.toml --check
                                               tells what is wrong with a configuration, and ends
   strandline sip --config /etc/strandline/sip.toml
+  strandline sip --config /etc/strandline/sip.toml --processes auto
+                                              a process for each core, all at the same addresses
   strandline sip --listen ws:127.0.0.1:8080 --listen udp:127.0.0.1:5060
                                               phones in browsers, over WebSocket, and others
   strandline sip --front-end                  answers 200 to everything, for measurements
@@ -80,6 +82,12 @@ pub struct Args {
     /// Answer 200 to everything
     #[arg(long)]
     pub front_end: bool,
+    /// Serve with so many processes, all at the same addresses; `auto`: one for each core that they may use
+    #[arg(long, value_name = "N")]
+    pub processes: Option<String>,
+    /// This process is one of those, with this number
+    #[arg(long, hide = true, value_name = "N")]
+    pub worker: Option<u8>,
     /// Say as JSON what listens where
     #[arg(long)]
     pub json: bool,

@@ -12,6 +12,12 @@ pub(super) struct Clock {
     pub(super) epoch_unix_secs: u64,
 }
 
+/// The moment, for what has no server's clock.
+#[allow(clippy::disallowed_methods)]
+pub(super) fn now() -> Instant {
+    Instant::now()
+}
+
 impl Clock {
     #[allow(clippy::disallowed_methods)]
     pub(super) fn start() -> Self {

@@ -11,9 +11,9 @@ use tokio::sync::Notify;
 
 use crate::codec::{HeaderName, Index, Message, MessageWriter, StatusCode};
 use crate::locate::{Ours, Question};
-use crate::service::Service;
+use crate::service::{Astray, Service};
 use crate::store::{Done, Seeker, StoreError, StoreFigures, Writer};
-use crate::transaction::{Flow, Outbox, Protocol, Time};
+use crate::transaction::{ClientId, Flow, Outbox, Protocol, Time};
 
 use super::clock::Clock;
 use super::dns::{Dns, NOBODY, Resolver};
@@ -21,7 +21,7 @@ use super::hep::{Hep, HepSettings};
 use super::inbox::{Inbox, Phone};
 use super::kept::Kept;
 use super::live::Watch;
-use super::socket::{Came, Carriers, Connections, Gate, Room, TlsSides, Udp};
+use super::socket::{Came, Carriers, Connections, Gate, Letter, Mail, Room, TlsSides, Udp};
 
 /// How connections of browsers are taken (RFC 7118).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -118,6 +118,8 @@ pub(super) struct Hub {
     /// The share of datagrams that the kernel lets through, of those that begin something.
     pub(super) let_through: Cell<f64>,
     pub(super) watch: RefCell<Watch>,
+    /// To the other workers of this server, if there are any.
+    pub(super) mail: RefCell<Option<Rc<Mail>>>,
 }
 
 impl Hub {
@@ -155,6 +157,7 @@ impl Hub {
             worked: Cell::default(),
             let_through: Cell::new(1.0),
             watch: RefCell::new(Watch::new()),
+            mail: RefCell::default(),
         })
     }
 
@@ -186,6 +189,13 @@ impl Hub {
 
     /// Ends a connection or an association. False if it is gone already.
     pub(super) fn close(&self, flow: &Flow) -> bool {
+        if let Some(mail) = self.mail.borrow().as_ref()
+            && let Some(worker) = mail.other(flow)
+        {
+            let posted = mail.post(worker, &Letter::Close { flow: *flow });
+            mail.flush();
+            return posted;
+        }
         match flow.protocol {
             Protocol::Udp => false,
             Protocol::Sctp => self.sctp.borrow().close(flow),
@@ -240,6 +250,14 @@ impl Hub {
             }
             for (connection, port) in service.take_aliased() {
                 self.connections.alias(connection, port);
+            }
+            if let Some(mail) = self.mail.borrow().as_ref() {
+                for Astray { worker, flow, first, bytes } in service.take_astray() {
+                    // If there is no room, it is lost as a datagram may be.
+                    let _ = mail.post(worker, &Letter::Astray { first, flow, bytes: &bytes });
+                }
+                service.take_closed().into_iter().for_each(|connection| mail.closed(connection));
+                mail.flush();
             }
             self.hand_over(&mut service);
         }
@@ -395,6 +413,26 @@ impl Hub {
         self.unsettled.get() == 0
     }
 
+    /// Sends over a connection of this worker what another one has for it.
+    pub(super) fn send_for(&self, mail: &Mail, from: u8, flow: Flow, client: Option<ClientId>, bytes: &[u8]) {
+        let sent = flow.connection != 0
+            && match flow.protocol {
+                Protocol::Udp => false,
+                Protocol::Sctp => self.sctp.borrow().send(flow, None, bytes),
+                _ => self.connections.queue(flow, None, bytes),
+            };
+        match client {
+            Some(_) if sent => mail.uses(flow.connection, from),
+            Some(client) => {
+                mail.post(from, &Letter::Failed { client });
+            }
+            None if !sent && bytes.starts_with(b"SIP/2.0 ") => {
+                mail.post(from, &Letter::Unsent { flow, bytes });
+            }
+            None => {}
+        }
+    }
+
     /// Sends all, and clears it.
     fn send(self: &Rc<Self>, out: &mut Outbox) {
         if out.is_empty() {
@@ -410,8 +448,14 @@ impl Hub {
             udp.send(out);
         }
         let (mut failed, mut unsent) = (Vec::new(), Vec::new());
+        let mail = self.mail.borrow().clone();
         for (item, bytes) in out.iter() {
+            let other = mail.as_ref().and_then(|mail| Some((mail, mail.other(&item.flow)?)));
             let sent = match item.flow.protocol {
+                _ if other.is_some() => other.is_some_and(|(mail, worker)| {
+                    let (from, flow, client) = (mail.own(), item.flow, item.client);
+                    mail.post(worker, &Letter::Send { from, flow, client, bytes })
+                }),
                 Protocol::Udp => true,
                 Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
                     self.connections.queue(self.aliased(item.flow), item.client, bytes)
@@ -427,6 +471,9 @@ impl Hub {
             }
         }
         self.connections.flush();
+        if let Some(mail) = mail {
+            mail.flush();
+        }
         out.clear();
         if !failed.is_empty() || !unsent.is_empty() {
             let hub = Rc::clone(self);

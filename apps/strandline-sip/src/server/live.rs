@@ -37,6 +37,23 @@ pub(super) struct Live {
     pub(super) totals: Totals,
     /// One for each second, the last one last.
     pub(super) seconds: Vec<Second>,
+    /// Of a server with several processes: how much each of them has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) workers: Vec<Share>,
+}
+
+/// What one of several processes has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Share {
+    /// Its number, from 1.
+    pub(super) worker: u16,
+    pub(super) uptime_secs: u64,
+    pub(super) connections: usize,
+    pub(super) associations: usize,
+    pub(super) transactions: usize,
+    pub(super) waiting: usize,
+    pub(super) overloaded: bool,
+    pub(super) totals: Totals,
 }
 
 /// Counted since the start.
@@ -88,10 +105,64 @@ impl Times {
         Some(recorded.value_at_quantile(quantile) as f64 / 1000.0)
     }
 
+    /// Times in microseconds, and how often there were.
+    fn counts(&self) -> Vec<(u64, u64)> {
+        let recorded = self.0.iter().flat_map(|histogram| histogram.iter_recorded());
+        recorded.map(|step| (step.value_iterated_to(), step.count_at_value())).collect()
+    }
+
+    fn add(&mut self, counts: &[(u64, u64)]) {
+        if let Some(histogram) = &mut self.0 {
+            counts.iter().for_each(|(micros, count)| histogram.saturating_record_n(*micros, *count));
+        }
+    }
+
     fn clear(&mut self) {
         if let Some(histogram) = &mut self.0 {
             histogram.reset();
         }
+    }
+}
+
+/// What happened at one of several processes since it was asked last: times as they can be put together with those of others.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct TakenSecond {
+    /// How long that was.
+    secs: f64,
+    totals: Totals,
+    handled: Vec<(u64, u64)>,
+    commits: Vec<(u64, u64)>,
+}
+
+/// What happened at all processes, second by second.
+#[derive(Debug, Default)]
+pub(super) struct Seconds(VecDeque<Second>);
+
+impl Seconds {
+    /// One more.
+    pub(super) fn add(&mut self, taken: &[TakenSecond]) {
+        let (mut handled, mut commits) = (Times::new(), Times::new());
+        let mut second = Second::default();
+        for one in taken {
+            handled.add(&one.handled);
+            commits.add(&one.commits);
+            let rate = |count: u64| count as f64 / one.secs.max(0.001);
+            second.registered += rate(one.totals.registered);
+            second.calls += rate(one.totals.calls);
+            second.requests += rate(one.totals.requests);
+            second.refused += rate(one.totals.refused);
+        }
+        (second.p50_ms, second.p99_ms) = (handled.quantile_ms(0.5), handled.quantile_ms(0.99));
+        second.commit_p99_ms = commits.quantile_ms(0.99);
+        if self.0.len() == SHOWN {
+            self.0.pop_front();
+        }
+        self.0.push_back(second);
+    }
+
+    /// All that are remembered, the last one last.
+    pub(super) fn all(&self) -> Vec<Second> {
+        self.0.iter().copied().collect()
     }
 }
 
@@ -101,9 +172,26 @@ pub(super) struct Watch {
     handled: Times,
     commits: Times,
     last: (Duration, Totals),
+    /// Of several processes: since it was asked last, when that was, and the totals then.
+    taken: Option<Box<Taken>>,
     seconds: VecDeque<Second>,
     /// When the batches were handed over that the store still has.
     handed_over: VecDeque<Duration>,
+}
+
+/// What happened since somebody asked.
+#[derive(Debug)]
+struct Taken {
+    handled: Times,
+    commits: Times,
+    at: Duration,
+    totals: Totals,
+}
+
+impl Taken {
+    fn new(at: Duration, totals: Totals) -> Self {
+        Self { handled: Times::new(), commits: Times::new(), at, totals }
+    }
 }
 
 impl Watch {
@@ -112,6 +200,7 @@ impl Watch {
             handled: Times::new(),
             commits: Times::new(),
             last: (Duration::ZERO, Totals::default()),
+            taken: None,
             seconds: VecDeque::with_capacity(SHOWN),
             handed_over: VecDeque::new(),
         }
@@ -120,6 +209,9 @@ impl Watch {
     /// A request that begins something was handled, so long after it came.
     pub(super) fn on_handled(&mut self, time: Duration) {
         self.handled.record(time);
+        if let Some(taken) = &mut self.taken {
+            taken.handled.record(time);
+        }
     }
 
     /// Answers wait for the store.
@@ -132,7 +224,31 @@ impl Watch {
         for _ in 0..batches {
             let Some(since) = self.handed_over.pop_front() else { return };
             self.commits.record(now.saturating_sub(since));
+            if let Some(taken) = &mut self.taken {
+                taken.commits.record(now.saturating_sub(since));
+            }
         }
+    }
+
+    /// What happened since this was asked last.
+    pub(super) fn take_second(&mut self, now: Duration, totals: Totals) -> TakenSecond {
+        let taken = self.taken.get_or_insert_with(|| Box::new(Taken::new(now, totals)));
+        let since = |now: u64, last: u64| now.saturating_sub(last);
+        let second = TakenSecond {
+            secs: now.saturating_sub(taken.at).as_secs_f64(),
+            totals: Totals {
+                registered: since(totals.registered, taken.totals.registered),
+                calls: since(totals.calls, taken.totals.calls),
+                requests: since(totals.requests, taken.totals.requests),
+                refused: since(totals.refused, taken.totals.refused),
+            },
+            handled: taken.handled.counts(),
+            commits: taken.commits.counts(),
+        };
+        taken.handled.clear();
+        taken.commits.clear();
+        (taken.at, taken.totals) = (now, totals);
+        second
     }
 
     /// What happened in the last seconds, the last one last.

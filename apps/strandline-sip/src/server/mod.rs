@@ -31,8 +31,10 @@ mod sources;
 mod status;
 mod storage;
 mod style;
+mod told;
 mod top;
 mod urgency;
+mod workers;
 
 pub use admin_client::Args as AdminArgs;
 pub use args::{Args, Command};

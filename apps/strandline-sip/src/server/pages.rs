@@ -5,7 +5,7 @@ use super::hub::Hub;
 use super::{metrics, status};
 
 /// The live page: all of it, with what it needs.
-const PAGE: &str = include_str!("live.html");
+pub(super) const PAGE: &str = include_str!("live.html");
 
 /// Answers a request for one of them.
 pub(super) fn answer(hub: &Hub, request: &Request) -> Answer {

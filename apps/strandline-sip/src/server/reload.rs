@@ -16,7 +16,8 @@ use super::seeds::{NonceKey, authenticator, random_key};
 use super::socket::Room;
 
 /// What stays as it is until the server is started again: tables, and keys of tables.
-const KEPT: [&str; 10] = [
+const KEPT: [&str; 11] = [
+    "server",
     "listen",
     "store",
     "node",
@@ -41,6 +42,8 @@ pub(super) struct Reloaded {
 /// Reads it again.
 pub(super) struct Reloader {
     args: Args,
+    /// Of so many processes this is one.
+    processes: u8,
     /// What counts now, as it stands in the file.
     document: RefCell<toml::Table>,
     nonces: Cell<NonceKey>,
@@ -60,7 +63,16 @@ impl Reloader {
     ) -> Rc<Self> {
         let document = RefCell::new(running.document.clone());
         let ours = running.ours();
-        Rc::new(Self { args, document, nonces: Cell::new(nonces), ours, local, done: RefCell::default() })
+        let processes = running.processes;
+        Rc::new(Self {
+            args,
+            processes,
+            document,
+            nonces: Cell::new(nonces),
+            ours,
+            local,
+            done: RefCell::default(),
+        })
     }
 
     /// How often it was read again, and what was wrong the last time.
@@ -91,7 +103,10 @@ impl Reloader {
         if self.args.config.is_none() {
             return Err(ConfigError::NoFile);
         }
-        let new = Config::of(&self.args)?;
+        let mut new = Config::of(&self.args)?;
+        if let Some(worker) = self.args.worker {
+            new.share(worker, self.processes);
+        }
         // Whatever can fail comes first.
         let key = random_key().map_err(|error| ConfigError::Random(error.to_string()))?;
         let nonces = self.nonces.get().next();

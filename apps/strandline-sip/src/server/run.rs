@@ -9,17 +9,18 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::service::{Advertised, Service};
+use crate::store::StoreError;
 use crate::transaction::{Protocol, Time};
 
+use super::admin::Admin;
 use super::args::{Args, Command};
 use super::arrivals::Arrivals;
 use super::clock::Clock;
-use super::config::{Admin, Config, Listen, Users};
+use super::config::{self, Config, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
@@ -28,7 +29,9 @@ use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
 use super::socket::{Connections, Failed, Gate, Many, One, Opened, Patience, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
-use super::{admin, admin_client, http, pages, parts, status, top};
+use super::told::{self, Told};
+use super::workers::{self, Worker};
+use super::{admin_client, http, pages, parts, status, top};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -55,17 +58,35 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(Command::Parts(args)) => return parts::run(args),
         None => {}
     }
-    let config = Config::of(args)?;
+    let mut config = Config::of(args)?;
     if args.check {
         println!("The configuration is right.");
         return Ok(ExitCode::SUCCESS);
     }
     raise_open_files();
-    let prepared = Prepared::new(&config)?;
+    let Some(number) = args.worker else {
+        if config.processes > 1 {
+            return workers::supervise(&config, args);
+        }
+        start(config, args, None)?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    let worker = Worker::join(number, &mut config)?;
+    let _span = tracing::error_span!("worker", number = number + 1).entered();
+    match start(config, args, Some(worker)) {
+        Err(error) if error.is::<StoreError>() => {
+            tracing::error!(%error, "this process has to end");
+            Ok(ExitCode::from(workers::LOST))
+        }
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn start(config: Config, args: &Args, mut worker: Option<Worker>) -> Result<()> {
+    let prepared = Prepared::new(&config, worker.as_mut())?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
     let local = LocalSet::new();
-    local.block_on(&runtime, serve(config, prepared, args))?;
-    Ok(ExitCode::SUCCESS)
+    local.block_on(&runtime, serve(config, prepared, args, worker))
 }
 
 fn raise_open_files() {
@@ -86,11 +107,17 @@ struct Prepared {
 }
 
 impl Prepared {
-    fn new(config: &Config) -> Result<Self> {
+    fn new(config: &Config, worker: Option<&mut Worker>) -> Result<Self> {
         let clock = Clock::start();
         let mut seeds = random_seeds()?;
         let mut nonces = NonceKey::random()?;
-        let storage = Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?;
+        if let Some(worker) = &worker {
+            worker.agree(&mut seeds, &mut nonces);
+        }
+        let storage = match &worker {
+            Some(worker) if worker.relays() => None,
+            _ => Some(Storage::open(config, &mut seeds.tokens, &mut nonces, clock.epoch_unix_secs)?),
+        };
         let mut service = Service::new(config.settings.clone(), &seeds, clock.epoch_unix_secs);
         let mut sought = None;
         if let Some(auth) = &config.auth {
@@ -99,14 +126,19 @@ impl Prepared {
                 sought = Some(Sought::start(table.clone())?);
             }
         }
-        let stored = storage.start(&mut service)?;
+        let stored = storage.map(|storage| storage.start(&mut service)).transpose()?;
+        let relayed = match worker {
+            Some(worker) => worker.follow(&mut service)?,
+            None => None,
+        };
+        let stored = stored.or(relayed).context("nowhere to keep bindings")?;
         Ok(Self { clock, service, nonces, stored, sought })
     }
 }
 
-async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
+async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Option<Worker>) -> Result<()> {
     let Prepared { clock, mut service, nonces, stored, sought } = prepared;
-    let sockets = Sockets::open(&config)?;
+    let sockets = Sockets::open(&config, worker.as_mut())?;
     service.set_advertised(&sockets.advertised);
     let Stored { writer, settled, following } = stored;
     let (connections, wanted) = Connections::new(clock.epoch_unix_secs);
@@ -115,6 +147,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     let hub = Hub::new(service, clock, connections, writer, overload.inbox(random_key()?));
     hub.inbox(|inbox| inbox.set_tokens(tokens));
     let users = hub.service.borrow().locations().len();
+    if let Some(worker) = worker.as_mut() {
+        worker.open_mail(&hub)?;
+    }
     let metrics = match config.metrics {
         Some(address) => Some(listen_for_metrics(address, &hub).await?),
         None => None,
@@ -125,7 +160,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
         None => None,
     };
     let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
-    print(&sockets, users, [("metrics", metrics), ("admin", admin)], args.json);
+    let others = [("metrics", metrics), ("admin", admin)];
     hub.tls.replace(config.tls_sides());
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
     hub.refusals_per_sec.set(overload.refusals_per_sec);
@@ -145,6 +180,13 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     if let Some(sought) = sought {
         sought.serve(&hub);
     }
+    match worker.as_mut() {
+        Some(worker) => {
+            let admin = Admin::new(&hub, String::new(), &reloader, config.store_timeout);
+            worker.serve(users, sockets.sctp_ports(), admin)?;
+        }
+        None => sockets.tell(users, others, args.json),
+    }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
     let reloading = Rc::clone(&hub);
@@ -155,6 +197,16 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
         }
     });
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
+    let lost = until_end(&hub, worker.as_ref()).await?;
+    timer.abort();
+    if let Some(following) = following {
+        following.end().await;
+    }
+    lost.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Returns when all is done, and why it ends if it has to.
+async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<StoreError>> {
     tokio::select! {
         ended = end_wanted() => ended?,
         () = hub.is_lost.notified() => {}
@@ -162,13 +214,12 @@ async fn serve(config: Config, prepared: Prepared, args: &Args) -> Result<()> {
     let lost = hub.why_lost();
     if lost.is_none() {
         tracing::info!("ending gracefully");
-        drain(&hub).await;
+        drain(hub).await;
+        if let Some(worker) = worker {
+            worker.end(hub).await;
+        }
     }
-    timer.abort();
-    if let Some(following) = following {
-        following.end().await;
-    }
-    lost.map_or(Ok(()), |error| Err(error.into()))
+    Ok(lost)
 }
 
 /// Timers, and bindings that expire.
@@ -274,57 +325,19 @@ async fn drain(hub: &Rc<Hub>) {
 /// Returns where they are.
 async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<SocketAddr> {
     let hub = Rc::clone(hub);
-    listen_for_http("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request).into())).await
+    http::listen_for("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request).into()))
+        .await
 }
 
 async fn listen_for_admin(
-    admin: &Admin,
+    admin: &config::Admin,
     hub: &Rc<Hub>,
     reloader: &Rc<Reloader>,
     store_timeout: Duration,
 ) -> Result<SocketAddr> {
-    let (address, token) = (admin.address, admin.token.clone());
-    let admin = admin::Admin { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader), store_timeout };
-    listen_for_http("admin", address, Rc::new(move |request: &_| admin.answer(request))).await
-}
-
-async fn listen_for_http(what: &str, address: SocketAddr, handler: http::Handler) -> Result<SocketAddr> {
-    let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("{what} at {address}: is the port taken?"))?;
-    let address = listener.local_addr()?;
-    tokio::task::spawn_local(http::serve(listener, handler));
-    Ok(address)
-}
-
-fn print(sockets: &Sockets, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
-    if json {
-        let one = |(one, carrier): (&Advertised, &Option<u16>)| {
-            let (name, host, port) = (one.protocol.name(), &one.host, one.port);
-            let carrier = carrier.map_or(String::new(), |port| format!(",\"carrier\":{port}"));
-            format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
-        };
-        let all: Vec<String> = sockets.advertised.iter().zip(&sockets.carriers).map(one).collect();
-        let other = |(name, address): (&str, Option<SocketAddr>)| {
-            address.map_or(String::new(), |address| format!(",\"{name}\":\"{address}\""))
-        };
-        let others = others.map(other).concat();
-        println!("{{\"listening\":[{}],\"users\":{users}{others}}}", all.join(","));
-        return;
-    }
-    println!("SIP server, until SIGTERM or interrupted; {users} users registered:");
-    for (one, carrier) in sockets.advertised.iter().zip(&sockets.carriers) {
-        let name = one.protocol.name().to_ascii_uppercase();
-        let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
-        println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
-    }
-    for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
-        match name {
-            "metrics" => println!("  live page at http://{address}/, metrics at http://{address}/metrics"),
-            _ => {
-                println!("  looked after with: strandline sip admin --address {address} --token FILE status")
-            }
-        }
-    }
+    let address = admin.address;
+    let admin = Admin::new(hub, admin.token.clone(), reloader, store_timeout);
+    http::listen_for("admin", address, Rc::new(move |request: &_| admin.answer(request))).await
 }
 
 /// Phones send little at a time, and an acknowledgement goes along with the answer. Packets of their own for every second
@@ -357,17 +370,18 @@ struct Sockets {
 }
 
 impl Sockets {
-    fn open(config: &Config) -> Result<Self> {
+    fn open(config: &Config, mut worker: Option<&mut Worker>) -> Result<Self> {
         let mut sockets = Self::default();
         for listen in &config.listen {
             sockets.carriers.push(None);
-            let port = sockets.open_one(listen, &config.patience).with_context(|| {
-                let name = listen.protocol.name();
-                format!(
-                    "listening on {name} {}: is another server there, or is the port below 1024?",
-                    listen.address
-                )
-            })?;
+            let port =
+                sockets.open_one(listen, &config.patience, worker.as_deref_mut()).with_context(|| {
+                    let name = listen.protocol.name();
+                    format!(
+                        "listening on {name} {}: is another server there, or is the port below 1024?",
+                        listen.address
+                    )
+                })?;
             sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
             let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
             sockets.advertised.push(Advertised { protocol: listen.protocol, host, port });
@@ -376,21 +390,32 @@ impl Sockets {
     }
 
     /// Returns the port.
-    fn open_one(&mut self, listen: &Listen, patience: &Patience) -> Result<u16> {
+    fn open_one(&mut self, listen: &Listen, patience: &Patience, worker: Option<&mut Worker>) -> Result<u16> {
         match listen.protocol {
             Protocol::Udp => {
-                let udp = Udp::bind(listen.address)?;
+                let udp = match worker {
+                    Some(worker) => Udp::of(worker.socket()?.into())?,
+                    None => Udp::bind(listen.address)?,
+                };
                 let port = udp.local_addr()?.port();
                 self.udp = Some(udp);
                 Ok(port)
             }
             Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
-                let listener = input::accept::listen(listen.address, patience)?;
+                let listener = match worker {
+                    Some(worker) => input::accept::listening(worker.socket()?.into())?,
+                    None => input::accept::listen(listen.address, patience)?,
+                };
                 let port = listener.get_ref().local_addr()?.port();
                 self.connections.borrow_mut().push((listen.protocol, listener));
                 Ok(port)
             }
             Protocol::Sctp => {
+                let (of_worker, told) = match worker {
+                    Some(worker) => worker.sctp(listen),
+                    None => (listen.clone(), None),
+                };
+                let listen = &of_worker;
                 let stack = Stack::builder().association(association()).mixed_trains(true);
                 let stack = match listen.sctp_carrier {
                     SctpCarrier::Udp => stack.udp(listen.address)?,
@@ -414,9 +439,21 @@ impl Sockets {
                     }
                 };
                 self.sctp.borrow_mut().push(of_sctp);
-                Ok(port)
+                Ok(told.unwrap_or(port))
             }
         }
+    }
+
+    /// Says where it listens, as the one process that there is.
+    fn tell(&self, users: usize, others: [(&str, Option<SocketAddr>); 2], json: bool) {
+        let (advertised, carriers) = (&self.advertised, &self.carriers);
+        told::print(&Told { advertised, carriers, users, processes: 1, others, json });
+    }
+
+    /// The SCTP port, and the UDP port that carries it.
+    fn sctp_ports(&self) -> Option<(u16, u16)> {
+        let mut all = self.advertised.iter().zip(&self.carriers);
+        all.find_map(|(one, carrier)| Some((one.port, (*carrier)?)))
     }
 
     fn serve(&self, hub: &Rc<Hub>, set: &Rc<input::set::Set>) {

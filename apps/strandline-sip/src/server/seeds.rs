@@ -19,6 +19,15 @@ pub(super) fn random_seeds() -> Result<Seeds> {
     Ok(seeds)
 }
 
+impl Seeds {
+    /// By what is hashed with this key all processes of a server know the same: tags, and loops.
+    pub(super) fn agree_on(&mut self, key: [u8; 16]) {
+        if let Some(place) = self.own.get_mut(48..) {
+            place.copy_from_slice(&key);
+        }
+    }
+}
+
 pub(super) fn random_key() -> Result<[u8; 16]> {
     Ok(random_seeds()?.tokens)
 }

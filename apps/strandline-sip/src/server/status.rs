@@ -29,7 +29,15 @@ fn live(hub: &Hub) -> Live {
         let_through_share: hub.let_through.get(),
         totals,
         seconds: hub.watch.borrow().seconds(),
+        workers: Vec::new(),
     }
+}
+
+/// What happened since this was asked last, for who puts it together with what other processes say.
+pub(super) fn second(hub: &Hub) -> serde_json::Value {
+    let (now, totals) = (hub.clock.elapsed(), totals(hub));
+    // Numbers and texts: that can't fail.
+    serde_json::to_value(hub.watch.borrow_mut().take_second(now, totals)).unwrap_or_default()
 }
 
 /// What goes on, as JSON.

@@ -4,22 +4,22 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use tokio::sync::mpsc::{Receiver, UnboundedReceiver, channel, unbounded_channel};
+use tokio::sync::mpsc::{Receiver, UnboundedReceiver, UnboundedSender, channel, unbounded_channel};
 use tokio::task::JoinHandle;
 
 use crate::location::Journal;
 use crate::service::{NodeAddress, Peer, Service};
 use crate::store::{
-    Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store as _, StoreStats,
+    Done, Feed, Found, News, PeerNode, Seeker, Shared, SharedStore, SqliteStore, Store, StoreStats,
     SubscriberTable, Writer,
 };
 
-use super::config::{Config, Store};
+use super::config::{self, Config};
 use super::hub::Hub;
 use super::seeds::NonceKey;
 
 /// News of other nodes that may wait.
-const NEWS: usize = 16;
+pub(super) const NEWS: usize = 16;
 /// Users taken from other nodes before others have their turn.
 const TURN: usize = 500;
 /// What the key of flow tokens is called in a store.
@@ -53,12 +53,12 @@ impl Storage {
     ) -> Result<Self> {
         match &config.store {
             None => Ok(Self::Memory),
-            Some(Store::Sqlite(path)) => {
+            Some(config::Store::Sqlite(path)) => {
                 let mut store = SqliteStore::open(path)?;
                 *tokens = store.secret(TOKENS, *tokens)?;
                 Ok(Self::Sqlite(store))
             }
-            Some(Store::Shared(settings)) => {
+            Some(config::Store::Shared(settings)) => {
                 let settings = Arc::new((**settings).clone());
                 // Another one each time: the time, and in case that two begin at once, chance.
                 let [a, b, ..] = *tokens;
@@ -66,7 +66,7 @@ impl Storage {
                 let kind = settings.kind.name();
                 let mut store = SharedStore::open(&settings, incarnation)
                     .with_context(|| format!("the store ({kind}): is it there, and is store.url right?"))?;
-                *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.name), *tokens)?;
+                *tokens = store.secret(&format!("{TOKENS} of {}", settings.node.server), *tokens)?;
                 nonces.key = store.secret(NONCES, nonces.key)?;
                 Ok(Self::Shared(Box::new(store), settings))
             }
@@ -77,14 +77,7 @@ impl Storage {
     pub(super) fn start(self, service: &mut Service) -> Result<Stored> {
         let stats = Arc::new(StoreStats::default());
         let (done, settled) = unbounded_channel();
-        let write = |store, stats: &Arc<StoreStats>| {
-            let tell = move |told| {
-                // At the end nobody waits for it any more.
-                let _ = done.send(told);
-            };
-            let started = Writer::start(store, Arc::clone(stats), tell);
-            started.context("starting the thread that writes bindings down")
-        };
+        let write = |store, stats: &Arc<StoreStats>| write_with(store, stats, done);
         let (writer, following) = match self {
             Self::Memory => (None, None),
             Self::Sqlite(mut store) => {
@@ -102,23 +95,41 @@ impl Storage {
                 let feed = store
                     .follow(Arc::clone(&stats), tell)
                     .context("starting the thread that follows other nodes")?;
-                (Some(write(store, &stats)?), Some(Following { news, feed }))
+                (Some(write(store, &stats)?), Some(Following { news, feed: Some(feed) }))
             }
         };
         Ok(Stored { writer, settled, following })
     }
 }
 
+impl Stored {
+    /// Bindings are written down by the supervisor, and what others change comes from there.
+    pub(super) fn relayed(store: Box<dyn Store>, news: Receiver<News>) -> Result<Self> {
+        let (done, settled) = unbounded_channel();
+        let writer = write_with(store, &Arc::default(), done)?;
+        Ok(Self { writer: Some(writer), settled, following: Some(Following { news, feed: None }) })
+    }
+}
+
+fn write_with(store: Box<dyn Store>, stats: &Arc<StoreStats>, done: UnboundedSender<Done>) -> Result<Writer> {
+    let tell = move |told| {
+        // At the end nobody waits for it any more.
+        let _ = done.send(told);
+    };
+    let started = Writer::start(store, Arc::clone(stats), tell);
+    started.context("starting the thread that writes bindings down")
+}
+
 /// Other nodes are followed.
 pub(super) struct Following {
     /// Goes first: the thread must not wait for somebody to read it when it is to end.
     news: Receiver<News>,
-    feed: Feed,
+    feed: Option<Feed>,
 }
 
 /// The same, and the service hears of it.
 pub(super) struct Followed {
-    feed: Feed,
+    feed: Option<Feed>,
     task: JoinHandle<()>,
 }
 
@@ -192,6 +203,8 @@ async fn hear(hub: Rc<Hub>, mut news: Receiver<News>) {
             }
             News::Again { node } => hub.service.borrow_mut().forget_node(&node),
             News::Changes { node, changes } => take(&hub, &node, &changes).await,
+            // Whoever asked may be gone.
+            News::Known(known) => drop(known.send(())),
             News::Lost(error) => hub.lose(error),
         }
     }

@@ -54,9 +54,15 @@ impl Service {
         self.draining = draining;
     }
 
+    /// Was this binding made at this server, if it has several workers at any of them?
+    #[must_use]
+    pub fn is_here(&self, binding: &Binding) -> bool {
+        binding.origin.is_none() || self.is_siblings(binding)
+    }
+
     /// Does this connection or association stand?
     #[must_use]
     pub fn stands(&self, connection: u64) -> bool {
-        self.connections.contains(&connection)
+        self.stands_anywhere(connection)
     }
 }

@@ -60,7 +60,9 @@ impl Service {
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
         // If nobody can be reached, what is no INVITE is answered from the request: nothing was sent before.
         let may_be_unreachable = |target: &Target| match target.place {
-            Place::Flow(flow) => flow.connection == 0 && flow.protocol.is_reliable(),
+            Place::Flow(flow) => {
+                (flow.connection == 0 && flow.protocol.is_reliable()) || self.is_of_sibling(&flow)
+            }
             Place::Name(_) => false,
         };
         let falls_back = targets.iter().any(|target| target.fallback.is_some());

@@ -59,16 +59,18 @@ impl Service {
     }
 
     fn reached(&self, binding: &Binding, uri: &SipUri<'_>) -> Reached {
-        match self.over_node(binding) {
+        let sibling = self.is_siblings(binding);
+        match if sibling { None } else { self.over_node(binding) } {
             Some(Over::Node(target)) if !uri.secure || target.place.is_tls() => return Reached::At(target),
             Some(Over::Node(_)) => return Reached::Not,
             Some(Over::Gone) => return Reached::Dead,
             Some(Over::Contact) | None => {}
         }
-        let stands = binding.origin.is_none() && self.connections.contains(&binding.flow.connection);
+        let is_here = self.is_here(binding);
+        let stands = is_here && self.stands_anywhere(binding.flow.connection);
         let over_flow = match binding.flow_use {
             FlowUse::None => None,
-            FlowUse::Only if binding.origin.is_some() => None,
+            FlowUse::Only if !is_here => None,
             FlowUse::First => Some(binding.flow).filter(|_| stands),
             FlowUse::Only if binding.flow.protocol == Protocol::Udp || stands => Some(binding.flow),
             FlowUse::Only => return Reached::Dead,
@@ -84,9 +86,16 @@ impl Service {
             Err(_) => None,
         };
         let fallback = match (binding.flow_use, over_flow.is_some() && binding.path.is_empty()) {
+            (FlowUse::First, true) if sibling => own().and_then(|place| match place {
+                // Whether the connection stands isn't known for sure.
+                Place::Flow(flow) => Some(flow),
+                Place::Name(_) => None,
+            }),
             (FlowUse::First, true) => own().and_then(|place| listens_elsewhere(&place, binding)),
             _ => None,
         };
+        // If it turns out to be gone there, that is a flow that has failed.
+        let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.is_of_sibling(&flow));
         let over_flow = over_flow.map(Place::Flow);
         let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
         let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
@@ -94,7 +103,7 @@ impl Service {
         };
         let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
         let neighbour = !path.is_empty();
-        Reached::At(Target { uri, place, path, q: binding.q, over_node: false, neighbour, fallback })
+        Reached::At(Target { uri, place, path, q: binding.q, over_node, neighbour, fallback })
     }
 
     /// The request URI if it is a GRUU of one of our domains, whatever is in Route above it.

@@ -21,6 +21,7 @@ mod route;
 mod routing;
 mod servers;
 mod settings;
+mod siblings;
 mod strict;
 mod throttle;
 mod token;
@@ -49,6 +50,8 @@ pub use servers::LocateCounters;
 use servers::Servers;
 pub(crate) use settings::contains;
 pub use settings::{Advertised, Mode, Relay, Settings};
+pub use siblings::Astray;
+use siblings::Siblings;
 use throttle::Throttle;
 pub use throttle::ThrottleCounters;
 pub use token::{Token, Tokens};
@@ -139,6 +142,8 @@ pub struct Service {
     servers: Servers,
     /// Other nodes, if there may be any.
     nodes: Option<Peers>,
+    /// Other workers of this server, if there are any.
+    siblings: Option<Siblings>,
     /// Something that was handed over with the journal is not durable yet.
     unsettled: bool,
     /// Nothing new is begun.
@@ -192,6 +197,7 @@ impl Service {
             throttle: Throttle::new(u64::from_le_bytes(*seed(40).first_chunk().unwrap_or(&[1; 8]))),
             servers: Servers::default(),
             nodes: None,
+            siblings: None,
             unsettled: false,
             draining: false,
             told_end: None,
@@ -372,6 +378,7 @@ impl Service {
         let mut index = self.index.take().unwrap_or_default();
         match Message::parse(bytes, &mut index) {
             Ok(message) if message.is_request() => self.on_request(now, flow, &message),
+            Ok(message) if self.is_anothers(flow, &message) => {}
             Ok(message) => self.on_response(now, &message),
             Err(rejected) => {
                 self.counters.malformed += 1;
@@ -414,6 +421,7 @@ impl Service {
         if self.falling_back.contains_key(&connection) {
             self.ended.push(connection);
         }
+        self.tell_closed(connection);
         self.locations.connection_closed(connection, &mut self.journal);
     }
 

@@ -71,6 +71,9 @@ impl Service {
     fn on_cancel(&mut self, now: Time, incoming: &Incoming<'_>, invite: Option<ServerId>) {
         let known = invite.and_then(|id| Some((id, self.transactions.server_flow(id)?.1)));
         let Some((id, user)) = known else {
+            if self.asks_siblings(incoming) {
+                return;
+            }
             return self.answer(
                 &incoming.message,
                 incoming.flow,
@@ -251,12 +254,13 @@ impl Service {
         let flow = way.asked.or_else(|| way.token.as_ref().map(far_end));
         // Where it went to a domain over TLS, whoever is there has to prove that again.
         if let Some(flow) = flow.filter(|flow| flow.domain != NAMED) {
-            if flow.connection != 0 && !self.connections.contains(&flow.connection) {
+            if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
                 let listens = self.listens_at(way, &flow).ok_or((StatusCode::FLOW_FAILED, None))?;
                 return Ok(Target { neighbour: false, ..target(Place::Flow(listens)) });
             }
             let neighbour = flow.connection == 0;
-            return Ok(Target { neighbour, ..target(Place::Flow(flow)) });
+            let over_node = self.is_of_sibling(&flow);
+            return Ok(Target { neighbour, over_node, ..target(Place::Flow(flow)) });
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
         self.place(uri).map(target).ok_or(unresolved)

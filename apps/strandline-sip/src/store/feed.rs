@@ -48,6 +48,8 @@ pub enum News {
         /// Its name.
         node: String,
     },
+    /// All that was told before is to be known when this is answered.
+    Known(std::sync::mpsc::Sender<()>),
     /// Another server runs under this node's name: this one has to end.
     Lost(StoreError),
 }

@@ -10,6 +10,8 @@ mod redis;
 mod settings;
 mod shared;
 mod sqlite;
+mod sqlite_file;
+mod sqlite_workers;
 mod stats;
 mod subscribers;
 mod writer;
@@ -20,6 +22,7 @@ pub use feed::{Feed, News, PeerNode};
 pub use settings::{Kind, NodeSettings, Shared};
 pub use shared::SharedStore;
 pub use sqlite::SqliteStore;
+pub use sqlite_workers::{ALONE, SqliteWorkers, States, worker_name};
 pub use stats::{StoreFigures, StoreStats};
 pub use subscribers::{Found, Seeker, SubscriberTable};
 pub use writer::{Done, Writer};
@@ -37,7 +40,7 @@ pub struct StoreError {
 }
 
 impl StoreError {
-    fn new(what: impl Into<String>, cause: impl ToString) -> Self {
+    pub(crate) fn new(what: impl Into<String>, cause: impl ToString) -> Self {
         Self { what: what.into(), cause: cause.to_string(), is_final: false }
     }
 }

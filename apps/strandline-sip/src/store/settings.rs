@@ -30,6 +30,8 @@ impl Kind {
 pub struct NodeSettings {
     /// Its name: no other has it, and it stays the same.
     pub name: String,
+    /// The server whose process it is: the same name, unless that has several.
+    pub server: String,
     /// Where other nodes reach it, as `protocol:address:port`; empty if it is alone.
     pub address: String,
     /// How often to look for what the others have changed.

@@ -9,6 +9,8 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::folding::{Folding, User};
+use super::sqlite_file::{connect, error, secret};
+use super::sqlite_workers::to_plain;
 use super::{Each, Store, StoreError};
 use crate::location::Journal;
 
@@ -20,29 +22,15 @@ pub struct SqliteStore {
     last: i64,
 }
 
-fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + '_ {
-    move |cause| StoreError::new(what, cause)
-}
-
 impl SqliteStore {
-    /// Opens a file, or makes it.
+    /// Opens a file, or makes it. What several workers have left there is taken over.
     ///
     /// # Errors
     /// If it can't be opened, or is something else, or is in use.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let connection = connect(path)?;
         let what = format!("opening {}", path.display());
-        let connection = Connection::open(path).map_err(error(&what))?;
-        let set_up = "
-            PRAGMA page_size = 16384;
-            PRAGMA journal_mode = WAL;
-            PRAGMA synchronous = FULL;
-            PRAGMA locking_mode = EXCLUSIVE;
-            PRAGMA wal_autocheckpoint = 8000;
-            PRAGMA cache_size = -32000;
-            CREATE TABLE IF NOT EXISTS bindings (aor BLOB PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
-            CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, changes BLOB NOT NULL);
-            CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL);";
-        connection.execute_batch(set_up).map_err(error(&what))?;
+        to_plain(&connection).map_err(error(&what))?;
         let last = connection
             .query_row("SELECT coalesce(max(number), 0) FROM journal", [], |row| row.get(0))
             .map_err(error(&what))?;
@@ -54,12 +42,7 @@ impl SqliteStore {
     /// # Errors
     /// If it can't be read or written.
     pub fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
-        let insert = "INSERT OR IGNORE INTO secrets (name, value) VALUES (?1, ?2)";
-        self.connection.execute(insert, params![name, &fresh[..]]).map_err(error("writing a secret"))?;
-        let read = "SELECT value FROM secrets WHERE name = ?1";
-        let value = self.connection.query_row(read, [name], |row| row.get::<_, Vec<u8>>(0));
-        let value = value.map_err(error("reading a secret"))?;
-        Ok(value.try_into().unwrap_or(fresh))
+        secret(&self.connection, name, fresh)
     }
 
     /// Folds some users, within a transaction.

@@ -29,6 +29,23 @@ pub struct Branch {
     pub mark: u64,
 }
 
+/// How many workers of one server branches can tell apart.
+pub const WORKERS_MAX: u8 = 64;
+
+/// The worker that gave a connection its number.
+#[must_use]
+pub const fn worker_of(connection: u64) -> u8 {
+    (connection % WORKERS_MAX as u64) as u8
+}
+
+impl ClientId {
+    /// The worker whose transaction it is, where a server has several: all of its branches say so.
+    #[must_use]
+    pub const fn worker(self) -> u8 {
+        (self.nonce % WORKERS_MAX as u64) as u8
+    }
+}
+
 /// The slot of what has no transaction.
 const STATELESS: u32 = u32::MAX;
 

@@ -30,7 +30,7 @@ mod timings;
 
 pub use client::{ClientStep, Ended};
 pub use flow::{Flow, Protocol};
-pub use id::{Branch, BranchText, ClientId, ServerId};
+pub use id::{Branch, BranchText, ClientId, ServerId, WORKERS_MAX, worker_of};
 pub use invite_client::InviteClient;
 pub use invite_server::InviteServer;
 pub use layer::{Arriving, BeginError, Event, Received, TransactionLimits, Transactions};

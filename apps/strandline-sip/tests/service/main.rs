@@ -21,3 +21,4 @@ mod path_rfc3327;
 mod registrar_10_3;
 mod routing;
 mod servers_rfc3263;
+mod siblings;

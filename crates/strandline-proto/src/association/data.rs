@@ -297,6 +297,7 @@ impl Association {
             path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
             if ack.undo {
                 path.forget_back_off(now, &self.config);
+                self.outbound.ask_again();
             }
             let address = path.remote;
             if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {

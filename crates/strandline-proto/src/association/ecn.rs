@@ -25,6 +25,9 @@ pub(crate) struct Ecn {
     pub(crate) agreed: bool,
     /// The lowest TSN of the first marked packet that no CWR has answered.
     unanswered: Option<Tsn>,
+    /// ECNE is as DCTCP has it, for good: `None` as long as the association's controller is the one that it began with. The
+    /// peer wasn't told of another.
+    exact: Option<bool>,
     /// Packets marked since then.
     packets: u32,
     /// The latest packet with data was marked.
@@ -44,6 +47,11 @@ impl Ecn {
             self.trials.resize(at + 1, EcnTrial::default());
         }
         self.trials.get_mut(at)
+    }
+
+    /// Bytes on the heap, its own included.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.trials.capacity() * size_of::<EcnTrial>()
     }
 
     /// What an association that begins has of it.
@@ -108,8 +116,16 @@ impl Association {
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
         let Some(lowest_tsn) = ecn.unanswered else { return };
         let ecne = Ecne { lowest_tsn, packets: Some(ecn.packets) };
-        if packet.push(&ecne) && self.config.congestion == Algorithm::Dctcp {
+        let exact = ecn.exact.unwrap_or(self.config.congestion == Algorithm::Dctcp);
+        if packet.push(&ecne) && exact {
             ecn.unanswered = None;
+        }
+    }
+
+    /// The controller is about to change: ECNE stays as it is.
+    pub(super) fn keep_ecne(&mut self) {
+        if let Some(ecn) = &mut self.ecn {
+            ecn.exact.get_or_insert(self.config.congestion == Algorithm::Dctcp);
         }
     }
 

@@ -84,6 +84,9 @@ impl Association {
 
     /// SET PROTOCOL PARAMETERS (section 11.1.13).
     pub(crate) fn reconfigure(&mut self, cx: &mut Shared, now: Time, config: Arc<AssociationConfig>) {
+        if config.congestion != self.config.congestion {
+            self.keep_ecne();
+        }
         self.config = Arc::clone(&config);
         if let Some(bytes) = config.receive_buffer {
             self.inbound.set_receive_buffer(bytes);

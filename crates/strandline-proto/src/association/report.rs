@@ -86,7 +86,8 @@ impl Association {
         let items = vec![
             ("association: state, tags, timers, counters", size_of::<Self>() - inline),
             ("paths: the first, with window, RTO, heartbeat, MTU", size_of::<crate::path::PathSet>()),
-            ("paths: further ones", self.paths.heap_bytes()),
+            ("paths: further ones, and what controllers hold", self.paths.heap_bytes()),
+            ("ECN: what was marked, trials of paths", self.ecn.as_ref().map_or(0, |ecn| ecn.heap_bytes())),
             ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),
             ("inbound: gap map, duplicates", inbound.tsn_map),
             ("inbound: records of fragments, streams, messages", inbound.records()),

@@ -120,6 +120,7 @@ impl Association {
         if self.outbound.is_empty() && !self.inbound.readable() {
             self.outbound.release_idle();
             self.inbound.release_idle();
+            self.paths.release_idle();
             cx.arena.release_idle();
         } else {
             self.touch_idle(now);

@@ -386,6 +386,16 @@ impl Controller for Bbr {
         }
     }
 
+    fn heap_bytes(&self) -> usize {
+        self.path.as_ref().map_or(0, |path| size_of::<PathModel>() + path.model.heap_bytes())
+    }
+
+    fn release_idle(&mut self) {
+        if let Some(path) = &mut self.path {
+            path.model.release_idle();
+        }
+    }
+
     fn on_idle(&mut self, _rto_periods: u32) {
         // The rate of the model bounds what goes after a pause.
         if let Some(path) = &mut self.path {

@@ -59,6 +59,14 @@ impl Ack {
     }
 }
 
+/// ssthresh after a pause that lowers `cwnd`: the window was that large lately, and what slow start hadn't found before isn't
+/// found by a pause. RFC 5681 section 4.1 lowers only cwnd; RFC 9260 section 7.2.1 sets ssthresh to the window, and who sends
+/// little for a while would be in congestion avoidance with as little for good.
+pub(super) const fn threshold_after_idle(cwnd: u32, ssthresh: u32) -> u32 {
+    let three_quarters = cwnd - cwnd / 4;
+    if ssthresh > three_quarters { ssthresh } else { three_quarters }
+}
+
 /// A congestion controller of one path. Windows and thresholds are in bytes of DATA chunks, headers and padding
 /// included.
 pub trait Controller: Debug + Send {
@@ -93,6 +101,14 @@ pub trait Controller: Debug + Send {
 
     /// Chunks of so many bytes were found lost.
     fn on_lost(&mut self, _bytes: u32) {}
+
+    /// Bytes that it holds on the heap.
+    fn heap_bytes(&self) -> usize {
+        0
+    }
+
+    /// Nothing has been outstanding for a while: what is of use only while something is, is given back.
+    fn release_idle(&mut self) {}
 
     /// A SACK acknowledged data of this path. Called before [`on_fast_retransmit`](Self::on_fast_retransmit) when the
     /// same SACK reports a loss (section 7.2.4, note).

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::controller::{Ack, Controller};
+use super::controller::{Ack, Controller, threshold_after_idle};
 use super::hystart::{HyStart, Step};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
@@ -239,6 +239,16 @@ impl Controller for Cubic {
         self.before = None;
     }
 
+    fn heap_bytes(&self) -> usize {
+        self.hystart.as_ref().map_or(0, |_| size_of::<HyStart>())
+            + self.before.as_ref().map_or(0, |_| size_of::<Before>())
+    }
+
+    fn release_idle(&mut self) {
+        self.hystart = None;
+        self.before = None;
+    }
+
     fn on_idle(&mut self, rto_periods: u32) {
         // As in RFC 9260 section 7.2.1, but not below where one begins; the time of the pause is not time to grow in
         // (section 5.8).
@@ -246,10 +256,9 @@ impl Controller for Cubic {
         if rto_periods == 0 || self.cwnd <= floor {
             return;
         }
-        self.ssthresh = self.cwnd;
+        self.ssthresh = threshold_after_idle(self.cwnd, self.ssthresh);
         self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
         self.epoch = Time::MAX;
-        self.hystart = None;
     }
 
     fn on_mtu(&mut self, pmdcs: u32) {

@@ -6,7 +6,7 @@
 mod tests;
 
 use super::additive::Additive;
-use super::controller::{Ack, Controller};
+use super::controller::{Ack, Controller, threshold_after_idle};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
 
@@ -149,7 +149,7 @@ impl Controller for Dctcp {
     fn on_idle(&mut self, rto_periods: u32) {
         let floor = initial_window_of_ten(self.pmdcs);
         if rto_periods > 0 && self.cwnd > floor {
-            self.ssthresh = self.cwnd;
+            self.ssthresh = threshold_after_idle(self.cwnd, self.ssthresh);
             self.cwnd = self.cwnd.checked_shr(rto_periods).unwrap_or(0).max(floor);
         }
     }

@@ -157,6 +157,14 @@ impl Controller for Congestion {
         ask!(self, controller => controller.on_undo());
     }
 
+    fn heap_bytes(&self) -> usize {
+        ask!(self, controller => controller.heap_bytes())
+    }
+
+    fn release_idle(&mut self) {
+        ask!(self, controller => controller.release_idle());
+    }
+
     fn on_idle(&mut self, rto_periods: u32) {
         ask!(self, controller => controller.on_idle(rto_periods));
     }

@@ -101,6 +101,13 @@ impl Queue {
         });
     }
 
+    /// The congestion window is much larger than when a message was refused: who waits may ask again at once.
+    pub(super) fn ask_again(&mut self) {
+        if let Some(blocked) = &mut self.blocked {
+            *blocked = Blocked { bytes_max: u32::MAX, messages_max: u32::MAX };
+        }
+    }
+
     /// True once when there is room again after a refusal.
     pub(super) fn take_writable(&mut self) -> bool {
         let Some(Blocked { bytes_max, messages_max }) = self.blocked else { return false };

@@ -125,6 +125,13 @@ impl Outbound {
         u32::try_from(busy.queue.pending_bytes() + headers).unwrap_or(u32::MAX)
     }
 
+    /// The congestion window grew at one go: a `push` that was refused may do now.
+    pub(crate) fn ask_again(&mut self) {
+        if let Some(busy) = &mut self.busy {
+            busy.queue.ask_again();
+        }
+    }
+
     /// True once when there is room again after `push` said `WouldBlock`. [`SackOutcome::Applied`] tells it too.
     pub(crate) fn take_writable(&mut self) -> bool {
         self.busy.as_mut().is_some_and(|busy| busy.queue.take_writable())

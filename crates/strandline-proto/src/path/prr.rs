@@ -72,8 +72,5 @@ impl Prr {
         // acknowledgement would come to let any go.
         let least = if self.sent == 0 || step.flight == 0 { step.pmdcs } else { 0 };
         self.window = step.flight.saturating_add(allowed.max(least));
-        if std::env::var_os("DBG").is_some() {
-            eprintln!("  engine prr {step:?} {self:?} allowed {allowed}");
-        }
     }
 }

@@ -8,6 +8,7 @@ use core::net::IpAddr;
 use super::destination::{Path, PathIndex};
 use super::state::PathState;
 use crate::config::{AssociationConfig, PATHS_MAX};
+use crate::congestion::Controller;
 use crate::time::Time;
 
 /// The paths of an association, at least one and at most [`PATHS_MAX`]. The first stands inline: an association with one
@@ -160,7 +161,15 @@ impl PathSet {
 
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.more.capacity() * size_of::<Path>()
+        let controllers: usize = self.iter().map(|(_, path)| path.congestion.heap_bytes()).sum();
+        self.more.capacity() * size_of::<Path>() + controllers
+    }
+
+    /// Nothing has been outstanding for a while.
+    pub(crate) fn release_idle(&mut self) {
+        for index in self.indices() {
+            self.get_mut(index).congestion.release_idle();
+        }
     }
 
     fn best(&self, state: PathState, except: Option<PathIndex>) -> Option<PathIndex> {

@@ -63,7 +63,10 @@ impl Path {
     /// [`start_heartbeats`](Self::start_heartbeats).
     pub(crate) fn on_configure(&mut self, config: &AssociationConfig) {
         self.rto.clamp(config);
-        self.choose(self.own_congestion().unwrap_or(config.congestion), config);
+        // DCTCP is for whole associations: what it was chosen with is gone.
+        let own = self.own_congestion().filter(|own| *own != Algorithm::Dctcp || config.congestion == *own);
+        self.choices.set_own_controller(own.is_some());
+        self.choose(own.unwrap_or(config.congestion), config);
         self.pmtu.set_max(config.path_mtu_max);
         self.on_mtu();
     }

@@ -61,7 +61,7 @@ pub(super) fn kick(hub: &Rc<Hub>, name: &str, contact: Option<&str>, store_timeo
         };
     }
     // What goes over a connection that a proxy shares with others stays with them, and another node's has its number there.
-    let is_own = |binding: &&Binding| binding.origin.is_none() && binding.path.is_empty();
+    let is_own = |binding: &&Binding| hub.service.borrow().is_here(binding) && binding.path.is_empty();
     let flows = removed.iter().filter(is_own).filter(|binding| binding.flow.connection != 0);
     let closed = flows.filter(|binding| hub.close(&binding.flow)).count();
     let aor = text(&aor);
@@ -128,6 +128,9 @@ fn one(hub: &Hub, binding: &Binding, now: u64) -> Value {
         "path": some(&binding.path),
         "reached_over": reached,
         "from": {"protocol": flow.protocol.name(), "address": flow.peer.to_string()},
-        "connected": connected.then(|| hub.service.borrow().stands(flow.connection)),
+        "connected": connected.then(|| {
+            let service = hub.service.borrow();
+            service.is_here(binding) && service.stands(flow.connection)
+        }),
     })
 }

@@ -23,12 +23,27 @@ pub(super) struct Admin {
 }
 
 impl Admin {
+    /// Whoever asks must show the token.
+    pub(super) fn new(
+        hub: &Rc<Hub>,
+        token: String,
+        reloader: &Rc<Reloader>,
+        store_timeout: Duration,
+    ) -> Self {
+        Self { hub: Rc::clone(hub), token, reloader: Rc::clone(reloader), store_timeout }
+    }
+
     /// Answers a request.
     pub(super) fn answer(&self, request: &Request) -> Reply {
         let shown = request.token.as_deref().unwrap_or_default();
         if !bool::from(shown.as_bytes().ct_eq(self.token.as_bytes())) {
             return Answer::unauthorized().into();
         }
+        self.serve(request)
+    }
+
+    /// Answers who may ask.
+    pub(super) fn serve(&self, request: &Request) -> Reply {
         let method = request.method.as_str();
         let answer = match (&request.parts()[..], method) {
             (["status"], "GET") => Answer::json(200, &self.status()),

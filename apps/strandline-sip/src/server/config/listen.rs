@@ -132,3 +132,12 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
     }
     Ok(())
 }
+
+/// That several processes can listen there.
+pub(super) fn check_shared(all: &[Listen]) -> Result<(), ConfigError> {
+    if all.iter().any(|listen| listen.sctp_carrier == SctpCarrier::Ip) {
+        let message = "SCTP on IP goes with one process: each would get the packets of all. With `processes` there is SCTP in UDP";
+        return Err(wrong("listen.carrier", message));
+    }
+    Ok(())
+}

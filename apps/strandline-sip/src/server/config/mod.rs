@@ -17,6 +17,7 @@ mod overload;
 mod registrar;
 mod relay;
 mod routes;
+mod server;
 mod store;
 mod timers;
 mod tls;
@@ -74,6 +75,7 @@ struct File {
     route: Vec<routes::Table>,
     dns: dns::Table,
     hep: Option<hep::Table>,
+    server: server::Table,
 }
 
 #[derive(Debug, Deserialize, Default, Clone, Copy)]
@@ -118,6 +120,8 @@ pub struct Config {
     pub(super) hep: Option<HepSettings>,
     /// Who looks after it, over HTTP.
     pub admin: Option<Admin>,
+    /// Processes that serve, all at the same addresses.
+    pub processes: u8,
     /// The file as it stands.
     pub(super) document: toml::Table,
 }
@@ -136,7 +140,8 @@ impl Config {
             file.domains.push(check_domain("--domain", domain)?);
         }
         let admin = admin::check(std::mem::take(&mut file.admin), args.admin, args.admin_token.as_deref())?;
-        let mut config = Self { admin, document, ..check(file)? };
+        let processes = server::check(&file.server, args.processes.as_deref())?;
+        let mut config = Self { admin, processes, document, ..check(file)? };
         for text in &args.listen {
             config.listen.push(listen::parse_listen(text, args.sctp_style)?);
         }
@@ -177,6 +182,9 @@ impl Config {
         config.settings.relay.open |= args.open_relay;
         if args.front_end {
             config.settings.mode = Mode::FrontEnd;
+        }
+        if config.processes > 1 {
+            listen::check_shared(&config.listen)?;
         }
         Ok(config)
     }
@@ -276,6 +284,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         dns,
         hep: file.hep.map(hep::check).transpose()?,
         admin: None,
+        processes: 1,
         document: toml::Table::new(),
     })
 }

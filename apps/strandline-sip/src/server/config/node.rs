@@ -22,6 +22,7 @@ pub(super) struct Table {
 pub(super) fn alone() -> NodeSettings {
     NodeSettings {
         name: "sip".to_owned(),
+        server: "sip".to_owned(),
         address: String::new(),
         poll: Duration::from_millis(30),
         lease: Duration::from_secs(3),
@@ -60,6 +61,7 @@ pub(super) fn check(table: &Table) -> Result<Option<NodeSettings>, ConfigError> 
         }
     };
     Ok(Some(NodeSettings {
+        server: name.clone(),
         name,
         address: read.to_string(),
         poll: within("poll_ms", table.poll_ms, defaults.poll, 5, 5000)?,

@@ -60,7 +60,11 @@ impl Answer {
         answer
     }
 
-    pub(super) fn body(&self) -> &str {
+    pub(in crate::server) const fn status(&self) -> u16 {
+        self.status
+    }
+
+    pub(in crate::server) fn body(&self) -> &str {
         &self.body
     }
 

@@ -7,11 +7,13 @@ mod request;
 
 use std::future::Future;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -40,8 +42,24 @@ impl From<Answer> for Reply {
 /// Answers a request. HEAD comes as a GET.
 pub(super) type Handler = Rc<dyn Fn(&Request) -> Reply>;
 
+/// Listens there and answers until the runtime ends. Returns the address.
+///
+/// # Errors
+/// If it can't listen.
+pub(super) async fn listen_for(
+    what: &str,
+    address: SocketAddr,
+    handler: Handler,
+) -> anyhow::Result<SocketAddr> {
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("{what} at {address}: is the port taken?"))?;
+    let address = listener.local_addr()?;
+    tokio::task::spawn_local(serve(listener, handler));
+    Ok(address)
+}
+
 /// Answers until the task is ended.
-pub(super) async fn serve(listener: TcpListener, handler: Handler) {
+async fn serve(listener: TcpListener, handler: Handler) {
     let places = Arc::new(Semaphore::new(AT_ONCE));
     loop {
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };

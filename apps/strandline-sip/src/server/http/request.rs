@@ -54,6 +54,11 @@ impl Request {
         self.query.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of the query, with their names.
+    pub(in crate::server) fn query(&self) -> &[(String, String)] {
+        &self.query
+    }
+
     /// Its path as patterns are made of.
     pub(in crate::server) fn parts(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()

@@ -24,6 +24,15 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
 
 pub(in crate::server) fn listen(address: SocketAddr, patience: &Patience) -> io::Result<Listening> {
+    listening(bind(address, patience, false)?)
+}
+
+/// A socket that listens; one that `joins` listens where others do.
+pub(in crate::server) fn bind(
+    address: SocketAddr,
+    patience: &Patience,
+    joins: bool,
+) -> io::Result<socket2::Socket> {
     let domain = socket2::Domain::for_address(address);
     let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
     socket.set_reuse_address(true)?;
@@ -31,8 +40,14 @@ pub(in crate::server) fn listen(address: SocketAddr, patience: &Patience) -> io:
     // Those that are accepted have it from here.
     socket.set_tcp_nodelay(true)?;
     patience.apply(&socket)?;
+    socket.set_reuse_port(joins)?;
     socket.bind(&address.into())?;
     socket.listen(4096)?;
+    Ok(socket)
+}
+
+/// Waits for connections on it.
+pub(in crate::server) fn listening(socket: socket2::Socket) -> io::Result<Listening> {
     #[allow(
         deprecated,
         reason = "what is registered owns its descriptor, which is what `register` has to be promised"

@@ -12,7 +12,7 @@ use strandline_tls::Wire;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::server::sources::network;
-use crate::transaction::{ClientId, Flow, Numbers, Protocol};
+use crate::transaction::{ClientId, Flow, Numbers, Protocol, WORKERS_MAX};
 
 use super::account::{Account, Share};
 use super::aliases::Aliases;
@@ -100,6 +100,8 @@ pub(in crate::server) struct Connections {
     /// Empty buffers.
     spare: RefCell<Vec<Vec<u8>>>,
     next: Cell<u64>,
+    /// From one number to the next.
+    step: Cell<u64>,
     /// Takes those that are to be opened.
     wanted: UnboundedSender<Rc<Connection>>,
     pub(super) account: Rc<Account>,
@@ -124,6 +126,7 @@ impl Connections {
             dirty: RefCell::default(),
             spare: RefCell::default(),
             next: Cell::new((epoch_unix_secs << 28) + 1),
+            step: Cell::new(1),
             wanted,
             account: Rc::default(),
             watch: RefCell::default(),
@@ -131,6 +134,13 @@ impl Connections {
             patience: Cell::default(),
         };
         (all, to_open)
+    }
+
+    /// From now on numbers say that they are this worker's, and are none of its earlier runs, which began in earlier seconds.
+    pub(in crate::server) fn number_for(&self, worker: u8, begun_unix_secs: u64) {
+        let workers = u64::from(WORKERS_MAX);
+        self.next.set((begun_unix_secs << 28) + workers + u64::from(worker));
+        self.step.set(workers);
     }
 
     /// How many there are.
@@ -146,7 +156,7 @@ impl Connections {
 
     /// A number for a connection or an association.
     pub(in crate::server) fn number(&self) -> u64 {
-        self.next.replace(self.next.get() + 1)
+        self.next.replace(self.next.get() + self.step.get())
     }
 
     /// A new connection, which nothing goes over yet.

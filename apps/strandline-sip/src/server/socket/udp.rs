@@ -41,9 +41,15 @@ struct Closed {
 
 impl Udp {
     pub(in crate::server) fn bind(address: SocketAddr) -> io::Result<Rc<Self>> {
-        let socket = UdpSocket::bind(address)?;
+        Self::of(UdpSocket::bind(address)?)
+    }
+
+    /// With a socket that was opened before, and perhaps used.
+    pub(in crate::server) fn of(socket: UdpSocket) -> io::Result<Rc<Self>> {
         socket.set_nonblocking(true)?;
         let reference = socket2::SockRef::from(&socket);
+        // Another process may have had it before, in an overload; mostly there is none.
+        let _ = reference.detach_filter();
         // More than the system allows is cut to that.
         reference.set_recv_buffer_size(RECEIVE_BUFFER)?;
         reference.set_send_buffer_size(RECEIVE_BUFFER)?;

@@ -9,7 +9,7 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 
-use crate::server::live::{Live, Second};
+use crate::server::live::{Live, Second, Share};
 
 /// Names and values.
 fn rows(live: &Live) -> Vec<(&'static str, String)> {
@@ -56,7 +56,19 @@ pub(super) fn text(live: &Live) -> String {
     for (name, value) in rows(live) {
         let _ = writeln!(text, "{name:<24}{value:>14}");
     }
+    for one in &live.workers {
+        let _ = writeln!(text, "{}", share(one));
+    }
     text
+}
+
+/// What one of several processes has.
+fn share(one: &Share) -> String {
+    let Share { worker, connections, associations, transactions, totals, .. } = one;
+    format!(
+        "process {worker}: {connections} connections, {associations} associations, {transactions} transactions, {} requests",
+        totals.requests
+    )
 }
 
 /// On a terminal of any size.
@@ -97,7 +109,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     );
     let p99 = |second: &Second| second.p99_ms.unwrap_or_default() * 1000.0;
     frame.render_widget(drawn("response time p99, us", p99(&now), p99, Color::Yellow, times), times);
-    let foot_text = format!("{address}, {}, the last two minutes; q ends", uptime(live));
+    let processes = match live.workers.len() {
+        0 => String::new(),
+        count => format!(", {count} processes"),
+    };
+    let foot_text = format!("{address}{processes}, {}, the last two minutes; q ends", uptime(live));
     frame.render_widget(Line::from(foot_text).dim(), foot);
 }
 

@@ -27,6 +27,7 @@ fn live() -> Live {
         allowed_share: 0.5,
         let_through_share: 1.0,
         totals: Totals { registered: 5000, calls: 6000, requests: 7000, refused: 8000 },
+        workers: Vec::new(),
         seconds: vec![second; 90],
     }
 }

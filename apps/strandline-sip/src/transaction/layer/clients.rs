@@ -3,7 +3,7 @@
 use super::super::client::Ended;
 use super::super::derive::derive;
 use super::super::flow::Flow;
-use super::super::id::{Branch, ClientId};
+use super::super::id::{Branch, ClientId, WORKERS_MAX};
 use super::super::invite_client::InviteClient;
 use super::super::non_invite_client::NonInviteClient;
 use super::super::outbox::Outbox;
@@ -31,6 +31,11 @@ impl Transactions {
         self.counter += 1;
         // A bijection of the counter that nobody knows: never the same, and not to be guessed.
         let nonce = splitmix(self.counter.wrapping_add(self.secret)) ^ self.secret.rotate_left(29);
+        let nonce = match self.worker {
+            // What is left of it, and the slot, are no easier to guess for anybody.
+            Some(worker) => nonce - nonce % u64::from(WORKERS_MAX) + u64::from(worker),
+            None => nonce,
+        };
         let client = Client {
             machine,
             nonce,

@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use crate::codec::Index;
 
 use super::flow::Flow;
-use super::id::{ClientId, Key, Keys, ServerId};
+use super::id::{ClientId, Key, Keys, ServerId, WORKERS_MAX};
 use super::invite_client::InviteClient;
 use super::invite_server::InviteServer;
 use super::non_invite_client::NonInviteClient;
@@ -189,6 +189,8 @@ pub struct Transactions {
     /// Of server transactions; and mixed with `secret`, of client transactions.
     counter: u64,
     secret: u64,
+    /// The worker of a server with several: it stands in every name.
+    worker: Option<u8>,
     index: Index,
     scratch: BytesMut,
 }
@@ -214,9 +216,15 @@ impl Transactions {
             events: VecDeque::new(),
             counter: 0,
             secret,
+            worker: None,
             index: Index::new(),
             scratch: BytesMut::new(),
         }
+    }
+
+    /// From now on names say that they are this worker's, one of up to [`WORKERS_MAX`].
+    pub const fn set_worker(&mut self, worker: u8) {
+        self.worker = Some(worker % WORKERS_MAX);
     }
 
     /// How many server and client transactions there are.

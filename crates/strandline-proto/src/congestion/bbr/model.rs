@@ -261,6 +261,16 @@ impl Model {
         self.restarted = true;
     }
 
+    /// The same for longer: what the moments took is given back.
+    pub(super) fn release_idle(&mut self) {
+        self.on_idle();
+        self.moments.shrink_to_fit();
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.moments.capacity() * size_of::<Moment>()
+    }
+
     /// This is the first acknowledgement after such a pause.
     pub(super) fn take_restarted(&mut self) -> bool {
         core::mem::take(&mut self.restarted)

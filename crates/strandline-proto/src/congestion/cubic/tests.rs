@@ -176,6 +176,26 @@ fn half_a_window_validates_slow_start() {
     assert_eq!(cubic.window(), reduced);
 }
 
+/// RFC 5681 section 4.1: a pause lowers cwnd, not ssthresh; what comes after it starts as fast as before.
+#[test]
+fn a_pause_does_not_end_slow_start() {
+    let mut cubic = Cubic::new(PMDCS);
+    for _ in 0..3 {
+        round(&mut cubic, Time::ZERO, ms(10));
+    }
+    let grown = cubic.window();
+    assert!(grown > 60 * PMDCS, "{grown}");
+    cubic.on_idle(2);
+    assert!(cubic.window() < grown / 2);
+    assert_eq!(cubic.slow_start_threshold(), u32::MAX);
+
+    let mut cubic = at(100);
+    cubic.on_idle(1);
+    assert_eq!((cubic.window(), cubic.slow_start_threshold()), (50_000, 100_000));
+    cubic.on_idle(1);
+    assert_eq!((cubic.window(), cubic.slow_start_threshold()), (25_000, 100_000));
+}
+
 #[test]
 fn nothing_grows_in_recovery() {
     let mut cubic = at(100);

@@ -1,6 +1,8 @@
 //! Limits, memory, and icmp.
 
 use super::*;
+use crate::config::AssociationConfig;
+use crate::congestion::Algorithm;
 use crate::error::ConnectError;
 use crate::event::{IcmpError, IcmpKind};
 
@@ -30,6 +32,41 @@ fn an_idle_association_takes_at_most_1_kb() {
         }
         println!("  {:5}  in all", report.total());
         assert!(report.total() <= 1024, "{} bytes", report.total());
+    }
+}
+
+/// What controllers hold is counted, and what only speeds them up while data is in flight is given back.
+#[test]
+fn idle_controllers_are_counted_and_small() {
+    for (congestion, most) in [
+        (Algorithm::Cubic, 1024),
+        (Algorithm::Rfc9260, 1024),
+        (Algorithm::Swift, 1024),
+        (Algorithm::Dctcp, 1024),
+        (Algorithm::Bbr, 1536),
+    ] {
+        let mut pair = Pair::new();
+        let config = Arc::new(AssociationConfig { congestion, ..AssociationConfig::default() });
+        let remotes = vec![address(SERVER, 0)];
+        let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: Some(config) };
+        let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+        pair.run();
+        pair.send(CLIENT, client, 0, &vec![0; 200_000]);
+        let controllers = |pair: &Pair| {
+            let report = pair.hosts[CLIENT].endpoint.memory(client).unwrap();
+            let item = report.items.iter().find(|(item, _)| item.contains("controllers")).unwrap();
+            (item.1, report.total())
+        };
+        let mut busiest = 0;
+        for _ in 0..100 {
+            pair.pass(Duration::from_millis(10));
+            busiest = busiest.max(controllers(&pair).0);
+        }
+        pair.pass(Duration::from_secs(10));
+        let (idle, total) = controllers(&pair);
+        assert!(total <= most, "{congestion:?}: {total} bytes");
+        let on_heap = matches!(congestion, Algorithm::Bbr);
+        assert_eq!(busiest > idle, on_heap || busiest > 0, "{congestion:?}: {busiest}, then {idle}");
     }
 }
 

@@ -170,6 +170,26 @@ fn another_controller_in_the_middle_of_a_recovery() {
     }
 }
 
+/// DCTCP is for whole associations: with the association's controller goes that of a path.
+#[test]
+fn no_path_keeps_dctcp_alone() {
+    let (mut pair, client, _) = Pair::with(config(2, CLIENT), config(2, SERVER)).establish();
+    pair.pass(ms(3000));
+    let configure = |pair: &mut Pair, congestion| {
+        let config = AssociationConfig { congestion, ..AssociationConfig::default() };
+        let now = pair.now;
+        pair.hosts[CLIENT].endpoint.configure(now, client, Arc::new(config)).unwrap();
+    };
+    configure(&mut pair, Algorithm::Dctcp);
+    let (now, remote) = (pair.now, address(SERVER, 1).ip());
+    let endpoint = &mut pair.hosts[CLIENT].endpoint;
+    endpoint.set_path_congestion(now, client, remote, Some(Algorithm::Dctcp)).unwrap();
+    configure(&mut pair, Algorithm::Cubic);
+    let names: Vec<&str> =
+        pair.hosts[CLIENT].endpoint.paths(client).unwrap().iter().map(|path| path.congestion).collect();
+    assert_eq!(names, ["cubic", "cubic"]);
+}
+
 /// One path has a controller of its own; the association's change leaves it, `None` gives it back, a restart keeps it.
 #[test]
 fn a_path_may_have_a_controller_of_its_own() {

@@ -120,6 +120,29 @@ fn number_of_messages_that_wait_is_limited() {
     fixture.push(1);
 }
 
+/// A window that is large again after a time-out that was none: who was refused meanwhile is told at once.
+#[test]
+fn who_waits_may_ask_again() {
+    let mut fixture = Fixture::new();
+    let start = fixture.config.send_buffer_start();
+    let mut given = 0;
+    let mut give = |fixture: &mut Fixture| {
+        given += 1;
+        fixture.out.push(SendInfo::default(), &mut message(60_000), &fixture.config, || start).map(|_| given)
+    };
+    let refused = loop {
+        match give(&mut fixture) {
+            Ok(given) => assert!(given <= start / 60_000, "no end"),
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(refused, SendError::WouldBlock);
+    assert!(!fixture.out.take_writable());
+    fixture.out.ask_again();
+    assert!(fixture.out.take_writable());
+    assert!(!fixture.out.take_writable(), "once");
+}
+
 /// Everything that is not acknowledged to its last byte is reported whole, once, in order.
 #[test]
 fn failures_are_reported_whole() {

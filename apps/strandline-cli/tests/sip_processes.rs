@@ -1,0 +1,352 @@
+//! `strandline sip` with several processes behind one address.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
+
+mod phones;
+mod sip_server;
+
+use std::collections::HashSet;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use phones::{Carrier, Phone};
+use rustix::process::{Pid, Signal};
+use sip_server::Server;
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("strandline-processes-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn store(&self) -> String {
+        self.0.join("sip.db").to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Waits for something that comes sooner or later.
+fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("never: {what}");
+}
+
+/// A metric at each worker, by its labels.
+fn metric(server: &Server, name: &str) -> Vec<f64> {
+    let (page, begin) = (server.metrics("/metrics"), format!("{name}{{worker=\""));
+    let samples = page.lines().filter_map(|line| line.strip_prefix(begin.as_str())?.rsplit_once(' '));
+    samples.map(|(_, value)| value.parse().unwrap()).collect()
+}
+
+/// So many phones of each kind, registered at whichever process the kernel chose. Each of them can be called as soon as it has its 200.
+fn phones(server: &Server, count: usize) -> Vec<Phone> {
+    let mut phones = Vec::new();
+    for number in 0..count {
+        for carrier in [Carrier::Udp, Carrier::UdpBehindNat, Carrier::Tcp] {
+            let mut phone = Phone::new(&format!("{}{number}", carrier.name()), carrier, server);
+            assert!(phone.register().starts_with("SIP/2.0 200"));
+            phones.push(phone);
+        }
+    }
+    phones
+}
+
+fn all_call_one_another(phones: &mut [Phone]) {
+    for caller in 0..phones.len() {
+        for callee in 0..phones.len() {
+            if caller != callee {
+                phones::call(phones, caller, callee);
+            }
+        }
+    }
+}
+
+#[test]
+fn phones_of_two_processes_call_one_another() {
+    let folder = Folder::new("calls");
+    let server = Server::start(&["--processes", "2", "--metrics", "127.0.0.1:0", "--store", &folder.store()]);
+    let mut phones = phones(&server, 4);
+    let registered = metric(&server, "strandline_sip_registered_total");
+    assert_eq!(registered.iter().sum::<f64>(), phones.len() as f64);
+    assert_eq!(metric(&server, "strandline_sip_users"), [phones.len() as f64; 2]);
+    all_call_one_another(&mut phones);
+    at_last("all is over", || metric(&server, "strandline_sip_malformed_total") == [0.0, 0.0]);
+}
+
+/// The processes that a server has started, by the order of their numbers.
+fn workers(server: &Server) -> Vec<Pid> {
+    let pid = server.pid().as_raw_nonzero();
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+    let mut workers: Vec<(String, Pid)> = text
+        .split_whitespace()
+        .filter_map(|child| {
+            let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).ok()?;
+            let number = line.trim_end_matches('\0').rsplit('\0').next()?.to_owned();
+            Some((number, Pid::from_raw(child.parse().ok()?)?))
+        })
+        .collect();
+    workers.sort();
+    workers.into_iter().map(|(_, pid)| pid).collect()
+}
+
+fn is_there(pid: Pid) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
+    state.is_ok_and(|state| !state.contains(") Z "))
+}
+
+fn kill(pid: Pid) {
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+}
+
+/// Registers users over UDP until it is told to end. Returns those that were acknowledged, with their contacts.
+fn register_on(server: SocketAddr, end: &AtomicBool) -> HashSet<(String, String)> {
+    let mut acknowledged = HashSet::new();
+    for number in 0.. {
+        if end.load(Ordering::Relaxed) {
+            break;
+        }
+        // Each has a port of its own, so that all processes get some.
+        let mut phone = Phone::at(&format!("load{}", number % 300), Carrier::Udp, server);
+        phone.is_patient = false;
+        // What was in the hands of a process that died is lost: phones ask again.
+        let answer = (0..5).find_map(|_| phone.try_register(3600)).unwrap();
+        if answer.starts_with("SIP/2.0 200") {
+            acknowledged.insert((phone.name.clone(), phone.contact()));
+        } else {
+            assert!(answer.starts_with("SIP/2.0 503"), "{answer}");
+        }
+    }
+    acknowledged
+}
+
+fn has(server: &Server, acknowledged: &HashSet<(String, String)>) {
+    // Over TCP: of answers over UDP that are longer than what asks for them only so many go to one address.
+    let mut asking = Phone::new("", Carrier::Tcp, server);
+    for (user, contact) in acknowledged {
+        asking.name.clone_from(user);
+        let answer = asking.query();
+        assert!(answer.contains(contact), "{contact} isn't in {answer}");
+    }
+}
+
+#[test]
+fn a_process_dies_under_load_and_another_takes_its_place() {
+    let folder = Folder::new("dies");
+    let server = Server::start(&["--processes", "2", "--metrics", "127.0.0.1:0", "--store", &folder.store()]);
+    let mut phones = phones(&server, 4);
+    let end = Arc::new(AtomicBool::new(false));
+    let (address, ends) = (server.address("udp"), Arc::clone(&end));
+    let load = std::thread::spawn(move || register_on(address, &ends));
+    at_last("there is load", || {
+        metric(&server, "strandline_sip_registered_total").iter().sum::<f64>() > 300.0
+    });
+    let before = workers(&server);
+    assert_eq!(before.len(), 2);
+    kill(before[1]);
+    // Phones over UDP are reached by the one that lives, and by the one that comes.
+    let (udp, nat) = (0, 1);
+    for round in 1..4 {
+        phones::call(&mut phones, 3 * round + udp, udp);
+        phones::call(&mut phones, 3 * round + nat, nat);
+    }
+    at_last("another has taken its place", || metric(&server, "strandline_sip_registered_total").len() == 2);
+    assert!(server.metrics("/metrics").contains("strandline_sip_worker_restarts_total 1\n"));
+    let after = workers(&server);
+    assert_eq!((after.len(), after[0]), (2, before[0]));
+    assert_ne!(after[1], before[1]);
+    end.store(true, Ordering::Relaxed);
+    let acknowledged = load.join().unwrap();
+    has(&server, &acknowledged);
+    // Who was reached over a connection there isn't any more until it registers again. The others are.
+    let mut lost = 0;
+    for number in 0..4 {
+        let tcp = 3 * number + 2;
+        let caller = 3 * ((number + 1) % 4);
+        let answer = phones::try_call(&mut phones, caller, tcp);
+        if answer.starts_with("SIP/2.0 430") {
+            lost += 1;
+            let name = phones[tcp].name.clone();
+            phones[tcp] = Phone::new(&name, Carrier::Tcp, &server);
+            assert!(phones[tcp].register().starts_with("SIP/2.0 200"));
+            phones::call(&mut phones, caller, tcp);
+        } else {
+            assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
+        }
+    }
+    println!("{lost} of 4 phones over TCP were at the process that died");
+}
+
+#[test]
+fn what_was_acknowledged_survives_the_end_of_all_with_more_and_fewer_processes() {
+    let folder = Folder::new("all");
+    let end = Arc::new(AtomicBool::new(false));
+    let start = |count: &str| Server::start(&["--processes", count, "--store", &folder.store()]);
+    let mut server = start("2");
+    let (address, ends) = (server.address("udp"), Arc::clone(&end));
+    let load = std::thread::spawn(move || register_on(address, &ends));
+    std::thread::sleep(Duration::from_secs(1));
+    end.store(true, Ordering::Relaxed);
+    let mut acknowledged = load.join().unwrap();
+    assert!(acknowledged.len() > 10);
+    let left = workers(&server);
+    // All at once: the processes end with the one that has started them.
+    server.kill();
+    at_last("no process is left", || !left.iter().any(|pid| is_there(*pid)));
+    let users: HashSet<&String> = acknowledged.iter().map(|(user, _)| user).collect();
+    let users = users.len() as u64;
+    for count in ["3", "1", "2"] {
+        server = start(count);
+        assert_eq!(server.users(), users, "{count} processes");
+        has(&server, &acknowledged);
+        // More, at whichever process.
+        for number in 0..6 {
+            let mut phone = Phone::new(&format!("load{number}"), Carrier::Udp, &server);
+            assert!(phone.register().starts_with("SIP/2.0 200"));
+            acknowledged.insert((phone.name.clone(), phone.contact()));
+        }
+        assert!(server.terminate().success());
+    }
+}
+
+#[test]
+fn bindings_in_memory_are_known_to_all_processes() {
+    let server = Server::start(&["--processes", "3", "--metrics", "127.0.0.1:0"]);
+    let mut phones = phones(&server, 3);
+    all_call_one_another(&mut phones);
+    // Memory lives as long as the server, not as long as one of its processes.
+    kill(workers(&server)[2]);
+    at_last("another has taken its place", || metric(&server, "strandline_sip_users") == [9.0; 3]);
+    phones::call(&mut phones, 0, 3);
+}
+
+/// A socket that sends requests and gets answers.
+struct Asker(UdpSocket);
+
+impl Asker {
+    fn new() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        Self(socket)
+    }
+
+    fn port(&self) -> u16 {
+        self.0.local_addr().unwrap().port()
+    }
+
+    fn send(&self, text: &str, to: SocketAddr) {
+        self.0.send_to(text.as_bytes(), to).unwrap();
+    }
+
+    /// The next message that isn't a 100.
+    fn receive(&self) -> (String, SocketAddr) {
+        loop {
+            let mut room = [0; 4000];
+            let (len, from) = self.0.recv_from(&mut room).unwrap();
+            let text = String::from_utf8(room[..len].to_vec()).unwrap();
+            if !text.starts_with("SIP/2.0 100") {
+                return (text, from);
+            }
+        }
+    }
+}
+
+fn request(method: &str, to: &str, id: &str, more: &str) -> String {
+    format!(
+        "{method} {to} SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.9:5060;branch=z9hG4bK{id};rport\r\nMax-Forwards: 70\r\n\
+         From: <sip:a@example.org>;tag=1\r\nTo: <{to}>\r\nCall-ID: {id}\r\nCSeq: 1 {method}\r\n{more}\
+         Content-Length: 0\r\n\r\n"
+    )
+}
+
+fn answer(code: &str, to: &str) -> String {
+    let lines = to.lines().skip(1);
+    let same =
+        |line: &&str| ["Via:", "From:", "To:", "Call-ID:", "CSeq:"].iter().any(|name| line.starts_with(name));
+    let lines: String = lines.filter(same).map(|line| format!("{line}\r\n")).collect();
+    format!(
+        "SIP/2.0 {code}\r\n{}Content-Length: 0\r\n\r\n",
+        lines.replace(">\r\nCall-ID", ">;tag=b\r\nCall-ID")
+    )
+}
+
+#[test]
+fn answers_of_a_next_hop_reach_the_process_that_waits_for_them() {
+    let server = Server::start(&["--processes", "2", "--open-relay", "--metrics", "127.0.0.1:0"]);
+    let address = server.address("udp");
+    let askers: Vec<Asker> = (0..6).map(|_| Asker::new()).collect();
+    let hops: Vec<Asker> = (0..6).map(|_| Asker::new()).collect();
+    for (number, asker) in askers.iter().enumerate() {
+        for hop in &hops {
+            let to = format!("sip:b@127.0.0.1:{}", hop.port());
+            let id = format!("{number}-{}", hop.port());
+            asker.send(&request("MESSAGE", &to, &id, ""), address);
+            let (came, from) = hop.receive();
+            assert!(came.starts_with("MESSAGE "), "{came}");
+            hop.send(&answer("200 OK", &came), from);
+            let (answered, _) = asker.receive();
+            assert!(answered.starts_with("SIP/2.0 200") && answered.contains(&id), "{answered}");
+        }
+    }
+    // Both processes had something to do, so some answers came to the one that had not asked.
+    let requests = metric(&server, "strandline_sip_requests_total");
+    assert_eq!(requests.iter().sum::<f64>(), 36.0);
+}
+
+#[test]
+fn a_cancel_from_another_port_finds_its_call() {
+    let server = Server::start(&["--processes", "3", "--open-relay"]);
+    let address = server.address("udp");
+    let hop = Asker::new();
+    for round in 0..8 {
+        let (caller, other) = (Asker::new(), Asker::new());
+        let (to, id) = (format!("sip:b@127.0.0.1:{}", hop.port()), format!("cancel-{round}"));
+        let contact = "Contact: <sip:a@192.0.2.9>\r\n";
+        caller.send(&request("INVITE", &to, &id, contact), address);
+        let (invite, from) = hop.receive();
+        hop.send(&answer("180 Ringing", &invite), from);
+        assert!(caller.receive().0.starts_with("SIP/2.0 180"));
+        other.send(&request("CANCEL", &to, &id, ""), address);
+        assert!(other.receive().0.starts_with("SIP/2.0 200"), "the CANCEL belongs to a call");
+        let cancel = loop {
+            let (came, from) = hop.receive();
+            if came.starts_with("CANCEL ") {
+                break (came, from);
+            }
+        };
+        hop.send(&answer("200 OK", &cancel.0), cancel.1);
+        hop.send(&answer("487 Request Terminated", &invite), from);
+        let ended = loop {
+            let came = caller.receive().0;
+            if !came.starts_with("SIP/2.0 180") {
+                break came;
+            }
+        };
+        assert!(ended.starts_with("SIP/2.0 487"), "{ended}");
+        let unknown = Asker::new();
+        unknown.send(&request("CANCEL", &to, &format!("no-{round}"), ""), address);
+        assert!(unknown.receive().0.starts_with("SIP/2.0 481"), "it belongs to nothing anywhere");
+        // The ACK of the hop's answer, and repetitions, are of no interest.
+        hop.0.set_nonblocking(true).unwrap();
+        while hop.0.recv(&mut [0; 4000]).is_ok() {}
+        hop.0.set_nonblocking(false).unwrap();
+    }
+}

@@ -1,0 +1,38 @@
+use super::{stamped, unite};
+
+const ALICE: &[u8] = b"sip:alice@192.0.2.1\t\tc1\t\t\t1\t2000000000\t1000\t0\t-\tudp\t0\t192.0.2.1:5060";
+const BOB: &[u8] = b"sip:alice@192.0.2.2\t\tc2\t\t\t1\t2000000000\t1000\t0\to\ttcp\t65\t192.0.2.2:5060";
+
+fn lines(parts: &[(&[u8], &str)]) -> Vec<u8> {
+    parts.iter().flat_map(|(line, rest)| [line, rest.as_bytes(), b"\n"].concat()).collect()
+}
+
+#[test]
+fn what_has_no_stamps_gets_different_ones_and_loses_them_again() {
+    let plain = lines(&[(ALICE, ""), (BOB, "")]);
+    let with_stamps = stamped(&plain);
+    assert_eq!(with_stamps, lines(&[(ALICE, "\t1\t\t0"), (BOB, "\t2\t\t0")]));
+    assert_eq!(unite(&[("a", &with_stamps)]), plain);
+}
+
+#[test]
+fn numbers_of_temporary_gruus_stay() {
+    let plain = lines(&[(ALICE, "\t0\t\t77")]);
+    assert_eq!(unite(&[("a", &stamped(&plain))]), plain);
+}
+
+#[test]
+fn of_several_workers_the_later_binding_counts_and_what_was_removed_is_gone() {
+    let first = lines(&[(ALICE, "\t10\tx"), (BOB, "\t11\tx")]);
+    let moved = String::from_utf8(ALICE.to_vec()).unwrap().replace("c1", "c9");
+    let second = lines(&[(moved.as_bytes(), "\t20\tx"), (b"\tremoved\ta", "\t11\t2000000000")]);
+    let expected = lines(&[(moved.as_bytes(), "")]);
+    assert_eq!(unite(&[("a", &first), ("b", &second)]), expected);
+    assert_eq!(unite(&[("b", &second), ("a", &first)]), expected);
+}
+
+#[test]
+fn different_contacts_of_different_workers_are_all_there() {
+    let (first, second) = (lines(&[(ALICE, "\t10\tx")]), lines(&[(BOB, "\t5\tx")]));
+    assert_eq!(unite(&[("a", &first), ("b", &second)]), lines(&[(ALICE, ""), (BOB, "")]));
+}

@@ -1,0 +1,67 @@
+//! `[server]`: how many processes serve.
+
+use serde::Deserialize;
+
+use crate::store::worker_name;
+use crate::transaction::WORKERS_MAX;
+
+use super::error::{ConfigError, wrong};
+use super::{Config, Store};
+
+#[derive(Debug, Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Table {
+    processes: Option<Given>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Given {
+    Number(i64),
+    Text(String),
+}
+
+impl Config {
+    /// Brings it into the form that it has for one of several processes: what holds for all is divided among them, and who looks after
+    /// the server asks the one that has started them.
+    pub(in crate::server) fn share(&mut self, worker: u8, count: u8) {
+        let of_all = |all: &mut usize| *all = all.div_ceil(usize::from(count.max(1)));
+        of_all(&mut self.connections_max);
+        of_all(&mut self.settings.limits.servers_max);
+        of_all(&mut self.settings.limits.clients_max);
+        of_all(&mut self.overload.settings.bytes_max);
+        of_all(&mut self.patience.buffered_bytes_max);
+        (self.metrics, self.admin) = (None, None);
+        // Others are told of bindings, whether or not they are kept.
+        self.settings.durable = true;
+        if let Some(Store::Shared(settings)) = &mut self.store {
+            settings.node.name = worker_name(&settings.node.server, worker);
+        }
+    }
+}
+
+/// How many processes serve.
+pub(super) fn check(file: &Table, option: Option<&str>) -> Result<u8, ConfigError> {
+    match (option, &file.processes) {
+        (Some(text), _) => read("--processes", text),
+        (None, Some(Given::Number(number))) => read("server.processes", &number.to_string()),
+        (None, Some(Given::Text(text))) => read("server.processes", text),
+        (None, None) => Ok(1),
+    }
+}
+
+fn read(key: &str, text: &str) -> Result<u8, ConfigError> {
+    if matches!(text, "auto" | "cores") {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        return Ok(cores.min(usize::from(WORKERS_MAX)) as u8);
+    }
+    match text.parse() {
+        Ok(number) if (1..=WORKERS_MAX).contains(&number) => Ok(number),
+        _ => {
+            let message = format!(
+                "{text:?} is neither a number between 1 and {WORKERS_MAX} nor \"auto\": one for each core that it may use"
+            );
+            Err(wrong(key, message))
+        }
+    }
+}

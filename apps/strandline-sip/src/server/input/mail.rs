@@ -1,0 +1,36 @@
+//! What other workers of this server have for this one.
+
+use std::rc::Rc;
+
+use crate::server::hub::Hub;
+use crate::server::socket::{Letter, Mail};
+
+/// Takes what comes, until the task is ended.
+pub(in crate::server) async fn serve(mail: Rc<Mail>, hub: Rc<Hub>) {
+    loop {
+        if let Err(error) = mail.readable().await {
+            tracing::error!(%error, "waiting for other workers");
+            return;
+        }
+        let mut more = false;
+        hub.with(|service, now| {
+            more = mail.take(|letter| match letter {
+                Letter::Send { from, flow, client, bytes } => {
+                    hub.send_for(&mail, from, flow, client, bytes);
+                }
+                Letter::Failed { client } => service.send_failed(now, client),
+                Letter::Unsent { flow, bytes } => service.response_failed(now, flow, bytes),
+                Letter::Astray { first, flow, bytes } => service.handle_astray(now, flow, first, bytes),
+                Letter::Close { flow } => {
+                    hub.close(&flow);
+                }
+                Letter::Closed { connection } => service.sibling_closed(connection),
+            });
+        });
+        hub.connections.flush();
+        mail.flush();
+        if more {
+            tokio::task::yield_now().await;
+        }
+    }
+}

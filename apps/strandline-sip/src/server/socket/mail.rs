@@ -1,0 +1,320 @@
+//! What the workers of a server send one another: over whose connection something is to go, and whose a message is that came.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
+
+use crate::transaction::{ClientId, Flow, Numbers, Protocol, worker_of};
+
+/// Letters that go together, about: one that is longer goes alone.
+const TOGETHER: usize = 32 << 10;
+/// The longest: a message with all that it may have.
+const LETTERS_MAX: usize = 256 << 10;
+/// Bytes that may wait for a worker that takes nothing.
+const WAITING_MAX: usize = 8 << 20;
+/// Batches of letters that are taken before others may do something.
+pub(in crate::server) const TAKEN_MAX: usize = 64;
+
+/// What a worker has for another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) enum Letter<'a> {
+    /// To be sent over a connection of the other's; a request with its transaction, which is told if that can't be.
+    Send { from: u8, flow: Flow, client: Option<ClientId>, bytes: &'a [u8] },
+    /// The request of this transaction could not be sent.
+    Failed { client: ClientId },
+    /// This response could not be sent.
+    Unsent { flow: Flow, bytes: &'a [u8] },
+    /// A message that is the other's, and to whom it came first.
+    Astray { first: u8, flow: Flow, bytes: &'a [u8] },
+    /// A connection of the other's is to end.
+    Close { flow: Flow },
+    /// A connection over which the other has sent a request has ended.
+    Closed { connection: u64 },
+}
+
+impl<'a> Letter<'a> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        match self {
+            Self::Send { from, flow, client, bytes } => {
+                out.extend_from_slice(&[0, *from, u8::from(client.is_some())]);
+                put_client(client.unwrap_or(ClientId { slot: 0, nonce: 0 }), out);
+                put_flow(flow, out);
+                out.extend_from_slice(bytes);
+            }
+            Self::Failed { client } => {
+                out.push(1);
+                put_client(*client, out);
+            }
+            Self::Unsent { flow, bytes } => {
+                out.push(2);
+                put_flow(flow, out);
+                out.extend_from_slice(bytes);
+            }
+            Self::Astray { first, flow, bytes } => {
+                out.extend_from_slice(&[3, *first]);
+                put_flow(flow, out);
+                out.extend_from_slice(bytes);
+            }
+            Self::Close { flow } => {
+                out.push(4);
+                put_flow(flow, out);
+            }
+            Self::Closed { connection } => {
+                out.push(5);
+                out.extend_from_slice(&connection.to_le_bytes());
+            }
+        }
+        let len = (out.len() - at - 4) as u32;
+        if let Some(place) = out.get_mut(at..at + 4) {
+            place.copy_from_slice(&len.to_le_bytes());
+        }
+    }
+
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let (kind, mut rest) = bytes.split_first()?;
+        let rest = &mut rest;
+        Some(match kind {
+            0 => {
+                let [from, has_client] = take(rest)?;
+                let client = take_client(rest)?;
+                let flow = take_flow(rest)?;
+                Self::Send { from, flow, client: Some(client).filter(|_| has_client == 1), bytes: rest }
+            }
+            1 => Self::Failed { client: take_client(rest)? },
+            2 => Self::Unsent { flow: take_flow(rest)?, bytes: rest },
+            3 => {
+                let [first] = take(rest)?;
+                Self::Astray { first, flow: take_flow(rest)?, bytes: rest }
+            }
+            4 => Self::Close { flow: take_flow(rest)? },
+            5 => Self::Closed { connection: u64::from_le_bytes(take(rest)?) },
+            _ => return None,
+        })
+    }
+}
+
+fn put_client(client: ClientId, out: &mut Vec<u8>) {
+    out.extend_from_slice(&client.slot.to_le_bytes());
+    out.extend_from_slice(&client.nonce.to_le_bytes());
+}
+
+fn put_flow(flow: &Flow, out: &mut Vec<u8>) {
+    let ip = match flow.peer.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    out.extend_from_slice(&[flow.protocol as u8, u8::from(flow.peer.is_ipv6())]);
+    out.extend_from_slice(&ip.octets());
+    out.extend_from_slice(&flow.peer.port().to_le_bytes());
+    out.extend_from_slice(&flow.connection.to_le_bytes());
+}
+
+fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, after) = rest.split_first_chunk()?;
+    *rest = after;
+    Some(*first)
+}
+
+fn take_client(rest: &mut &[u8]) -> Option<ClientId> {
+    Some(ClientId { slot: u32::from_le_bytes(take(rest)?), nonce: u64::from_le_bytes(take(rest)?) })
+}
+
+fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
+    let [protocol, v6] = take(rest)?;
+    let protocol = Protocol::ALL.into_iter().find(|known| *known as u8 == protocol)?;
+    let ip = std::net::Ipv6Addr::from(take::<16>(rest)?);
+    let ip = if v6 == 0 { ip.to_ipv4_mapped()?.into() } else { ip.into() };
+    let port = u16::from_le_bytes(take(rest)?);
+    let connection = u64::from_le_bytes(take(rest)?);
+    Some(Flow { connection, ..Flow::to(protocol, SocketAddr::new(ip, port)) })
+}
+
+/// The letters in a batch, up to the first thing that is none.
+fn letters(bytes: &[u8]) -> impl Iterator<Item = Letter<'_>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let len = u32::from_le_bytes(take(&mut rest)?) as usize;
+        let (letter, after) = rest.split_at_checked(len)?;
+        rest = after;
+        Letter::read(letter)
+    })
+}
+
+/// The way to a worker.
+struct Way {
+    socket: AsyncFd<OwnedFd>,
+    /// What was posted and is not on its way.
+    batch: RefCell<Vec<u8>>,
+    /// What there was no room for.
+    waiting: RefCell<VecDeque<Vec<u8>>>,
+    waiting_bytes: Cell<usize>,
+    /// Something waits.
+    waits: Notify,
+}
+
+impl Way {
+    fn new(socket: OwnedFd) -> io::Result<Rc<Self>> {
+        Ok(Rc::new(Self {
+            socket: registered(socket)?,
+            batch: RefCell::default(),
+            waiting: RefCell::default(),
+            waiting_bytes: Cell::default(),
+            waits: Notify::new(),
+        }))
+    }
+
+    /// Sends the batch, or has it wait.
+    fn flush(&self) {
+        let mut batch = self.batch.borrow_mut();
+        if batch.is_empty() {
+            return;
+        }
+        let waits = !self.waiting.borrow().is_empty();
+        if waits || send(self.socket.get_ref(), &batch, SendFlags::empty()).is_err() {
+            self.waiting_bytes.set(self.waiting_bytes.get() + batch.len());
+            self.waiting.borrow_mut().push_back(std::mem::take(&mut *batch));
+            self.waits.notify_one();
+        }
+        batch.clear();
+    }
+
+    /// Sends what waits, until the task is ended.
+    async fn work(self: Rc<Self>) {
+        loop {
+            self.waits.notified().await;
+            while !self.waiting.borrow().is_empty() {
+                let Ok(mut ready) = self.socket.writable().await else { return };
+                let Some(first) = self.waiting.borrow_mut().pop_front() else { break };
+                let sent = ready.try_io(|socket| Ok(send(socket.get_ref(), &first, SendFlags::empty())?));
+                match sent {
+                    Err(_) => self.waiting.borrow_mut().push_front(first),
+                    Ok(sent) => {
+                        self.waiting_bytes.set(self.waiting_bytes.get().saturating_sub(first.len()));
+                        if let Err(error) = sent {
+                            tracing::warn!(%error, "letters to another worker are lost");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[allow(
+    deprecated,
+    reason = "what is registered owns its descriptor, which is what `register` has to be promised"
+)]
+fn registered(socket: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::new(socket)
+}
+
+/// The ways to the other workers, and from them.
+pub(in crate::server) struct Mail {
+    own: u8,
+    from: AsyncFd<OwnedFd>,
+    room: RefCell<Vec<u8>>,
+    to: Vec<Option<Rc<Way>>>,
+    /// Connections of this worker over which others have sent requests: a bit for each worker.
+    used: RefCell<HashMap<u64, u64, Numbers>>,
+}
+
+impl Mail {
+    /// With a socket to each worker, this one's too.
+    pub(in crate::server) fn new(own: u8, from: OwnedFd, to: Vec<OwnedFd>) -> io::Result<Rc<Self>> {
+        let ways = (0u8..).zip(to).map(|(worker, socket)| match worker == own {
+            true => Ok(None),
+            false => Way::new(socket).map(Some),
+        });
+        let to: Vec<Option<Rc<Way>>> = ways.collect::<io::Result<_>>()?;
+        for way in to.iter().flatten() {
+            tokio::task::spawn_local(Rc::clone(way).work());
+        }
+        Ok(Rc::new(Self {
+            own,
+            from: registered(from)?,
+            room: RefCell::new(vec![0; LETTERS_MAX]),
+            to,
+            used: RefCell::default(),
+        }))
+    }
+
+    /// This worker's number.
+    pub(in crate::server) const fn own(&self) -> u8 {
+        self.own
+    }
+
+    /// The worker with a connection, if that is another one.
+    pub(in crate::server) fn other(&self, flow: &Flow) -> Option<u8> {
+        let worker = worker_of(flow.connection);
+        (flow.connection != 0 && flow.protocol != Protocol::Udp && worker != self.own).then_some(worker)
+    }
+
+    /// Posts a letter, which goes with the next [`flush`](Self::flush). False if there is no such worker, or it takes nothing.
+    pub(in crate::server) fn post(&self, worker: u8, letter: &Letter<'_>) -> bool {
+        let Some(Some(way)) = self.to.get(usize::from(worker)) else { return false };
+        if way.waiting_bytes.get() > WAITING_MAX {
+            return false;
+        }
+        let mut one = Vec::new();
+        letter.write(&mut one);
+        if way.batch.borrow().len() + one.len() > TOGETHER {
+            way.flush();
+        }
+        way.batch.borrow_mut().append(&mut one);
+        true
+    }
+
+    /// Sends what was posted.
+    pub(in crate::server) fn flush(&self) {
+        self.to.iter().flatten().for_each(|way| way.flush());
+    }
+
+    /// Waits until there is something.
+    pub(in crate::server) async fn readable(&self) -> io::Result<()> {
+        self.from.readable().await.map(|_| ())
+    }
+
+    /// Takes what is there, up to a limit. Returns whether there may be more.
+    pub(in crate::server) fn take(&self, mut each: impl FnMut(Letter<'_>)) -> bool {
+        let mut room = self.room.borrow_mut();
+        for _ in 0..TAKEN_MAX {
+            let got = self.from.try_io(tokio::io::Interest::READABLE, |socket| {
+                Ok(recv(socket, room.as_mut_slice(), RecvFlags::empty())?)
+            });
+            match got {
+                Ok((len, _)) => letters(room.get(..len).unwrap_or(&[])).for_each(&mut each),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) => {
+                    tracing::warn!(%error, "letters of other workers");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// A worker has sent a request over a connection here: it hears of its end.
+    pub(in crate::server) fn uses(&self, connection: u64, worker: u8) {
+        *self.used.borrow_mut().entry(connection).or_default() |= 1 << (worker % 64);
+    }
+
+    /// A connection has ended.
+    pub(in crate::server) fn closed(&self, connection: u64) {
+        let users = self.used.borrow_mut().remove(&connection).unwrap_or_default();
+        for worker in (0..64).filter(|worker| users >> worker & 1 == 1) {
+            self.post(worker, &Letter::Closed { connection });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

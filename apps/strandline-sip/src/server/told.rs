@@ -1,0 +1,54 @@
+//! What is said once it serves.
+
+use std::net::SocketAddr;
+
+use crate::service::Advertised;
+
+/// Where it listens.
+pub(super) struct Told<'a> {
+    pub(super) advertised: &'a [Advertised],
+    /// The UDP ports that carry those that are SCTP in UDP.
+    pub(super) carriers: &'a [Option<u16>],
+    pub(super) users: usize,
+    pub(super) processes: u8,
+    /// Metrics and admin.
+    pub(super) others: [(&'a str, Option<SocketAddr>); 2],
+    pub(super) json: bool,
+}
+
+/// Says it.
+pub(super) fn print(told: &Told<'_>) {
+    let Told { advertised, carriers, users, others, .. } = told;
+    if told.json {
+        let one = |(one, carrier): (&Advertised, &Option<u16>)| {
+            let (name, host, port) = (one.protocol.name(), &one.host, one.port);
+            let carrier = carrier.map_or(String::new(), |port| format!(",\"carrier\":{port}"));
+            format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
+        };
+        let all: Vec<String> = advertised.iter().zip(carriers.iter()).map(one).collect();
+        let other = |(name, address): &(&str, Option<SocketAddr>)| {
+            address.map_or(String::new(), |address| format!(",\"{name}\":\"{address}\""))
+        };
+        let others: String = others.iter().map(other).collect();
+        println!("{{\"listening\":[{}],\"users\":{users}{others}}}", all.join(","));
+        return;
+    }
+    let processes = match told.processes {
+        0 | 1 => String::new(),
+        count => format!(", {count} processes"),
+    };
+    println!("SIP server, until SIGTERM or interrupted; {users} users registered{processes}:");
+    for (one, carrier) in advertised.iter().zip(carriers.iter()) {
+        let name = one.protocol.name().to_ascii_uppercase();
+        let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
+        println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
+    }
+    for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
+        match name {
+            "metrics" => println!("  live page at http://{address}/, metrics at http://{address}/metrics"),
+            _ => {
+                println!("  looked after with: strandline sip admin --address {address} --token FILE status")
+            }
+        }
+    }
+}

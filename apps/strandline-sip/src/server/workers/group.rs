@@ -1,0 +1,151 @@
+//! The sockets of all workers, which the supervisor opens: each address has one for each worker (SO_REUSEPORT), and the kernel
+//! chooses by the addresses and ports of both ends. A worker that dies leaves its sockets to the one that takes its place, so what
+//! comes meanwhile waits there, and nothing goes to another worker than before.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use socket2::{Domain, Socket, Type};
+
+use crate::server::config::{Config, Listen};
+use crate::server::input::accept;
+use crate::server::socket::Patience;
+use crate::transaction::Protocol;
+
+/// How long the last server may take to let go of its addresses.
+const LET_GO: Duration = Duration::from_millis(50);
+const TRIES: usize = 20;
+/// What may be on its way to a worker at once, bytes.
+const MAIL: usize = 1 << 20;
+
+/// An address that all workers listen at.
+struct Shared {
+    listen: Listen,
+    /// One for each worker.
+    sockets: Vec<Option<OwnedFd>>,
+}
+
+/// All sockets.
+pub(super) struct Group {
+    patience: Patience,
+    /// For each `listen` of the configuration; none for SCTP.
+    shared: Vec<Option<Shared>>,
+    /// What a worker reads that others have sent it, and what they write to.
+    mail: Vec<(OwnedFd, OwnedFd)>,
+}
+
+impl Group {
+    pub(super) fn open(config: &Config) -> Result<Self> {
+        let mut group = Self { patience: config.patience, shared: Vec::new(), mail: Vec::new() };
+        for listen in &config.listen {
+            let shared = match listen.protocol {
+                Protocol::Sctp => None,
+                _ => Some(group.open_first(listen)?),
+            };
+            group.shared.push(shared);
+        }
+        for _ in 0..config.processes {
+            let pair = mail().context("sockets between the processes")?;
+            group.mail.push(pair);
+        }
+        (0..config.processes).try_for_each(|worker| group.reopen(worker))?;
+        Ok(group)
+    }
+
+    /// Nobody else may be there: only from then on others may join, who must be of the same user.
+    fn open_first(&self, listen: &Listen) -> Result<Shared> {
+        let mut first = self.bind(listen, listen.address, false);
+        for _ in 1..TRIES {
+            if !first.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) {
+                break;
+            }
+            #[allow(clippy::disallowed_methods, reason = "nobody tells when an address is free")]
+            std::thread::sleep(LET_GO);
+            first = self.bind(listen, listen.address, false);
+        }
+        let opened = first.and_then(|socket| {
+            socket.set_reuse_port(true)?;
+            let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
+            Ok((socket, address))
+        });
+        let (socket, address) = opened.with_context(|| listening(listen))?;
+        Ok(Shared { listen: Listen { address, ..listen.clone() }, sockets: vec![Some(socket.into())] })
+    }
+
+    fn bind(&self, listen: &Listen, address: SocketAddr, joins: bool) -> io::Result<Socket> {
+        if listen.protocol != Protocol::Udp {
+            return accept::bind(address, &self.patience, joins);
+        }
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
+        socket.set_reuse_port(joins)?;
+        socket.bind(&address.into())?;
+        Ok(socket)
+    }
+
+    /// Opens the sockets of a worker that are not open.
+    pub(super) fn reopen(&mut self, worker: u8) -> Result<()> {
+        let place = usize::from(worker);
+        for number in 0..self.shared.len() {
+            let Some(shared) = self.shared.get(number).and_then(Option::as_ref) else { continue };
+            if shared.sockets.get(place).is_some_and(Option::is_some) {
+                continue;
+            }
+            let opened = self.bind(&shared.listen, shared.listen.address, true);
+            let opened = opened.with_context(|| listening(&shared.listen))?;
+            if let Some(Some(shared)) = self.shared.get_mut(number) {
+                if shared.sockets.len() <= place {
+                    shared.sockets.resize_with(place + 1, || None);
+                }
+                if let Some(free) = shared.sockets.get_mut(place) {
+                    *free = Some(opened.into());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes the sockets of a worker that does not come back soon: what would come to it comes to others.
+    pub(super) fn close(&mut self, worker: u8) {
+        for shared in self.shared.iter_mut().flatten() {
+            if let Some(place) = shared.sockets.get_mut(usize::from(worker)) {
+                *place = None;
+            }
+        }
+    }
+
+    /// What a worker gets: its mail, the ways to all workers, and where it listens, in the order of the configuration.
+    pub(super) fn of(&self, worker: u8) -> Vec<BorrowedFd<'_>> {
+        let place = usize::from(worker);
+        let own = self.mail.get(place).map(|(own, _)| own.as_fd());
+        let to = self.mail.iter().map(|(_, to)| to.as_fd());
+        let sockets = self.shared.iter().flatten().filter_map(|shared| shared.sockets.get(place)?.as_ref());
+        own.into_iter().chain(to).chain(sockets.map(AsFd::as_fd)).collect()
+    }
+
+    /// Where it listens; none for SCTP.
+    pub(super) fn addresses(&self) -> Vec<Option<SocketAddr>> {
+        self.shared.iter().map(|shared| shared.as_ref().map(|shared| shared.listen.address)).collect()
+    }
+}
+
+fn listening(listen: &Listen) -> String {
+    let (name, address) = (listen.protocol.name(), listen.address);
+    format!("listening on {name} {address}: is another server there, or is the port below 1024?")
+}
+
+/// What is written at the other end comes whole, in order, and is not lost.
+fn mail() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let (own, to) = socketpair(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
+    for end in [&own, &to] {
+        let end = socket2::SockRef::from(end);
+        // More than the system allows is cut to that.
+        end.set_send_buffer_size(MAIL)?;
+        end.set_recv_buffer_size(MAIL)?;
+    }
+    Ok((own, to))
+}

@@ -1,0 +1,82 @@
+//! What the supervisor keeps for its workers: in memory, and in a file.
+
+use std::collections::HashMap;
+
+use crate::location::Journal;
+use crate::store::{SqliteWorkers, States, StoreError};
+
+/// What each worker has of each user: who starts anew gets it from here.
+#[derive(Debug, Default)]
+pub(super) struct Table(States);
+
+impl Table {
+    pub(super) fn new(mut states: States, count: u8) -> Self {
+        states.resize_with(usize::from(count), HashMap::new);
+        Self(states)
+    }
+
+    /// A worker has changed something.
+    pub(super) fn apply(&mut self, worker: u8, changes: &[u8]) {
+        let Some(users) = self.0.get_mut(usize::from(worker)) else { return };
+        for (aor, state) in Journal::read(changes) {
+            match users.get_mut(aor) {
+                Some(_) if state.is_empty() => {
+                    users.remove(aor);
+                }
+                Some(place) => {
+                    place.clear();
+                    place.extend_from_slice(state);
+                }
+                None if state.is_empty() => {}
+                None => {
+                    users.insert(aor.into(), state.into());
+                }
+            }
+        }
+    }
+
+    /// Shows all that each worker has, as journals of about so many bytes.
+    pub(super) fn show(&self, bytes: usize, mut each: impl FnMut(u8, &[u8])) {
+        for (worker, users) in (0u8..).zip(&self.0) {
+            let mut some = Journal::default();
+            for (aor, state) in users {
+                some.record_with(aor, |out| out.extend_from_slice(state));
+                if some.as_bytes().len() >= bytes {
+                    each(worker, some.as_bytes());
+                    some.clear();
+                }
+            }
+            if !some.is_empty() {
+                each(worker, some.as_bytes());
+            }
+        }
+    }
+}
+
+/// Where it is written down.
+pub(super) enum Keep {
+    /// Nowhere: it lives as long as the supervisor.
+    Memory,
+    Sqlite(SqliteWorkers),
+}
+
+impl Keep {
+    /// All or none.
+    pub(super) fn commit(&mut self, changes: &[(u8, &[u8])]) -> Result<(), StoreError> {
+        match self {
+            Self::Memory => Ok(()),
+            Self::Sqlite(store) => store.commit(changes),
+        }
+    }
+
+    /// Returns whether there is more to put in order.
+    pub(super) fn idle(&mut self) -> bool {
+        match self {
+            Self::Memory => false,
+            Self::Sqlite(store) => store.idle().unwrap_or_else(|error| {
+                tracing::warn!(%error, "the store can't be put in order");
+                false
+            }),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! A worker's way to its supervisor: bindings are written down there, and what others change comes from there.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::location::Journal;
+use crate::store::{ALONE, Each, News, PeerNode, Store, StoreError, worker_name};
+
+use super::descriptors;
+use super::frame::{Hello, ToSupervisor, ToWorker, frame, read};
+
+/// What the supervisor wants of a worker.
+#[derive(Debug)]
+pub(super) enum Order {
+    /// These live.
+    Alive(u64),
+    /// Somebody asks.
+    Ask { id: u64, method: String, target: String },
+    /// It may end.
+    End,
+    /// There is no supervisor any more.
+    Lost,
+}
+
+/// The last commit that was answered, and how.
+#[derive(Debug, Default)]
+struct Answered {
+    number: u64,
+    error: Option<String>,
+    /// Nothing more will come.
+    lost: bool,
+}
+
+type Answers = Arc<(Mutex<Answered>, Condvar)>;
+
+/// To the supervisor, from any thread.
+#[derive(Debug, Clone)]
+pub(super) struct Teller(Sender<Vec<u8>>);
+
+impl Teller {
+    pub(super) fn tell(&self, head: &ToSupervisor, body: &[u8]) -> io::Result<()> {
+        let whole = frame(head, body)?;
+        self.0.send(whole).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+/// The supervisor is there, and has said who this worker is.
+pub(super) struct Link {
+    stream: UnixStream,
+    pub(super) hello: Hello,
+    pub(super) own: u8,
+    pub(super) descriptors: Vec<OwnedFd>,
+    teller: Teller,
+    answers: Answers,
+}
+
+impl Link {
+    /// The supervisor is at the standard input.
+    pub(super) fn open(own: u8) -> Result<Self> {
+        let stream = std::io::stdin().as_fd().try_clone_to_owned().context("the supervisor's socket")?;
+        let mut stream = UnixStream::from(stream);
+        let descriptors = descriptors::receive(&stream).context("sockets of the supervisor")?;
+        let hello = match read(&mut stream).context("hearing of the supervisor")? {
+            (ToWorker::Hello(hello), _) => hello,
+            _ => bail!("the supervisor is of another version"),
+        };
+        let (sender, frames) = channel::<Vec<u8>>();
+        let mut out = stream.try_clone()?;
+        let write = move || {
+            use std::io::Write;
+            // Whoever reads finds out if nobody is there.
+            while let Ok(whole) = frames.recv()
+                && out.write_all(&whole).is_ok()
+            {}
+        };
+        std::thread::Builder::new().name("told".to_owned()).spawn(write)?;
+        Ok(Self { stream, hello, own, descriptors, teller: Teller(sender), answers: Answers::default() })
+    }
+
+    pub(super) fn teller(&self) -> Teller {
+        self.teller.clone()
+    }
+
+    /// Where bindings are written down.
+    pub(super) fn store(&self) -> RelayStore {
+        RelayStore { teller: self.teller.clone(), answers: Arc::clone(&self.answers), number: 0 }
+    }
+
+    /// What there is: to be called once, before [`follow`](Self::follow).
+    pub(super) fn load(&mut self, each: &mut Each<'_>) -> Result<()> {
+        loop {
+            let (head, body) = read(&mut self.stream).context("reading what the supervisor has")?;
+            match head {
+                ToWorker::State { worker } => {
+                    let name = if worker == self.own { String::new() } else { worker_name(ALONE, worker) };
+                    Journal::read(&body).for_each(|(aor, state)| each(&name, aor, state));
+                }
+                ToWorker::Loaded => return Ok(()),
+                _ => bail!("the supervisor is of another version"),
+            }
+        }
+    }
+
+    /// Starts the thread that hears of the supervisor. `tell` hears of changes, and `orders` of all else.
+    pub(super) fn follow(
+        self,
+        tell: impl FnMut(News) + Send + 'static,
+        orders: UnboundedSender<Order>,
+    ) -> io::Result<()> {
+        let Self { stream, hello, own, teller, answers, .. } = self;
+        let count = hello.count;
+        let mut hearing = Hearing { stream, own, count, teller, answers, tell, orders };
+        let hear = move || {
+            let why = hearing.hear();
+            tracing::info!(%why, "the supervisor is gone");
+            hearing.lost();
+        };
+        std::thread::Builder::new().name("supervisor".to_owned()).spawn(hear).map(|_| ())
+    }
+}
+
+struct Hearing<F> {
+    stream: UnixStream,
+    own: u8,
+    count: u8,
+    teller: Teller,
+    answers: Answers,
+    tell: F,
+    orders: UnboundedSender<Order>,
+}
+
+impl<F: FnMut(News)> Hearing<F> {
+    /// Returns why there is no more to hear.
+    fn hear(&mut self) -> io::Error {
+        loop {
+            let heard = read(&mut self.stream).and_then(|(head, body)| self.take(head, body));
+            if let Err(error) = heard {
+                return error;
+            }
+        }
+    }
+
+    fn take(&mut self, head: ToWorker, body: Vec<u8>) -> io::Result<()> {
+        let gone = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        match head {
+            ToWorker::Changes { number, worker } => {
+                let node = worker_name(ALONE, worker);
+                (self.tell)(News::Changes { node, changes: body });
+                let (known, knows) = channel();
+                (self.tell)(News::Known(known));
+                // At the end nobody takes it in.
+                if knows.recv().is_ok() {
+                    self.teller.tell(&ToSupervisor::Merged { number }, &[])?;
+                }
+                Ok(())
+            }
+            ToWorker::Committed { number, error } => {
+                let mut answered = self.answers.0.lock().unwrap_or_else(PoisonError::into_inner);
+                (answered.number, answered.error) = (number, error);
+                self.answers.1.notify_all();
+                Ok(())
+            }
+            ToWorker::Alive { workers } => {
+                let others = (0..self.count).filter(|worker| *worker != self.own);
+                let node = |worker| PeerNode {
+                    name: worker_name(ALONE, worker),
+                    address: String::new(),
+                    is_alive: workers >> worker & 1 == 1,
+                };
+                (self.tell)(News::Nodes(others.map(node).collect()));
+                self.orders.send(Order::Alive(workers)).map_err(gone)
+            }
+            ToWorker::Ask { id, method, target } => {
+                self.orders.send(Order::Ask { id, method, target }).map_err(gone)
+            }
+            ToWorker::End => self.orders.send(Order::End).map_err(gone),
+            ToWorker::Hello(_) | ToWorker::State { .. } | ToWorker::Loaded => {
+                Err(io::Error::other("the supervisor is of another version"))
+            }
+        }
+    }
+
+    fn lost(&self) {
+        self.answers.0.lock().unwrap_or_else(PoisonError::into_inner).lost = true;
+        self.answers.1.notify_all();
+        // At the end nobody hears it.
+        let _ = self.orders.send(Order::Lost);
+    }
+}
+
+/// The supervisor's store, as the thread that writes bindings down uses it.
+#[derive(Debug)]
+pub(super) struct RelayStore {
+    teller: Teller,
+    answers: Answers,
+    number: u64,
+}
+
+impl Store for RelayStore {
+    fn load(&mut self, _: &mut Each<'_>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn commit(&mut self, changes: &Journal) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let what = "writing bindings";
+        self.number += 1;
+        let number = self.number;
+        let told = self.teller.tell(&ToSupervisor::Commit { number }, changes.as_bytes());
+        told.map_err(|error| StoreError::new(what, error))?;
+        let answered = self.answers.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let waits = |answered: &mut Answered| answered.number < number && !answered.lost;
+        let mut answered = self.answers.1.wait_while(answered, waits).unwrap_or_else(PoisonError::into_inner);
+        if answered.number < number {
+            return Err(StoreError { is_final: true, ..StoreError::new(what, "the supervisor is gone") });
+        }
+        answered.error.take().map_or(Ok(()), |error| Err(StoreError::new(what, error)))
+    }
+
+    fn idle(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+}

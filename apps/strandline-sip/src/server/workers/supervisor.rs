@@ -1,0 +1,459 @@
+//! The process that starts the others.
+
+use std::collections::VecDeque;
+use std::io::BufReader;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::process::{ExitCode, ExitStatus, Stdio};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
+use tokio::time::Instant;
+
+use crate::server::args::Args;
+use crate::server::clock::Clock;
+use crate::server::config::{Config, Store};
+use crate::server::seeds::random_key;
+use crate::server::told::{self, Told};
+use crate::service::Advertised;
+use crate::store::SqliteWorkers;
+use crate::transaction::Protocol;
+
+use super::asking::{Asking, listen};
+use super::descriptors;
+use super::exchange::{Exchange, Outlet, ToStore, serve, write_all};
+use super::frame::{Hello, ToSupervisor, ToWorker, read};
+use super::group::Group;
+use super::keep::{Keep, Table};
+use super::worker::has_sctp;
+
+/// Until a worker that died again is started again: twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+/// From so long on its sockets are closed meanwhile, so that what would come to it comes to others.
+const PAUSE_LONG: Duration = Duration::from_secs(1);
+/// Who has served for so long died by chance.
+const PROVEN: Duration = Duration::from_secs(10);
+/// How long workers may take to end: longer than they allow themselves.
+const END: Duration = Duration::from_secs(42);
+/// The exit code of a worker that must not be started again.
+pub(in crate::server) const LOST: u8 = 3;
+
+/// What is heard of workers.
+enum Event {
+    Ready {
+        worker: u8,
+        users: usize,
+        sctp: Option<(u16, u16)>,
+    },
+    Drained(u8),
+    /// It says nothing more, and all that it had said was done.
+    Gone(u8),
+    Exited(u8, ExitStatus),
+    Answer {
+        id: u64,
+        status: u16,
+        body: Vec<u8>,
+    },
+}
+
+/// A worker's process.
+#[derive(Default)]
+struct Place {
+    pid: Option<Pid>,
+    /// Its link has not ended.
+    linked: bool,
+    ready: bool,
+    drained: bool,
+    begun: Option<Instant>,
+    begun_unix_secs: u64,
+    /// The last pause before it was started.
+    pause: Duration,
+    /// When it is started again.
+    start_at: Option<Instant>,
+}
+
+impl Place {
+    fn is_over(&self) -> bool {
+        self.pid.is_none() && !self.linked
+    }
+}
+
+/// Serves with several processes until they have ended.
+///
+/// # Errors
+/// If something can't be opened, or no worker can serve.
+pub(in crate::server) fn supervise(config: &Config, args: &Args) -> Result<ExitCode> {
+    let mut group = Group::open(config)?;
+    let mut keys = Keys::random()?;
+    let (keep, table) = open_store(config, &mut keys)?;
+    let exchange = Exchange::new(table, config.processes);
+    let (to_store, work) = channel();
+    let relays = keep.is_some();
+    let storing = Arc::clone(&exchange);
+    let keep = keep.unwrap_or(Keep::Memory);
+    let store = std::thread::Builder::new().name("store".to_owned());
+    let store = store.spawn(move || serve(&storing, keep, &work)).context("starting the store's thread")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let local = LocalSet::new();
+    let code = local.block_on(&runtime, async {
+        let (sender, events) = unbounded_channel();
+        let supervisor = Supervisor {
+            config,
+            args,
+            count: config.processes,
+            group: &mut group,
+            keys,
+            relays,
+            exchange: Arc::clone(&exchange),
+            to_store,
+            sender,
+            places: (0..config.processes).map(|_| Place::default()).collect(),
+            waiting: VecDeque::new(),
+            sctp: None,
+            asking: Asking::new(Arc::clone(&exchange), config),
+            ends: None,
+            worst: 0,
+            announced: false,
+        };
+        supervisor.run(events).await
+    });
+    let code = code?;
+    // All links have ended, and nothing comes to the store any more. After an error workers end with this process.
+    if store.join().is_err() {
+        tracing::error!("the thread that writes bindings down has failed");
+    }
+    Ok(code)
+}
+
+/// Keys that all workers have.
+#[derive(Clone, Copy)]
+struct Keys {
+    tokens: [u8; 16],
+    nonces: [u8; 16],
+    hashes: [u8; 16],
+}
+
+impl Keys {
+    fn random() -> Result<Self> {
+        Ok(Self { tokens: random_key()?, nonces: random_key()?, hashes: random_key()? })
+    }
+}
+
+/// Where bindings are kept here; none if workers have a database.
+fn open_store(config: &Config, keys: &mut Keys) -> Result<(Option<Keep>, Table)> {
+    match &config.store {
+        Some(Store::Shared(_)) => Ok((None, Table::default())),
+        None => Ok((Some(Keep::Memory), Table::new(Vec::new(), config.processes))),
+        Some(Store::Sqlite(path)) => {
+            let mut store = SqliteWorkers::open(path, config.processes)?;
+            keys.tokens = store.secret("flow tokens", keys.tokens)?;
+            let table = Table::new(store.load()?, config.processes);
+            Ok((Some(Keep::Sqlite(store)), table))
+        }
+    }
+}
+
+struct Supervisor<'a> {
+    config: &'a Config,
+    args: &'a Args,
+    count: u8,
+    group: &'a mut Group,
+    keys: Keys,
+    relays: bool,
+    exchange: Arc<Exchange>,
+    to_store: Sender<ToStore>,
+    sender: UnboundedSender<Event>,
+    places: Vec<Place>,
+    /// Those that start once the first one serves: what it has found out of SCTP is for them.
+    waiting: VecDeque<u8>,
+    sctp: Option<(u16, u16)>,
+    asking: Rc<Asking>,
+    /// All are to end, by then.
+    ends: Option<Instant>,
+    worst: u8,
+    /// Where it listens was said.
+    announced: bool,
+}
+
+impl Supervisor<'_> {
+    async fn run(mut self, mut events: UnboundedReceiver<Event>) -> Result<ExitCode> {
+        let (metrics, admin) = listen(&self.asking, self.config).await?;
+        let mut terminate = signal(SignalKind::terminate()).context("waiting for SIGTERM")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("waiting for SIGINT")?;
+        let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
+        self.waiting.extend(1..self.count);
+        self.start(0)?;
+        while !self.is_over() {
+            let next = self.next_step();
+            let wait = async {
+                match next {
+                    Some(next) => tokio::time::sleep_until(next).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                Some(event) = events.recv() => self.handle(event, metrics, admin)?,
+                _ = terminate.recv() => self.end(),
+                _ = interrupt.recv() => self.end(),
+                _ = hangup.recv() => self.signal(Signal::HUP),
+                () = wait => self.step()?,
+            }
+        }
+        Ok(ExitCode::from(self.worst))
+    }
+
+    fn is_over(&self) -> bool {
+        self.ends.is_some() && self.places.iter().all(Place::is_over)
+    }
+
+    fn place(&mut self, worker: u8) -> Option<&mut Place> {
+        self.places.get_mut(usize::from(worker))
+    }
+
+    /// When something is due.
+    fn next_step(&self) -> Option<Instant> {
+        let starts = self.places.iter().filter_map(|place| place.start_at).min();
+        if self.ends.is_some() { self.ends } else { starts }
+    }
+
+    fn step(&mut self) -> Result<()> {
+        if self.ends.is_some_and(|by| by <= Instant::now()) {
+            tracing::error!("some processes did not end in time");
+            self.signal(Signal::KILL);
+            self.ends = Some(Instant::now() + END);
+            return Ok(());
+        }
+        let now = Instant::now();
+        for worker in 0..self.count {
+            if self.place(worker).is_some_and(|place| place.start_at.is_some_and(|at| at <= now))
+                && let Err(error) = self.start(worker)
+            {
+                tracing::error!(worker = worker + 1, %error, "a process can't be started");
+                self.pause(worker);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells all workers. One that doesn't serve yet would end by that.
+    fn signal(&self, signal: Signal) {
+        let told = self.places.iter().filter(|place| place.ready || signal != Signal::HUP);
+        for pid in told.filter_map(|place| place.pid) {
+            // It may have ended already; until that is heard its number isn't another's.
+            let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// All are to end gracefully.
+    fn end(&mut self) {
+        if self.ends.is_none() {
+            tracing::info!("ending gracefully");
+            self.ends = Some(Instant::now() + END);
+            self.places.iter_mut().for_each(|place| place.start_at = None);
+            self.waiting.clear();
+            self.signal(Signal::TERM);
+            self.end_drained();
+        }
+    }
+
+    /// Once all have nothing more to do they may end.
+    fn end_drained(&self) {
+        let begun = |place: &&Place| place.pid.is_some();
+        if self.ends.is_some() && self.places.iter().filter(begun).all(|place| place.drained) {
+            for worker in 0..self.count {
+                self.exchange.tell(worker, &ToWorker::End);
+            }
+        }
+    }
+
+    fn start(&mut self, worker: u8) -> Result<()> {
+        self.group.reopen(worker)?;
+        let (ours, theirs) = UnixStream::pair().context("a socket for a process")?;
+        descriptors::send(&ours, &self.group.of(worker)).context("handing over sockets")?;
+        let program = std::env::current_exe().context("which program is this?")?;
+        let child = Command::new(program)
+            .args(std::env::args_os().skip(1))
+            .arg("--worker")
+            .arg(worker.to_string())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            // What a terminal says to all of its processes is for this one.
+            .process_group(0)
+            .spawn()
+            .context("starting a process")?;
+        let now = Clock::unix().as_secs();
+        let (count, relays, sctp, Keys { tokens, nonces, hashes }) =
+            (self.count, self.relays, self.sctp, self.keys);
+        let Some(place) = self.places.get_mut(usize::from(worker)) else { return Ok(()) };
+        place.begun_unix_secs = now.max(place.begun_unix_secs + 1);
+        let begun_unix_secs = place.begun_unix_secs;
+        place.pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
+        (place.linked, place.ready, place.drained) = (true, false, false);
+        (place.begun, place.start_at) = (Some(Instant::now()), None);
+        let hello = Hello { count, begun_unix_secs, tokens, nonces, hashes, alive: 0, relays, sctp };
+        let (outlet, inlet) = Outlet::new(ours.try_clone()?);
+        std::thread::Builder::new().name("teller".to_owned()).spawn(move || write_all(&inlet))?;
+        self.exchange.begin(worker, hello, outlet);
+        self.hear(worker, ours)?;
+        self.wait_for(worker, child);
+        Ok(())
+    }
+
+    /// Starts the thread that hears of a worker.
+    fn hear(&self, worker: u8, stream: UnixStream) -> Result<()> {
+        let (exchange, store) = (Arc::clone(&self.exchange), self.to_store.clone());
+        let events = self.sender.clone();
+        let hear = move || {
+            let mut from = BufReader::new(stream);
+            while let Ok((head, body)) = read(&mut from) {
+                let event = match head {
+                    ToSupervisor::Commit { number } => {
+                        let commit = ToStore::Commit { worker, number, changes: body };
+                        match store.send(commit) {
+                            Ok(()) => continue,
+                            Err(_) => break,
+                        }
+                    }
+                    ToSupervisor::Merged { number } => {
+                        exchange.merged(worker, number);
+                        continue;
+                    }
+                    ToSupervisor::Ready { users, sctp } => Event::Ready { worker, users, sctp },
+                    ToSupervisor::Answer { id, status } => Event::Answer { id, status, body },
+                    ToSupervisor::Drained => Event::Drained(worker),
+                };
+                if events.send(event).is_err() {
+                    break;
+                }
+            }
+            // At the end nobody wants to know.
+            let told = Box::new(move || drop(events.send(Event::Gone(worker))));
+            drop(store.send(ToStore::Gone { worker, told }));
+        };
+        std::thread::Builder::new().name("hearer".to_owned()).spawn(hear)?;
+        Ok(())
+    }
+
+    fn wait_for(&self, worker: u8, mut child: Child) {
+        let events = self.sender.clone();
+        tokio::task::spawn_local(async move {
+            match child.wait().await {
+                Ok(status) => drop(events.send(Event::Exited(worker, status))),
+                Err(error) => tracing::error!(%error, "waiting for a process"),
+            }
+        });
+    }
+
+    fn handle(&mut self, event: Event, metrics: Option<SocketAddr>, admin: Option<SocketAddr>) -> Result<()> {
+        match event {
+            Event::Answer { id, status, body } => self.asking.answered(id, status, body),
+            Event::Drained(worker) => {
+                if let Some(place) = self.place(worker) {
+                    place.drained = true;
+                }
+                self.end_drained();
+            }
+            Event::Ready { worker, users, sctp } => {
+                tracing::info!(worker = worker + 1, "a process serves");
+                self.exchange.serves(worker);
+                self.sctp = self.sctp.or(sctp);
+                if let Some(place) = self.place(worker) {
+                    place.ready = true;
+                }
+                while let Some(next) = self.waiting.pop_front() {
+                    self.start(next)?;
+                }
+                if !self.announced && self.places.iter().all(|place| place.ready) {
+                    self.announced = true;
+                    self.announce(users, metrics, admin);
+                }
+            }
+            Event::Gone(worker) => {
+                if let Some(place) = self.place(worker) {
+                    place.linked = false;
+                }
+                self.is_gone(worker);
+            }
+            Event::Exited(worker, status) => self.on_exit(worker, status),
+        }
+        Ok(())
+    }
+
+    /// A worker's process has ended: that was wanted, or another takes its place.
+    fn on_exit(&mut self, worker: u8, status: ExitStatus) {
+        let served = self.places.get(usize::from(worker)).is_some_and(|place| place.ready);
+        if let Some(place) = self.place(worker) {
+            place.pid = None;
+        }
+        let code = match status.code() {
+            Some(code) if code == i32::from(LOST) => 1,
+            Some(code) => code.clamp(0, 255) as u8,
+            None => 1,
+        };
+        let lost = status.code() == Some(i32::from(LOST));
+        if self.ends.is_some() {
+            // One that didn't serve yet was told so before it could hear it.
+            self.worst = self.worst.max(if served { code } else { 0 });
+        } else if lost || !self.announced {
+            self.worst = self.worst.max(code.max(1));
+            self.end();
+        } else {
+            tracing::error!(worker = worker + 1, %status, "a process has ended, and is started again");
+            self.asking.restarts.set(self.asking.restarts.get() + 1);
+        }
+        self.end_drained();
+        self.is_gone(worker);
+    }
+
+    /// Once a worker's process and its link have ended it may begin again.
+    fn is_gone(&mut self, worker: u8) {
+        let ends = self.ends.is_some();
+        if !ends && self.place(worker).is_some_and(|place| place.is_over()) {
+            self.pause(worker);
+        }
+    }
+
+    fn pause(&mut self, worker: u8) {
+        let Some(place) = self.place(worker) else { return };
+        let proven = place.ready && place.begun.is_some_and(|begun| begun.elapsed() >= PROVEN);
+        place.pause = match place.pause {
+            _ if proven => Duration::ZERO,
+            Duration::ZERO if place.ready => PAUSE_MIN / 100,
+            pause => (pause * 2).clamp(PAUSE_MIN, PAUSE_MAX),
+        };
+        let pause = place.pause;
+        place.start_at = Some(Instant::now() + pause);
+        if pause >= PAUSE_LONG {
+            self.group.close(worker);
+        }
+    }
+
+    fn announce(&self, users: usize, metrics: Option<SocketAddr>, admin: Option<SocketAddr>) {
+        let (mut advertised, mut carriers) = (Vec::new(), Vec::new());
+        for (listen, address) in self.config.listen.iter().zip(self.group.addresses()) {
+            let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
+            let sctp = self.sctp.filter(|_| listen.protocol == Protocol::Sctp && has_sctp(self.config));
+            let port = address.map_or_else(|| sctp.map_or(0, |(port, _)| port), |address| address.port());
+            carriers.push(sctp.map(|(_, carrier)| carrier));
+            advertised.push(Advertised { protocol: listen.protocol, host, port });
+        }
+        told::print(&Told {
+            advertised: &advertised,
+            carriers: &carriers,
+            users,
+            processes: self.count,
+            others: [("metrics", metrics), ("admin", admin)],
+            json: self.args.json,
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! One of several processes that serve the same addresses.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, channel, unbounded_channel};
+
+use crate::server::admin::Admin;
+use crate::server::config::{Config, Listen, Store};
+use crate::server::http::{Answer, Reply, Request};
+use crate::server::hub::Hub;
+use crate::server::input;
+use crate::server::pages;
+use crate::server::seeds::NonceKey;
+use crate::server::socket::Mail;
+use crate::server::status;
+use crate::server::storage::{NEWS, Stored};
+use crate::service::{Seeds, Service};
+use crate::store::{ALONE, News, StoreError, worker_name};
+use crate::transaction::Protocol;
+
+use super::asking::SECOND;
+use super::frame::ToSupervisor;
+use super::link::{Link, Order, Teller};
+
+/// This process, if it is one of several.
+pub(in crate::server) struct Worker {
+    own: u8,
+    count: u8,
+    /// The name of the server, as other nodes know it.
+    server: String,
+    /// Until others are heard.
+    link: Option<Link>,
+    teller: Teller,
+    orders: Option<UnboundedReceiver<Order>>,
+    /// What it reads letters from, and where it writes them.
+    mail: Option<(OwnedFd, Vec<OwnedFd>)>,
+    /// In the order of the configuration.
+    sockets: VecDeque<OwnedFd>,
+    sctp: Option<(u16, u16)>,
+    begun_unix_secs: u64,
+    /// It may end.
+    ends: Rc<Notify>,
+}
+
+impl Worker {
+    /// Hears of the supervisor, and brings the configuration into the form that it has for one of several.
+    pub(in crate::server) fn join(own: u8, config: &mut Config) -> Result<Self> {
+        let mut link = Link::open(own)?;
+        let (count, sctp) = (link.hello.count, link.hello.sctp);
+        let begun_unix_secs = link.hello.begun_unix_secs;
+        let mut descriptors: VecDeque<OwnedFd> = std::mem::take(&mut link.descriptors).into();
+        let mail = descriptors.pop_front().context("no mail from other processes")?;
+        let to = descriptors.drain(..usize::from(count).min(descriptors.len())).collect();
+        let server = match &config.store {
+            Some(Store::Shared(settings)) => settings.node.name.clone(),
+            _ => ALONE.to_owned(),
+        };
+        config.share(own, count);
+        Ok(Self {
+            own,
+            count,
+            server,
+            teller: link.teller(),
+            link: Some(link),
+            orders: None,
+            mail: Some((mail, to)),
+            sockets: descriptors,
+            sctp,
+            begun_unix_secs,
+            ends: Rc::new(Notify::new()),
+        })
+    }
+
+    /// What all workers have to agree on.
+    pub(in crate::server) fn agree(&self, seeds: &mut Seeds, nonces: &mut NonceKey) {
+        let Some(hello) = self.link.as_ref().map(|link| &link.hello) else { return };
+        seeds.agree_on(hello.hashes);
+        if hello.relays {
+            (seeds.tokens, nonces.key) = (hello.tokens, hello.nonces);
+        }
+    }
+
+    /// The supervisor keeps the bindings.
+    pub(in crate::server) fn relays(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.hello.relays)
+    }
+
+    /// Gives the service what the supervisor has, and starts the threads; if there is a store of its own, that was done.
+    pub(in crate::server) fn follow(&mut self, service: &mut Service) -> Result<Option<Stored>> {
+        let mut link = self.link.take().context("the supervisor was heard already")?;
+        let alive = link.hello.alive;
+        let (orders, from) = unbounded_channel();
+        self.orders = Some(from);
+        let stored = if link.hello.relays {
+            service.join(&worker_name(ALONE, self.own), None);
+            link.load(&mut |node, aor, state| service.load(node, aor, state))?;
+            let (sender, news) = channel(NEWS);
+            let stored = Stored::relayed(Box::new(link.store()), news)?;
+            let tell = move |news| {
+                // At the end nobody waits for it any more.
+                let _ = sender.blocking_send(news);
+            };
+            link.follow(tell, orders).context("starting the thread that hears of the supervisor")?;
+            Some(stored)
+        } else {
+            link.load(&mut |_, _, _| {})?;
+            link.follow(|_: News| {}, orders).context("starting the thread that hears of the supervisor")?;
+            None
+        };
+        let names: Vec<String> = (0..self.count).map(|worker| worker_name(&self.server, worker)).collect();
+        service.set_siblings(self.own, &names);
+        service.set_siblings_alive(alive);
+        Ok(stored)
+    }
+
+    /// The socket for the next address of the configuration that isn't SCTP's.
+    pub(in crate::server) fn socket(&mut self) -> Result<OwnedFd> {
+        self.sockets
+            .pop_front()
+            .context("the configuration has other addresses than when the server was started")
+    }
+
+    /// SCTP is the first worker's. The others have it to set up associations themselves: they say that they are at the port that the
+    /// first has.
+    pub(in crate::server) fn sctp(&self, listen: &Listen) -> (Listen, Option<u16>) {
+        let carrier = match self.own {
+            0 => self.sctp.map_or(listen.address.port(), |(_, carrier)| carrier),
+            _ => 0,
+        };
+        let address = SocketAddr::new(listen.address.ip(), carrier);
+        let port = self.sctp.filter(|_| self.own != 0).map(|(port, _)| port);
+        let sctp_port = self.sctp.filter(|_| self.own == 0).map_or(listen.sctp_port, |(port, _)| port);
+        (Listen { address, sctp_port, ..listen.clone() }, port)
+    }
+
+    /// Letters come and go.
+    pub(in crate::server) fn open_mail(&mut self, hub: &Rc<Hub>) -> Result<()> {
+        hub.connections.number_for(self.own, self.begun_unix_secs);
+        let (from, to) = self.mail.take().context("mail was opened already")?;
+        let mail = Mail::new(self.own, from, to).context("mail of other processes")?;
+        hub.mail.replace(Some(Rc::clone(&mail)));
+        tokio::task::spawn_local(input::mail::serve(mail, Rc::clone(hub)));
+        Ok(())
+    }
+
+    /// It serves: the supervisor is told, and heard from then on.
+    pub(in crate::server) fn serve(
+        &mut self,
+        users: usize,
+        sctp: Option<(u16, u16)>,
+        admin: Admin,
+    ) -> Result<()> {
+        self.teller.tell(&ToSupervisor::Ready { users, sctp }, &[]).context("telling the supervisor")?;
+        let orders = self.orders.take().context("the supervisor is heard already")?;
+        tokio::task::spawn_local(obey(orders, Arc::new(self.teller.clone()), Rc::clone(&self.ends), admin));
+        Ok(())
+    }
+
+    /// All that had begun here is over: waits until that is so at all workers, whose phones may be here.
+    pub(in crate::server) async fn end(&self, hub: &Hub) {
+        if self.teller.tell(&ToSupervisor::Drained, &[]).is_ok() {
+            tokio::select! {
+                () = self.ends.notified() => {}
+                () = hub.is_lost.notified() => {}
+            }
+        }
+    }
+}
+
+async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: Rc<Notify>, admin: Admin) {
+    while let Some(order) = orders.recv().await {
+        match order {
+            Order::Alive(workers) => admin.hub.service.borrow_mut().set_siblings_alive(workers),
+            Order::Ask { id, method, target } => {
+                let teller = Arc::clone(&teller);
+                let tell = move |answer: Answer| {
+                    let head = ToSupervisor::Answer { id, status: answer.status() };
+                    // Without a supervisor nobody asks.
+                    let _ = teller.tell(&head, answer.body().as_bytes());
+                };
+                match answer(&admin, &method, &target) {
+                    Reply::Now(answer) => tell(answer),
+                    Reply::Later(later) => {
+                        tokio::task::spawn_local(async move { tell(later.await) });
+                    }
+                }
+            }
+            Order::End => ends.notify_one(),
+            Order::Lost => {
+                let error = StoreError::new("serving", "the supervisor is gone");
+                admin.hub.lose(StoreError { is_final: true, ..error });
+            }
+        }
+    }
+}
+
+/// The supervisor has seen whether who asks may.
+fn answer(admin: &Admin, method: &str, target: &str) -> Reply {
+    let text = format!("{method} {target} HTTP/1.1\r\n\r\n");
+    match Request::read(text.as_bytes()) {
+        Ok(Some((request, _))) => match request.parts().first() {
+            Some(&SECOND) => Answer::json(200, &status::second(&admin.hub)).into(),
+            Some(&("live.json" | "metrics")) => pages::answer(&admin.hub, &request).into(),
+            _ => admin.serve(&request),
+        },
+        _ => Answer::error(400, "this is no request", "").into(),
+    }
+}
+
+/// Is SCTP listened for?
+pub(super) fn has_sctp(config: &Config) -> bool {
+    config.listen.iter().any(|listen| listen.protocol == Protocol::Sctp)
+}

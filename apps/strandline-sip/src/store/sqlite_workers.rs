@@ -1,0 +1,290 @@
+//! Bindings of several workers in one SQLite file, which one process writes for all of them.
+//!
+//! As for one server ([`super::sqlite`]) a commit is a row of a journal, here one for each worker that has changed something, all in
+//! one transaction: the disk is waited for once. Rows of both tables name the worker. A file that one server without workers has
+//! written is taken over, and the other way round.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::StoreError;
+use super::folding::{Folding, User};
+use super::sqlite_file::{connect, error, secret};
+use crate::location::{Journal, stamped, unite};
+
+/// What each worker has of each user.
+pub type States = Vec<HashMap<Box<[u8]>, Vec<u8>>>;
+
+/// Changes of a worker, as a journal has them.
+pub type Changes<'a> = (u8, &'a [u8]);
+
+const TABLES: &str = "
+    CREATE TABLE IF NOT EXISTS worker_bindings
+        (aor BLOB, worker INTEGER, state BLOB NOT NULL, PRIMARY KEY (aor, worker)) WITHOUT ROWID;
+    CREATE TABLE IF NOT EXISTS worker_journal
+        (number INTEGER PRIMARY KEY, worker INTEGER NOT NULL, changes BLOB NOT NULL);";
+
+/// The name of a worker of this server, which is a node: its number counts from 1.
+#[must_use]
+pub fn worker_name(node: &str, worker: u8) -> String {
+    format!("{node}.{}", u16::from(worker) + 1)
+}
+
+/// The name that a server has which is no node itself.
+pub const ALONE: &str = "sip";
+
+/// Bindings of several workers in an SQLite file.
+#[derive(Debug)]
+pub struct SqliteWorkers {
+    connection: Connection,
+    foldings: Vec<Folding>,
+    last: i64,
+}
+
+impl SqliteWorkers {
+    /// Opens a file, or makes it, for so many workers. What others have left there is taken over.
+    ///
+    /// # Errors
+    /// If it can't be opened, or is something else, or is in use.
+    pub fn open(path: &Path, count: u8) -> Result<Self, StoreError> {
+        let connection = connect(path)?;
+        let what = format!("opening {}", path.display());
+        connection.execute_batch(TABLES).map_err(error(&what))?;
+        let foldings = (0..count).map(|_| Folding::default()).collect();
+        let mut store = Self { connection, foldings, last: 0 };
+        let result = store.in_transaction(|store| {
+            from_plain(&store.connection)?;
+            store.unite_others(count)
+        });
+        result.map_err(error("taking over what is in the file"))?;
+        Ok(store)
+    }
+
+    /// A secret that stays the same: `fresh` the first time.
+    ///
+    /// # Errors
+    /// If it can't be read or written.
+    pub fn secret(&mut self, name: &str, fresh: [u8; 16]) -> Result<[u8; 16], StoreError> {
+        secret(&self.connection, name, fresh)
+    }
+
+    /// What each worker has.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn load(&mut self) -> Result<States, StoreError> {
+        let (mut states, journal, last) = read(&self.connection).map_err(error("reading bindings"))?;
+        states.resize_with(self.foldings.len(), HashMap::new);
+        for (worker, changes) in &journal {
+            if let Some(folding) = self.foldings.get_mut(usize::from(*worker)) {
+                Journal::read(changes).for_each(|(aor, state)| folding.note(aor, state));
+            }
+        }
+        self.last = last;
+        Ok(states)
+    }
+
+    /// Writes changes of workers down, all or none. When this returns, they survive a crash of the machine.
+    ///
+    /// # Errors
+    /// If they can't be written: then the same may be tried again.
+    pub fn commit(&mut self, all: &[Changes<'_>]) -> Result<(), StoreError> {
+        let mut last = self.last;
+        let result = self.in_transaction(|store| {
+            let insert = "INSERT INTO worker_journal (number, worker, changes) VALUES (?1, ?2, ?3)";
+            let mut insert = store.connection.prepare_cached(insert)?;
+            for (worker, changes) in all.iter().filter(|(_, changes)| !changes.is_empty()) {
+                last += 1;
+                insert.execute(params![last, worker, changes])?;
+            }
+            Ok(())
+        });
+        result.map_err(error("writing bindings"))?;
+        self.last = last;
+        for (worker, changes) in all {
+            let Some(folding) = self.foldings.get_mut(usize::from(*worker)) else { continue };
+            Journal::read(changes).for_each(|(aor, state)| folding.note(aor, state));
+            // What was committed stays committed whatever becomes of this.
+            if folding.is_due()
+                && let Err(error) = self.fold_some(*worker)
+            {
+                tracing::warn!(%error, "the journal grows");
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts in order what was committed, a little at a time. Returns whether there is more to do.
+    ///
+    /// # Errors
+    /// If it can't be written.
+    pub fn idle(&mut self) -> Result<bool, StoreError> {
+        let todo = self.foldings.iter().position(|folding| !folding.is_done());
+        let Some(worker) = todo else { return Ok(false) };
+        self.fold_some(worker as u8)?;
+        Ok(self.foldings.iter().any(|folding| !folding.is_done()))
+    }
+
+    fn fold_some(&mut self, worker: u8) -> Result<(), StoreError> {
+        let last = self.last;
+        let Some(folding) = self.foldings.get_mut(usize::from(worker)) else { return Ok(()) };
+        let (some, folded) = folding.take(last);
+        let result = self.in_transaction(|store| store.fold(worker, &some, folded));
+        if let (Err(_), Some(folding)) = (&result, self.foldings.get_mut(usize::from(worker))) {
+            folding.put_back(some);
+        }
+        result.map_err(error("folding the journal"))
+    }
+
+    fn fold(&self, worker: u8, some: &[User], folded: Option<i64>) -> rusqlite::Result<()> {
+        some.iter().try_for_each(|(aor, state)| put(&self.connection, worker, aor, state))?;
+        if let Some(folded) = folded {
+            let forget = "DELETE FROM worker_journal WHERE number <= ?1 AND worker = ?2";
+            self.connection.prepare_cached(forget)?.execute(params![folded, worker])?;
+        }
+        Ok(())
+    }
+
+    /// What workers had that are no more is the first one's, with all that those users have.
+    fn unite_others(&self, count: u8) -> rusqlite::Result<()> {
+        let (states, _, _) = read(&self.connection)?;
+        let Some(others) = states.get(usize::from(count)..).filter(|others| !others.is_empty()) else {
+            return Ok(());
+        };
+        for aor in others.iter().flat_map(HashMap::keys) {
+            let united = stamped(&united(&states, aor));
+            forget(&self.connection, aor)?;
+            put(&self.connection, 0, aor, &united)?;
+        }
+        // The journal isn't needed for the others either: it is all in the table then.
+        for (worker, users) in (0..count).zip(&states) {
+            for (aor, state) in
+                users.iter().filter(|(aor, _)| others.iter().all(|other| !other.contains_key(*aor)))
+            {
+                put(&self.connection, worker, aor, state)?;
+            }
+        }
+        self.connection.execute("DELETE FROM worker_journal", []).map(|_| ())
+    }
+
+    fn in_transaction(&mut self, work: impl FnOnce(&Self) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        in_transaction(&self.connection, || work(self))
+    }
+}
+
+fn in_transaction(
+    connection: &Connection,
+    work: impl FnOnce() -> rusqlite::Result<()>,
+) -> rusqlite::Result<()> {
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let result = work().and_then(|()| connection.execute_batch("COMMIT"));
+    if result.is_err()
+        && !connection.is_autocommit()
+        && let Err(error) = connection.execute_batch("ROLLBACK")
+    {
+        tracing::warn!(%error, "rolling back");
+    }
+    result
+}
+
+fn put(connection: &Connection, worker: u8, aor: &[u8], state: &[u8]) -> rusqlite::Result<()> {
+    if state.is_empty() {
+        let remove = "DELETE FROM worker_bindings WHERE aor = ?1 AND worker = ?2";
+        return connection.prepare_cached(remove)?.execute(params![aor, worker]).map(|_| ());
+    }
+    let put = "REPLACE INTO worker_bindings (aor, worker, state) VALUES (?1, ?2, ?3)";
+    connection.prepare_cached(put)?.execute(params![aor, worker, state]).map(|_| ())
+}
+
+fn forget(connection: &Connection, aor: &[u8]) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM worker_bindings WHERE aor = ?1")?.execute([aor]).map(|_| ())
+}
+
+/// What each worker has, its journals, and the number of the last entry.
+type Read = (States, Vec<(u8, Vec<u8>)>, i64);
+
+fn read(connection: &Connection) -> rusqlite::Result<Read> {
+    let mut states = States::new();
+    let mut note = |worker: u8, aor: &[u8], state: Vec<u8>| {
+        let worker = usize::from(worker);
+        if states.len() <= worker {
+            states.resize_with(worker + 1, HashMap::new);
+        }
+        let Some(users) = states.get_mut(worker) else { return };
+        match state.is_empty() {
+            true => users.remove(aor),
+            false => users.insert(aor.into(), state),
+        };
+    };
+    let mut select = connection.prepare("SELECT worker, aor, state FROM worker_bindings")?;
+    let mut rows = select.query([])?;
+    while let Some(row) = rows.next()? {
+        note(row.get(0)?, row.get_ref(1)?.as_blob()?, row.get(2)?);
+    }
+    let mut select =
+        connection.prepare("SELECT number, worker, changes FROM worker_journal ORDER BY number")?;
+    let found = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    let (mut journal, mut last) = (Vec::new(), 0);
+    for row in found {
+        let (number, worker, changes): (i64, u8, Vec<u8>) = row?;
+        Journal::read(&changes).for_each(|(aor, state)| note(worker, aor, state.to_vec()));
+        journal.push((worker, changes));
+        last = number;
+    }
+    Ok((states, journal, last))
+}
+
+fn united(states: &States, aor: &[u8]) -> Vec<u8> {
+    let names: Vec<String> = (0..states.len()).map(|worker| worker_name(ALONE, worker as u8)).collect();
+    let of = states.iter().zip(&names);
+    let of: Vec<(&str, &[u8])> =
+        of.filter_map(|(users, name)| Some((name.as_str(), users.get(aor)?.as_slice()))).collect();
+    unite(&of)
+}
+
+/// What one server without workers has written is the first worker's.
+fn from_plain(connection: &Connection) -> rusqlite::Result<()> {
+    let mut users: HashMap<Vec<u8>, Vec<u8>> = HashMap::new();
+    let mut select = connection.prepare("SELECT aor, state FROM bindings")?;
+    for row in select.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        let (aor, state) = row?;
+        users.insert(aor, state);
+    }
+    let mut select = connection.prepare("SELECT changes FROM journal ORDER BY number")?;
+    for changes in select.query_map([], |row| row.get::<_, Vec<u8>>(0))? {
+        for (aor, state) in Journal::read(&changes?) {
+            users.insert(aor.to_vec(), state.to_vec());
+        }
+    }
+    for (aor, state) in users.iter().filter(|(_, state)| !state.is_empty()) {
+        put(connection, 0, aor, &stamped(state))?;
+    }
+    connection.execute_batch("DELETE FROM bindings; DELETE FROM journal")
+}
+
+/// What workers have written is for one server without workers.
+///
+/// # Errors
+/// If it can't be read or written: then nothing has changed.
+pub(super) fn to_plain(connection: &Connection) -> rusqlite::Result<()> {
+    let known = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'worker_bindings'";
+    if connection.query_row(known, [], |_| Ok(())).optional()?.is_none() {
+        return Ok(());
+    }
+    in_transaction(connection, || {
+        let (states, _, _) = read(connection)?;
+        let mut put = connection.prepare("REPLACE INTO bindings (aor, state) VALUES (?1, ?2)")?;
+        for aor in states.iter().flat_map(HashMap::keys) {
+            let state = united(&states, aor);
+            if !state.is_empty() {
+                put.execute(params![&aor[..], state])?;
+            }
+        }
+        connection.execute_batch("DELETE FROM worker_bindings; DELETE FROM worker_journal")
+    })
+}
+
+#[cfg(test)]
+mod tests;

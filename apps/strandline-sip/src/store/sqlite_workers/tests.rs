@@ -1,0 +1,115 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use crate::store::{SqliteStore, Store};
+
+const ALICE: &str = "sip:alice@192.0.2.1\t\tc1\t\t\t1\t2000000000\t1000\t0\t-\tudp\t0\t192.0.2.1:5060";
+const DESK: &str = "sip:alice@192.0.2.2\t\tc2\t\t\t1\t2000000000\t1000\t0\to\ttcp\t65\t192.0.2.2:5060";
+
+struct File(std::path::PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("strandline-workers-{name}-{}.db", std::process::id()));
+        let file = Self(path);
+        file.remove();
+        file
+    }
+
+    fn remove(&self) {
+        for end in ["", "-wal", "-shm"] {
+            let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn journal(changes: &[(&str, &str)]) -> Journal {
+    let mut journal = Journal::default();
+    for (aor, state) in changes {
+        journal.record_with(aor.as_bytes(), |out| out.extend_from_slice(state.as_bytes()));
+    }
+    journal
+}
+
+fn users(store: &mut SqliteWorkers) -> Vec<Vec<(String, String)>> {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    let all = store.load().unwrap();
+    all.into_iter()
+        .map(|users| {
+            let mut users: Vec<_> = users.iter().map(|(aor, state)| (text(aor), text(state))).collect();
+            users.sort();
+            users
+        })
+        .collect()
+}
+
+fn has(aor: &str, state: &str) -> (String, String) {
+    (aor.to_owned(), state.to_owned())
+}
+
+#[test]
+fn what_was_committed_of_each_worker_is_there_again_folded_or_not() {
+    let file = File::new("folded");
+    let (one, other) = (journal(&[("a", "1"), ("b", "1")]), journal(&[("a", "2")]));
+    let gone = journal(&[("b", "")]);
+    let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+    store.load().unwrap();
+    store.commit(&[(0, one.as_bytes()), (1, other.as_bytes())]).unwrap();
+    store.commit(&[(0, gone.as_bytes())]).unwrap();
+    drop(store);
+    let expected = vec![vec![has("a", "1")], vec![has("a", "2")]];
+    let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+    assert_eq!(users(&mut store), expected);
+    while store.idle().unwrap() {}
+    let left: i64 =
+        store.connection.query_row("SELECT count(*) FROM worker_journal", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+    drop(store);
+    assert_eq!(users(&mut SqliteWorkers::open(&file.0, 2).unwrap()), expected);
+}
+
+#[test]
+fn one_server_leaves_its_bindings_to_workers_and_gets_them_back() {
+    let file = File::new("plain");
+    let plain = format!("{ALICE}\n{DESK}\n");
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    store.commit(&journal(&[("alice", &plain), ("bob", "")])).unwrap();
+    let secret = store.secret("flow tokens", [7; 16]).unwrap();
+    drop(store);
+    let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+    assert_eq!(store.secret("flow tokens", [8; 16]).unwrap(), secret);
+    let stamped = format!("{ALICE}\t1\t\t0\n{DESK}\t2\t\t0\n");
+    assert_eq!(users(&mut store), [vec![has("alice", &stamped)], vec![]]);
+    // The other worker takes one of the two contacts over.
+    let moved = format!("{}\t90\tx\n", DESK.replace("c2", "c3"));
+    store.commit(&[(1, journal(&[("alice", &moved)]).as_bytes())]).unwrap();
+    drop(store);
+    let mut all = Vec::new();
+    let mut store = SqliteStore::open(&file.0).unwrap();
+    store.load(&mut |_, aor, state| all.push((aor.to_vec(), state.to_vec()))).unwrap();
+    let expected = format!("{ALICE}\n{}\n", DESK.replace("c2", "c3"));
+    assert_eq!(all, [(b"alice".to_vec(), expected.into_bytes())]);
+    drop(store);
+    let mut store = SqliteWorkers::open(&file.0, 3).unwrap();
+    assert_eq!(users(&mut store).iter().map(Vec::len).collect::<Vec<_>>(), [1, 0, 0]);
+}
+
+#[test]
+fn what_workers_had_that_are_no_more_is_the_first_ones() {
+    let file = File::new("fewer");
+    let mut store = SqliteWorkers::open(&file.0, 3).unwrap();
+    let first = journal(&[("alice", &format!("{ALICE}\t10\tx\n")), ("bob", &format!("{ALICE}\t4\tx\n"))]);
+    let third = journal(&[("alice", &format!("{DESK}\t20\tx\n\tremoved\tsip.1\t10\t2000000000\n"))]);
+    store.load().unwrap();
+    store.commit(&[(0, first.as_bytes()), (2, third.as_bytes())]).unwrap();
+    drop(store);
+    let mut store = SqliteWorkers::open(&file.0, 2).unwrap();
+    let expected = [has("alice", &format!("{DESK}\t1\t\t0\n")), has("bob", &format!("{ALICE}\t4\tx\n"))];
+    assert_eq!(users(&mut store), [expected.to_vec(), vec![]]);
+}

@@ -1,0 +1,194 @@
+//! Workers of one server, at the same addresses: what goes over another's connection, and what comes to the wrong one.
+
+use strandline_sip::location::Journal;
+use strandline_sip::service::Astray;
+use strandline_sip::transaction::worker_of;
+
+use crate::harness::{Phone, Sent, World, in_dialog, response, settings};
+
+/// A connection of the first worker, and one of the second.
+const OF_FIRST: u64 = 128;
+const OF_SECOND: u64 = 129;
+
+fn worker(own: u8, count: u8) -> World {
+    let mut world = World::with(strandline_sip::service::Settings { durable: true, ..settings() });
+    world.service.join(&format!("sip.{}", own + 1), None);
+    let names: Vec<String> = (0..count).map(|worker| format!("sip.{}", worker + 1)).collect();
+    world.service.set_siblings(own, &names);
+    world.service.set_siblings_alive((1 << count) - 1);
+    world
+}
+
+/// A phone over TCP that asks to be reached over its connection, registered at the second worker; both know it.
+fn registered(first: &mut World, second: &mut World, more: &str) -> Phone {
+    let phone = Phone::tcp("192.0.2.7:4000", OF_SECOND);
+    second.service.connection_opened(OF_SECOND);
+    assert!(second.receive(&phone, &phone.register("bob", 1, more)).is_empty());
+    second.service.held.clear();
+    follow(second, "sip.2", first);
+    phone
+}
+
+const OVER_FLOW: &str = "Contact: <sip:bob@10.9.9.9;transport=tcp;ob>\r\nSupported: outbound\r\n";
+/// It listens elsewhere than its connection comes from, and doesn't ask for anything.
+const LISTENS: &str = "Contact: <sip:bob@192.0.2.7:5060;transport=tcp>\r\n";
+
+fn follow(from: &mut World, name: &str, to: &mut World) {
+    let journal = std::mem::take(&mut from.service.journal);
+    for (aor, state) in Journal::read(journal.as_bytes()) {
+        to.service.merge(name, aor, state);
+    }
+}
+
+fn only(mut sent: Vec<Sent>) -> Sent {
+    assert_eq!(sent.len(), 1, "{sent:#?}");
+    sent.remove(0)
+}
+
+fn astray(world: &mut World) -> Astray {
+    let mut astray = world.service.take_astray();
+    assert_eq!(astray.len(), 1, "{astray:#?}");
+    astray.remove(0)
+}
+
+/// What one has for another is handed over.
+fn handed(to: &mut World, astray: &Astray) -> Vec<Sent> {
+    to.service.handle_astray(to.now, astray.flow, astray.first, &astray.bytes);
+    to.sent()
+}
+
+#[test]
+fn a_call_goes_over_another_workers_connection_without_a_hop_between() {
+    let (mut first, mut second) = (worker(0, 2), worker(1, 2));
+    let phone = registered(&mut first, &mut second, OVER_FLOW);
+    let caller = Phone::udp("192.0.2.1:5060");
+    let invite = only(first.invite(&caller, &caller.invite("bob", "1")));
+    assert_eq!((invite.flow, worker_of(invite.flow.connection)), (phone.0, 1));
+    assert_eq!((invite.line("Route"), invite.lines("Via").len()), (None, 2));
+    assert_eq!(invite.lines("Record-Route").len(), 2, "one for each transport");
+    // The answer comes over the phone's connection, to the worker that has that.
+    let ok = response(&invite.text, 200, "bob");
+    assert!(second.receive(&phone, &ok).is_empty());
+    let stray = astray(&mut second);
+    assert_eq!((stray.worker, stray.first), (0, 1));
+    let at_caller = only(handed(&mut first, &stray));
+    assert_eq!((at_caller.flow, at_caller.first_line()), (caller.0, "SIP/2.0 200 OK"));
+    // Within the dialog any worker knows the ways to both ends.
+    for (number, world) in [&mut first, &mut second].into_iter().enumerate() {
+        let cseq = 2 + number as u32;
+        let target = "sip:bob@10.9.9.9;transport=tcp;ob";
+        let bye = in_dialog("BYE", &at_caller.text, target, &caller, cseq, true);
+        assert_eq!(only(world.receive(&caller, &bye)).flow, phone.0);
+        let bye = in_dialog("BYE", &at_caller.text, "sip:alice@192.0.2.1:5060", &phone, cseq, false);
+        assert_eq!(only(world.receive(&phone, &bye)).flow, caller.0);
+    }
+}
+
+#[test]
+fn an_answer_that_nobody_waits_for_is_handed_over_once() {
+    let (mut first, mut second) = (worker(0, 2), worker(1, 2));
+    let phone = registered(&mut first, &mut second, OVER_FLOW);
+    let caller = Phone::udp("192.0.2.1:5060");
+    let invite = only(first.invite(&caller, &caller.invite("bob", "1")));
+    let ok = response(&invite.text, 200, "bob");
+    assert!(second.receive(&phone, &ok).is_empty());
+    let stray = astray(&mut second);
+    // Another run of the first worker knows nothing of it, and a third has no business with it.
+    let mut again = worker(0, 2);
+    assert!(handed(&mut again, &stray).is_empty());
+    assert!(again.service.take_astray().is_empty());
+    let mut third = worker(2, 3);
+    assert!(handed(&mut third, &stray).is_empty());
+    assert!(third.service.take_astray().is_empty());
+}
+
+#[test]
+fn a_connection_that_is_gone_at_another_worker_is_430() {
+    let (mut first, mut second) = (worker(0, 2), worker(1, 2));
+    registered(&mut first, &mut second, OVER_FLOW);
+    let caller = Phone::udp("192.0.2.1:5060");
+    // The other worker says that it could not send.
+    let message = caller.request("MESSAGE", "sip:bob@example.com", "m", "");
+    let client = client_of(&mut first, &caller, &message);
+    first.service.send_failed(first.now, client);
+    assert_eq!(only(first.sent()).first_line(), "SIP/2.0 430 Flow Failed");
+    // The worker is gone.
+    first.service.set_siblings_alive(1);
+    let gone = first.one(&caller, &caller.invite("bob", "2").replace("Call-ID: call", "Call-ID: other"));
+    assert_eq!(gone.first_line(), "SIP/2.0 430 Flow Failed");
+}
+
+/// The transaction of what goes on because of a request.
+fn client_of(world: &mut World, phone: &Phone, text: &str) -> strandline_sip::transaction::ClientId {
+    world.service.handle_message(world.now, phone.0, text.as_bytes());
+    let client = world.service.out.iter().find_map(|(item, _)| item.client);
+    world.service.out.clear();
+    client.unwrap()
+}
+
+#[test]
+fn a_connection_that_ends_at_another_worker_is_left_for_where_the_phone_listens() {
+    let (mut first, mut second) = (worker(0, 2), worker(1, 2));
+    let phone = registered(&mut first, &mut second, LISTENS);
+    let caller = Phone::udp("192.0.2.1:5060");
+    let invite = only(first.invite(&caller, &caller.invite("bob", "1")));
+    assert_eq!(invite.flow, phone.0);
+    second.service.connection_closed(OF_SECOND);
+    assert_eq!(second.service.take_closed(), [OF_SECOND]);
+    first.service.sibling_closed(OF_SECOND);
+    let again = only(first.run_until(1));
+    assert_eq!((again.flow.connection, again.flow.peer), (0, "192.0.2.7:5060".parse().unwrap()));
+}
+
+#[test]
+fn a_cancel_is_shown_to_one_worker_after_the_other() {
+    let mut workers = [worker(0, 3), worker(1, 3), worker(2, 3)];
+    let callee = Phone::udp("192.0.2.2:5060");
+    let contact = format!("Contact: {}\r\n", callee.contact("bob"));
+    assert!(workers[2].receive(&callee, &callee.register("bob", 1, &contact)).is_empty());
+    let caller = Phone::udp("192.0.2.1:5060");
+    let invite = only(workers[2].invite(&caller, &caller.invite("bob", "1")));
+    let ringing = response(&invite.text, 180, "bob");
+    assert_eq!(only(workers[2].receive(&callee, &ringing)).first_line(), "SIP/2.0 180 Ringing");
+    // It comes from another port, to a worker that knows nothing of it.
+    let other = Phone::udp("192.0.2.1:6060");
+    let cancel = caller.request("CANCEL", "sip:bob@example.com", "1", "");
+    assert!(workers[0].receive(&other, &cancel).is_empty());
+    let stray = astray(&mut workers[0]);
+    assert_eq!((stray.worker, stray.first, stray.flow), (1, 0, other.0));
+    assert!(handed(&mut workers[1], &stray).is_empty());
+    let stray = astray(&mut workers[1]);
+    assert_eq!((stray.worker, stray.first), (2, 0));
+    let sent = handed(&mut workers[2], &stray);
+    assert_eq!((sent[0].flow, sent[0].first_line()), (other.0, "SIP/2.0 200 OK"));
+    assert!(sent[1].text.starts_with("CANCEL ") && sent[1].flow.peer == callee.0.peer);
+    // One that belongs to nothing is answered by the last.
+    let unknown = caller.request("CANCEL", "sip:bob@example.com", "9", "");
+    assert!(workers[1].receive(&other, &unknown).is_empty());
+    let stray = astray(&mut workers[1]);
+    assert!(handed(&mut workers[2], &stray).is_empty());
+    let stray = astray(&mut workers[2]);
+    assert_eq!((stray.worker, stray.first), (0, 1));
+    let refused = only(handed(&mut workers[0], &stray));
+    assert_eq!(refused.first_line(), "SIP/2.0 481 Call/Transaction Does Not Exist");
+    assert!(workers[0].service.take_astray().is_empty());
+}
+
+#[test]
+fn a_contact_moves_from_worker_to_worker_and_is_there_once() {
+    let (mut first, mut second) = (worker(0, 2), worker(1, 2));
+    registered(&mut first, &mut second, LISTENS);
+    // The phone connects again, and the kernel gives the connection to the other worker.
+    let phone = Phone::tcp("192.0.2.7:4001", OF_FIRST);
+    first.service.connection_opened(OF_FIRST);
+    assert!(first.receive(&phone, &phone.register("bob", 2, LISTENS)).is_empty());
+    first.service.held.clear();
+    follow(&mut first, "sip.1", &mut second);
+    for world in [&first, &second] {
+        let bindings = world.service.locations().bindings(b"bob@example.com");
+        assert_eq!(bindings.iter().map(|one| one.flow).collect::<Vec<_>>(), [phone.0]);
+    }
+    // The second drops its own, and says so.
+    follow(&mut second, "sip.2", &mut first);
+    assert_eq!(first.service.locations().bindings(b"bob@example.com").len(), 1);
+}
