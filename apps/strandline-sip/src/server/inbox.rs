@@ -223,9 +223,8 @@ impl Inbox {
         self.came += 1;
         count(&mut self.counters.came, urgency);
         let begins = urgency >= Urgency::Renewal;
-        let again = begins
-            && unreliable
-            && (self.is_on_trial(bytes) || (overloaded && self.repeats.contains(bytes)));
+        let again =
+            begins && unreliable && (self.is_on_trial(bytes) || (overloaded && self.repeats.contains(bytes)));
         self.counters.datagrams += u64::from(begins && unreliable && !again);
         self.counters.datagrams_all += u64::from(begins && unreliable);
         let full = overloaded

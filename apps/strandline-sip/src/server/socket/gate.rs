@@ -171,10 +171,10 @@ pub(in crate::server) struct Gate {
 /// To read a request and refuse it without a word takes as long as a part of handling one, as measured.
 const READING: f64 = 1.0 / 20.0;
 /// So much time is looked at to find what can be handled: a tenth of a second is too short where the processor is shared.
-const AVERAGED: Duration = Duration::from_millis(500);
+const AVERAGED: Duration = Duration::from_secs(1);
 /// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
 /// little.
-const CLOSE_AT: f64 = 1.5;
+const CLOSE_AT: f64 = 2.0;
 /// So many times what can be handled is let in then, and when more may come. Too much costs little, and too little can't be
 /// mended before a trial is over.
 const WANTED: f64 = 1.15;
