@@ -104,7 +104,7 @@ fn workers(server: &Server) -> Vec<Pid> {
             Some((number, Pid::from_raw(child.parse().ok()?)?))
         })
         .collect();
-    workers.sort();
+    workers.sort_by(|(one, _), (other, _)| one.cmp(other));
     workers.into_iter().map(|(_, pid)| pid).collect()
 }
 
@@ -199,11 +199,15 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
 fn what_was_acknowledged_survives_the_end_of_all_with_more_and_fewer_processes() {
     let folder = Folder::new("all");
     let end = Arc::new(AtomicBool::new(false));
-    let start = |count: &str| Server::start(&["--processes", count, "--store", &folder.store()]);
+    let start = |count: &str| {
+        Server::start(&["--processes", count, "--metrics", "127.0.0.1:0", "--store", &folder.store()])
+    };
     let mut server = start("2");
     let (address, ends) = (server.address("udp"), Arc::clone(&end));
     let load = std::thread::spawn(move || register_on(address, &ends));
-    std::thread::sleep(Duration::from_secs(1));
+    at_last("there is load", || {
+        metric(&server, "strandline_sip_registered_total").iter().sum::<f64>() > 200.0
+    });
     end.store(true, Ordering::Relaxed);
     let mut acknowledged = load.join().unwrap();
     assert!(acknowledged.len() > 10);

@@ -222,9 +222,13 @@ fn all_processes_are_looked_after_as_one() {
     for caller in 6..12 {
         assert!(phones::refused(&mut phones[caller], "tcp0").starts_with("SIP/2.0 404"));
     }
+    they_are_drained_and_read_the_configuration_again(&mut world, &mut phones[6..]);
+}
+
+fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: &mut [Phone]) {
     // While it drains nobody registers, at any.
     assert_eq!(world.told("drain")["draining"], true);
-    for phone in &mut phones[6..] {
+    for phone in phones.iter_mut() {
         assert!(phone.register().starts_with("SIP/2.0 503"));
     }
     assert_eq!(world.told("drain --off")["draining"], false);
@@ -232,13 +236,13 @@ fn all_processes_are_looked_after_as_one() {
     World::write(&world.folder, "[registrar]\nexpires_default_secs = 77\nexpires_max_secs = 77\n");
     let told = world.told("reload");
     assert_eq!(told["changed"], Value::from(vec!["registrar"]));
-    for phone in &mut phones[6..] {
+    for phone in phones.iter_mut() {
         let answer = phone.register();
         assert!(answer.starts_with("SIP/2.0 200") && answer.contains("expires=77"), "{answer}");
     }
     World::write(&world.folder, "[registrar]\nexpires_default = 1\n");
     assert!(!world.admin("reload").status.success());
-    assert!(phones[6].register().contains("expires=77"));
+    assert!(phones[0].register().contains("expires=77"));
     let page = world.server.metrics("/metrics");
     let registered = page.lines().filter_map(|line| {
         line.strip_prefix("strandline_sip_registered_total{worker=\"")?
@@ -263,13 +267,13 @@ fn all_processes_are_looked_after_as_one() {
     World::write(&world.folder, "[registrar]\nexpires_default_secs = 66\nexpires_max_secs = 66\n");
     world.server.hang_up();
     let mut read = |phone: &mut Phone| {
-        // Sleeps because nobody is told when a signal has done its work.
         (0..600).any(|_| {
+            // Sleeps because nobody is told when a signal has done its work.
             std::thread::sleep(Duration::from_millis(20));
             phone.register().contains("expires=66")
         })
     };
-    assert!(phones[6..].iter_mut().all(&mut read));
+    assert!(phones.iter_mut().all(&mut read));
     assert!(world.server.terminate().success());
 }
 

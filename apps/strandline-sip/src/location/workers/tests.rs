@@ -1,3 +1,5 @@
+#![allow(clippy::unwrap_used)]
+
 use super::{stamped, unite};
 
 const ALICE: &[u8] = b"sip:alice@192.0.2.1\t\tc1\t\t\t1\t2000000000\t1000\t0\t-\tudp\t0\t192.0.2.1:5060";

@@ -235,9 +235,8 @@ impl Supervisor<'_> {
         }
         let now = Instant::now();
         for worker in 0..self.count {
-            if self.place(worker).is_some_and(|place| place.start_at.is_some_and(|at| at <= now))
-                && let Err(error) = self.start(worker)
-            {
+            let is_due = self.place(worker).is_some_and(|place| place.start_at.is_some_and(|at| at <= now));
+            if is_due && let Err(error) = self.start(worker) {
                 tracing::error!(worker = worker + 1, %error, "a process can't be started");
                 self.pause(worker);
             }
