@@ -104,7 +104,7 @@ fn workers(server: &Server) -> Vec<Pid> {
             Some((number, Pid::from_raw(child.parse().ok()?)?))
         })
         .collect();
-    workers.sort();
+    workers.sort_by(|(one, _), (other, _)| one.cmp(other));
     workers.into_iter().map(|(_, pid)| pid).collect()
 }
 
