@@ -31,7 +31,7 @@ Examples:
   strandline perf server               measures throughput with `strandline perf client ADDR` on another host
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          completions for a shell
-Logging: -v, -vv, or RUST_LOG=strandline=debug"
+Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for programs"
 )]
 struct Cli {
     #[command(subcommand)]
@@ -39,6 +39,15 @@ struct Cli {
     /// Log more (twice: much more)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
+    /// How the log is written to standard error: lines for people, or a JSON object in each
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "text")]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum LogFormat {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -86,7 +95,7 @@ fn main() -> ExitCode {
     strandline::heap::give_back_at_once();
     end_quietly_when_nobody_reads();
     let cli = Cli::parse();
-    log(cli.verbose);
+    log(cli.verbose, cli.log_format);
     match dispatch(cli.command) {
         Ok(code) => code,
         Err(error) => {
@@ -128,12 +137,19 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 /// To standard error: standard output is for results.
-fn log(verbose: u8) {
+fn log(verbose: u8, format: LogFormat) {
     let default = match verbose {
         0 => "warn",
         1 => "info,strandline=debug",
         _ => "trace",
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => log.init(),
+        // One object for each event, its fields beside timestamp, level and target: nothing to unwrap.
+        LogFormat::Json => {
+            log.json().flatten_event(true).with_current_span(false).with_span_list(false).init()
+        }
+    }
 }

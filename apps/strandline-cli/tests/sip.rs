@@ -321,6 +321,20 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             "aliases.users: \"a@example.com\" stands for itself",
         ),
         (
+            format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
+            "registrar.expires_min_secs: more than 3600",
+        ),
+    ] {
+        let (success, stderr) = check(&text);
+        assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
+    }
+}
+
+#[test]
+fn routes_are_checked_and_errors_tell_what_is_wrong() {
+    let right = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:5060\"\n";
+    for (text, error) in [
+        (
             format!("{right}[[route]]\nto = [\"sip:192.0.2.1\"]\n"),
             "route: a prefix, such as \"+44\", or a domain",
         ),
@@ -333,13 +347,31 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             "route.domain: \"example.com\" is one of domains",
         ),
         (
-            format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
-            "registrar.expires_min_secs: more than 3600",
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1;transport=tcp\"]\n"),
+            "route.to: \"sip:192.0.2.1;transport=tcp\" is reached over tcp, and nothing listens for tcp: add a [[listen]]",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=dccp\"]\n"),
+            "route.to: \"sip:trunk.example;transport=dccp\" has none of the transports udp, tcp, tls and sctp",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [\"sip:trunk.example;transport=wss\"]\n"),
+            "nobody is reached over WebSocket",
+        ),
+        (
+            format!("{right}[aliases]\nusers = {{ \"a@example.com\" = [\"sips:b@elsewhere.example\"] }}\n"),
+            "aliases.users: \"sips:b@elsewhere.example\" is reached over tls, and nothing listens for tls",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nregistrar = true\nto = [\"sip:192.0.2.1\"]\n"),
+            "route.registrar: a registrar is one for a domain: leave out prefix, and name the domain",
         ),
     ] {
         let (success, stderr) = check(&text);
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
     }
+    let route = "[[route]]\ndomain = \"partner.example\"\nto = [\"sip:partner.example\"]\nregistrar = true\n";
+    assert_eq!(check(&format!("{right}{route}")), (true, String::new()));
 }
 
 #[test]

@@ -332,6 +332,13 @@ fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
     World::write(&world.folder, DOMAIN, &access.replace("192.0.2.0/24", "127.0.0.0/8"));
     assert_eq!(world.ask("POST /reload").1["changed"], serde_json::json!(["access"]));
     assert!(world.udp(&register("a", "example.com", "UDP")).starts_with("SIP/2.0 200"));
+    // Who was let in is let go when it may not send any more.
+    let mut phone = TcpStream::connect(world.server.address("tcp")).unwrap();
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert!(over(&mut phone, &register("b", "example.com", "TCP")).starts_with("SIP/2.0 200"));
+    World::write(&world.folder, DOMAIN, access);
+    assert_eq!(world.ask("POST /reload").1["changed"], serde_json::json!(["access"]));
+    assert!(matches!(phone.read(&mut [0; 16]), Ok(0)), "it is ended");
 }
 
 #[test]

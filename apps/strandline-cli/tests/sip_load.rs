@@ -126,3 +126,33 @@ fn what_is_wrong_is_told() {
     // Over UDP nobody says that there is no server: nothing succeeds.
     fails(&udp, "register --outstanding 1 --timeout 0.1", "");
 }
+
+#[test]
+fn flows_are_kept_alive_by_line_ends_and_stun_and_sctp_by_itself() {
+    let server = Server::start(&["--listen", "sctp:127.0.0.1:0"]);
+    let carrier = server.carrier();
+    for (transport, to, kept) in [
+        ("udp", server.address("udp").to_string(), true),
+        ("tcp", server.address("tcp").to_string(), true),
+        ("sctp", "127.0.0.1:5060".to_owned(), false),
+    ] {
+        let arguments = format!(
+            "register --rate 20 --users 40 --sources 20 --keep-alive 0.1 --encapsulation {carrier} --transport {transport}"
+        );
+        let report = sip_generator::succeeded(&to, &arguments);
+        let count = |name: &str| report[name].as_u64().unwrap();
+        assert_eq!(count("keep_alives") >= 20, kept, "{arguments}: {report}");
+        // The last ones may be under way at the end.
+        assert!(count("keep_alives_answered") + 20 >= count("keep_alives"), "{arguments}: {report}");
+        assert_eq!(
+            (count("keep_alives_answered") > 0, count("flows_broken")),
+            (kept, 0),
+            "{arguments}: {report}"
+        );
+    }
+    fails(
+        &server.address("tcp").to_string(),
+        "--transport tcp --lifetime transaction --keep-alive 1",
+        "goes with --lifetime persistent",
+    );
+}

@@ -24,6 +24,7 @@ use strandline_netem::{LinkConfig, Loss, Reordering};
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Recovery};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::event::{AssociationId, SendInfo};
+use strandline_proto::time::Time;
 use strandline_sim::pair::{Pair, Side};
 
 /// Goodput under loss and reordering, in virtual time.
@@ -56,6 +57,12 @@ struct Args {
     /// Also the buffers, and counters of the sender: retransmissions, recoveries, time-outs, probes, undone.
     #[arg(long)]
     counters: bool,
+    /// Exactly so many seconds for each cell, however long its round trips.
+    #[arg(long)]
+    exact: bool,
+    /// Prints what the sender knows, and what came, each so many milliseconds.
+    #[arg(long)]
+    trace_ms: Option<u64>,
 }
 
 /// A condition of the network.
@@ -149,8 +156,9 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
     let forward = pair.network.link(addresses.0, addresses.1);
     forward.change(strandline_netem::Change::Config(link(cell, true)));
     let message = Bytes::from(vec![7; 8192]);
-    let seconds = if cell.rtt_ms > 50.0 { args.seconds * 3.0 } else { args.seconds };
+    let seconds = if cell.rtt_ms > 50.0 && !args.exact { args.seconds * 3.0 } else { args.seconds };
     let (mut received, mut messages, mut steps) = (0u64, Vec::new(), 0u32);
+    let mut trace = args.trace_ms.map(|ms| Trace::new(pair.now, Duration::from_millis(ms)));
     send_all(&mut pair, a, &message);
     pair.run_until(Duration::from_secs_f64(seconds), |pair| {
         let now = pair.now;
@@ -160,6 +168,9 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
         if steps.is_multiple_of(64) {
             send_all(pair, a, &message);
             pair.clear_captured();
+        }
+        if let Some(trace) = &mut trace {
+            trace.look(pair, a, received);
         }
         false
     });
@@ -178,6 +189,50 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
         stats.undone
     );
     Measured { mbps: received as f64 * 8.0 / seconds / 1e6, counters }
+}
+
+/// Prints a line now and then.
+#[derive(Debug)]
+struct Trace {
+    began: Time,
+    each: Duration,
+    last: Time,
+    received: u64,
+}
+
+impl Trace {
+    fn new(now: Time, each: Duration) -> Self {
+        println!("     ms  came  paced    cwnd  flight  srtt_ms  queued_kb again buffered_kb room_kb");
+        Self { began: now, each, last: now, received: 0 }
+    }
+
+    fn look(&mut self, pair: &mut Pair, a: AssociationId, received: u64) {
+        let took = pair.now.since(self.last);
+        if took < self.each {
+            return;
+        }
+        let mbps = (received - self.received) as f64 * 8.0 / took.as_secs_f64() / 1e6;
+        (self.last, self.received) = (pair.now, received);
+        let (Some(status), Some(paths)) = (pair.a.endpoint.status(a), pair.a.endpoint.paths(a)) else {
+            return;
+        };
+        let path = &paths[0];
+        let ends = [Side::A, Side::B].map(|side| pair.addresses(side)[0].ip());
+        let now_ns = pair.now.as_nanos();
+        let queued = pair.network.link(ends[0], ends[1]).queued_bytes(now_ns);
+        println!(
+            "{:7.1} {mbps:5.0} {:6.0} {:7} {:7} {:8.2} {:10} {:5} {:11} {:7}",
+            pair.now.since(self.began).as_secs_f64() * 1e3,
+            path.pacing_rate.unwrap_or(0) as f64 * 8e-6,
+            path.cwnd,
+            path.flight,
+            path.srtt.unwrap_or_default().as_secs_f64() * 1e3,
+            queued >> 10,
+            status.stats.retransmissions,
+            status.send_buffered >> 10,
+            status.peer_rwnd >> 10,
+        );
+    }
 }
 
 fn main() {

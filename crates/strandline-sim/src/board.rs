@@ -1,6 +1,7 @@
 //! What an association has in flight, as the packets on the wire tell it: each chunk that was sent, whether a SACK has named
 //! it since, and whether anything told that it might be lost. Nothing here asks the engine.
 
+mod late;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, Sack, kind};
 use strandline_wire::{Data, Packet, Tsn};
 
+use self::late::Late;
 use crate::violation::{Violation, demand};
 
 /// Miss indications that mark a chunk (RFC 9260 section 7.2.4).
@@ -40,6 +42,10 @@ struct Sent {
     excused: bool,
     /// It went with a COOKIE ECHO: T1-cookie sends it again.
     in_set_up: bool,
+    /// It was sent more than once.
+    resent: bool,
+    /// By time it is lost (RFC 8985 section 6.2), or was before anything else became of it.
+    late: bool,
 }
 
 /// What went to an address, or was acknowledged of what went there, since that was last looked at.
@@ -65,17 +71,16 @@ pub(crate) struct Board {
     first: Option<Tsn>,
     chunks: VecDeque<Sent>,
     traffic: BTreeMap<IpAddr, Traffic>,
-    /// Of what was acknowledged at each address, the chunk that was sent last.
-    latest: BTreeMap<IpAddr, (Time, Tsn)>,
+    /// What tells of losses at each address.
+    late: BTreeMap<IpAddr, Late>,
+    /// SACKs that acknowledged something behind a gap since there is one.
+    gap_sacks: u32,
+    /// The smallest path MTU.
+    mtu_min: u32,
     /// The receive window in the last SACK.
     a_rwnd: Option<u32>,
     /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
     quiet: BTreeMap<IpAddr, (Time, Option<Duration>)>,
-}
-
-/// Sent before, in order of transmission: those of one moment in the order of TSNs (RFC 8985 section 6.1).
-fn is_before((at, tsn): (Time, Tsn), (later_at, later_tsn): (Time, Tsn)) -> bool {
-    at < later_at || (at == later_at && tsn.is_before(later_tsn))
 }
 
 impl Board {
@@ -133,20 +138,62 @@ impl Board {
                 misses: 0,
                 excused,
                 in_set_up,
+                resent: false,
+                late: false,
             });
             return Ok(());
         };
         demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
-        let explained = in_set_up || self.is_doubtful(known, tsn, recovery);
+        let (of, mut explained) = (known.to, in_set_up || self.is_doubtful(now, known, tsn, recovery));
         if !explained {
-            self.probe(now, tsn, known.to)?;
+            // Another one's loss may have begun a recovery that was not seen yet.
+            self.judge(now);
+            explained = self.chunks.get(at).is_some_and(|known| self.is_doubtful(now, known, tsn, recovery));
+        }
+        if explained {
+            self.recovers(of);
+        } else {
+            self.probe(now, tsn, of)?;
         }
         self.quiet.entry(to).or_default().0 = now;
         if let Some(known) = self.chunks.get_mut(at) {
             (known.to, known.at, known.misses) = (to, now, 0);
             (known.excused, known.in_set_up) = (false, in_set_up);
+            (known.resent, known.late) = (true, false);
         }
         Ok(())
+    }
+
+    /// What is lost by time is so from now on, and a recovery of its address begins.
+    fn judge(&mut self, now: Time) {
+        let Some(first) = self.first else { return };
+        let many = self.many_acknowledged();
+        let mut recovers = Vec::new();
+        for (at, chunk) in self.chunks.iter_mut().enumerate() {
+            let tsn = Tsn(first.0.wrapping_add(at as u32));
+            let late = self.late.get(&chunk.to);
+            if !chunk.acknowledged
+                && !chunk.late
+                && late.is_some_and(|late| late.finds(now, chunk.at, tsn, many))
+            {
+                chunk.late = true;
+                recovers.push(chunk.to);
+            }
+        }
+        recovers.into_iter().for_each(|of| self.recovers(of));
+    }
+
+    /// A recovery is under way until all is acknowledged that was sent so far.
+    fn recovers(&mut self, of: IpAddr) {
+        let next = self.first.map(|first| Tsn(first.0.wrapping_add(self.chunks.len() as u32)));
+        self.late.entry(of).or_default().recovers_until = next;
+    }
+
+    /// Three packets behind a gap, or three SACKs that told of some: RFC 8985 section 6.2 step 4 asks for no reordering window then.
+    fn many_acknowledged(&self) -> bool {
+        let named = || self.chunks.iter().filter(|chunk| chunk.named);
+        let bytes: u32 = named().map(|chunk| chunk.bytes).sum();
+        self.gap_sacks >= MISSES || named().count() >= MISSES as usize || bytes >= 2 * self.mtu_min
     }
 
     /// A chunk that nothing tells to be lost goes again: a tail-loss probe, after two round trips in which nothing was sent to
@@ -166,21 +213,34 @@ impl Board {
         self.quiet.entry(of).or_default().1 = srtt;
     }
 
+    /// The smallest path MTU.
+    pub(crate) fn set_mtu_min(&mut self, mtu_min: u32) {
+        self.mtu_min = mtu_min;
+    }
+
     /// Something tells that the chunk may be lost: by RFC 8985 section 6.2 one that was sent later to the same address has
-    /// arrived, by RFC 9260 section 7.2.4 three SACKs missed it; or it is excused.
-    fn is_doubtful(&self, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
+    /// arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed it; or it is excused.
+    fn is_doubtful(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
         let evident = match recovery {
             Recovery::Rfc9260 => chunk.misses >= MISSES,
-            _ => self.latest.get(&chunk.to).is_some_and(|latest| is_before((chunk.at, tsn), *latest)),
+            _ => {
+                let late = self.late.get(&chunk.to);
+                chunk.late
+                    || late.is_some_and(|late| late.finds(now, chunk.at, tsn, self.many_acknowledged()))
+            }
         };
         evident || chunk.excused || chunk.in_set_up
     }
 
     /// Whatever is outstanding may go again: T3-rtx expired, a router refused it, or the peer began anew.
     pub(crate) fn excuse(&mut self, to: Option<IpAddr>) {
+        let mut recovers = Vec::new();
         for chunk in self.chunks.iter_mut().filter(|chunk| to.is_none_or(|to| chunk.to == to)) {
             chunk.excused = true;
+            recovers.push(chunk.to);
         }
+        recovers.dedup();
+        recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
     /// A packet of the peer arrives.
@@ -188,9 +248,13 @@ impl Board {
         for (at, chunk) in packet.chunks().flatten().enumerate() {
             let before = self.traffic.clone();
             match chunk.parse() {
-                Ok(Chunk::Sack(sack)) => self.on_sack(&sack),
+                Ok(Chunk::Sack(sack)) => {
+                    self.judge(now);
+                    self.on_sack(now, &sack);
+                }
                 Ok(Chunk::Shutdown(shutdown)) => {
-                    self.advance(shutdown.cumulative_tsn);
+                    self.judge(now);
+                    self.advance(now, shutdown.cumulative_tsn);
                 }
                 // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
                 Ok(Chunk::CookieEcho(_)) if at == 0 => self.excuse(None),
@@ -205,8 +269,8 @@ impl Board {
         }
     }
 
-    fn on_sack(&mut self, sack: &Sack<'_>) {
-        if !self.advance(sack.cumulative_tsn()) {
+    fn on_sack(&mut self, now: Time, sack: &Sack<'_>) {
+        if !self.advance(now, sack.cumulative_tsn()) {
             return;
         }
         self.a_rwnd = Some(sack.a_rwnd());
@@ -220,21 +284,24 @@ impl Board {
         }
         // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
         let highest = named.len();
+        let mut beyond = false;
         let first = sack.cumulative_tsn().next();
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let is_named = named.get(at).copied().unwrap_or(false);
             if is_named && !chunk.acknowledged {
                 let tsn = Tsn(first.0.wrapping_add(at as u32));
-                credit(&mut self.traffic, &mut self.latest, chunk, tsn);
+                credit(now, &mut self.traffic, &mut self.late, chunk, tsn);
                 chunk.acknowledged = true;
+                beyond = true;
             }
             chunk.misses += u32::from(!is_named && at < highest);
             chunk.named = is_named;
         }
+        self.gap_sacks = if highest == 0 { 0 } else { self.gap_sacks + u32::from(beyond) };
     }
 
     /// False if the acknowledgement is old, or of what was never sent.
-    fn advance(&mut self, cumulative: Tsn) -> bool {
+    fn advance(&mut self, now: Time, cumulative: Tsn) -> bool {
         let Some(first) = self.first else { return false };
         let steps = cumulative.next().distance_from(first) as usize;
         if steps > self.chunks.len() {
@@ -242,19 +309,28 @@ impl Board {
         }
         for (at, chunk) in self.chunks.drain(..steps).enumerate() {
             if !chunk.acknowledged {
-                credit(&mut self.traffic, &mut self.latest, &chunk, Tsn(first.0.wrapping_add(at as u32)));
+                let tsn = Tsn(first.0.wrapping_add(at as u32));
+                credit(now, &mut self.traffic, &mut self.late, &chunk, tsn);
             }
         }
         self.first = Some(cumulative.next());
+        for late in self.late.values_mut() {
+            late.on_cumulative(cumulative);
+        }
+        if self.chunks.is_empty() {
+            // An association that has nothing to do forgets.
+            self.late.values_mut().for_each(Late::rest);
+            self.gap_sacks = 0;
+        }
         true
     }
 
     /// Outstanding at an address, and not even doubtful: the least that is in flight there.
-    pub(crate) fn in_flight_least(&self, to: IpAddr, recovery: Recovery) -> u32 {
+    pub(crate) fn in_flight_least(&self, now: Time, to: IpAddr, recovery: Recovery) -> u32 {
         let Some(first) = self.first else { return 0 };
         let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
         let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| chunk.to == to && !chunk.acknowledged);
-        all.filter(|(chunk, tsn)| !self.is_doubtful(chunk, *tsn, recovery))
+        all.filter(|(chunk, tsn)| !self.is_doubtful(now, chunk, *tsn, recovery))
             .map(|(chunk, _)| chunk.bytes)
             .sum()
     }
@@ -282,15 +358,12 @@ impl Board {
 }
 
 fn credit(
+    now: Time,
     traffic: &mut BTreeMap<IpAddr, Traffic>,
-    latest: &mut BTreeMap<IpAddr, (Time, Tsn)>,
+    late: &mut BTreeMap<IpAddr, Late>,
     chunk: &Sent,
     tsn: Tsn,
 ) {
     traffic.entry(chunk.to).or_default().delivered += chunk.bytes;
-    let sent = (chunk.at, tsn);
-    let latest = latest.entry(chunk.to).or_insert(sent);
-    if is_before(*latest, sent) {
-        *latest = sent;
-    }
+    late.entry(chunk.to).or_default().on_acknowledged(now, (chunk.at, tsn), chunk.resent);
 }

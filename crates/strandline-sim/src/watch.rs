@@ -82,6 +82,7 @@ impl Memory {
         if events.timeouts > 0 {
             self.board.excuse(None);
         }
+        self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
         for path in paths {
             let address = path.address.ip();
             // A router refused what is longer than that, so that all of it goes again (RFC 9260 section 10).
@@ -235,7 +236,7 @@ fn sending(
     for path in paths {
         let address = path.address.ip();
         let traffic = memory.board.traffic(address);
-        let least = memory.board.in_flight_least(address, config.recovery);
+        let least = memory.board.in_flight_least(now, address, config.recovery);
         // Set-up has timers of its own.
         demand(path.flight >= least || status.state.starts_with("COOKIE"), || {
             format!("{least} bytes are on their way at least: {path:?}")

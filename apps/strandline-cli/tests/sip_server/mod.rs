@@ -31,7 +31,8 @@ impl Server {
         Self::announced(&mut server)
     }
 
-    fn announced(server: &mut Command) -> Self {
+    /// As this command starts it.
+    pub fn announced(server: &mut Command) -> Self {
         let (child, listening) = announced(server);
         Self { child, listening }
     }

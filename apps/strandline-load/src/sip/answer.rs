@@ -2,6 +2,8 @@
 
 use memchr::{memchr, memmem};
 
+use super::keep_alive::ANSWER;
+
 /// A message that came.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Came<'a> {
@@ -119,6 +121,11 @@ pub(super) fn first_message(stream: &[u8]) -> Option<usize> {
     let length = Came { bytes: stream }.value("Content-Length");
     let body = number(length).map_or(0, |(body, _)| body as usize);
     Some(header + body).filter(|whole| *whole <= stream.len())
+}
+
+/// How long the first message of a stream is, or the answer to a keep-alive, once it is whole.
+pub(super) fn first_of(stream: &[u8]) -> Option<usize> {
+    if stream.starts_with(ANSWER) { Some(ANSWER.len()) } else { first_message(stream) }
 }
 
 #[cfg(test)]

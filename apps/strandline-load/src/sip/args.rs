@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
@@ -165,6 +166,10 @@ pub struct Args {
     /// Password of all phones, whose users are u0, u1, ...: with it they answer challenges
     #[arg(long, value_name = "TEXT")]
     pub password: Option<String>,
+    /// Seconds after which each source says that it is there, and waits 10 s for the answer: line ends over TCP and TLS, STUN over
+    /// UDP (RFC 5626), SCTP's own heartbeats
+    #[arg(long, value_name = "SECONDS")]
+    pub keep_alive: Option<f64>,
     /// Share of operations that are REGISTERs in the midst of calls, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub renewals: f64,
@@ -189,6 +194,11 @@ impl Args {
             (_, Lifetime::Open) => 10_000,
             _ => 1000,
         })
+    }
+
+    /// How often flows are kept alive, if they are.
+    pub(super) fn keep_alive(&self) -> Option<Duration> {
+        self.keep_alive.map(Duration::from_secs_f64)
     }
 
     /// Addresses to send from.
@@ -254,6 +264,12 @@ impl Args {
         }
         if self.file.is_some() && self.lifetime != Lifetime::Persistent {
             bail!("--scenario goes with --lifetime persistent");
+        }
+        if self.keep_alive.is_some_and(|secs| !(0.01..=86_400.0).contains(&secs)) {
+            bail!("--keep-alive is between 0.01 and 86400 seconds");
+        }
+        if self.keep_alive.is_some() && self.lifetime != Lifetime::Persistent {
+            bail!("--keep-alive goes with --lifetime persistent: other connections don't live so long");
         }
         self.check_lifetime()
     }

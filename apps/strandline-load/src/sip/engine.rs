@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::answer::{Came, Mark};
 use super::digest::{Asking, Credentials};
+use super::keep_alive::KeepAlives;
 use super::out::Out;
 use super::outcome::Outcome;
 use super::plan::{Plan, Scenario, T1};
@@ -84,6 +85,8 @@ pub(super) struct Engine {
     credentials: Option<Credentials>,
     /// Scenarios of a file.
     players: Option<Box<Players>>,
+    /// Of those whose flows are kept.
+    keep_alives: Option<Box<KeepAlives>>,
     pub(super) outcome: Outcome,
     pub(super) out: Out,
 }
@@ -102,6 +105,7 @@ impl Engine {
             cseq: 0,
             credentials: None,
             players: None,
+            keep_alives: None,
             outcome: Outcome::default(),
             out: Out::default(),
         }
@@ -115,6 +119,16 @@ impl Engine {
     /// With these, scenarios of a file can be run.
     pub(super) fn play_by(&mut self, players: Players) {
         self.players = Some(Box::new(players));
+    }
+
+    /// From now on flows are kept.
+    pub(super) fn keep_alive_by(&mut self, keep_alives: KeepAlives) {
+        self.keep_alives = Some(Box::new(keep_alives));
+    }
+
+    /// Sources whose flows have turned out to be broken.
+    pub(super) fn take_broken(&mut self) -> Vec<usize> {
+        self.keep_alives.as_mut().map(|keeps| keeps.take_broken()).unwrap_or_default()
     }
 
     /// Lets scenarios go on; those that end make room for others in a closed loop.
@@ -280,6 +294,11 @@ impl Engine {
 
     /// Takes what came to a source.
     pub(super) fn handle(&mut self, now: Instant, source: usize, bytes: &[u8]) {
+        if let Some(keeps) = &mut self.keep_alives
+            && keeps.handle(source, bytes, &mut self.outcome)
+        {
+            return;
+        }
         let came = Came { bytes };
         if self.play(now, |players, around| players.handle(now, &came, around)) == Some(true) {
             return;
@@ -433,6 +452,9 @@ impl Engine {
 
     /// Sends again what has got no answer, and gives up what has waited too long.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if let Some(keeps) = &mut self.keep_alives {
+            keeps.handle_timeout(now, &mut self.out, &mut self.outcome);
+        }
         self.play(now, |players, around| players.handle_timeout(now, around));
         for step in 0..STEPS {
             while let Some(alarm) = due(self.again.get_mut(step), now) {

@@ -16,6 +16,9 @@ pub(super) trait Carrier {
     /// Sends messages, those of a source one after the other. Connections that are lost are counted.
     fn send(&self, out: &Out, load: &Load);
 
+    /// The flow of a source is broken: it gets another one, if there is something to be opened.
+    fn give_up(&self, _source: usize) {}
+
     /// Waits until something comes, for so long at most, and lets user agents handle it. False if the runtime does that.
     fn wait(&self, _load: &Rc<Load>, _most: Duration) -> bool {
         false
@@ -69,7 +72,14 @@ impl Load {
     /// Sends what user agents have written, without waiting for other tasks to work.
     pub(super) fn send(&self) {
         let mut out = self.spare.take();
-        std::mem::swap(&mut out, &mut self.engine.borrow_mut().out);
+        let broken = {
+            let mut engine = self.engine.borrow_mut();
+            std::mem::swap(&mut out, &mut engine.out);
+            engine.take_broken()
+        };
+        if let Some(carrier) = self.carrier.get() {
+            broken.into_iter().for_each(|source| carrier.give_up(source));
+        }
         if let (Some(carrier), false) = (self.carrier.get(), out.messages.is_empty()) {
             // The sort is stable: a source's messages stay in their order.
             out.messages.sort_by_key(|(source, ..)| *source);

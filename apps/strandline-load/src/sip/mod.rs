@@ -5,6 +5,7 @@ mod args;
 mod carrier;
 mod digest;
 mod engine;
+mod keep_alive;
 mod load;
 mod orders;
 mod out;

@@ -25,6 +25,11 @@ pub(super) struct Outcome {
     pub(super) retransmitted: u64,
     /// Requests sent once more with credentials.
     pub(super) challenged: u64,
+    /// Keep-alives that were sent, without those that were sent again, and answers to them.
+    pub(super) keep_alives: u64,
+    pub(super) keep_alives_answered: u64,
+    /// Flows on which no answer came.
+    pub(super) flows_broken: u64,
     /// Final codes that were neither 2xx nor 503.
     pub(super) codes: BTreeMap<u16, u64>,
     /// From the moment at which the operation was due to its final answer.
@@ -48,6 +53,9 @@ impl Outcome {
         self.timed_out += other.timed_out;
         self.retransmitted += other.retransmitted;
         self.challenged += other.challenged;
+        self.keep_alives += other.keep_alives;
+        self.keep_alives_answered += other.keep_alives_answered;
+        self.flows_broken += other.flows_broken;
         for (code, count) in &other.codes {
             *self.codes.entry(*code).or_default() += count;
         }
@@ -115,6 +123,10 @@ pub(super) struct SipReport {
     pub(super) response_within: Option<Summary>,
     /// Connections that ended while they were in use.
     pub(super) connections_lost: u64,
+    /// With `--keep-alive`: keep-alives, answers to them, and flows on which none came for 10 s.
+    pub(super) keep_alives: u64,
+    pub(super) keep_alives_answered: u64,
+    pub(super) flows_broken: u64,
     pub(super) own_cpu_s: f64,
     /// What the server took, if it was watched.
     pub(super) server: Option<ServerReport>,
@@ -151,6 +163,9 @@ impl SipReport {
         self.timed_out = outcome.timed_out;
         self.retransmitted = outcome.retransmitted;
         self.challenged = outcome.challenged;
+        self.keep_alives = outcome.keep_alives;
+        self.keep_alives_answered = outcome.keep_alives_answered;
+        self.flows_broken = outcome.flows_broken;
         self.other_codes.clone_from(&outcome.codes);
         self.response = outcome.response.summary();
         self.whole = outcome.whole.summary();
@@ -217,6 +232,12 @@ impl SipReport {
         }
         if self.challenged > 0 {
             println!("asked for credentials: {}", self.challenged);
+        }
+        if self.keep_alives > 0 {
+            println!(
+                "keep-alives: {}, answered: {}, broken flows: {}",
+                self.keep_alives, self.keep_alives_answered, self.flows_broken
+            );
         }
         for (code, count) in &self.other_codes {
             println!("answered with {code}: {count}");

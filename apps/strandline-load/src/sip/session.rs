@@ -13,6 +13,7 @@ use super::args::{Args, Lifetime, Transport};
 use super::carrier::{passing, sctp, set, tcp, udp};
 use super::digest::Credentials;
 use super::engine::Engine;
+use super::keep_alive::{KeepAlives, Kind};
 use super::load::Load;
 use super::outcome::Measured;
 use super::plan::{Plan, Scenario};
@@ -50,6 +51,7 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
         if let Some(password) = &args.password {
             engine.prove_by(Credentials::new(password.clone()));
         }
+        keep_alives(args).into_iter().for_each(|keeps| engine.keep_alive_by(keeps));
         Load::new(engine)
     };
     Ok(match args.transport {
@@ -91,13 +93,24 @@ async fn open(args: &Args) -> Result<Rc<Load>> {
             load
         }
         Transport::Sctp => {
-            let (sctp, addresses) = sctp::open(server, args.encapsulation, &local, sources).await?;
+            let (sctp, addresses) =
+                sctp::open(server, args.encapsulation, &local, sources, args.keep_alive()).await?;
             let load = load(addresses);
             sctp.serve(&load);
             load.send_by(Box::new(sctp));
             load
         }
     })
+}
+
+/// What keeps flows alive, if something is to; SCTP has heartbeats of its own.
+fn keep_alives(args: &Args) -> Option<KeepAlives> {
+    let kind = match args.transport {
+        Transport::Udp => Kind::Stun,
+        Transport::Tcp | Transport::Tls => Kind::LineEnds,
+        Transport::Sctp => return None,
+    };
+    args.keep_alive().map(|every| KeepAlives::new(kind, every, args.sources(), now()))
 }
 
 /// What TLS needs, if there is TLS.

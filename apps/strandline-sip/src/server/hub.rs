@@ -67,6 +67,13 @@ impl Taking<'_> {
         self.inbox.allows(peer)
     }
 
+    /// The same for what is no message and is answered at once; who may not is counted.
+    pub(super) fn admits(&mut self, peer: std::net::IpAddr) -> bool {
+        let may = self.inbox.allows(peer);
+        self.inbox.counters.denied += u64::from(!may);
+        may
+    }
+
     /// For the collector, if there is one.
     fn copy(&self, flow: &Flow, bytes: &[u8]) {
         if let Some(hep) = &self.hep {
@@ -200,6 +207,17 @@ impl Hub {
             Protocol::Udp => false,
             Protocol::Sctp => self.sctp.borrow().close(flow),
             _ => self.connections.close(flow),
+        }
+    }
+
+    /// Ends connections and associations from where nobody may send any more.
+    pub(super) fn end_denied(&self) {
+        let mut flows = self.connections.flows();
+        flows.extend(self.sctp.borrow().flows());
+        self.inbox(|inbox| flows.retain(|flow| !inbox.allows(flow.peer.ip())));
+        for flow in &flows {
+            // Some may have ended by themselves.
+            self.close(flow);
         }
     }
 

@@ -126,6 +126,9 @@ impl Reloader {
             new.overload.configure(inbox, key);
             inbox.set_access(new.access.clone());
         });
+        if self.document.borrow().get("access") != new.document.get("access") {
+            hub.end_denied();
+        }
         if self.document.borrow().get("hep") != new.document.get("hep") {
             hub.copy_to(new.hep.clone(), self.local.clone());
         }

@@ -1,5 +1,6 @@
 //! A request on its way through the proxy: its branches, and the best response so far (RFC 3261 section 16.7).
 
+use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -58,12 +59,34 @@ pub(crate) struct Target {
     pub(crate) neighbour: bool,
     /// Where the phone listens, if its connection turns out to have ended.
     pub(crate) fallback: Option<Flow>,
+    /// A URI names the place: who listens there over UDP may do so over TCP too.
+    pub(crate) by_uri: bool,
+    /// Its name counts only as far as it leads to this address.
+    pub(crate) only: Option<IpAddr>,
+    /// Other flows to the same phone, for when this one fails (RFC 5626 section 7).
+    pub(crate) others: Vec<Target>,
+}
+
+/// May a request go there, if it may go to one address only?
+pub(crate) fn is_allowed(flow: &Flow, only: Option<IpAddr>) -> bool {
+    only.is_none_or(|only| flow.peer.ip().to_canonical() == only)
 }
 
 impl Target {
     /// A proxy without a path.
     pub(crate) fn new(uri: Option<Box<[u8]>>, place: Place, q: u16) -> Self {
-        Self { uri, place, path: Box::default(), q, over_node: false, neighbour: true, fallback: None }
+        Self {
+            uri,
+            place,
+            path: Box::default(),
+            q,
+            over_node: false,
+            neighbour: true,
+            fallback: None,
+            by_uri: true,
+            only: None,
+            others: Vec::new(),
+        }
     }
 }
 
@@ -76,21 +99,40 @@ pub(crate) struct Leg {
     pub(crate) done: bool,
     /// Any response came.
     pub(crate) heard: bool,
+    /// A provisional one came that isn't 100: whoever is there works on it.
+    pub(crate) rang: bool,
+    /// It said nothing for too long, and others were asked; it may say something later.
+    pub(crate) left: bool,
     /// It went to another node.
     pub(crate) over_node: bool,
     /// It went to a proxy.
     pub(crate) neighbour: bool,
     /// Of a target with a name.
     pub(crate) named: Option<Box<Named>>,
-    /// Where the phone listens, if its connection turns out to have ended before it said anything.
+    /// Where the phone listens, if its connection turns out to have ended before it said anything; or where nobody takes
+    /// connections, for what is too large for a datagram.
     pub(crate) fallback: Option<Box<Fallback>>,
+    /// Other flows to the same phone.
+    pub(crate) others: Option<Box<Others>>,
 }
 
-/// What a request to where a phone listens is made from.
+/// What a request by another way to the same place is made from.
 #[derive(Debug)]
 pub(crate) struct Fallback {
     pub(crate) flow: Flow,
+    pub(crate) host: u32,
     pub(crate) uri: Option<Box<[u8]>>,
+    pub(crate) path: Box<[u8]>,
+    pub(crate) breadth: u32,
+    pub(crate) neighbour: bool,
+    /// Nobody takes connections there, which is remembered.
+    pub(crate) shuns: bool,
+}
+
+/// What requests over other flows to the same phone are made from.
+#[derive(Debug)]
+pub(crate) struct Others {
+    pub(crate) left: Vec<Target>,
     pub(crate) breadth: u32,
 }
 
@@ -99,6 +141,10 @@ pub(crate) struct Fallback {
 pub(crate) struct Named {
     /// Where it has not been sent to yet.
     pub(crate) left: VecDeque<Flow>,
+    /// The mark of the name.
+    pub(crate) host: u32,
+    /// The name counts only as far as it leads to this address.
+    pub(crate) only: Option<IpAddr>,
     pub(crate) uri: Option<Box<[u8]>>,
     pub(crate) path: Box<[u8]>,
     pub(crate) breadth: u32,
@@ -156,6 +202,10 @@ pub(crate) struct Context {
     pub(crate) instance: bool,
     /// The last of them has said something.
     pub(crate) heard: bool,
+    /// And more than 100.
+    pub(crate) rang: bool,
+    /// A REGISTER that goes to another registrar, and the flow over which it came.
+    pub(crate) registers: Option<Flow>,
     /// Whoever sent it asked what it may send (RFC 7339).
     pub(crate) oc: bool,
 }
@@ -176,6 +226,8 @@ impl Context {
             hops: false,
             instance: false,
             heard: false,
+            rang: false,
+            registers: None,
             oc: false,
         }
     }
@@ -187,11 +239,12 @@ impl Context {
 
     /// The next targets are not to be tried: who was asked last is there, and has refused.
     pub(crate) fn is_refused(&self) -> bool {
-        let unavailable =
-            |best: &Best| best.response.is_empty() || best.code == StatusCode::SERVICE_UNAVAILABLE;
+        // Who has rung for too long was there.
+        let silent = |best: &Best| best.response.is_empty() && !self.rang;
+        let unavailable = |best: &Best| silent(best) || best.code == StatusCode::SERVICE_UNAVAILABLE;
         let not_reached = |best: &Best| {
             let lost = [StatusCode::REQUEST_TIMEOUT, StatusCode::FLOW_FAILED];
-            best.response.is_empty() || lost.contains(&best.code)
+            silent(best) || (!best.response.is_empty() && lost.contains(&best.code))
         };
         self.best
             .as_ref()

@@ -15,8 +15,12 @@ pub(super) struct Copy<'a> {
     pub(super) flow: Flow,
     pub(super) branch: &'a [u8],
     pub(super) breadth: u32,
+    /// The mark of the name that led there; 0 without.
+    pub(super) host: u32,
     /// It goes to a proxy, which is asked how much it can take.
     pub(super) neighbour: bool,
+    /// A URI names the place: who listens there over UDP may do so over TCP too.
+    pub(super) by_uri: bool,
 }
 
 /// What is copied.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::collections::HashMap;
 
-use crate::codec::Host;
+use crate::codec::{Host, SipUri, Uri};
 
 /// What an address stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct Route {
     pub domain: Option<String>,
     /// The ways there, by priority.
     pub hops: Vec<Hop>,
+    /// They lead to the registrar of the domain, at which phones register through here (RFC 5626 section 5).
+    pub registrar: bool,
 }
 
 /// All of it.
@@ -70,6 +72,16 @@ impl Directory {
         }
     }
 
+    /// Does a URI lead to a registrar for which phones come through here, or to its domain?
+    pub(super) fn is_registrar(&self, uri: &SipUri<'_>) -> bool {
+        let leads =
+            |text: &str| matches!(Uri::parse(text.as_bytes()), Ok(Uri::Sip(hop)) if is_host(uri, &hop.host));
+        self.routes.iter().filter(|route| route.registrar).any(|route| {
+            let domain = route.domain.as_deref().unwrap_or_default();
+            is_host(uri, &Host::Name(domain.as_bytes())) || route.hops.iter().any(|hop| leads(&hop.uri))
+        })
+    }
+
     /// The route for a user, at a domain that isn't ours if there is one: the one with the longest prefix.
     #[must_use]
     pub fn route(&self, user: &[u8], domain: Option<&str>) -> Option<&Route> {
@@ -80,4 +92,9 @@ impl Directory {
         let fitting = self.routes.iter().filter(fits);
         fitting.max_by_key(|route| route.prefix.as_deref().map_or(0, str::len))
     }
+}
+
+/// Does a URI lead to this host, and not by `maddr` elsewhere?
+fn is_host(uri: &SipUri<'_>, host: &Host<'_>) -> bool {
+    uri.maddr().is_none() && uri.host == *host
 }

@@ -11,13 +11,18 @@ use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
 use super::Service;
 use super::context::{Context, HOP_Q, INSTANCE_Q, Kept, Place, Target};
 use super::copies::{BREADTH, Copied, Copy};
+use super::edge::requires;
 use super::feedback::is_oc;
 use super::incoming::Incoming;
 use super::legs::breadth;
 use super::reply::{self, answer_flow};
 use super::route::Way;
-use super::strict;
+use super::strict::{self, Strict};
 use super::throttle::{ASKING, ASKING_ALIAS};
+use super::token::End;
+
+/// Bytes that are usually added to a request at most: a Via, Record-Routes, a Path.
+const ADDED_MAX: usize = 500;
 
 /// What is told in place of the usual phrase.
 pub(super) fn reason(code: StatusCode) -> Option<&'static str> {
@@ -65,10 +70,18 @@ impl Service {
             }
             Place::Name(_) => false,
         };
-        let falls_back = targets.iter().any(|target| target.fallback.is_some());
+        let falls_back = targets.iter().any(|target| target.fallback.is_some() || !target.others.is_empty());
+        let is_datagram = |target: &Target| {
+            target.by_uri && matches!(target.place, Place::Flow(flow) if flow.protocol == Protocol::Udp)
+        };
+        let may_be_large = self.may_be_too_large(message) && targets.iter().any(is_datagram);
+        if self.adds_path(incoming) {
+            context.registers = Some(*flow);
+        }
         if group.min(breadth) < targets.len()
             || is_named
             || falls_back
+            || may_be_large
             || (!invite && targets.iter().any(may_be_unreachable))
         {
             context.later = targets.drain(group..).collect();
@@ -116,7 +129,8 @@ impl Service {
         hasher.write(incoming.essentials.call_id);
         let branch = Branch { client: None, mark: 0 }.write(hasher.finish());
         let uri = uri.or(way.replaced);
-        let copy = Copy { uri, path, flow, branch: &branch, breadth: BREADTH, neighbour: false };
+        let (breadth, neighbour, by_uri) = (BREADTH, false, false);
+        let copy = Copy { uri, path, flow, branch: &branch, breadth, host: 0, neighbour, by_uri };
         let mut out = core::mem::take(&mut self.out);
         let _ = out.write(flow, None, |out| self.write(incoming, way, &copy, out));
         self.out = out;
@@ -144,7 +158,9 @@ impl Service {
         let own = copy.uri.or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
         let strict = strict::next(copy.path, way);
         let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
-        let back = self.record_routes(incoming, &copy.flow, secure)?;
+        let back = self.record_routes(incoming, copy, secure)?;
+        let flow_path =
+            if self.adds_path(incoming) { self.path(copy.flow.protocol, flow)? } else { Vec::new() };
         let mut edits = Edits::new(*message);
         edits.push_via(&via).source(flow.peer).decrement_max_forwards(70);
         // What the one before us can keep to is for us alone (RFC 7339 section 5.6).
@@ -155,28 +171,19 @@ impl Service {
             edits.request_uri(uri);
         }
         let last = strict.as_ref().map(|_| [b"<", own, b">"].concat());
-        match (way.ours, way.last_taken) {
-            (0, false) if strict.is_none() => {}
-            (1, false) if strict.is_none() => {
-                edits.pop_route();
-            }
-            _ => {
-                edits.remove(HeaderName::Route);
-                let taken = usize::from(strict.as_ref().is_some_and(|strict| strict.path.is_none()));
-                for route in routes.iter().skip(taken) {
-                    edits.add(b"Route", route);
-                }
-                last.iter().for_each(|last| {
-                    edits.add(b"Route", last);
-                });
-            }
-        }
+        edit_routes(&mut edits, way, &routes, strict.as_ref().zip(last.as_deref()));
         let path = strict.as_ref().map_or(Some(copy.path), |strict| strict.path).unwrap_or_default();
         if !path.is_empty() {
             edits.push_route(path);
         }
         for route in &back {
             edits.push_record_route(route);
+        }
+        if !flow_path.is_empty() {
+            edits.push_value(HeaderName::Path, &flow_path);
+            if !requires(message, b"path") {
+                edits.add(b"Require", b"path");
+            }
         }
         if essentials.cseq.method != Method::Ack {
             edits.remove(HeaderName::MaxBreadth).add_number(HeaderName::MaxBreadth, copy.breadth);
@@ -195,7 +202,7 @@ impl Service {
     fn record_routes(
         &self,
         incoming: &Incoming<'_>,
-        next: &Flow,
+        copy: &Copy<'_>,
         secure: bool,
     ) -> Result<Vec<Vec<u8>>, WriteError> {
         let Incoming { essentials, flow, .. } = incoming;
@@ -204,40 +211,54 @@ impl Service {
         if !begins || essentials.to.tag.is_some() {
             return Ok(routes);
         }
-        let token = (flow, next, essentials.from.tag.unwrap_or(&[]));
+        let next = copy.flow;
+        let caller = End { flow: *flow, host: self.caller_mark(incoming) };
+        let callee = End { flow: next, host: copy.host };
+        let user = |out: &mut Vec<u8>| {
+            self.tokens.write(&caller, &callee, essentials.from.tag.unwrap_or(&[]), out);
+        };
         let inner = Some(flow.protocol).filter(|protocol| *protocol != next.protocol);
         for protocol in inner.into_iter().chain([next.protocol]) {
-            let mut route = Vec::new();
-            self.record_route((protocol, secure), token, &mut route)?;
-            routes.push(route);
+            routes.push(self.own_route((protocol, secure), user, "lr")?);
         }
         Ok(routes)
     }
 
     /// `<sip:token@host:port;transport=tcp;lr>`; with `sips` if the request is for such a URI (section 16.6, step 4), at an address
     /// that is one for TLS then.
-    fn record_route(
+    fn own_route(
         &self,
         (protocol, secure): (Protocol, bool),
-        (caller, callee, tag): (&Flow, &Flow, &[u8]),
-        out: &mut Vec<u8>,
-    ) -> Result<(), WriteError> {
+        user: impl FnOnce(&mut Vec<u8>),
+        params: &str,
+    ) -> Result<Vec<u8>, WriteError> {
         use std::io::Write;
         let tls = self.settings.address(Protocol::Tls).filter(|_| secure && !protocol.is_secure());
         let here = tls.or_else(|| self.settings.address(protocol)).ok_or(WriteError::Target)?;
         let protocol = here.protocol;
-        out.reserve(160);
+        let mut out = Vec::with_capacity(160);
         out.extend_from_slice(if secure { b"<sips:" } else { b"<sip:" });
-        self.tokens.write(caller, callee, tag, out);
+        user(&mut out);
         let (host, port, transport) = (here.host(), here.port, protocol.in_uri());
         // Writing to a buffer that grows does not fail.
         let _ = match protocol {
-            Protocol::Udp => write!(out, "@{host}:{port};lr>"),
+            Protocol::Udp => write!(out, "@{host}:{port};{params}>"),
             // RFC 5630 section 3.1.3: `transport=tls` is a thing of the past.
-            Protocol::Tls if secure => write!(out, "@{host}:{port};lr>"),
-            _ => write!(out, "@{host}:{port};transport={transport};lr>"),
+            Protocol::Tls if secure => write!(out, "@{host}:{port};{params}>"),
+            _ => write!(out, "@{host}:{port};transport={transport};{params}>"),
         };
-        Ok(())
+        Ok(out)
+    }
+
+    /// The way back to a phone that registers elsewhere: by the protocol that its registrar is reached by (RFC 5626 section 5.1).
+    fn path(&self, protocol: Protocol, phone: &Flow) -> Result<Vec<u8>, WriteError> {
+        self.own_route((protocol, false), |out| self.tokens.write_path(phone, out), "lr;ob")
+    }
+
+    /// May a request have to go over TCP for its size, whatever is added to it?
+    fn may_be_too_large(&self, message: &Message<'_>) -> bool {
+        let max = self.settings.udp_request_bytes_max;
+        max > 0 && message.as_bytes().len() + ADDED_MAX > max
     }
 }
 
@@ -248,6 +269,31 @@ const fn asking(copy: &Copy<'_>) -> &'static [u8] {
         (true, Protocol::Tls) => ASKING_ALIAS,
         (true, _) => ASKING,
         (false, _) => b"",
+    }
+}
+
+/// Takes away our Routes, and what a strict router that is next stands for; the request URI becomes the last one for it.
+fn edit_routes<'a>(
+    edits: &mut Edits<'a>,
+    way: &Way<'_>,
+    routes: &[&'a [u8]],
+    strict: Option<(&Strict<'_>, &'a [u8])>,
+) {
+    match (way.ours, way.last_taken, strict) {
+        (0, false, None) => {}
+        (1, false, None) => {
+            edits.pop_route();
+        }
+        _ => {
+            edits.remove(HeaderName::Route);
+            let taken = usize::from(strict.is_some_and(|(strict, _)| strict.path.is_none()));
+            for route in routes.iter().skip(taken) {
+                edits.add(b"Route", route);
+            }
+            if let Some((_, last)) = strict {
+                edits.add(b"Route", last);
+            }
+        }
     }
 }
 

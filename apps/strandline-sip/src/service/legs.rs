@@ -1,15 +1,16 @@
 //! The copies of a request: sent, and sent to the next server if one is not there (RFC 3263 section 4.3).
 
 use core::hash::Hasher;
+use core::net::IpAddr;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::codec::{Index, Message, StatusCode};
 use crate::locate::Question;
-use crate::transaction::{Branch, Flow, Time};
+use crate::transaction::{Branch, Flow, Protocol, Time};
 
 use super::Service;
-use super::context::{Fallback, Kept, Leg, Named, Place, Target};
+use super::context::{Fallback, Kept, Leg, Named, Others, Place, Target, is_allowed};
 use super::copies::{BREADTH, Copied, Copy};
 use super::incoming::Incoming;
 use super::servers::{Waiter, Ways};
@@ -25,6 +26,12 @@ pub(super) fn breadth(message: &Message<'_>) -> u32 {
         Ok(Some(breadth)) => breadth.0.min(BREADTH),
         _ => BREADTH,
     }
+}
+
+/// Of the servers of a name those that it counts for.
+fn allowed(ways: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCode> {
+    let ways: Vec<Flow> = ways.into_iter().filter(|way| is_allowed(way, only)).collect();
+    if ways.is_empty() && only.is_some() { Err(StatusCode::FLOW_FAILED) } else { Ok(ways) }
 }
 
 impl Service {
@@ -86,21 +93,28 @@ impl Service {
         let waits = ways.is_none();
         let mut left: VecDeque<Flow> = ways.unwrap_or_default().into();
         let first = left.pop_front();
-        let named = matches!(target.place, Place::Name(_)).then(|| {
-            let (uri, path) = (target.uri.clone(), target.path.clone());
-            Box::new(Named { left, uri, path, breadth })
-        });
-        let Target { over_node, neighbour, .. } = *target;
-        let uri = || target.uri.clone();
-        let fallback = target.fallback.map(|flow| Box::new(Fallback { flow, uri: uri(), breadth }));
+        let (uri, path) = (|| target.uri.clone(), || target.path.clone());
+        let Target { over_node, neighbour, by_uri, only, .. } = *target;
+        let host = match &target.place {
+            Place::Name(question) => self.tokens.host_mark(question.name.as_bytes()),
+            Place::Flow(_) => 0,
+        };
+        let named = || Box::new(Named { left, host, only, uri: uri(), path: path(), breadth });
+        let fallback = |flow| {
+            Box::new(Fallback { flow, host, uri: uri(), path: path(), breadth, neighbour, shuns: false })
+        };
+        let others = || Box::new(Others { left: target.others.clone(), breadth });
         context.legs.push(Leg {
             way: None,
             done: false,
             heard: false,
+            rang: false,
+            left: false,
             over_node,
             neighbour,
-            named,
-            fallback,
+            named: matches!(target.place, Place::Name(_)).then(named),
+            fallback: target.fallback.map(fallback),
+            others: (!target.others.is_empty()).then(others),
         });
         if waits {
             context.live += 1;
@@ -109,7 +123,8 @@ impl Service {
         let uri = target.uri.as_deref().or(copied.way.replaced);
         let sent = match first {
             Some(flow) => {
-                let copy = Copy { uri, path: &target.path, flow, branch: &[], breadth, neighbour };
+                let path = &target.path;
+                let copy = Copy { uri, path, flow, branch: &[], breadth, host, neighbour, by_uri };
                 self.start_leg(now, copied, slot, number, copy)
             }
             None => Err(StatusCode::BAD_GATEWAY),
@@ -140,7 +155,7 @@ impl Service {
         let (server, number) = (context.server, context.legs.len());
         let seed = self.call_seed(copied.incoming);
         match self.ways(now, question, seed, || Waiter::Leg { slot, number, server }) {
-            Ways::Known(ways) => Ok(Some(ways)),
+            Ways::Known(ways) => allowed(ways, target.only).map(Some),
             Ways::Waits => Ok(None),
             Ways::None(code) => Err(code),
         }
@@ -170,34 +185,82 @@ impl Service {
         let mut out = core::mem::take(&mut self.out);
         let written =
             out.write(flow, Some(client), |out| self.write(copied.incoming, copied.way, &copy, out));
+        let too_large = matches!(written, Ok(request) if self.is_too_large(now, slot, &copy, request.len()));
         let written = match written {
-            Ok(request) => {
+            Ok(request) if !too_large => {
                 self.transactions.start_client(now, client, request);
                 true
             }
-            Err(_) => {
+            _ => {
                 self.transactions.forget_client(client);
                 false
             }
         };
+        if too_large {
+            out.take_back();
+        }
         self.out = out;
+        if too_large {
+            return self.start_over_tcp(now, copied, slot, number, copy);
+        }
         let Some(context) = self.contexts.get_mut(slot).filter(|_| written) else {
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
         };
-        context.heard = false;
+        (context.heard, context.rang) = (false, false);
         context.live += 1;
         let is_last = !context.hops || context.later.is_empty();
         if let Some(leg) = context.legs.get_mut(number) {
-            (leg.way, leg.heard) = (Some((client, flow)), false);
+            (leg.way, leg.heard, leg.rang) = (Some((client, flow)), false, false);
             if !is_last || leg.has_more() {
                 self.hops.push_back((now + self.settings.directory.failover, client, user));
             }
-            if leg.fallback.is_some() {
+            // Somebody else can do something then: we, or the registrar that has sent it here.
+            let has_use = leg.fallback.is_some() || leg.others.is_some() || copied.way.phone.is_some();
+            if has_use && flow.connection != 0 {
                 self.wait_for_end(flow.connection, user);
             }
         }
         self.counters.forwarded += 1;
         Ok(())
+    }
+
+    /// Is a request too large for a datagram, and can it go over TCP instead (RFC 3261 section 18.1.1)? Only to where somebody says
+    /// that they listen: over a flow that a phone behind a NAT has opened nothing else comes.
+    fn is_too_large(&self, now: Time, slot: u32, copy: &Copy<'_>, len: usize) -> bool {
+        let Flow { protocol, connection, peer, .. } = copy.flow;
+        let max = self.settings.udp_request_bytes_max;
+        (protocol, connection) == (Protocol::Udp, 0)
+            && copy.by_uri
+            && max > 0
+            && len > max
+            && self.settings.address(Protocol::Tcp).is_some()
+            && self.contexts.get(slot).is_some_and(|context| context.request.is_some())
+            && !self.servers.has_refused_tcp(now, peer)
+    }
+
+    /// Over TCP, to the same address and port; and over UDP after all if nobody takes connections there.
+    fn start_over_tcp(
+        &mut self,
+        now: Time,
+        copied: &Copied<'_>,
+        slot: u32,
+        number: usize,
+        copy: Copy<'_>,
+    ) -> Result<(), StatusCode> {
+        let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
+        if let Some(leg) = leg {
+            leg.fallback = Some(Box::new(Fallback {
+                flow: copy.flow,
+                host: copy.host,
+                uri: copy.uri.map(Box::from),
+                path: copy.path.into(),
+                breadth: copy.breadth,
+                neighbour: copy.neighbour,
+                shuns: true,
+            }));
+        }
+        let flow = Flow::to(Protocol::Tcp, copy.flow.peer);
+        self.start_leg(now, copied, slot, number, Copy { flow, by_uri: false, branch: &[], ..copy })
     }
 
     /// Does a neighbour want this request now?
@@ -220,10 +283,12 @@ impl Service {
             let Some(named) = &mut leg.named else { return false };
             let Some(flow) = named.left.pop_front() else { return false };
             let (uri, path, breadth) = (named.uri.clone(), named.path.clone(), named.breadth);
-            let neighbour = leg.neighbour;
+            let (host, neighbour) = (named.host, leg.neighbour);
+            leg.fallback = None;
             let sent = self.with_kept(&kept, |service, copied| {
                 let uri = uri.as_deref().or(copied.way.replaced);
-                let copy = Copy { uri, path: &path, flow, branch: &[], breadth, neighbour };
+                let copy =
+                    Copy { uri, path: &path, flow, branch: &[], breadth, host, neighbour, by_uri: true };
                 service.start_leg(now, copied, slot, number, copy).is_ok()
             });
             if sent == Some(true) {
@@ -232,8 +297,9 @@ impl Service {
         }
     }
 
-    /// A phone's connection has ended before it said anything: the request goes to where it listens (RFC 3261 section 18.4).
-    /// False if that isn't known, or nothing can be sent there.
+    /// A phone's connection has ended before it said anything: the request goes to where it listens (RFC 3261 section 18.4). Or there
+    /// was none for what is too large for a datagram, which goes in one then (section 18.1.1). False if nothing of that is known,
+    /// or nothing can be sent there.
     pub(super) fn fall_back(&mut self, now: Time, slot: u32, number: usize) -> bool {
         let Some(context) =
             self.contexts.get_mut(slot).filter(|context| !context.stopped && !context.answered)
@@ -245,13 +311,42 @@ impl Service {
             return false;
         };
         let Some(fallback) = leg.fallback.take() else { return false };
-        let Fallback { flow, uri, breadth } = *fallback;
+        let Fallback { flow, host, uri, path, breadth, neighbour, shuns } = *fallback;
+        if shuns {
+            self.servers.refused_tcp(now, flow.peer);
+        }
         let sent = self.with_kept(&kept, |service, copied| {
             let uri = uri.as_deref().or(copied.way.replaced);
-            let copy = Copy { uri, path: &[], flow, branch: &[], breadth, neighbour: false };
+            let by_uri = false;
+            let copy = Copy { uri, path: &path, flow, branch: &[], breadth, host, neighbour, by_uri };
             service.start_leg(now, copied, slot, number, copy).is_ok()
         });
         sent == Some(true)
+    }
+
+    /// A phone isn't reached over this flow: its next one takes the place of it, if it has one (RFC 5626 section 7). Others that ring
+    /// meanwhile go on, and those that come after them wait.
+    pub(super) fn next_flow(&mut self, now: Time, slot: u32, number: usize) -> bool {
+        let context = self.contexts.get_mut(slot).filter(|context| !context.stopped && !context.answered);
+        let Some(context) = context else { return false };
+        let Some(kept) = context.request.clone() else { return false };
+        let Some(leg) = context.legs.get_mut(number).filter(|leg| !leg.done && !leg.rang) else {
+            return false;
+        };
+        let Some(others) = leg.others.take() else { return false };
+        let Others { left, breadth } = *others;
+        let mut left = left.into_iter();
+        while let Some(next) = left.next() {
+            let target = Target { others: left.as_slice().to_vec(), ..next };
+            let sent = self.with_kept(&kept, |service, copied| {
+                service.send_to(now, copied, slot, &target, breadth).is_ok()
+            });
+            if sent == Some(true) {
+                self.contexts.get_mut(slot).map(|context| context.finish_leg(number));
+                return true;
+            }
+        }
+        false
     }
 
     /// If a connection ends, a leg over it goes elsewhere, unless it was heard from.
@@ -301,14 +396,17 @@ impl Service {
         let code = match ways {
             Some(Ways::Known(ways)) => {
                 let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
-                if let Some(named) = leg.and_then(|leg| leg.named.as_mut()) {
+                let named = leg.and_then(|leg| leg.named.as_mut());
+                let allowed = allowed(ways, named.as_ref().and_then(|named| named.only));
+                let left = allowed.as_ref().map(Vec::len).unwrap_or_default();
+                if let (Some(named), Ok(ways)) = (named, allowed) {
                     named.left = ways.into();
                 }
                 if self.next_server(now, slot, number) {
                     return;
                 }
                 // None of them could be sent to: they want nothing now.
-                StatusCode::SERVICE_UNAVAILABLE
+                if left == 0 { StatusCode::FLOW_FAILED } else { StatusCode::SERVICE_UNAVAILABLE }
             }
             // What was known a moment ago is so no more.
             Some(Ways::Waits) => {

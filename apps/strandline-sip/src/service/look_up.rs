@@ -97,18 +97,20 @@ impl Service {
         // If it turns out to be gone there, that is a flow that has failed.
         let over_node = over_flow.is_some_and(|flow| fallback.is_none() && self.is_of_sibling(&flow));
         let over_flow = over_flow.map(Place::Flow);
+        let by_uri = over_flow.is_none() || !binding.path.is_empty();
         let place = if binding.path.is_empty() { over_flow.or_else(own) } else { next() };
         let Some(place) = place.filter(|place| !uri.secure || place.is_secure()) else {
             return Reached::Not;
         };
         let (uri, path) = (Some(Box::from(&*binding.contact)), binding.path.clone());
         let neighbour = !path.is_empty();
-        Reached::At(Target { uri, place, path, q: binding.q, over_node, neighbour, fallback })
+        let target = Target::new(uri, place, binding.q);
+        Reached::At(Target { path, neighbour, fallback, by_uri, over_node, ..target })
     }
 
     /// The request URI if it is a GRUU of one of our domains, whatever is in Route above it.
     pub(super) fn gruu_of<'a>(&self, way: &Way<'a>) -> Option<SipUri<'a>> {
-        let uri = way.uri.sip().filter(|_| way.asked.is_none())?;
+        let uri = way.uri.sip().filter(|_| way.asked.is_none() && way.phone.is_none())?;
         (uri.gruu().is_some() && self.settings.is_domain(&uri.host, uri.port)).then_some(*uri)
     }
 
@@ -137,6 +139,7 @@ impl Service {
     pub(super) fn find_instance(
         &mut self,
         now: Time,
+        incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
         way: &Way<'_>,
         targets: &mut Vec<Target>,
@@ -146,30 +149,38 @@ impl Service {
         if bindings.is_empty() {
             return Err((StatusCode::TEMPORARILY_UNAVAILABLE, None));
         }
-        let next = match way.next.map(|next| next.sip_uri()) {
-            None => None,
-            Some(Err(_)) => return Err((StatusCode::BAD_REQUEST, Some("Malformed Route"))),
-            Some(Ok(next)) => {
-                Some(self.place(&next).ok_or((StatusCode::BAD_GATEWAY, Some("Unresolvable Destination")))?)
-            }
-        };
-        let mut dead = false;
+        // Where a Route leads that isn't ours not everybody may go, unless the registration leads there as well.
+        let direct = way.next.map(|_| self.direct_target(incoming, way));
+        let routed = way.next.and_then(|next| self.place(&next.sip_uri().ok()?));
+        let (mut dead, mut denied) = (false, None);
         for binding in bindings {
-            let target = match (&next, self.reached(binding, uri)) {
-                // The Route leads there, and the Path would lead there again (section 6.1).
-                (Some(next), _) => Target::new(Some(Box::from(&*binding.contact)), next.clone(), 0),
-                (None, Reached::At(target)) => target,
-                (None, Reached::Dead) => {
-                    dead = true;
+            let target = match (&direct, self.reached(binding, uri)) {
+                (Some(Ok(next)), _) => Some(next.clone()),
+                (Some(Err(_)), Reached::At(own)) if is_same_place(&own.place, routed.as_ref()) => {
+                    routed.clone().map(|place| Target::new(None, place, 0))
+                }
+                (Some(Err(verdict)), _) => {
+                    denied = Some(*verdict);
+                    None
+                }
+                (None, Reached::At(target)) => {
+                    targets.push(target);
                     continue;
                 }
-                (None, Reached::Not) => continue,
+                (None, Reached::Dead) => {
+                    dead = true;
+                    None
+                }
+                (None, Reached::Not) => None,
             };
-            targets.push(target);
+            // The Route leads there, and the Path would lead there again (section 6.1).
+            let uri = Some(Box::from(&*binding.contact));
+            targets.extend(target.map(|target| Target { uri, ..target }));
         }
         in_sequence(targets);
         match targets.is_empty() {
             false => Ok(()),
+            true if denied.is_some() => Err(denied.unwrap_or(NO_GRUU)),
             true if dead => Err((StatusCode::FLOW_FAILED, None)),
             true => Err((StatusCode::TEMPORARILY_UNAVAILABLE, None)),
         }
@@ -179,11 +190,12 @@ impl Service {
     pub(super) fn find_gruu(
         &mut self,
         now: Time,
+        incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
         way: &Way<'_>,
     ) -> Result<Target, Verdict> {
         let mut targets = Vec::new();
-        self.find_instance(now, uri, way, &mut targets)?;
+        self.find_instance(now, incoming, uri, way, &mut targets)?;
         targets.into_iter().next().ok_or(NO_GRUU)
     }
 
@@ -216,6 +228,17 @@ impl Service {
     }
 }
 
+/// Do both lead to one host?
+fn is_same_place(one: &Place, other: Option<&Place>) -> bool {
+    match (one, other) {
+        (Place::Flow(one), Some(Place::Flow(other))) => {
+            one.peer.ip().to_canonical() == other.peer.ip().to_canonical()
+        }
+        (Place::Name(one), Some(Place::Name(other))) => one.name == other.name,
+        _ => false,
+    }
+}
+
 /// Where a contact says that it is, unless that is the other end of its connection.
 fn listens_elsewhere(place: &Place, binding: &Binding) -> Option<Flow> {
     match place {
@@ -231,27 +254,36 @@ fn in_sequence(targets: &mut [Target]) {
     }
 }
 
-/// No two targets lead to the same phone: of its bindings the one that was refreshed last counts (RFC 5626 section 7). If
-/// there is but one phone, the others are for when that one fails.
+/// No two targets lead to the same phone: of its bindings the one that was refreshed last counts, and the others are for when that
+/// one fails (RFC 5626 section 7), also while other phones ring. All are tried when the first one's turn has come, by its `q`.
 fn one_of_each_instance(bindings: &[Binding], found: &mut Vec<(usize, Target)>) {
     let instance = |place: usize| bindings.get(place).map_or(&[][..], |binding| &binding.instance);
-    let places: Vec<usize> = found.iter().map(|(place, _)| *place).collect();
     let is_same = |one: usize, other: usize| {
         !instance(one).is_empty() && is_same_instance(instance(one), instance(other))
     };
-    if places.iter().all(|place| is_same(*place, places.first().copied().unwrap_or_default())) {
-        found.sort_by(|(one, _), (other, _)| match is_later(bindings, *one, *other) {
+    let mut phones: Vec<Vec<(usize, Target)>> = Vec::with_capacity(found.len());
+    for one in found.drain(..) {
+        let known =
+            phones.iter_mut().find(|phone| phone.first().is_some_and(|(first, _)| is_same(*first, one.0)));
+        match known {
+            Some(phone) => phone.push(one),
+            None => phones.push(vec![one]),
+        }
+    }
+    let later_first =
+        |(one, _): &(usize, Target), (other, _): &(usize, Target)| match is_later(bindings, *one, *other) {
             true => core::cmp::Ordering::Less,
             false => core::cmp::Ordering::Greater,
-        });
-        for (number, (_, target)) in found.iter_mut().enumerate() {
-            target.q = (HOP_Q - 1).saturating_sub(number as u16).max(INSTANCE_Q);
+        };
+    found.extend(phones.into_iter().filter_map(|mut phone| {
+        if phone.len() > 1 {
+            phone.sort_by(later_first);
         }
-        return;
-    }
-    found.retain(|(place, _)| {
-        !places.iter().any(|other| is_same(*place, *other) && is_later(bindings, *other, *place))
-    });
+        let mut flows = phone.into_iter();
+        let (place, mut first) = flows.next()?;
+        first.others = flows.map(|(_, target)| target).collect();
+        Some((place, first))
+    }));
 }
 
 /// The first value of a list of routes: commas within brackets and quotes don't end it.

@@ -6,6 +6,7 @@ mod checks;
 mod context;
 mod copies;
 mod directory;
+mod edge;
 mod feedback;
 mod forward;
 mod incoming;
@@ -25,6 +26,7 @@ mod siblings;
 mod strict;
 mod throttle;
 mod token;
+mod within;
 
 use core::time::Duration;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -54,7 +56,7 @@ pub use siblings::Astray;
 use siblings::Siblings;
 use throttle::Throttle;
 pub use throttle::ThrottleCounters;
-pub use token::{Token, Tokens};
+pub use token::{End, Token, Tokens};
 
 /// What happened so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -113,6 +115,8 @@ pub struct Service {
     trusted: HashSet<u64>,
     /// Those whose phones were told how long they may say nothing.
     timed: HashSet<u64, Numbers>,
+    /// Those over which phones have registered elsewhere.
+    edges: HashSet<u64, Numbers>,
     /// Those whose peers have shown certificates.
     proved: HashSet<u64, Numbers>,
     /// Legs that go elsewhere when their connections end, and connections that have ended.
@@ -180,6 +184,7 @@ impl Service {
             connections: HashSet::default(),
             trusted: HashSet::new(),
             timed: HashSet::default(),
+            edges: HashSet::default(),
             proved: HashSet::default(),
             aliased: Vec::new(),
             falling_back: HashMap::default(),
@@ -417,6 +422,7 @@ impl Service {
         self.connections.remove(&connection);
         self.trusted.remove(&connection);
         self.timed.remove(&connection);
+        self.edges.remove(&connection);
         self.proved.remove(&connection);
         if self.falling_back.contains_key(&connection) {
             self.ended.push(connection);
@@ -432,7 +438,7 @@ impl Service {
         if self.timed.contains(&connection) {
             return Some(Duration::from_secs(u64::from(FLOW_TIMER_SECS + FLOW_TIMER_SECS / 4)));
         }
-        idle.filter(|_| !self.locations.uses(connection))
+        idle.filter(|_| !self.locations.uses(connection) && !self.edges.contains(&connection))
     }
 
     /// The request of a transaction could not be sent.

@@ -125,6 +125,14 @@ impl Service {
         self.nodes.as_ref().is_some_and(|nodes| nodes.addresses.contains(&address.to_canonical()))
     }
 
+    /// The way to the node that has this address.
+    pub(super) fn node_at(&self, address: IpAddr) -> Option<Flow> {
+        let peers = self.nodes.as_ref()?.peers.iter().flatten();
+        let mut addresses = peers.filter_map(|peer| peer.address);
+        let found = addresses.find(|one| one.address.ip().to_canonical() == address)?;
+        Some(Flow::to(found.protocol, found.address))
+    }
+
     /// Where connections to this address are to come from: nodes know one another by their addresses.
     #[must_use]
     pub fn address_for(&self, peer: IpAddr) -> Option<IpAddr> {
@@ -157,12 +165,9 @@ impl Service {
         };
         Some(Over::Node(Target {
             uri: Some(Box::from(&*binding.contact)),
-            place: Place::Flow(Flow::to(protocol, address)),
             path: path.into(),
-            q: binding.q,
             over_node: true,
-            neighbour: true,
-            fallback: None,
+            ..Target::new(None, Place::Flow(Flow::to(protocol, address)), binding.q)
         }))
     }
 }

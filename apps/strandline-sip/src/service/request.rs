@@ -10,12 +10,11 @@ use crate::registrar::{Registered, Request, has_flow_timer, write_error, write_o
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
-use super::context::{Place, Target};
+use super::context::{Place, Target, is_allowed};
 use super::incoming::Incoming;
 use super::reply::{answer_flow, noting, weigh};
 use super::route::Way;
 use super::servers::{Waiter, Ways};
-use super::token::NAMED;
 use super::{Mode, Service};
 
 /// Bytes of an address of record: stores have keys of this length.
@@ -100,18 +99,18 @@ impl Service {
         }
         let ours = way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
         let target = match self.gruu_of(&way) {
-            Some(uri) => self.find_gruu(now, &uri, &way),
+            Some(uri) => self.find_gruu(now, incoming, &uri, &way),
             None if ours => return,
             None => self.direct_target(incoming, &way),
         };
-        let Ok(Target { place, uri, path, .. }) = target else { return };
+        let Ok(Target { place, uri, path, only, .. }) = target else { return };
         let flow = match place {
             Place::Flow(flow) => Some(flow),
             Place::Name(question) => {
                 let (flow, bytes) = (incoming.flow, incoming.message.as_bytes());
                 let waiter = || Waiter::Message { flow, bytes: bytes.into() };
                 match self.ways(now, &question, self.call_seed(incoming), waiter) {
-                    Ways::Known(ways) => ways.first().copied(),
+                    Ways::Known(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
                     Ways::Waits | Ways::None(_) => None,
                 }
             }
@@ -158,12 +157,15 @@ impl Service {
             self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
             return Ok(());
         }
+        if self.lacks_path(&incoming) {
+            return Ok(());
+        }
         let mark = self.loop_mark(&incoming)?;
         self.check_contact(now, &incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
         let redirects = matches!(self.settings.mode, Mode::Redirect);
         let found = match &way.uri {
-            Uri::Sip(uri) if gruu.is_some() => self.find_instance(now, uri, &way, &mut targets),
+            Uri::Sip(uri) if gruu.is_some() => self.find_instance(now, &incoming, uri, &way, &mut targets),
             Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
             _ => match self.to_domain(&incoming, &way, &mut targets) {
                 Some(found) => found,
@@ -190,7 +192,8 @@ impl Service {
         way: &Way<'_>,
     ) -> Result<Option<Incoming<'a>>, Verdict> {
         let essentials = &incoming.essentials;
-        let within = essentials.to.tag.is_some() && way.token.is_some();
+        // Who sends to a phone that is registered elsewhere has been asked there.
+        let within = (essentials.to.tag.is_some() && way.token.is_some()) || way.phone.is_some();
         let ours = match essentials.from.sip_uri() {
             Ok(uri) if !within && self.settings.is_domain(&uri.host, uri.port) => uri,
             _ => return Ok(Some(*incoming)),
@@ -238,59 +241,10 @@ impl Service {
         hasher.finish()
     }
 
-    /// The one target of a request that isn't for one of our users: the other end of its dialog, the next Route, or the
-    /// request URI.
-    fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
-        let target = |place| Target::new(None, place, 0);
-        if way.token.is_none() && !incoming.proved && !self.may_relay(&incoming.flow) {
-            return Err((StatusCode::FORBIDDEN, Some("Relaying Denied")));
-        }
-        let unresolved = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
-        if let Some(next) = way.next {
-            let uri = next.sip_uri().map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Route")))?;
-            return self.place(&uri).map(target).ok_or(unresolved);
-        }
-        let far_end = |token| self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
-        let flow = way.asked.or_else(|| way.token.as_ref().map(far_end));
-        // Where it went to a domain over TLS, whoever is there has to prove that again.
-        if let Some(flow) = flow.filter(|flow| flow.domain != NAMED) {
-            if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
-                let listens = self.listens_at(way, &flow).ok_or((StatusCode::FLOW_FAILED, None))?;
-                return Ok(Target { neighbour: false, ..target(Place::Flow(listens)) });
-            }
-            let neighbour = flow.connection == 0;
-            let over_node = self.is_of_sibling(&flow);
-            return Ok(Target { neighbour, over_node, ..target(Place::Flow(flow)) });
-        }
-        let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
-        self.place(uri).map(target).ok_or(unresolved)
-    }
-
-    /// Where the other end of a dialog says that it listens, if that is the host where its connection came from: a phone that isn't
-    /// behind a NAT, and doesn't ask to be reached over its flow only (RFC 5626).
-    fn listens_at(&self, way: &Way<'_>, flow: &Flow) -> Option<Flow> {
-        let uri = way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none())?;
-        match self.place(uri)? {
-            Place::Flow(listens)
-                if listens.peer.ip().to_canonical() == flow.peer.ip().to_canonical()
-                    && listens.peer.port() != flow.peer.port() =>
-            {
-                Some(listens)
-            }
-            Place::Flow(_) | Place::Name(_) => None,
-        }
-    }
-
-    pub(super) fn may_relay(&self, flow: &Flow) -> bool {
-        self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
-    }
-
     /// A request for one of our users, or for the domain itself.
     fn is_for_us(&self, way: &Way<'_>) -> bool {
         match &way.uri {
-            Uri::Sip(uri) if way.next.is_none() && way.token.is_none() && way.asked.is_none() => {
-                self.settings.is_domain(&uri.host, uri.port)
-            }
+            Uri::Sip(uri) if way.is_without_routes() => self.settings.is_domain(&uri.host, uri.port),
             _ => false,
         }
     }

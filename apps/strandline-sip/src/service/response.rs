@@ -16,9 +16,13 @@ impl Service {
             return;
         };
         let found = self.transactions.receive_response(now, message, &essentials, &mut self.out);
-        if let (Some((_, user)), Some(line)) = (found, message.status_line()) {
+        if let (Some((client, user)), Some(line)) = (found, message.status_line()) {
             self.listen(now, user, &essentials.via);
-            self.on_leg(now, user, line.code, message, essentials.cseq.method);
+            if self.is_left(user, client) {
+                self.on_left(now, client, user as u32, line.code, message, essentials.cseq.method);
+            } else {
+                self.on_leg(now, user, line.code, message, essentials.cseq.method);
+            }
         }
         self.on_events(now);
     }
@@ -37,9 +41,12 @@ impl Service {
         let (slot, number) = (user as u32, (user >> 32) as usize);
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let server = context.server;
+        let rings = code.is_provisional() && code != StatusCode::TRYING;
         context.heard = true;
+        context.rang |= rings;
         if let Some(leg) = context.legs.get_mut(number) {
             leg.heard = true;
+            leg.rang |= rings;
         }
         if code.is_provisional() {
             let client = context.legs.get(number).and_then(Leg::client);
@@ -55,6 +62,12 @@ impl Service {
         if code == StatusCode::SERVICE_UNAVAILABLE && self.is_elsewhere(now, slot, number, message) {
             return;
         }
+        // A flow that leads nowhere, though something may have come back over it before.
+        if matches!(code, StatusCode::FLOW_FAILED | StatusCode::REQUEST_TIMEOUT)
+            && self.next_flow(now, slot, number)
+        {
+            return;
+        }
         let Some(context) = self.contexts.get_mut(slot) else { return };
         let news = context.finish_leg(number);
         if code.is_success() {
@@ -67,6 +80,7 @@ impl Service {
                 self.pass(now, slot, code, message);
             }
             self.stop(now, slot);
+            self.is_registered(now, slot);
             return;
         }
         if !news || context.answered {
@@ -84,6 +98,36 @@ impl Service {
             self.stop(now, slot);
         }
         self.conclude(now, slot);
+    }
+
+    /// Has the request of this transaction been given to another hop meanwhile, because this one said nothing?
+    fn is_left(&self, user: u64, client: ClientId) -> bool {
+        let leg = self.contexts.get(user as u32).and_then(|context| context.legs.get((user >> 32) as usize));
+        leg.is_some_and(|leg| leg.left || leg.client() != Some(client))
+    }
+
+    /// A hop says something after all. If it has begun to ring it is called off, for another one was asked; if somebody has
+    /// answered there, that is what counts.
+    fn on_left(
+        &mut self,
+        now: Time,
+        client: ClientId,
+        slot: u32,
+        code: StatusCode,
+        message: &Message<'_>,
+        method: Method<'_>,
+    ) {
+        if code.is_provisional() {
+            self.transactions.cancel(now, client, &mut self.out);
+        } else if code.is_success() {
+            let Some(context) = self.contexts.get_mut(slot) else { return };
+            let first = !core::mem::replace(&mut context.answered, true);
+            self.counters.calls += u64::from(first && method == Method::Invite);
+            if first || method == Method::Invite {
+                self.pass(now, slot, code, message);
+            }
+            self.stop(now, slot);
+        }
     }
 
     /// One of several servers has too much to do: the request is sent to the next one, if there is one.
@@ -259,8 +303,10 @@ impl Service {
         while let Some(event) = self.transactions.poll_event() {
             match event {
                 Event::Over { user } => self.on_leg_over(user as u32),
-                Event::TimedOut { user, .. } => {
-                    self.on_leg_lost(now, user, StatusCode::REQUEST_TIMEOUT);
+                Event::TimedOut { client, user } => {
+                    if !self.is_left(user, client) {
+                        self.on_leg_lost(now, user, StatusCode::REQUEST_TIMEOUT);
+                    }
                     self.on_leg_over(user as u32);
                 }
                 Event::RingingTooLong { client, .. } => {
@@ -272,21 +318,47 @@ impl Service {
     }
 
     pub(super) fn on_send_failed(&mut self, now: Time, client: ClientId) {
-        if let Some(user) = self.transactions.forget_client(client) {
-            let (slot, number) = (user as u32, (user >> 32) as usize);
-            let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
-            // A node that can't be reached takes the flows of its phones with it.
-            let code = match leg {
-                Some(leg) if leg.over_node => StatusCode::FLOW_FAILED,
-                _ => StatusCode::SERVER_INTERNAL_ERROR,
-            };
-            self.on_leg_lost(now, user, code);
-            self.on_leg_over(user as u32);
+        let Some(user) = self.transactions.client_user(client) else { return };
+        let leg = self.contexts.get(user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
+        // Who rings has the request, and its answers may come another way.
+        if leg.is_some_and(|leg| leg.rang && leg.client() == Some(client)) {
+            return;
         }
+        // A node that can't be reached takes the flows of its phones with it; and a flow that has ended may be all that there was.
+        let flow_failed = |leg: &Leg| {
+            let over_flow = leg.way.is_some_and(|(_, flow)| flow.connection != 0);
+            leg.over_node || (over_flow && leg.fallback.is_none())
+        };
+        let code = match leg {
+            Some(leg) if flow_failed(leg) => StatusCode::FLOW_FAILED,
+            _ => StatusCode::SERVER_INTERNAL_ERROR,
+        };
+        let left = self.is_left(user, client);
+        self.transactions.forget_client(client);
+        if !left {
+            self.on_leg_lost(now, user, code);
+        }
+        self.on_leg_over(user as u32);
+    }
+
+    /// A hop has said nothing for too long. What it says later is still heard: it may have been slow, and ring.
+    pub(super) fn leave_hop(&mut self, now: Time, user: u64) {
+        let (slot, number) = (user as u32, (user >> 32) as usize);
+        self.lose(now, user, StatusCode::SERVER_INTERNAL_ERROR, true);
+        let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
+        if let Some(leg) = leg.filter(|leg| leg.done) {
+            leg.left = true;
+        }
+        self.tidy(slot);
     }
 
     /// No response will come on a leg, unless from another server.
     pub(super) fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
+        self.lose(now, user, code, false);
+    }
+
+    /// `sent` if the request may have arrived.
+    fn lose(&mut self, now: Time, user: u64, code: StatusCode, sent: bool) {
         let (slot, number) = (user as u32, (user >> 32) as usize);
         let leg = self.contexts.get(slot).and_then(|context| context.legs.get(number));
         let silent = leg.filter(|leg| !leg.heard && !leg.done);
@@ -298,10 +370,13 @@ impl Service {
             if named {
                 self.shun(now, &flow, None);
             }
-            let not_sent = code == StatusCode::SERVER_INTERNAL_ERROR;
-            if self.next_server(now, slot, number) || (not_sent && self.fall_back(now, slot, number)) {
+            let not_sent = !sent && code == StatusCode::SERVER_INTERNAL_ERROR;
+            if (not_sent && self.fall_back(now, slot, number)) || self.next_server(now, slot, number) {
                 return;
             }
+        }
+        if self.next_flow(now, slot, number) {
+            return;
         }
         let Some(context) = self.contexts.get_mut(slot) else { return };
         if !context.finish_leg(number) || context.answered {

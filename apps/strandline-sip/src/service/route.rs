@@ -23,8 +23,17 @@ pub(super) struct Way<'a> {
     pub(super) token: Option<Token>,
     /// The flow that another node asks for.
     pub(super) asked: Option<Flow>,
+    /// The flow of a phone that has registered elsewhere, from its Path.
+    pub(super) phone: Option<Flow>,
     /// The next Route that isn't ours.
     pub(super) next: Option<Route<'a>>,
+}
+
+impl Way<'_> {
+    /// Nothing but the request URI tells where it goes.
+    pub(super) const fn is_without_routes(&self) -> bool {
+        self.next.is_none() && self.token.is_none() && self.asked.is_none() && self.phone.is_none()
+    }
 }
 
 impl Service {
@@ -40,8 +49,16 @@ impl Service {
         essentials: &Essentials<'a>,
     ) -> Result<Way<'a>, crate::codec::Error> {
         let uri = essentials.routable_uri()?;
-        let mut way =
-            Way { uri, replaced: None, ours: 0, last_taken: false, token: None, asked: None, next: None };
+        let mut way = Way {
+            uri,
+            replaced: None,
+            ours: 0,
+            last_taken: false,
+            token: None,
+            asked: None,
+            phone: None,
+            next: None,
+        };
         let mut last = None;
         let mut above = true;
         for route in message.routes() {
@@ -53,9 +70,13 @@ impl Service {
             match route.uri()? {
                 Uri::Sip(uri) if way.ours < 2 && self.is_ours(&uri) => {
                     way.ours += 1;
-                    way.token = way.token.or_else(|| uri.user.and_then(|user| self.tokens.read(user)));
+                    let Some(user) = uri.user else { continue };
+                    way.token = way.token.or_else(|| self.tokens.read(user));
                     if way.token.is_none() && self.nodes.is_some() {
-                        way.asked = uri.user.and_then(|user| self.tokens.read_flow(user));
+                        way.asked = self.tokens.read_flow(user);
+                    }
+                    if way.ours == 1 && way.token.is_none() && way.asked.is_none() {
+                        way.phone = self.tokens.read_path(user);
                     }
                 }
                 _ => {

@@ -80,11 +80,7 @@ impl Service {
         way: &Way<'_>,
         targets: &mut Vec<Target>,
     ) -> Option<Result<(), Verdict>> {
-        if self.settings.directory.routes.is_empty()
-            || way.next.is_some()
-            || way.token.is_some()
-            || way.asked.is_some()
-        {
+        if self.settings.directory.routes.is_empty() || !way.is_without_routes() {
             return None;
         }
         match &way.uri {
@@ -108,8 +104,8 @@ impl Service {
         targets: &mut Vec<Target>,
     ) -> Option<Result<(), Verdict>> {
         let route = self.settings.directory.route(user, domain)?;
-        // A trunk costs money: it is for those who may call other hosts.
-        if !incoming.proved && !self.may_relay(&incoming.flow) {
+        // A trunk costs money: it is for those who may call other hosts. A registrar asks by itself who comes.
+        if !route.registrar && !incoming.proved && !self.may_relay(&incoming.flow) {
             return Some(Err(DENIED));
         }
         self.hops(route, user, self.call_seed(incoming) as usize, targets);
@@ -147,9 +143,11 @@ impl Service {
         let code = StatusCode::MOVED_TEMPORARILY;
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
         let own = message.request_line().map_or(&b""[..], |line| line.uri);
+        // Of a phone with several flows each one.
+        let all = targets.iter().flat_map(|target| core::iter::once(target).chain(&target.others));
         let written = self.out.write(to, None, |out| {
             let mut writer = reply.write(message, out);
-            for (number, target) in targets.iter().enumerate() {
+            for (number, target) in all.enumerate() {
                 let uri = target.uri.as_deref().unwrap_or(own);
                 let q = if target.q > 1000 { 1000u16.saturating_sub(100 * number as u16) } else { target.q };
                 let q = format!(">;q={}.{:03}", q / 1000, q % 1000);
@@ -172,7 +170,7 @@ impl Service {
             let has_more = leg.is_some_and(super::context::Leg::has_more)
                 || context.is_some_and(|context| !context.heard && !context.later.is_empty());
             if silent && has_more {
-                self.on_send_failed(now, client);
+                self.leave_hop(now, user);
             }
         }
     }

@@ -18,12 +18,16 @@ const ASKED_MAX: usize = 1000;
 const WAITING_MAX: usize = 20_000;
 /// Servers that are remembered as gone or busy.
 const SHUNNED_MAX: usize = 1024;
+/// Those who take no connections that are remembered.
+const NO_TCP_MAX: usize = 256;
 /// Servers of one name that are tried for one request.
 const TRIED_MAX: usize = 16;
 /// Responses a second that look for another way: who closes connections chooses where that leads to.
 const RETURNS_PER_SEC: u32 = 100;
 /// How long a server is tried after the others that could not be reached.
 const SHUNNED: Duration = Duration::from_secs(30);
+/// How long somebody who takes no connections gets large requests in datagrams.
+const NO_TCP: Duration = Duration::from_secs(300);
 /// How long at most, whatever its Retry-After says.
 const SHUNNED_LONGEST: u32 = 300;
 
@@ -86,6 +90,8 @@ struct Entry {
 pub(super) struct Servers {
     entries: HashMap<Arc<Question>, Entry>,
     names: HashMap<u32, Arc<Question>>,
+    /// Domains by the marks of their names.
+    marks: HashMap<u32, u32>,
     /// The oldest first.
     order: VecDeque<Arc<Question>>,
     wanted: Vec<Arc<Question>>,
@@ -93,6 +99,8 @@ pub(super) struct Servers {
     waiting: usize,
     last_domain: u32,
     shunned: HashMap<(Protocol, SocketAddr), Time>,
+    /// Who takes no connections; those that are older are asked again.
+    no_tcp: VecDeque<(Time, SocketAddr)>,
     /// Since when, and how many responses have looked for another way since.
     returns: (Time, u32),
     counters: LocateCounters,
@@ -106,6 +114,7 @@ impl Servers {
         question: &Arc<Question>,
         max: usize,
         seed: u64,
+        mark: impl Fn(&Question) -> u32,
         waiter: impl FnOnce() -> Waiter,
     ) -> Ways {
         let has_room = self.waiting < WAITING_MAX;
@@ -130,13 +139,14 @@ impl Servers {
             _ => {}
         }
         let is_there = self.entries.contains_key(question);
-        if !has_room || self.asked >= ASKED_MAX || !(is_there || self.make_room(max)) {
+        if !has_room || self.asked >= ASKED_MAX || !(is_there || self.make_room(max, &mark)) {
             self.counters.no_room += 1;
             return Ways::None(StatusCode::SERVICE_UNAVAILABLE);
         }
         if !is_there {
             self.last_domain = self.last_domain % (u32::MAX - 1) + 1;
             self.names.insert(self.last_domain, Arc::clone(question));
+            self.marks.insert(mark(question), self.last_domain);
             self.order.push_back(Arc::clone(question));
         }
         let domain = self.last_domain;
@@ -151,7 +161,7 @@ impl Servers {
     }
 
     /// Forgets the oldest name if there are too many. False if all are being asked for.
-    fn make_room(&mut self, max: usize) -> bool {
+    fn make_room(&mut self, max: usize, mark: impl Fn(&Question) -> u32) -> bool {
         for _ in 0..self.order.len() {
             if self.entries.len() < max {
                 return true;
@@ -160,6 +170,10 @@ impl Servers {
             match self.entries.get(&oldest) {
                 Some(Entry { state: State::Asked(_), .. }) => self.order.push_back(oldest),
                 Some(Entry { domain, .. }) => {
+                    let key = mark(&oldest);
+                    if self.marks.get(&key) == Some(domain) {
+                        self.marks.remove(&key);
+                    }
                     self.names.remove(domain);
                     self.entries.remove(&oldest);
                 }
@@ -167,6 +181,11 @@ impl Servers {
             }
         }
         self.entries.len() < max
+    }
+
+    /// The domain whose name has a mark.
+    pub(super) fn domain_of(&self, mark: u32) -> Option<u32> {
+        self.marks.get(&mark).copied()
     }
 
     /// Those that are gone or busy come last.
@@ -198,6 +217,21 @@ impl Servers {
         if self.shunned.len() < SHUNNED_MAX || self.shunned.contains_key(&key) {
             self.shunned.insert(key, now + time);
         }
+    }
+
+    /// Nobody takes connections there, for large requests.
+    pub(super) fn refused_tcp(&mut self, now: Time, peer: SocketAddr) {
+        while self.no_tcp.len() >= NO_TCP_MAX
+            || self.no_tcp.front().is_some_and(|(at, _)| now - *at >= NO_TCP)
+        {
+            self.no_tcp.pop_front();
+        }
+        self.no_tcp.push_back((now, peer));
+    }
+
+    /// Is that known?
+    pub(super) fn has_refused_tcp(&self, now: Time, peer: SocketAddr) -> bool {
+        self.no_tcp.iter().any(|(at, one)| *one == peer && now - *at < NO_TCP)
     }
 
     /// What waits for this answer, which is known from now on.
@@ -289,7 +323,8 @@ impl Service {
         seed: u64,
         waiter: impl FnOnce() -> Waiter,
     ) -> Ways {
-        self.servers.ways(now, question, self.settings.names_max, seed, waiter)
+        let mark = |question: &Question| self.tokens.host_mark(question.name.as_bytes());
+        self.servers.ways(now, question, self.settings.names_max, seed, mark, waiter)
     }
 
     /// A server could not be reached, or has too much to do: others are tried before it for a while.

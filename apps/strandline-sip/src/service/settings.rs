@@ -110,6 +110,8 @@ pub struct Settings {
     pub limits: TransactionLimits,
     /// How large a message may be.
     pub message: Limits,
+    /// Requests that are larger go over TCP to those who listen there, rather than in a datagram (RFC 3261 section 18.1.1); 0: none.
+    pub udp_request_bytes_max: usize,
     /// Names of other hosts that are known at once; they aren't looked up if there may be none.
     pub names_max: usize,
     /// Bindings are written down: a 200 to REGISTER is held until that is done.
@@ -130,6 +132,7 @@ impl Default for Settings {
             timings: Timings::default(),
             limits: TransactionLimits::default(),
             message: Limits::default(),
+            udp_request_bytes_max: 1300,
             names_max: 0,
             durable: false,
         }

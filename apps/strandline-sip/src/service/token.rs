@@ -10,13 +10,22 @@ use crate::codec::{base64url, base64url_decode};
 use crate::location::SealFlow;
 use crate::transaction::{Flow, Protocol};
 
+/// An end of a dialog, as seen from here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct End {
+    /// The way there.
+    pub flow: Flow,
+    /// The mark of the name that led there (see [`Tokens::host_mark`]); 0 for none.
+    pub host: u32,
+}
+
 /// The ways to both ends of a dialog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token {
     /// Who sent the request that began the dialog.
-    pub caller: Flow,
+    pub caller: End,
     /// Who it was sent to.
-    pub callee: Flow,
+    pub callee: End,
     /// Of the caller's tag: requests in which it is From's come from the caller.
     tag: u16,
 }
@@ -45,6 +54,19 @@ impl Tokens {
         hasher.finish() as u16
     }
 
+    /// What stands for the name of a host, in any case and without the dot at its end: who doesn't have the key can't tell which
+    /// names have the same one. Never 0.
+    #[must_use]
+    pub fn host_mark(&self, name: &[u8]) -> u32 {
+        let mut hasher = self.hasher;
+        hasher.write(b"host");
+        name.strip_suffix(b".")
+            .unwrap_or(name)
+            .iter()
+            .for_each(|byte| hasher.write_u8(byte.to_ascii_lowercase()));
+        (hasher.finish() as u32).max(1)
+    }
+
     /// Tokens of one kind can't be taken for those of another.
     fn seal(&self, kind: &[u8], bytes: &[u8]) -> [u8; SEAL_LEN] {
         let mut hasher = self.hasher;
@@ -61,11 +83,11 @@ impl Tokens {
     }
 
     /// Appends a token as text: letters, digits, `-` and `_`.
-    pub fn write(&self, caller: &Flow, callee: &Flow, caller_tag: &[u8], out: &mut Vec<u8>) {
+    pub fn write(&self, caller: &End, callee: &End, caller_tag: &[u8], out: &mut Vec<u8>) {
         let mut body = Body::default();
         body.put(&self.tag_mark(caller_tag).to_le_bytes());
-        body.put_flow(caller);
-        body.put_flow(callee);
+        body.put_flow(&caller.flow, caller.host);
+        body.put_flow(&callee.flow, callee.host);
         self.finish(b"token", body, out);
     }
 
@@ -81,8 +103,8 @@ impl Tokens {
         let mut room = [0u8; 90];
         let mut rest = self.open(b"token", text, &mut room)?;
         let tag = u16::from_le_bytes(take(&mut rest)?);
-        let caller = take_flow(&mut rest)?;
-        let callee = take_flow(&mut rest)?;
+        let caller = take_end(&mut rest)?;
+        let callee = take_end(&mut rest)?;
         Some(Token { caller, callee, tag })
     }
 
@@ -90,12 +112,26 @@ impl Tokens {
     #[must_use]
     pub fn read_flow(&self, text: &[u8]) -> Option<Flow> {
         let mut room = [0u8; 90];
-        take_flow(&mut self.open(b"flow", text, &mut room)?)
+        Some(take_end(&mut self.open(b"flow", text, &mut room)?)?.flow)
+    }
+
+    /// Appends what stands in a Path for the flow of a phone that registers elsewhere (RFC 5626 section 5.1).
+    pub fn write_path(&self, flow: &Flow, out: &mut Vec<u8>) {
+        let mut body = Body::default();
+        body.put_flow(flow, 0);
+        self.finish(b"path", body, out);
+    }
+
+    /// Opens what stands in a Path; `None` if it isn't one of ours.
+    #[must_use]
+    pub fn read_path(&self, text: &[u8]) -> Option<Flow> {
+        let mut room = [0u8; 90];
+        Some(take_end(&mut self.open(b"path", text, &mut room)?)?.flow)
     }
 
     /// The end that a request with this tag in From goes to.
     #[must_use]
-    pub fn far_end(&self, token: &Token, from_tag: &[u8]) -> Flow {
+    pub fn far_end(&self, token: &Token, from_tag: &[u8]) -> End {
         if self.tag_mark(from_tag) == token.tag { token.callee } else { token.caller }
     }
 }
@@ -103,7 +139,7 @@ impl Tokens {
 impl SealFlow for Tokens {
     fn seal(&self, flow: &Flow, out: &mut Vec<u8>) {
         let mut body = Body::default();
-        body.put_flow(flow);
+        body.put_flow(flow, 0);
         self.finish(b"flow", body, out);
     }
 }
@@ -132,13 +168,15 @@ impl Body {
         }
     }
 
-    fn put_flow(&mut self, flow: &Flow) {
+    /// A flag for each thing that isn't always there.
+    fn put_flow(&mut self, flow: &Flow, host: u32) {
         let v6 = matches!(flow.peer.ip(), IpAddr::V6(_));
         let connected = flow.connection != 0;
         self.put(&[flow.protocol as u8
             | u8::from(v6) << 4
             | u8::from(connected) << 5
-            | u8::from(flow.domain != 0) << 6]);
+            | u8::from(flow.domain != 0) << 6
+            | u8::from(host != 0) << 7]);
         if connected {
             self.put(&flow.connection.to_le_bytes());
         }
@@ -147,6 +185,9 @@ impl Body {
             IpAddr::V6(address) => self.put(&address.octets()),
         }
         self.put(&flow.peer.port().to_le_bytes());
+        if host != 0 {
+            self.put(&host.to_le_bytes());
+        }
     }
 }
 
@@ -156,12 +197,13 @@ fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     Some(*first)
 }
 
-fn take_flow(rest: &mut &[u8]) -> Option<Flow> {
+fn take_end(rest: &mut &[u8]) -> Option<End> {
     let [flags] = take(rest)?;
     let protocol = Protocol::ALL.into_iter().find(|protocol| *protocol as u8 == flags & 15)?;
     let connection = if flags & 32 != 0 { u64::from_le_bytes(take(rest)?) } else { 0 };
     let address: IpAddr = if flags & 16 != 0 { take::<16>(rest)?.into() } else { take::<4>(rest)?.into() };
     let port = u16::from_le_bytes(take(rest)?);
     let domain = if flags & 64 != 0 { NAMED } else { 0 };
-    Some(Flow { protocol, connection, peer: SocketAddr::new(address, port), domain })
+    let host = if flags & 128 != 0 { u32::from_le_bytes(take(rest)?) } else { 0 };
+    Some(End { flow: Flow { protocol, connection, peer: SocketAddr::new(address, port), domain }, host })
 }

@@ -60,6 +60,13 @@ impl Outbox {
         self.items.push(Outgoing { flow, client, start, end: self.bytes.len() });
     }
 
+    /// Forgets the message that was queued last.
+    pub fn take_back(&mut self) {
+        if let Some(last) = self.items.pop() {
+            self.bytes.truncate(last.start);
+        }
+    }
+
     /// Queues all that another holds, after what is there.
     pub fn append(&mut self, other: &Self) {
         let at = self.bytes.len();

@@ -182,3 +182,41 @@ fn a_path_may_begin_with_a_strict_router() {
     assert_eq!(sent[0].first_line(), "INVITE sip:token@192.0.2.50:5070 SIP/2.0");
     assert_eq!(sent[0].lines("Route"), ["<sip:192.0.2.51;lr>", "<sip:bob@10.0.0.5>"]);
 }
+
+#[test]
+fn session_timers_are_between_the_two_ends() {
+    // RFC 4028: what they ask for, what is too small for one of them, and refreshes pass as they are.
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 12));
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    let timers = "Supported: timer\r\nSession-Expires: 50;refresher=uac\r\nMin-SE: 50\r\n";
+    let invite = |branch: &str, timers: &str| alice.request("INVITE", "sip:bob@example.com", branch, timers);
+    let sent = world.invite(&alice, &invite("1", timers)).remove(0);
+    for line in timers.lines() {
+        assert!(sent.text.contains(&format!("\r\n{line}\r\n")), "{line}: {}", sent.text);
+    }
+    let small = response(&sent.text, 422, "bob").replace("Content-Length", "Min-SE: 90\r\nContent-Length");
+    let told = world.receive(&bob, &small);
+    let told = told.iter().find(|one| one.flow == alice.0).unwrap();
+    assert_eq!(told.first_line(), "SIP/2.0 422 Session Interval Too Small");
+    assert_eq!(told.line("Min-SE"), Some("90"));
+    let again = invite("2", &timers.replace("50", "90")).replace("CSeq: 1", "CSeq: 2");
+    let sent = world.invite(&alice, &again).remove(0);
+    let ok = response(&sent.text, 200, "bob")
+        .replace("Content-Length", "Session-Expires: 90;refresher=uas\r\nRequire: timer\r\nContent-Length");
+    let ok = world.one(&bob, &ok);
+    assert_eq!(ok.line("Session-Expires"), Some("90;refresher=uas"));
+    assert_eq!(ok.line("Require"), Some("timer"));
+    // Whoever has to refreshes it, by UPDATE or INVITE, over the flows of the dialog.
+    for (cseq, method) in [(1, "UPDATE"), (2, "INVITE")] {
+        let refresh = in_dialog(method, &ok.text, "sip:alice@192.0.2.1:5060", &bob, cseq, false).replace(
+            "Content-Length",
+            "Supported: timer\r\nSession-Expires: 90;refresher=uac\r\nContent-Length",
+        );
+        let sent = world.receive(&bob, &refresh);
+        let sent = sent.iter().find(|one| one.flow == alice.0).unwrap();
+        assert_eq!(sent.line("Session-Expires"), Some("90;refresher=uac"));
+        let answer = world.receive(&alice, &response(&sent.text, 200, "alice"));
+        assert_eq!(answer[0].flow, bob.0);
+    }
+}

@@ -1,6 +1,6 @@
 //! Downstream neighbours that say what they can take, for the tests of RFC 7339 and RFC 7415.
 
-use strandline_sip::service::{Relay, Settings};
+use strandline_sip::service::{End, Relay, Settings};
 
 use crate::harness::{Phone, Sent, World, response, settings};
 
@@ -9,6 +9,10 @@ pub const ASKED: &str = ";oc;oc-algo=\"loss,rate\"";
 
 pub fn alice() -> Phone {
     Phone::udp("192.0.2.1:5060")
+}
+
+fn end(phone: &Phone) -> End {
+    End { flow: phone.0, host: 0 }
 }
 
 /// A neighbour's address.
@@ -45,7 +49,7 @@ impl Neighbours {
         let text = match more.contains("X-Dialog") {
             true => {
                 let mut token = Vec::new();
-                self.world.service.tokens().write(&alice().0, &at(port).0, b"alice", &mut token);
+                self.world.service.tokens().write(&end(&alice()), &end(&at(port)), b"alice", &mut token);
                 let route =
                     format!("Route: <sip:{}@198.51.100.1:5060;lr>", String::from_utf8(token).unwrap());
                 text.replace(&format!("To: <{uri}>"), &format!("{route}\r\nTo: <{uri}>;tag=bob"))

@@ -19,6 +19,7 @@ fn route(prefix: Option<&str>, domain: Option<&str>, hops: &[(u8, u16)]) -> Rout
         prefix: prefix.map(str::to_owned),
         domain: domain.map(str::to_owned),
         hops: hops.iter().map(hop).collect(),
+        registrar: false,
     }
 }
 

@@ -300,8 +300,13 @@ impl Association {
         filled: &mut Filled,
     ) {
         let asks = self.paths.get(index).asks_at_once();
-        while let Some(mut data) = self.outbound.next_retransmission(now, index.0, packet.remaining()) {
-            data.immediate |= asks;
+        loop {
+            // A probe that takes another path than the one it was to ask about.
+            let again = self.outbound.retransmission();
+            let moves = again.filter(|again| again.probe && again.last_path != index.0);
+            let next = self.outbound.next_retransmission(now, index.0, packet.remaining());
+            let Some(mut data) = next else { break };
+            data.immediate |= asks || moves.is_some();
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -309,6 +314,10 @@ impl Association {
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
+            if let Some(moves) = moves {
+                self.stats.tail_probes += 1;
+                self.paths.get_mut(PathIndex(moves.last_path)).on_probe_moved();
+            }
         }
     }
 

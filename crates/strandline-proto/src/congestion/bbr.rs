@@ -11,6 +11,7 @@
 
 mod contest;
 mod model;
+mod sent;
 #[cfg(test)]
 mod tests;
 
@@ -160,7 +161,8 @@ impl PathModel {
                 self.full_bandwidth = self.model.bandwidth();
                 self.full_rounds = 0;
             } else {
-                self.full_rounds += 1;
+                // With a queue in front of it the path gives no more.
+                self.full_rounds += if self.model.queued() { 2 } else { 1 };
             }
         }
         if self.full_rounds >= 3 || sample.lossy {
@@ -168,6 +170,7 @@ impl PathModel {
                 self.model.on_start_overflowed(sample);
             }
             self.filled = true;
+            self.model.set_steady();
             self.enter(now, State::Drain);
         }
     }
@@ -349,6 +352,12 @@ impl Controller for Bbr {
     fn on_starved(&mut self, flight: u32) {
         if let Some(path) = &mut self.path {
             path.model.on_starved(flight);
+        }
+    }
+
+    fn on_sent(&mut self, now: Time, bytes: u32) {
+        if let Some(path) = &mut self.path {
+            path.model.on_sent(now, bytes);
         }
     }
 

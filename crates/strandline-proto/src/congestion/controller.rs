@@ -99,6 +99,9 @@ pub trait Controller: Debug + Send {
     /// room at the peer.
     fn on_starved(&mut self, _flight: u32) {}
 
+    /// So many bytes were sent, for the first time or again.
+    fn on_sent(&mut self, _now: Time, _bytes: u32) {}
+
     /// Chunks of so many bytes were found lost.
     fn on_lost(&mut self, _bytes: u32) {}
 

@@ -141,6 +141,10 @@ impl Controller for Congestion {
         ask!(self, controller => controller.on_starved(flight));
     }
 
+    fn on_sent(&mut self, now: Time, bytes: u32) {
+        ask!(self, controller => controller.on_sent(now, bytes));
+    }
+
     fn on_lost(&mut self, bytes: u32) {
         ask!(self, controller => controller.on_lost(bytes));
     }

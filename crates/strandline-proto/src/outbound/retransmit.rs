@@ -4,7 +4,7 @@ use strandline_wire::Data;
 
 use super::copies::Copies;
 use super::fragment;
-use super::outstanding::{FAST_MARKED, Outstanding, RESENT, State};
+use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
 use crate::config::PATHS_MAX;
 use crate::time::Time;
 
@@ -22,6 +22,8 @@ pub(crate) struct Retransmission {
     /// It had been sent again before, and losses are found by time: another path may be better (RFC 9260 has fast
     /// retransmissions stay on theirs).
     pub(crate) repeated: bool,
+    /// A tail-loss probe, which nothing tells to be lost.
+    pub(crate) probe: bool,
 }
 
 /// Section 6.3.3 E3: the lowest chunks are sent again at once, the others are marked; here all are marked, and the
@@ -54,6 +56,7 @@ pub(super) fn peek(outstanding: &mut Outstanding) -> Option<Retransmission> {
         last_path: record.path,
         fast: record.has(FAST_MARKED),
         repeated: by_time && record.has(RESENT),
+        probe: record.has(PROBE),
     })
 }
 

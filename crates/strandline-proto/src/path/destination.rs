@@ -71,6 +71,8 @@ pub(crate) struct Path {
     pub(super) probes: u8,
     /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
     pub(super) asking: u8,
+    /// The timer of pacing came so many milliseconds late, which is to be made good.
+    pub(super) late_ms: u8,
     pub(super) prr: Prr,
     pub(super) pacer: Pacer,
 }
@@ -152,6 +154,7 @@ impl Path {
             exempt: false,
             probes: 0,
             asking: 0,
+            late_ms: 0,
             prr: Prr::default(),
             pacer: Pacer::new(),
         }
@@ -212,6 +215,11 @@ impl Path {
         self.quiet_since = now;
         self.exempt = true;
         self.asking = 0;
+    }
+
+    /// The probe went on another path: nothing more may go on this one for it.
+    pub(crate) fn on_probe_moved(&mut self) {
+        self.exempt = false;
     }
 
     /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
@@ -299,6 +307,7 @@ impl Path {
         self.exempt = false;
         self.asking = self.asking.saturating_sub(u8::from(first_transmission));
         self.pacer.on_sent(data_bytes);
+        self.congestion.on_sent(now, data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
         }

@@ -15,6 +15,9 @@ const BATCH: Duration = Duration::from_millis(1);
 /// What can be saved up lasts so long: timers may be late by two of their ticks.
 const SAVED: Duration = Duration::from_millis(4);
 
+/// A host that stood still makes that good, up to this: what it would have sent has left the queue of the path meanwhile.
+const LATE_MAX: Duration = Duration::from_millis(16);
+
 /// Packets that can be saved up, at least.
 const SAVED_PACKETS: u32 = 10;
 
@@ -55,15 +58,16 @@ impl Pacer {
         (u64::from(window) * fifths * 200_000 / (srtt.as_micros() as u64).max(1)).max(1)
     }
 
-    /// Time has passed: brings up to date what may be sent. `rate` in bytes a second; `None`: there is no pacing.
+    /// Time has passed: brings up to date what may be sent. `rate` in bytes a second; `None`: there is no pacing. `late`: so
+    /// much more can be saved up.
     #[inline]
-    pub(super) fn refill(&mut self, now: Time, rate: Option<u64>, pmdcs: u32) {
+    pub(super) fn refill(&mut self, now: Time, rate: Option<u64>, pmdcs: u32, late: Duration) {
         let Some(rate) = rate else {
             self.at = Time::MAX;
             self.release = Time::MAX;
             return;
         };
-        let saved = bytes_in(rate, SAVED).max(i64::from(pmdcs.saturating_mul(SAVED_PACKETS)));
+        let saved = bytes_in(rate, SAVED + late).max(i64::from(pmdcs.saturating_mul(SAVED_PACKETS)));
         let earned = if self.at == Time::MAX { saved } else { bytes_in(rate, now.since(self.at)) };
         // Less than a byte's time: the fraction would be lost again and again.
         if earned > 0 {
@@ -72,6 +76,16 @@ impl Pacer {
         }
         // In any case: a loss of this moment has made the rate smaller, and what was saved up with it.
         self.credit = self.credit.min(saved);
+    }
+
+    /// The timer runs, or would have: how late it is for the batch that waited, as far as that is to be made good.
+    pub(super) fn on_timer(&mut self, now: Time) -> Duration {
+        if self.release > now {
+            return Duration::ZERO;
+        }
+        let late = now.since(self.release).min(LATE_MAX);
+        self.clear();
+        late
     }
 
     /// A packet may go.

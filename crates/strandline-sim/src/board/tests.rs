@@ -48,6 +48,7 @@ fn five() -> Board {
         sends(&mut board, 0, tsn).expect("new data");
     }
     board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
+    board.set_mtu_min(1500);
     board
 }
 
@@ -58,13 +59,39 @@ fn without_a_reason_nothing_goes_again() {
 }
 
 #[test]
-fn what_is_overtaken_goes_again_once() {
+fn what_three_packets_overtook_goes_again_once() {
     let mut board = five();
-    hears(&mut board, 10, 0, &[(3, 3)]);
-    assert_eq!(board.in_flight_least(TO.into(), Recovery::Rack), 2 * 1016, "the two after it");
+    hears(&mut board, 10, 0, &[(2, 4)]);
+    assert_eq!(board.in_flight_least(at(10), TO.into(), Recovery::Rack), 1016, "the one after them");
     sends(&mut board, 10, 1).expect("it was overtaken");
     sends(&mut board, 11, 1).expect_err("that was sent after all that has arrived");
-    sends(&mut board, 11, 4).expect_err("it was not overtaken");
+    sends(&mut board, 11, 5).expect_err("it was not overtaken");
+}
+
+/// A quarter of the round-trip time of 10 ms.
+#[test]
+fn what_one_packet_overtook_goes_again_after_the_reordering_window() {
+    let mut board = five();
+    hears(&mut board, 10, 0, &[(2, 2)]);
+    assert_eq!(board.in_flight_least(at(12), TO.into(), Recovery::Rack), 4 * 1016, "all others");
+    sends(&mut board, 12, 1).expect_err("it may be late");
+    sends(&mut board, 13, 1).expect("it is later than that");
+}
+
+/// What is lost in a recovery needs no window, until all is acknowledged that was sent before it began.
+#[test]
+fn in_a_recovery_nothing_waits_for_the_window() {
+    let mut board = five();
+    hears(&mut board, 10, 0, &[(2, 2)]);
+    sends(&mut board, 13, 1).expect("late");
+    hears(&mut board, 14, 0, &[(2, 2), (4, 4)]);
+    sends(&mut board, 14, 3).expect("overtaken, in recovery");
+    sends(&mut board, 20, 6).expect("new");
+    sends(&mut board, 20, 7).expect("new");
+    hears(&mut board, 24, 5, &[]);
+    hears(&mut board, 30, 5, &[(2, 2)]);
+    sends(&mut board, 30, 6).expect_err("it may be late: the recovery is over");
+    sends(&mut board, 33, 6).expect("late");
 }
 
 #[test]

@@ -59,3 +59,16 @@ fn bursts_of_losses_do_not_stop_a_local_network() {
     assert!(rates[8] > 70e6, "{rates:?}");
     assert!(rates.iter().sum::<f64>() / 16.0 > 60e6, "{rates:?}");
 }
+
+/// A start that overflows the queue of a fast path leaves more gaps than a SACK has room to name, so that much is reported late and
+/// together. The rate stays that of the path all the same.
+#[test]
+fn a_start_that_overflows_a_fast_path_is_over_soon() {
+    let mut flows = Flows::new(&config(Algorithm::Bbr), link(1000, ms(20), 2_500_000), 1);
+    flows.run(ms(500));
+    let measured = flows.run(ms(1000));
+    assert!(measured.rates[0] > 930e6, "{measured:?}");
+    let path = flows.pair.a.endpoint.paths(flows.flows[0].0).unwrap()[0].clone();
+    assert!(path.pacing_rate.unwrap() < 1_000_000_000 / 8 * 126 / 100, "{path:?}");
+    assert!(measured.queue_bytes_mean < 600_000.0, "{measured:?}");
+}

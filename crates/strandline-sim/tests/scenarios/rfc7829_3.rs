@@ -324,3 +324,21 @@ fn what_is_lost_twice_takes_the_other_path() {
     assert_eq!(paths.sent(1, kind::DATA), 1, "the third time");
     paths.finish();
 }
+
+/// A tail-loss probe that was lost goes on the other path the next time, and counts as one there, too.
+#[test]
+fn a_probe_that_is_lost_takes_the_other_path_and_counts() {
+    let mut paths = TwoPaths::new([wide(), wide()], |config| config.path_silence_max = None);
+    paths.run(ms(3000), 3000);
+    paths.run(ms(500), 0);
+    paths.pair.clear_captured();
+    let before = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
+    paths.pair.drop_some(Side::A, 2, strandline_sim::pair::with_chunk(kind::DATA));
+    paths.run(ms(700), 1);
+    let stats = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
+    let sent = [paths.sent(0, kind::DATA), paths.sent(1, kind::DATA)];
+    assert_eq!(sent[1], 1, "{:#?}", paths.pair.printed());
+    assert_eq!(stats.timeouts, before.timeouts);
+    assert_eq!(stats.tail_probes - before.tail_probes, 2, "{:#?}", paths.pair.printed());
+    paths.finish();
+}

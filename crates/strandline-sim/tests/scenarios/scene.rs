@@ -53,12 +53,22 @@ impl Scene {
             pair.settle();
         }
         pair.recv_all(Side::B, b);
+        let (began, first) = (pair.now, Tsn(0));
+        let mut scene = Self { pair, a, b, began, first, fates: Rc::default() };
+        scene.count_from_now();
+        scene
+    }
+
+    /// Chunks and time count from now on; nothing is to be outstanding.
+    pub fn count_from_now(&mut self) {
+        let pair = &mut self.pair;
         let from_a = |captured: &&Captured| captured.from == Side::A;
         let sent = pair.captured().iter().filter(from_a).flat_map(data).map(|data| data.tsn).last();
         let first = sent.expect("data went").next();
         pair.clear_captured();
-        let fates = Rc::new(RefCell::new(Fates::new()));
-        let plan = Rc::clone(&fates);
+        pair.clear_filters();
+        self.fates = Rc::default();
+        let plan = Rc::clone(&self.fates);
         pair.filter(move |from, packet| {
             let tsn = packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
                 Ok(Chunk::Data(data)) => Some(data.tsn),
@@ -69,8 +79,7 @@ impl Scene {
             let left = plan.get_mut(&tsn.distance_from(first)).filter(|left| !left.is_empty());
             left.map_or(Fate::Pass, |left| left.remove(0))
         });
-        let began = pair.now;
-        Self { pair, a, b, began, first, fates }
+        (self.began, self.first) = (self.pair.now, first);
     }
 
     /// What happens to the transmissions of a chunk, the first of these at first.

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use strandline::{Association, Peer, SendInfo, Stack, TrySendError};
+use strandline::{Association, AssociationConfig, Peer, SendInfo, Stack, TrySendError};
 
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
@@ -28,6 +29,7 @@ pub(in crate::sip) async fn open(
     encapsulation: u16,
     local: &[IpAddr],
     sources: usize,
+    heartbeat: Option<Duration>,
 ) -> Result<(Sctp, Vec<SocketAddr>)> {
     let peer = Peer::new(server.ip(), server.port());
     let in_udp = encapsulation != 0;
@@ -35,7 +37,9 @@ pub(in crate::sip) async fn open(
     let stacks = local
         .iter()
         .map(|ip| {
-            let stack = Stack::builder().mixed_trains(true);
+            let mut config = AssociationConfig::default();
+            config.heartbeat_interval = heartbeat.or(config.heartbeat_interval);
+            let stack = Stack::builder().association(config).mixed_trains(true);
             match in_udp {
                 true => stack.udp((*ip, 0).into()).with_context(|| format!("a UDP socket at {ip}")),
                 false => stack.raw(*ip).with_context(|| format!("SCTP on IP at {ip}")),

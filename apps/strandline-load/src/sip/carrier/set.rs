@@ -21,7 +21,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::limits;
 use crate::pace::now;
-use crate::sip::answer::first_message;
+use crate::sip::answer::first_of;
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
 
@@ -223,6 +223,16 @@ impl Carrier for Rc<Set> {
         self.give_up_late(load);
     }
 
+    fn give_up(&self, source: usize) {
+        let places = self.places.borrow();
+        if let Some(stream) =
+            places.get(source).filter(|_| self.persistent).and_then(|place| place.stream.as_ref())
+        {
+            // Whoever reads finds the end, and opens another one. If it has ended already, that is what was wanted.
+            let _ = stream.shutdown(std::net::Shutdown::Both);
+        }
+    }
+
     fn wait(&self, load: &Rc<Load>, most: Duration) -> bool {
         let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
         let mut events = self.events.borrow_mut();
@@ -355,11 +365,11 @@ async fn open_again(set: Rc<Set>, number: usize, load: Rc<Load>) {
     let _ = place.write();
 }
 
-/// Hands on all whole messages, and returns how many bytes they were.
+/// Hands on all whole messages, and answers to keep-alives, and returns how many bytes they were.
 fn cut(stream: &[u8], mut hand_on: impl FnMut(&[u8])) -> usize {
     let mut used = 0;
     while let Some(rest) = stream.get(used..)
-        && let Some(len) = first_message(rest)
+        && let Some(len) = first_of(rest)
     {
         hand_on(rest.get(..len).unwrap_or(&[]));
         used += len;

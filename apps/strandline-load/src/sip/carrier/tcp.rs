@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::limits;
-use crate::sip::answer::first_message;
+use crate::sip::answer::first_of;
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
 
@@ -201,6 +201,15 @@ impl Carrier for Tcp {
             }
         }
     }
+
+    fn give_up(&self, source: usize) {
+        let source = self.sources.get(source).filter(|_| self.each == Each::Persistent);
+        let stream = source.and_then(|source| source.stream.borrow().clone());
+        if let Some(stream) = stream {
+            // Whoever reads finds the end, and opens another one. If it has ended already, that is what was wanted.
+            let _ = socket2::SockRef::from(stream.tcp()).shutdown(std::net::Shutdown::Both);
+        }
+    }
 }
 
 impl Source {
@@ -357,7 +366,7 @@ fn cut(stream: &[u8], source: usize, load: &Rc<Load>, over: &mut impl FnMut(&[u8
     let (mut used, mut last) = (0, false);
     load.with(|engine, now| {
         while let Some(rest) = stream.get(used..)
-            && let Some(len) = first_message(rest)
+            && let Some(len) = first_of(rest)
         {
             let message = rest.get(..len).unwrap_or(&[]);
             last |= over(message);

@@ -46,3 +46,6 @@ pub(super) fn check(file: &Table) -> Result<Patience, ConfigError> {
         buffered_bytes_max,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ pub(super) struct Table {
     connections_max: Option<usize>,
     message_header_bytes_max: Option<usize>,
     message_body_bytes_max: Option<usize>,
+    udp_request_bytes_max: Option<usize>,
 }
 
 /// How much there may be of what.
@@ -21,6 +22,8 @@ pub(super) struct Checked {
     pub(super) transactions: TransactionLimits,
     pub(super) connections: usize,
     pub(super) message: Limits,
+    /// Of a request that goes in a datagram; 0 for no limit.
+    pub(super) udp_request_bytes: usize,
 }
 
 pub(super) fn check(file: &Table, users: usize, transactions: usize, message: Limits) -> Checked {
@@ -33,5 +36,6 @@ pub(super) fn check(file: &Table, users: usize, transactions: usize, message: Li
         transactions: TransactionLimits { servers_max: transactions, clients_max: transactions },
         connections: file.connections_max.unwrap_or(1_000_000),
         message,
+        udp_request_bytes: file.udp_request_bytes_max.unwrap_or(1300),
     }
 }

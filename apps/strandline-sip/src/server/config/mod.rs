@@ -176,6 +176,8 @@ impl Config {
                 return Err(wrong("listen", format!("{count} entries for {name}: there can be one of each")));
             }
         }
+        let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();
+        routes::check_reached(&config.settings.directory, &listens)?;
         config.store = config.store.or_else(|| args.store.clone().map(Store::Sqlite));
         config.metrics = args.metrics.or(config.metrics);
         config.settings.durable = config.store.is_some();
@@ -263,6 +265,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
         timings: timers::check(&file.timers)?,
         limits: limits.transactions,
         message: limits.message,
+        udp_request_bytes_max: limits.udp_request_bytes,
         names_max: dns.as_ref().map_or(0, |dns| dns.cache_max),
         ..defaults
     };

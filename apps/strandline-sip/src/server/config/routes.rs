@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::codec::Uri;
-use crate::service::{Hop, Route};
+use crate::codec::{SipUri, Uri};
+use crate::service::{Alias, Directory, Hop, Route};
+use crate::transaction::Protocol;
 
 use super::error::{ConfigError, wrong};
 use super::host::check_domain;
@@ -14,6 +15,8 @@ pub(super) struct Table {
     prefix: Option<String>,
     domain: Option<String>,
     to: Vec<To>,
+    #[serde(default)]
+    registrar: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -56,6 +59,10 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
             format!("{prefix:?} is not what a user begins with, such as \"+44\""),
         ));
     }
+    if file.registrar && (domain.is_none() || file.prefix.is_some()) {
+        let message = "a registrar is one for a domain: leave out prefix, and name the domain";
+        return Err(wrong("route.registrar", message));
+    }
     if file.to.is_empty() {
         return Err(wrong("route.to", "at least one is needed, such as \"sip:192.0.2.1\""));
     }
@@ -81,5 +88,44 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
         }
     }
     hops.sort_by_key(|hop| hop.priority);
-    Ok(Route { prefix: file.prefix.clone(), domain, hops })
+    Ok(Route { prefix: file.prefix.clone(), domain, hops, registrar: file.registrar })
+}
+
+/// The protocol that a URI names or stands for; `None` if DNS chooses it.
+fn protocol_of(uri: &SipUri<'_>) -> Result<Option<Protocol>, ()> {
+    match uri.transport() {
+        _ if uri.secure => Ok(Some(Protocol::Tls)),
+        Some(name) => Protocol::from_name(name).map(Some).ok_or(()),
+        None if uri.host.ip().is_some() || uri.port.is_some() => Ok(Some(Protocol::Udp)),
+        None => Ok(None),
+    }
+}
+
+/// Does it send by what the URIs want to be reached by? It sends from where it listens. Otherwise each request would be refused.
+pub(super) fn check_reached(directory: &Directory, listens: &[Protocol]) -> Result<(), ConfigError> {
+    let hops =
+        directory.routes.iter().flat_map(|route| &route.hops).map(|hop| ("route.to", hop.uri.as_bytes()));
+    let aliases = directory.users.values().flatten().filter_map(|alias| match alias {
+        Alias::Uri(uri) => Some(("aliases.users", uri.as_slice())),
+        Alias::User(_) => None,
+    });
+    for (key, text) in hops.chain(aliases) {
+        let Ok(Uri::Sip(uri)) = Uri::parse(text) else { continue };
+        let text = String::from_utf8_lossy(text);
+        let message = match protocol_of(&uri) {
+            Ok(Some(protocol)) if protocol.is_websocket() => {
+                format!("{text:?}: nobody is reached over WebSocket but phones that have connected")
+            }
+            Ok(Some(protocol)) if !listens.contains(&protocol) => {
+                let name = protocol.name();
+                format!(
+                    "{text:?} is reached over {name}, and nothing listens for {name}: add a [[listen]] for it"
+                )
+            }
+            Ok(_) => continue,
+            Err(()) => format!("{text:?} has none of the transports udp, tcp, tls and sctp"),
+        };
+        return Err(wrong(key, message));
+    }
+    Ok(())
 }

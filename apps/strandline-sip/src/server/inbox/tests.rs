@@ -1,4 +1,5 @@
 use super::*;
+use crate::service::End;
 use crate::transaction::Protocol;
 
 mod overload;
@@ -24,7 +25,8 @@ fn tokens() -> Tokens {
 /// A request within a dialog.
 fn reinvite() -> String {
     let mut token = Vec::new();
-    tokens().write(&flow(5060), &flow(5061), b"a", &mut token);
+    let end = |port| End { flow: flow(port), host: 0 };
+    tokens().write(&end(5060), &end(5061), b"a", &mut token);
     let token = String::from_utf8(token).unwrap();
     format!("INVITE sip:a SIP/2.0\r\nRoute: <sip:{token}@here;lr>\r\nTo: <sip:a>;tag=1\r\n\r\n")
 }

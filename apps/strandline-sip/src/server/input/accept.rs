@@ -85,7 +85,7 @@ pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc
 }
 
 /// The next connection, which never waits.
-fn accept(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
+pub(super) fn accept(listener: &std::net::TcpListener) -> io::Result<(std::net::TcpStream, SocketAddr)> {
     let (socket, peer) = acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     let peer = peer.ok_or(io::ErrorKind::ConnectionAborted)?;
     Ok((socket.into(), SocketAddr::try_from(peer)?))

@@ -239,3 +239,6 @@ fn poll_read(wire: &Wire, context: &mut Context<'_>, reader: &mut impl Taker, hu
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use crate::codec::Datagram;
 use crate::server::hub::Hub;
 use crate::server::socket::Udp;
 
@@ -28,7 +29,14 @@ pub(super) fn take(udp: &Udp, hub: &Hub) -> bool {
     while taken < TAKEN_MAX {
         let (mut count, mut more) = (0, false);
         hub.take_in(|taking| {
-            (count, more) = udp.take(|flow, bytes| taking.push_copy(flow, bytes));
+            (count, more) = udp.take(|kind, flow, bytes| match kind {
+                Datagram::Sip => {
+                    taking.push_copy(flow, bytes);
+                    true
+                }
+                Datagram::Stun => taking.admits(flow.peer.ip()),
+                Datagram::KeepAlive => true,
+            });
         });
         if !more {
             return false;

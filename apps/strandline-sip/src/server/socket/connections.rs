@@ -148,6 +148,11 @@ impl Connections {
         self.by_id.borrow().len()
     }
 
+    /// The ways over all of them.
+    pub(in crate::server) fn flows(&self) -> Vec<Flow> {
+        self.by_id.borrow().values().map(|one| one.flow()).collect()
+    }
+
     /// May this peer have another one? That takes one look-up, however many there are.
     pub(in crate::server) fn has_room(&self, peer: SocketAddr, room: &Room) -> bool {
         let of_source = || self.by_source.borrow().get(&network(peer.ip())).copied().unwrap_or(0);

@@ -61,8 +61,11 @@ impl Udp {
     }
 
     /// Takes as many as go with one call, and returns how many datagrams those were and whether there may be more. What comes
-    /// is there until `take` returns.
-    pub(in crate::server) fn take(&self, mut take: impl FnMut(Flow, &[u8])) -> (usize, bool) {
+    /// is there until `take` returns, which says of a question with STUN whether it may be answered.
+    pub(in crate::server) fn take(
+        &self,
+        mut take: impl FnMut(Datagram, Flow, &[u8]) -> bool,
+    ) -> (usize, bool) {
         let mut receiving = self.receiving.borrow_mut();
         let received = self.socket.try_io(Interest::READABLE, |socket| receiving.receive(socket));
         let more = match received {
@@ -85,10 +88,9 @@ impl Udp {
         for (peer, bytes) in receiving.datagrams() {
             count += 1;
             let Some(peer) = peer else { continue };
-            match Datagram::of(bytes) {
-                Datagram::Sip => take(Flow::to(Protocol::Udp, peer), bytes),
-                Datagram::Stun => answers.extend(binding_answer(bytes, peer).map(|answer| (peer, answer))),
-                Datagram::KeepAlive => {}
+            let kind = Datagram::of(bytes);
+            if take(kind, Flow::to(Protocol::Udp, peer), bytes) && kind == Datagram::Stun {
+                answers.extend(binding_answer(bytes, peer).map(|answer| (peer, answer)));
             }
         }
         if !answers.is_empty() {

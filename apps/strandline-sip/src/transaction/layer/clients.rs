@@ -69,6 +69,12 @@ impl Transactions {
         self.remove_client(id.slot).map(|client| client.user)
     }
 
+    /// What its owner named a client transaction; `None` if it is over.
+    #[must_use]
+    pub fn client_user(&self, id: ClientId) -> Option<u64> {
+        self.clients.get(id.slot).filter(|client| client.nonce == id.nonce).map(|client| client.user)
+    }
+
     fn remove_client(&mut self, slot: u32) -> Option<Client> {
         self.cancel_timers(slot << 2);
         self.clients.remove(slot)

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::super::controller::Ack;
+use super::sent::SentLog;
 use crate::time::Time;
 
 /// Moments of the past that are kept: this many in a round trip, and of two round trips.
@@ -25,6 +26,10 @@ const LOSS_MEMORY_PACKETS: u64 = 200;
 
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
+
+/// With times as small as the smallest, but for a thirty-second and this, nothing need be looked for; for so long at most.
+const NEAR_MIN: Duration = Duration::from_micros(100);
+const NEAR_MIN_HOLDS: Duration = Duration::from_secs(15);
 
 /// How much had been delivered at a moment.
 #[derive(Debug, Clone, Copy)]
@@ -52,6 +57,7 @@ pub(super) struct Sample {
 #[derive(Debug, Clone)]
 pub(super) struct Model {
     moments: VecDeque<Moment>,
+    sent: SentLog,
     delivered: u64,
     /// Bytes a second, the most of this cycle and of the one before.
     bandwidth: [u64; 2],
@@ -64,6 +70,8 @@ pub(super) struct Model {
     found_rtt: Duration,
     /// The smallest of this round.
     round_rtt: Duration,
+    /// When one was about as small as the smallest.
+    near_min_at: Time,
     rounds: u32,
     /// A round ends when what was sent after this had been delivered is acknowledged.
     round_end: u64,
@@ -75,6 +83,8 @@ pub(super) struct Model {
     lost_lately: u64,
     /// There was a queue in the round before.
     queued: bool,
+    /// The start is over.
+    steady: bool,
     /// Others keep a queue, and lose as much in it.
     contested: bool,
     /// The most in flight in this round and in the one before, in which what is acknowledged now was sent.
@@ -92,6 +102,7 @@ impl Model {
     pub(super) fn new(now: Time) -> Self {
         Self {
             moments: VecDeque::new(),
+            sent: SentLog::default(),
             delivered: 0,
             bandwidth: [0; 2],
             min_rtt: Duration::MAX,
@@ -100,6 +111,7 @@ impl Model {
             searched_rtt: Duration::MAX,
             found_rtt: Duration::MAX,
             round_rtt: Duration::MAX,
+            near_min_at: now,
             rounds: 0,
             round_end: 0,
             round_delivered: 0,
@@ -107,6 +119,7 @@ impl Model {
             sent_lately: 0,
             lost_lately: 0,
             queued: false,
+            steady: false,
             contested: false,
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
@@ -130,6 +143,9 @@ impl Model {
                 self.min_rtt = rtt;
                 self.min_rtt_at = ack.now;
             }
+            if rtt <= self.min_rtt + self.min_rtt / 32 + NEAR_MIN {
+                self.near_min_at = ack.now;
+            }
             let sent_at = Time::from_nanos(ack.now.as_nanos().saturating_sub(rtt.as_nanos() as u64));
             if self.moments.is_empty() {
                 // Nothing had been in flight: the rate is measured from when the latest of this was sent.
@@ -152,18 +168,32 @@ impl Model {
     }
 
     /// The rate of delivery from the last acknowledgement before the packet was sent to its own, or from one further back; but
-    /// no more than that at which it was sent, since acknowledgements may be held up and come together.
+    /// no more than that at which it was sent, since acknowledgements may be held up and come together. And no more than was sent
+    /// in that time: a SACK has room for some hundred gap blocks, and what comes behind the last of them is acknowledged much
+    /// later, all at once.
     fn measure(&mut self, now: Time, sent_at: Time, then: Moment, sample: &mut Sample) {
         let elapsed = now.since(then.at).max(sent_at.since(then.sent_at));
         let elapsed = elapsed.max(self.min_rtt).max(MEASURED_MIN).as_nanos();
-        let bytes = u128::from(self.delivered - then.delivered);
-        let rate = u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
+        let bytes = (self.delivered - then.delivered).min(self.sent.between(then.sent_at, sent_at));
+        let rate = u64::try_from(u128::from(bytes) * 1_000_000_000 / elapsed).unwrap_or(u64::MAX);
+        let rate = if self.steady { rate.min(self.longer_rate(now, then)) } else { rate };
         sample.app_limited = then.app_limited;
         if !then.app_limited || rate > self.bandwidth() {
             let [now, _] = &mut self.bandwidth;
             *now = rate.max(*now);
         }
         sample.round_began = then.delivered >= self.round_end;
+    }
+
+    /// The rate over half a round trip more: what began in the middle of a lump, with the pause before it left out, looks faster than
+    /// it is. Not at the start, where the rate grows so fast that it would look slower.
+    fn longer_rate(&self, now: Time, then: Moment) -> u64 {
+        let more = now.since(then.at).max(MEASURED_MIN) / 2;
+        let before = Time::from_nanos(then.at.as_nanos().saturating_sub(more.as_nanos() as u64));
+        let Some(before) = self.moment_before(before) else { return u64::MAX };
+        let elapsed = now.since(before.at).as_nanos().max(1);
+        let bytes = u128::from(self.delivered - before.delivered);
+        u64::try_from(bytes * 1_000_000_000 / elapsed).unwrap_or(u64::MAX)
     }
 
     fn end_round(&mut self, pmdcs: u32, sample: &mut Sample) {
@@ -173,7 +203,7 @@ impl Model {
         sample.round_bytes = self.delivered - self.round_delivered;
         let sent = sample.round_bytes + self.round_lost;
         let queue = self.shows_queue();
-        let most = if queue && !self.contested { LOSS_MAX } else { LOSS_MAX_WITHOUT_QUEUE };
+        let most = if queue && !self.contested { self.loss_max() } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
         sample.lossy = enough && self.round_lost * 100 > sent * most;
         self.note_losses(queue, sent, pmdcs);
@@ -184,6 +214,12 @@ impl Model {
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
         self.lowered = false;
+    }
+
+    /// Hundredths that may be lost with a queue: those that are lost without one come on top, twice, as they come by chance.
+    fn loss_max(&self) -> u64 {
+        let all = self.sent_lately.max(1);
+        (LOSS_MAX + self.lost_lately * 200 / all).min(LOSS_MAX_WITHOUT_QUEUE)
     }
 
     /// Losses that come without a queue say how much of what is sent arrives.
@@ -211,20 +247,26 @@ impl Model {
 
     fn remember(&mut self, now: Time, rtt: Option<Duration>, app_limited: bool) {
         // With a queue a round trip is longer than the smallest, and they are to reach back over it all the same.
-        let known = rtt.unwrap_or(Duration::ZERO);
-        let rtt = rtt.unwrap_or(self.min_rtt);
-        let apart = if rtt == Duration::MAX { Duration::ZERO } else { rtt.max(MEASURED_MIN) / MOMENTS_EACH };
-        if let Some(last) = self.moments.back_mut()
-            && now.since(last.at) < apart
+        let long = rtt.unwrap_or(self.min_rtt);
+        let apart =
+            if long == Duration::MAX { Duration::ZERO } else { long.max(MEASURED_MIN) / MOMENTS_EACH };
+        // Of what had been sent more than once nobody knows which time it was.
+        let known = rtt.map(|rtt| Time::from_nanos(now.as_nanos().saturating_sub(rtt.as_nanos() as u64)));
+        let sent_before = self.moments.back().map(|last| last.sent_at);
+        let sent_at = known.max(sent_before).unwrap_or(now);
+        let moment = Moment { at: now, sent_at, delivered: self.delivered, app_limited };
+        // Acknowledgements that come together make one moment, the last of theirs: before that, some of what has come is missing.
+        let before = self.moments.len().checked_sub(2).and_then(|before| self.moments.get(before)).copied();
+        if let (Some(last), Some(before)) = (self.moments.back_mut(), before)
+            && now.since(before.at) < apart
         {
-            last.app_limited |= app_limited;
+            *last = Moment { app_limited: app_limited | last.app_limited, ..moment };
             return;
         }
         if self.moments.len() >= MOMENTS_MAX {
             self.moments.pop_front();
         }
-        let sent_at = Time::from_nanos(now.as_nanos().saturating_sub(known.as_nanos() as u64));
-        self.moments.push_back(Moment { at: now, sent_at, delivered: self.delivered, app_limited });
+        self.moments.push_back(moment);
     }
 
     /// All packets of this round found a queue.
@@ -236,6 +278,10 @@ impl Model {
     /// All packets of the round before found a queue.
     pub(super) fn queued(&self) -> bool {
         self.queued
+    }
+
+    pub(super) fn set_steady(&mut self) {
+        self.steady = true;
     }
 
     pub(super) fn set_contested(&mut self, contested: bool) {
@@ -251,6 +297,10 @@ impl Model {
         self.starved = flight.max(1);
     }
 
+    pub(super) fn on_sent(&mut self, now: Time, bytes: u32) {
+        self.sent.on_sent(now, bytes, self.min_rtt);
+    }
+
     pub(super) fn on_lost(&mut self, bytes: u32) {
         self.round_lost += u64::from(bytes);
     }
@@ -263,12 +313,13 @@ impl Model {
 
     /// The same for longer: what the moments took is given back.
     pub(super) fn release_idle(&mut self) {
+        self.sent.release();
         self.on_idle();
         self.moments.shrink_to_fit();
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.moments.capacity() * size_of::<Moment>()
+        self.moments.capacity() * size_of::<Moment>() + self.sent.heap_bytes()
     }
 
     /// This is the first acknowledgement after such a pause.
@@ -306,7 +357,8 @@ impl Model {
     }
 
     pub(super) fn min_rtt_is_old(&self, now: Time) -> bool {
-        now.since(self.min_rtt_at) > MIN_RTT_HOLDS
+        let near = now.since(self.near_min_at) <= MIN_RTT_HOLDS;
+        now.since(self.min_rtt_at) > if near { NEAR_MIN_HOLDS } else { MIN_RTT_HOLDS }
     }
 
     /// The round-trip time without a queue has been looked for: it is the smallest since the search before the last, as others

@@ -25,6 +25,10 @@ struct Path {
     /// When each packet was sent, and when its acknowledgement comes; `None`: when its loss shows.
     wire: VecDeque<(Time, Time, bool)>,
     flight: u32,
+    /// Each so long the host stands still for a fifth of that: nothing is sent, and acknowledgements come together afterwards.
+    stalls: Option<Duration>,
+    /// Every other packet is not reported: what is kept back so.
+    withheld: Option<u32>,
     credit: f64,
     offered_credit: f64,
     sent: u64,
@@ -45,6 +49,8 @@ impl Path {
             busy_until: Time::ZERO,
             wire: VecDeque::new(),
             flight: 0,
+            stalls: None,
+            withheld: None,
             credit: 0.0,
             offered_credit: 0.0,
             sent: 0,
@@ -56,6 +62,7 @@ impl Path {
     fn send_packet(&mut self) {
         self.sent += 1;
         self.flight += PMDCS;
+        self.bbr.on_sent(self.now, PMDCS);
         let waiting = self.busy_until.since(self.now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
         let random = self.loss_every > 0 && self.sent.is_multiple_of(self.loss_every);
         if random || waiting > u128::from(self.queue) {
@@ -70,26 +77,36 @@ impl Path {
 
     fn step(&mut self) {
         self.now += STEP;
+        let stands_still =
+            |each: Duration| self.now.as_nanos() as u128 % each.as_nanos() < each.as_nanos() / 5;
+        if self.stalls.is_some_and(stands_still) {
+            return;
+        }
         while let Some((sent_at, at, arrived)) =
             self.wire.front().copied().filter(|(_, at, _)| *at <= self.now)
         {
             self.wire.pop_front();
             let flight_before = self.flight;
-            self.flight -= PMDCS;
+            let at = if self.stalls.is_some() { self.now } else { at };
             if !arrived {
+                self.flight -= PMDCS;
                 self.bbr.on_lost(PMDCS);
                 continue;
             }
             self.delivered += u64::from(PMDCS);
-            self.bbr.on_ack(&Ack {
-                window_full: self.offered.is_none(),
-                all_acked: self.flight == 0,
-                latest_rtt: Some(at.since(sent_at)),
-                ..Ack::of(at, PMDCS, flight_before)
-            });
+            if let Some(withheld) =
+                self.withheld.as_mut().filter(|_| self.delivered / u64::from(PMDCS) % 2 == 0)
+            {
+                *withheld += PMDCS;
+                continue;
+            }
+            self.flight -= PMDCS;
+            self.acknowledge(at, PMDCS, flight_before, sent_at);
         }
+        // The pacer makes good what a late timer cost.
+        let saved_s = if self.stalls.is_some() { 0.012 } else { 0.002 };
         let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
-        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * 0.002 + f64::from(PMDCS));
+        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * saved_s + f64::from(PMDCS));
         self.offered_credit += self.offered.unwrap_or(0) as f64 * STEP.as_secs_f64();
         while self.flight < self.bbr.window() && self.credit > 0.0 {
             if self.offered.is_some() && self.offered_credit < f64::from(PMDCS) {
@@ -99,6 +116,27 @@ impl Path {
             self.credit -= f64::from(PMDCS);
             self.send_packet();
         }
+    }
+
+    fn acknowledge(&mut self, at: Time, bytes: u32, flight_before: u32, sent_at: Time) {
+        self.bbr.on_ack(&Ack {
+            window_full: self.offered.is_none(),
+            all_acked: self.flight == 0,
+            latest_rtt: Some(at.since(sent_at)),
+            ..Ack::of(at, bytes, flight_before)
+        });
+    }
+
+    /// What was kept back is reported at once, with a packet that was sent a round trip ago.
+    fn report_withheld(&mut self) {
+        let (bytes, flight_before) = (self.withheld.take().unwrap(), self.flight);
+        self.flight -= bytes;
+        let sent_at = Time::from_nanos(self.now.as_nanos() - self.delay.as_nanos() as u64);
+        self.acknowledge(self.now, bytes, flight_before, sent_at);
+    }
+
+    fn bandwidth(&self) -> u64 {
+        self.bbr.path.as_ref().unwrap().model.bandwidth()
     }
 
     /// Bytes a second delivered in the time.
@@ -187,6 +225,59 @@ fn losses_of_the_start_do_not_bound_what_follows() {
     }
 }
 
+/// A SACK has room for some hundred gap blocks: behind a great many losses what arrives is not reported until they are
+/// repaired, and then all at once. That is no bandwidth.
+#[test]
+fn what_is_reported_late_and_together_is_no_bandwidth() {
+    let mut path = Path::new(12_500_000, MS(20), 500_000);
+    path.run(Duration::from_secs(1));
+    path.withheld = Some(0);
+    path.run(MS(30));
+    assert!(path.withheld.unwrap() > 50 * PMDCS);
+    path.report_withheld();
+    path.run(MS(100));
+    assert!(path.bandwidth() <= 12_500_000 / 100 * 105, "{}", path.bandwidth());
+}
+
+/// A host that stands still for a while gets acknowledgements in lumps.
+#[test]
+fn lumps_of_acknowledgements_are_no_bandwidth() {
+    for each in [20, 35, 50] {
+        let mut path = Path::new(12_500_000, MS(20), 500_000);
+        path.stalls = Some(MS(each));
+        path.run(Duration::from_secs(3));
+        let reached = path.run(Duration::from_secs(3));
+        let told = path.bandwidth();
+        assert!(told <= 12_500_000 / 100 * 125, "{each} ms: {told}");
+        assert!(reached >= 12_500_000 / 100 * 85, "{each} ms: {reached}");
+    }
+}
+
+/// As long as round trips are about as short as the shortest nothing is held back to look for that, but for once in a while.
+#[test]
+fn a_flow_without_a_queue_looks_for_the_shortest_round_trip_seldom() {
+    let mut path = Path::new(12_500_000, MS(40), 1_500_000);
+    path.run(Duration::from_secs(2));
+    path.delay = MS(40) + Duration::from_micros(500);
+    let mut looked = 0;
+    for _ in 0..400_000 {
+        let before = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);
+        path.step();
+        let now = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);
+        looked += u32::from(now && !before);
+    }
+    assert!((1..=3).contains(&looked), "{looked} times in 40 seconds");
+}
+
+/// Random losses beside the queue of the start say nothing of that queue: they bound nothing.
+#[test]
+fn losses_at_random_do_not_bound_what_is_in_flight() {
+    let mut path = Path::new(12_500_000, MS(20), 1_500_000);
+    path.loss_every = 10;
+    path.run(Duration::from_secs(3));
+    assert_eq!(path.bbr.path.as_ref().unwrap().model.in_flight_high(), u64::MAX);
+}
+
 #[test]
 fn an_application_that_sends_less_does_not_lower_the_bandwidth() {
     let mut path = Path::new(12_500_000, MS(20), 1_500_000);
@@ -264,6 +355,7 @@ enum Op {
         latest_us: Option<u32>,
     },
     Lost(u32),
+    Sent(u32),
     FastRetransmit,
     Timeout,
     Undo,
@@ -282,6 +374,7 @@ fn op() -> impl Strategy<Value = Op> {
             Op::Ack { acked, flight, flags, rtt_us, latest_us }
         }),
         2 => bytes().prop_map(Op::Lost),
+        4 => bytes().prop_map(Op::Sent),
         1 => Just(Op::FastRetransmit),
         1 => Just(Op::Timeout),
         1 => Just(Op::Undo),
@@ -318,6 +411,7 @@ proptest! {
                     grows_by = acked;
                 }
                 Op::Lost(bytes) => bbr.on_lost(bytes),
+                Op::Sent(bytes) => bbr.on_sent(now, bytes),
                 Op::FastRetransmit => bbr.on_fast_retransmit(now),
                 Op::Timeout => {
                     bbr.on_timeout(now);

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use proptest::prelude::*;
+
 use super::*;
 
 /// A rig whose first message has been acknowledged and read.
@@ -100,4 +102,80 @@ fn what_lies_too_far_ahead_is_not_acknowledged() {
     assert!(rig.sack().gaps.is_empty());
     assert_eq!(rig.take(&whole(FIRST + 65_535, 9, b"x")), ACCEPTED);
     assert_eq!(rig.sack().gaps, [(65_535, 65_535)]);
+}
+
+/// What a packet brings.
+#[derive(Debug, Clone, Copy)]
+enum Brings {
+    Next,
+    /// What comes after the next one, unless that is missing already.
+    Ahead,
+    /// What is missing, if anything is.
+    Missing,
+    Again,
+    /// The next one, with the I bit.
+    Asks,
+}
+
+fn brings() -> impl Strategy<Value = Brings> {
+    prop_oneof![
+        200 => Just(Brings::Next),
+        1 => Just(Brings::Ahead),
+        4 => Just(Brings::Missing),
+        1 => Just(Brings::Again),
+        1 => Just(Brings::Asks),
+    ]
+}
+
+proptest! {
+    /// However rare acknowledgements become: at once where something is missing, comes twice or asks; after 200 ms or 16
+    /// packets at the latest, and after two until 64 have come in a row (sections 6.2 and 6.7, decision 33).
+    #[test]
+    fn none_is_later_than_the_rules_let_it_be(
+        packets in prop::collection::vec((brings(), prop_oneof![20 => 1_u64..300, 1 => 1_u64..300_000]), 1..900),
+    ) {
+        let mut rig = begun();
+        let (mut next, mut missing, mut in_row) = (FIRST + 1, None, 0);
+        let (mut waiting, mut since) = (0, Time::MAX);
+        for (brings, pause_us) in packets {
+            rig.now += Duration::from_micros(pause_us);
+            if since != Time::MAX && since + Duration::from_millis(200) <= rig.now {
+                prop_assert!(rig.sack_due(), "{waiting} wait for more than 200 ms");
+            }
+            if rig.sack_due() {
+                rig.sack();
+                (waiting, since) = (0, Time::MAX);
+            }
+            let gap_before = missing.is_some();
+            let tsn = match brings {
+                Brings::Again => FIRST,
+                Brings::Ahead if missing.is_none() => {
+                    missing = Some(next);
+                    next += 2;
+                    next - 1
+                }
+                Brings::Missing if missing.is_some() => missing.take().unwrap(),
+                _ => {
+                    next += 1;
+                    next - 1
+                }
+            };
+            let immediate = matches!(brings, Brings::Asks);
+            let data = Data { immediate, ..whole(tsn, (tsn - FIRST) as u16, &[1; 1400]) };
+            rig.inbound.on_data(&data, &mut rig.arena, rig.config.partial_delivery_point);
+            if rig.inbound.on_packet_end(rig.now, false, &rig.config, || 1 << 24) {
+                rig.inbound.on_rtt_asked(rig.now, 7, None);
+                rig.inbound.on_rtt_answer(rig.now + Duration::from_millis(20), 7);
+            }
+            while rig.inbound.recv().is_some() {}
+            let trouble = gap_before || missing.is_some() || matches!(brings, Brings::Again);
+            in_row = if trouble { 0 } else { in_row + 1 };
+            waiting += 1;
+            since = since.min(rig.now);
+            let most = if in_row < 64 { 2 } else { 16 };
+            if trouble || immediate || waiting >= most {
+                prop_assert!(rig.sack_due(), "{brings:?}, {waiting} wait, {in_row} in a row");
+            }
+        }
+    }
 }

@@ -74,7 +74,7 @@ fn timeout_marks_what_is_in_flight_on_its_path() {
     fixture.sack(0, &[(2, 2)]);
     assert_eq!(fixture.timeout(0), 2 * ROOM as u32, "0 and 3; 2 is acknowledged");
     assert_eq!(fixture.flight[..2], [0, ROOM as u32]);
-    let next = Retransmission { size: ROOM, last_path: 0, fast: false, repeated: false };
+    let next = Retransmission { size: ROOM, last_path: 0, fast: false, repeated: false, probe: false };
     assert_eq!(fixture.out.retransmission(), Some(next));
     assert_eq!(fixture.tsns(0), [0, 3]);
     assert_eq!(fixture.out.retransmission(), None);

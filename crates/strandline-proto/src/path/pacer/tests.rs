@@ -23,7 +23,7 @@ fn drain(pacer: &mut Pacer) -> u32 {
 #[test]
 fn without_a_rate_anything_goes() {
     let mut pacer = Pacer::new();
-    pacer.refill(at(0), None, PMDCS);
+    pacer.refill(at(0), None, PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 1_000_000);
     pacer.wait(None, PMDCS);
     assert!(!pacer.holds());
@@ -32,12 +32,12 @@ fn without_a_rate_anything_goes() {
 #[test]
 fn a_batch_is_a_millisecond() {
     let mut pacer = Pacer::new();
-    pacer.refill(at(0), Some(RATE), PMDCS);
+    pacer.refill(at(0), Some(RATE), PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 40);
     pacer.wait(Some(RATE), PMDCS);
     assert_eq!(pacer.deadline(), at(1_000));
     pacer.clear();
-    pacer.refill(at(1_000), Some(RATE), PMDCS);
+    pacer.refill(at(1_000), Some(RATE), PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 10);
 }
 
@@ -45,7 +45,7 @@ fn a_batch_is_a_millisecond() {
 #[test]
 fn slow_paths_get_whole_packets() {
     let mut pacer = Pacer::new();
-    pacer.refill(at(0), Some(100_000), PMDCS);
+    pacer.refill(at(0), Some(100_000), PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 10);
     pacer.wait(Some(100_000), PMDCS);
     assert_eq!(pacer.deadline(), at(20_000));
@@ -54,12 +54,32 @@ fn slow_paths_get_whole_packets() {
 #[test]
 fn a_late_timer_costs_nothing_and_a_pause_saves_up_little() {
     let mut pacer = Pacer::new();
-    pacer.refill(at(0), Some(RATE), PMDCS);
+    pacer.refill(at(0), Some(RATE), PMDCS, Duration::ZERO);
     drain(&mut pacer);
-    pacer.refill(at(3_000), Some(RATE), PMDCS);
+    pacer.refill(at(3_000), Some(RATE), PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 30);
-    pacer.refill(at(1_000_000), Some(RATE), PMDCS);
+    pacer.refill(at(1_000_000), Some(RATE), PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 40);
+}
+
+/// A host that stood still while a batch waited makes that good.
+#[test]
+fn a_very_late_timer_is_made_good_once() {
+    let mut pacer = Pacer::new();
+    pacer.refill(at(0), Some(RATE), PMDCS, Duration::ZERO);
+    drain(&mut pacer);
+    pacer.wait(Some(RATE), PMDCS);
+    assert_eq!(pacer.on_timer(at(999)), Duration::ZERO);
+    assert_eq!(pacer.deadline(), at(1_000));
+    let late = pacer.on_timer(at(10_000));
+    assert_eq!((late, pacer.deadline()), (Duration::from_millis(9), Time::MAX));
+    pacer.refill(at(10_000), Some(RATE), PMDCS, late);
+    assert_eq!(drain(&mut pacer), 100);
+    assert_eq!(pacer.on_timer(at(1_000_000)), Duration::ZERO, "nothing waits");
+    pacer.refill(at(1_000_000), Some(RATE), PMDCS, Duration::ZERO);
+    assert_eq!(drain(&mut pacer), 40);
+    pacer.wait(Some(RATE), PMDCS);
+    assert_eq!(pacer.on_timer(at(2_000_000)), LATE_MAX, "nothing is made good for longer than that");
 }
 
 proptest! {
@@ -71,7 +91,7 @@ proptest! {
         steps in prop::collection::vec(1_u64..3_000_000, 1..300),
     ) {
         let mut pacer = Pacer::new();
-        pacer.refill(Time::ZERO, Some(rate), PMDCS);
+        pacer.refill(Time::ZERO, Some(rate), PMDCS, Duration::ZERO);
         let mut sent = 0_i64;
         let mut now = Time::ZERO;
         for nanos in steps {
@@ -80,7 +100,7 @@ proptest! {
             pacer.on_sent(size);
             sent += i64::from(size);
             now += Duration::from_nanos(nanos);
-            pacer.refill(now, Some(rate), PMDCS);
+            pacer.refill(now, Some(rate), PMDCS, Duration::ZERO);
         }
         let by_rate = bytes_in(rate, now.since(Time::ZERO));
         let saved = bytes_in(rate, SAVED).max(10_000);
@@ -94,7 +114,7 @@ proptest! {
 #[test]
 fn a_smaller_rate_has_saved_up_less_at_once() {
     let mut pacer = Pacer::new();
-    pacer.refill(at(0), Some(RATE), PMDCS);
-    pacer.refill(at(0), Some(RATE / 4), PMDCS);
+    pacer.refill(at(0), Some(RATE), PMDCS, Duration::ZERO);
+    pacer.refill(at(0), Some(RATE / 4), PMDCS, Duration::ZERO);
     assert_eq!(drain(&mut pacer), 10);
 }

@@ -77,3 +77,18 @@ fn what_does_not_go_waits_and_keeps_its_order() {
     }
     assert!(came == sent && place.pending.is_empty());
 }
+
+#[tokio::test]
+async fn a_flow_that_is_given_up_is_found_to_have_ended() {
+    use super::Carrier;
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap();
+    let (set, _) = super::open(server, &["127.0.0.1".parse().unwrap()], 2, true).await.unwrap();
+    let (mut first, _) = listener.accept().unwrap();
+    let (_second, _) = listener.accept().unwrap();
+    set.give_up(0);
+    assert_eq!(first.read(&mut [0; 8]).unwrap(), 0, "the peer sees the end");
+    let mut places = set.places.borrow_mut();
+    assert_eq!(places[0].read(&mut [0; 16], |_, _| {}), Became::Lost);
+    assert_eq!(places[1].read(&mut [0; 16], |_, _| {}), Became::On);
+}

@@ -73,6 +73,10 @@ impl Many {
         self.flows.borrow().len()
     }
 
+    pub(super) fn flows(&self) -> Vec<Flow> {
+        self.flows.borrow().values().map(|known| known.flow).collect()
+    }
+
     /// The flow of an association that stands, or over which a message has come.
     pub(in crate::server) fn meet(
         &self,

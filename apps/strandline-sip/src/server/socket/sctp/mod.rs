@@ -68,6 +68,15 @@ impl Carriers {
         self.0.iter().map(Sctp::len).sum()
     }
 
+    /// The ways over all of them.
+    pub(in crate::server) fn flows(&self) -> Vec<Flow> {
+        let of_one = |sctp: &Sctp| match sctp {
+            Sctp::Many(many) => many.flows(),
+            Sctp::One(one) => one.flows(),
+        };
+        self.0.iter().flat_map(of_one).collect()
+    }
+
     /// Ends an association. False if it is gone already.
     pub(in crate::server) fn close(&self, flow: &Flow) -> bool {
         self.0.iter().any(|sctp| sctp.close(flow))

@@ -63,6 +63,14 @@ impl One {
         self.associations.borrow().len()
     }
 
+    pub(super) fn flows(&self) -> Vec<Flow> {
+        let flow = |(connection, association): (&u64, &Rc<Association>)| {
+            let peer = association.status()?.primary;
+            Some(Flow { connection: *connection, ..Flow::to(Protocol::Sctp, peer) })
+        };
+        self.associations.borrow().iter().filter_map(flow).collect()
+    }
+
     /// The flow of an association that stands from now on; `None` if it is gone already.
     pub(in crate::server) fn add(
         &self,

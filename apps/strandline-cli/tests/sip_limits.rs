@@ -1,0 +1,149 @@
+//! Limits of `strandline sip` that need real sockets: associations, who may not send, and what is written at its end.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
+
+mod sip_server;
+mod udp_phone;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
+use sip_server::Server;
+use strandline::{Association, Peer, SendInfo, Stack};
+use udp_phone::Phone;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const LISTEN: &str =
+    "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n";
+
+fn file(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("strandline-limits-{name}-{}.toml", std::process::id()))
+}
+
+fn configured(name: &str, text: &str) -> Server {
+    let file = file(name);
+    std::fs::write(&file, format!("{LISTEN}{text}")).unwrap();
+    let server = Server::configured(&file);
+    std::fs::remove_file(&file).unwrap();
+    server
+}
+
+fn register(transport: &str, user: &str, cseq: u32) -> String {
+    format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/{transport} 127.0.0.1:5060;branch=z9hG4bK{user}{cseq};rport\r\n\
+         From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
+         CSeq: {cseq} REGISTER\r\nContact: <sip:{user}@127.0.0.1:5060>\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+/// An association that registers; `None` if it is ended instead.
+async fn arrive(stack: &Stack, server: &Server, user: &str) -> Option<Association> {
+    let peer = Peer::new("127.0.0.1".parse().unwrap(), 5060).encapsulation_port(server.carrier());
+    let association =
+        tokio::time::timeout(PATIENCE, Association::connect(stack, &peer)).await.unwrap().ok()?;
+    association.send(register("SCTP", user, 1).as_bytes(), SendInfo::default()).await.ok()?;
+    let mut messages = Vec::new();
+    let came = tokio::time::timeout(PATIENCE, association.recv_many(&mut messages, 1)).await.unwrap();
+    match came {
+        Ok(1) => {
+            assert!(messages[0].data.starts_with(b"SIP/2.0 200 OK"));
+            Some(association)
+        }
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles() {
+    for style in ["one-to-many", "one-to-one"] {
+        let sctp =
+            format!("[[listen]]\nprotocol = \"sctp\"\naddress = \"127.0.0.1:0\"\nstyle = \"{style}\"\n");
+        let server = configured(style, &format!("{sctp}[limits]\nconnections_max = 2\n"));
+        let stack = || Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let stacks = [stack(), stack(), stack()];
+        let first = arrive(&stacks[0], &server, "a").await.expect("room for the first");
+        let second = arrive(&stacks[1], &server, "b").await.expect("room for the second");
+        assert!(arrive(&stacks[2], &server, "c").await.is_none(), "{style}: no room for the third");
+        // When one goes there is room again.
+        first.shutdown().await;
+        let until = Instant::now() + PATIENCE;
+        while arrive(&stacks[2], &server, "c").await.is_none() {
+            assert!(Instant::now() < until, "{style}: room again");
+        }
+        // Nor does anybody stay, or come, who may not send any more.
+        let denied = format!("{LISTEN}{sctp}[access]\ndeny = [\"127.0.0.0/8\"]\n");
+        std::fs::write(file(style), denied).unwrap();
+        server.hang_up();
+        let mut messages = Vec::new();
+        let ended = tokio::time::timeout(PATIENCE, second.recv_many(&mut messages, 1)).await.unwrap();
+        assert!(matches!(ended, Ok(0) | Err(_)), "{style}: let go");
+        assert!(arrive(&stacks[0], &server, "d").await.is_none(), "{style}: denied");
+        std::fs::remove_file(file(style)).unwrap();
+        assert!(arrive(&stacks[0], &server, "a").await.is_none(), "{style}: denied");
+    }
+}
+
+#[test]
+fn who_may_not_send_gets_no_answer_to_stun_either() {
+    let denied = "[metrics]\naddress = \"127.0.0.1:0\"\n[access]\ndeny = [\"127.0.0.2/32\"]\n";
+    let server = configured("stun", denied);
+    let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
+    let (stranger, phone) =
+        (UdpSocket::bind("127.0.0.2:0").unwrap(), UdpSocket::bind("127.0.0.1:0").unwrap());
+    phone.set_read_timeout(Some(PATIENCE)).unwrap();
+    stranger.set_nonblocking(true).unwrap();
+    stranger.send_to(&request, server.address("udp")).unwrap();
+    // Datagrams are taken in their order: what the other one gets comes after what this one would have got.
+    phone.send_to(&request, server.address("udp")).unwrap();
+    let mut room = [0; 100];
+    assert_eq!(phone.recv(&mut room).unwrap(), 32);
+    assert!(stranger.recv(&mut room).is_err(), "an answer to who may not send");
+    assert!(server.metrics("/metrics").contains("dropped_total{reason=\"access\"} 1\n"));
+}
+
+/// It begins nothing new.
+fn is_draining(phone: &mut Phone, server: SocketAddr) -> bool {
+    phone.cseq += 1;
+    phone.socket.send_to(register("UDP", "probe", phone.cseq).as_bytes(), server).unwrap();
+    let mut room = [0; 4096];
+    match phone.socket.recv(&mut room) {
+        Ok(len) => room[..len].starts_with(b"SIP/2.0 503"),
+        Err(_) => false,
+    }
+}
+
+#[test]
+fn what_waits_to_be_written_at_a_graceful_end_arrives() {
+    const LAST: u32 = 1500;
+    let tcp =
+        "[[listen]]\nprotocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[metrics]\naddress = \"127.0.0.1:0\"\n";
+    let mut server = configured("end", tcp);
+    let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    // So little room that most answers wait in the server.
+    setsockopt(&stream, RcvBuf, &4096).unwrap();
+    for cseq in 1..=LAST {
+        stream.write_all(register("TCP", "heidi", cseq).as_bytes()).unwrap();
+    }
+    let until = Instant::now() + PATIENCE;
+    while !server.metrics("/metrics").contains(&format!("strandline_sip_registered_total {LAST}\n")) {
+        assert!(Instant::now() < until, "all are answered");
+    }
+    let udp = server.address("udp");
+    let ended = std::thread::spawn(move || server.terminate());
+    let mut phone = Phone::new();
+    phone.socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let until = Instant::now() + PATIENCE;
+    while !is_draining(&mut phone, udp) && !ended.is_finished() {
+        assert!(Instant::now() < until, "it drains");
+    }
+    // Only now somebody reads.
+    setsockopt(&stream, RcvBuf, &(4 << 20)).unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert_eq!(text.matches("SIP/2.0 200 OK\r\n").count() as u32, LAST);
+    assert!(ended.join().unwrap().success());
+}

@@ -1,0 +1,168 @@
+//! The log of `strandline sip`, for programs and for people: no secrets stand in it, however much is told.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod sip_server;
+#[allow(dead_code, reason = "its phones prove who they are here")]
+mod udp_phone;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use sip_server::{PROGRAM, Server};
+use strandline_sip::auth::{Algorithm, response};
+use strandline_sip::codec::Digest;
+use udp_phone::Phone;
+
+const TOKEN: &str = "0123456789secret0123456789";
+const PASSWORD: &str = "in-a-wonderful-land";
+
+/// Goes with this value.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder(name: &str) -> Folder {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-logs-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("users"), format!("bob:password:{PASSWORD}\n")).unwrap();
+    std::fs::write(folder.join("token"), TOKEN).unwrap();
+    let at = folder.display();
+    let config = format!(
+        "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n[[listen]]\n\
+         protocol = \"tcp\"\naddress = \"127.0.0.1:0\"\n[store]\nkind = \"sqlite\"\npath = \"{at}/sip.db\"\n\
+         [auth]\nrealm = \"example.com\"\nusers = \"{at}/users\"\n[admin]\naddress = \"127.0.0.1:0\"\n\
+         token = \"{at}/token\"\n"
+    );
+    std::fs::write(folder.join("sip.toml"), config).unwrap();
+    Folder(folder)
+}
+
+/// One that tells all it can into a file.
+fn start(folder: &Path, format: &str) -> Server {
+    let mut program = Command::new(PROGRAM);
+    let log = File::create(folder.join("log")).unwrap();
+    program.args(["--log-format", format, "sip", "--json", "--config"]).arg(folder.join("sip.toml"));
+    Server::announced(program.env("RUST_LOG", "trace").stderr(log))
+}
+
+fn quoted<'a>(text: &'a str, name: &str) -> &'a str {
+    text.split(&format!("{name}=\"")).nth(1).unwrap().split('"').next().unwrap()
+}
+
+/// What a phone, a caller and who looks after the server have said to it that nobody else may know.
+fn secrets(server: &Server) -> Vec<String> {
+    let mut phone = Phone::new();
+    let challenge = phone.ask(server, "bob", "");
+    let nonce = quoted(&challenge, "nonce").to_owned();
+    let algorithm = Algorithm::Md5;
+    let mut secrets = vec![PASSWORD.to_owned(), TOKEN.to_owned(), nonce.clone()];
+    for (password, code) in [("wrong-wrong-wrong", "401"), (PASSWORD, "200")] {
+        let secret = algorithm.hash(&[b"bob", b"example.com", password.as_bytes()]);
+        let digest = Digest {
+            nonce: Some(nonce.as_bytes()),
+            uri: Some(b"sip:example.com"),
+            qop: Some(b"auth"),
+            nc: Some(b"00000001"),
+            cnonce: Some(b"own-nonce-of-bob"),
+            ..Digest::default()
+        };
+        let answer = String::from_utf8(response(algorithm, &secret, b"REGISTER", &digest)).unwrap();
+        let credentials = format!(
+            "Authorization: Digest username=\"bob\", realm=\"example.com\", nonce=\"{nonce}\", uri=\"sip:example.com\", \
+             response=\"{answer}\", algorithm=MD5, cnonce=\"own-nonce-of-bob\", qop=auth, nc=00000001\r\n"
+        );
+        let told = phone.ask(server, "bob", &credentials);
+        assert!(told.starts_with(&format!("SIP/2.0 {code}")), "{told}");
+        secrets.extend([answer, String::from_utf8(secret).unwrap(), password.to_owned()]);
+    }
+    secrets.push("own-nonce-of-bob".to_owned());
+    // A call to bob: the token of its dialog.
+    let at = phone.socket.local_addr().unwrap();
+    phone.send(
+        server,
+        &format!(
+            "INVITE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bKcall;rport\r\nMax-Forwards: 70\r\n\
+             From: <sip:a@example.org>;tag=1\r\nTo: <sip:bob@example.com>\r\nCall-ID: call\r\nCSeq: 1 INVITE\r\n\
+             Contact: <sip:a@{at}>\r\nContent-Length: 0\r\n\r\n"
+        ),
+    );
+    let invite = std::iter::repeat_with(|| phone.receive()).find(|came| came.starts_with("INVITE")).unwrap();
+    let route = invite.lines().find_map(|line| line.strip_prefix("Record-Route: <sip:")).unwrap();
+    secrets.push(route.split('@').next().unwrap().to_owned());
+    // Something broken, which is told of, with what must not be told of.
+    let broken =
+        format!("REGISTER sip:example.com SIP/2.0\r\nAuthorization: Digest nonce=\"{nonce}\"\r\n\r\n");
+    phone.send(server, &broken);
+    let mut stream = TcpStream::connect(server.address("tcp")).unwrap();
+    stream.write_all(format!("{broken}nothing {PASSWORD}\r\n\r\n").as_bytes()).unwrap();
+    let _ = stream.read_to_string(&mut String::new());
+    let mut stream = TcpStream::connect(server.admin()).unwrap();
+    write!(stream, "POST /reload HTTP/1.1\r\nHost: sip\r\nAuthorization: Bearer {TOKEN}\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    secrets
+}
+
+#[test]
+fn no_secret_stands_in_the_log_whatever_is_told() {
+    for format in ["json", "text"] {
+        let folder = folder(format);
+        let mut server = start(&folder.0, format);
+        let secrets = secrets(&server);
+        assert_eq!(secrets.len(), 11);
+        server.terminate();
+        let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
+        assert!(log.contains("the configuration was read again"), "{log}");
+        for secret in &secrets {
+            let line = log.lines().find(|line| line.contains(secret.as_str()));
+            assert!(secret.len() > 10 && line.is_none(), "{secret} stands in {line:?}");
+        }
+    }
+}
+
+#[test]
+fn each_line_of_the_log_is_an_object_with_its_fields() {
+    let folder = folder("fields");
+    let mut server = start(&folder.0, "json");
+    secrets(&server);
+    assert!(server.terminate().success());
+    let log = std::fs::read_to_string(folder.0.join("log")).unwrap();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    for line in &lines {
+        for key in ["timestamp", "level", "target"] {
+            assert!(line[key].is_string(), "{line}");
+        }
+    }
+    let read = lines.iter().find(|line| line["message"] == "the configuration was read again").unwrap();
+    assert_eq!(read["level"], "INFO");
+    assert!(
+        read["changed"].is_string() && read["target"].as_str().unwrap().starts_with("strandline_sip"),
+        "{read}"
+    );
+}
+
+#[test]
+fn other_commands_have_it_too_and_other_formats_are_refused() {
+    let output = Command::new(PROGRAM)
+        .args(["load", "sip", "--log-format", "json", "--time", "0.1", "--warm-up", "0", "--timeout", "0.2"])
+        .args(["--users", "2", "--server", "127.0.0.1:9"])
+        .env("RUST_LOG", "debug")
+        .output()
+        .unwrap();
+    let log = String::from_utf8(output.stderr).unwrap();
+    // The last line may be what the program says itself.
+    let first = log.lines().next().unwrap();
+    assert!(serde_json::from_str::<Value>(first).is_ok(), "{log}");
+    let output = Command::new(PROGRAM).args(["sip", "--log-format", "xml", "--check"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8(output.stderr).unwrap().contains("[possible values: text, json]"));
+}

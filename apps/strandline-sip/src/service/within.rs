@@ -1,0 +1,184 @@
+//! Where a request goes that is for none of our users: to a phone that has registered elsewhere through here, to the other end
+//! of its dialog, to the next Route, or to the host of its request URI (RFC 3261 sections 16.4 and 16.12, RFC 5626 section 5.3).
+//!
+//! Who holds the token of a dialog may send to its two ends, and nowhere else (decision 73): what stands behind our Route is
+//! followed as far as it leads there.
+
+use core::net::IpAddr;
+
+use crate::codec::{Host, StatusCode};
+use crate::transaction::{Flow, Protocol};
+
+use super::Service;
+use super::context::{Place, Target};
+use super::incoming::Incoming;
+use super::route::Way;
+use super::token::{End, NAMED};
+
+/// A status and a phrase of our own.
+type Verdict = (StatusCode, Option<&'static str>);
+
+const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
+const UNRESOLVED: Verdict = (StatusCode::BAD_GATEWAY, Some("Unresolvable Destination"));
+const FAILED: Verdict = (StatusCode::FLOW_FAILED, None);
+
+/// Domains above a name that are looked at.
+const LABELS_MAX: usize = 16;
+
+fn target(place: Place) -> Target {
+    Target { by_uri: true, ..Target::new(None, place, 0) }
+}
+
+fn over(flow: Flow) -> Target {
+    Target { by_uri: false, ..target(Place::Flow(flow)) }
+}
+
+impl Service {
+    /// The one target of a request that isn't for one of our users.
+    pub(super) fn direct_target(&self, incoming: &Incoming<'_>, way: &Way<'_>) -> Result<Target, Verdict> {
+        if let Some(phone) = way.phone.filter(|phone| !is_same_way(phone, &incoming.flow)) {
+            return self.to_phone(phone);
+        }
+        let next = match way.next.map(|next| next.sip_uri()) {
+            None => None,
+            Some(Ok(uri)) => Some(uri),
+            Some(Err(_)) => return Err((StatusCode::BAD_REQUEST, Some("Malformed Route"))),
+        };
+        let free = incoming.proved || self.may_relay(&incoming.flow);
+        let to_registrar = next.is_some_and(|uri| self.settings.directory.is_registrar(&uri));
+        if way.token.is_none() && !free && !to_registrar {
+            return Err(DENIED);
+        }
+        let far_end = |token| self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[]));
+        let far = match way.asked {
+            Some(flow) => Some(End { flow, host: 0 }),
+            None => way.token.as_ref().map(far_end),
+        };
+        if let Some(uri) = next {
+            let place = self.place(&uri);
+            let may =
+                |place: &Place| free || to_registrar || far.is_some_and(|far| self.leads_to(place, &far));
+            match place {
+                Some(place) if may(&place) => return Ok(target(place)),
+                None if far.is_none() => return Err(UNRESOLVED),
+                // The other end has to find the way from there.
+                _ => {}
+            }
+        }
+        if let Some(far) = far {
+            return self.to_end(way, &far, free);
+        }
+        let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
+        self.place(uri).map(target).ok_or(UNRESOLVED)
+    }
+
+    /// A phone that has registered elsewhere is reached over the flow that its Path names, or not at all.
+    fn to_phone(&self, flow: Flow) -> Result<Target, Verdict> {
+        if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
+            return Err(FAILED);
+        }
+        Ok(Target { neighbour: false, over_node: self.is_of_sibling(&flow), ..over(flow) })
+    }
+
+    /// The other end of a dialog.
+    fn to_end(&self, way: &Way<'_>, far: &End, free: bool) -> Result<Target, Verdict> {
+        let flow = far.flow;
+        if flow.domain == NAMED {
+            // Where it went to a domain over TLS, whoever is there has to prove that again.
+            let place = way.uri.sip().and_then(|uri| self.place(uri));
+            let place = place.filter(|place| free || self.has_mark(place, far.host));
+            let known =
+                || self.servers.domain_of(far.host).map(|domain| Place::Flow(Flow { domain, ..flow }));
+            return place.or_else(known).map(target).ok_or(FAILED);
+        }
+        if flow.connection != 0 && !self.stands_anywhere(flow.connection) {
+            return self.where_it_listens(way, &flow).ok_or(FAILED);
+        }
+        let neighbour = flow.connection == 0;
+        let by_uri = neighbour && way.next.is_none() && self.is_at(way, &flow);
+        Ok(Target { neighbour, by_uri, over_node: self.is_of_sibling(&flow), ..over(flow) })
+    }
+
+    /// Does the request URI name this very address, as that of somebody who can be reached there?
+    fn is_at(&self, way: &Way<'_>, flow: &Flow) -> bool {
+        let uri = way.uri.sip().filter(|uri| !uri.is_outbound());
+        matches!(uri.and_then(|uri| self.place(uri)), Some(Place::Flow(place)) if place == *flow)
+    }
+
+    /// Where the other end of a dialog says that it listens, if that is the host where its connection came from, which is gone: a
+    /// proxy, or a phone that isn't behind a NAT and doesn't ask to be reached over its flow only (RFC 5626).
+    fn where_it_listens(&self, way: &Way<'_>, flow: &Flow) -> Option<Target> {
+        let address = flow.peer.ip().to_canonical();
+        let next = way.next.and_then(|next| next.sip_uri().ok());
+        let own = || way.uri.sip().filter(|uri| !uri.is_outbound() && way.next.is_none()).copied();
+        let place = next.or_else(own).and_then(|uri| self.place(&uri));
+        let neighbour = way.next.is_some();
+        match place {
+            Some(Place::Flow(listens)) if listens.peer.ip().to_canonical() == address => {
+                let elsewhere = listens.peer.port() != flow.peer.port();
+                elsewhere.then(|| Target { neighbour, ..target(Place::Flow(listens)) })
+            }
+            // Where the name leads isn't known yet.
+            Some(place @ Place::Name(_)) => Some(Target { neighbour, only: Some(address), ..target(place) }),
+            _ => self.node_at(address).map(over),
+        }
+    }
+
+    /// Does this place belong to an end of a dialog?
+    fn leads_to(&self, place: &Place, end: &End) -> bool {
+        let is_there = matches!(place, Place::Flow(flow) if is_same_host(flow, &end.flow));
+        is_there || self.has_mark(place, end.host)
+    }
+
+    /// Does it have the name or the address that led to an end of a dialog, or a name below that?
+    fn has_mark(&self, place: &Place, mark: u32) -> bool {
+        if mark == 0 {
+            return false;
+        }
+        let is_marked = |name: &str| self.tokens.host_mark(name.as_bytes()) == mark;
+        match place {
+            Place::Flow(flow) => is_marked(&flow.peer.ip().to_canonical().to_string()),
+            Place::Name(question) => {
+                let name = Some(&*question.name);
+                let mut names = core::iter::successors(name, |name| Some(name.split_once('.')?.1));
+                names.by_ref().take(LABELS_MAX).any(is_marked)
+            }
+        }
+    }
+
+    /// The mark of the host that a request within the dialog goes to if its callee sends it: what the proxy before us calls
+    /// itself. Only those are believed who may send requests anywhere.
+    pub(super) fn caller_mark(&self, incoming: &Incoming<'_>) -> u32 {
+        let Incoming { message, flow, proved, .. } = incoming;
+        if !(*proved || self.may_relay(flow) || self.is_from_node(flow)) {
+            return 0;
+        }
+        let mut routes = message.record_routes();
+        let Some(Ok(route)) = routes.next() else { return 0 };
+        route.sip_uri().map_or(0, |uri| match uri.host {
+            Host::Name(name) => self.tokens.host_mark(name),
+            Host::V4(address) => self.address_mark(address.into()),
+            Host::V6(address) => self.address_mark(address.into()),
+        })
+    }
+
+    fn address_mark(&self, address: IpAddr) -> u32 {
+        self.tokens.host_mark(address.to_canonical().to_string().as_bytes())
+    }
+
+    pub(super) fn may_relay(&self, flow: &Flow) -> bool {
+        self.settings.relay.allows(&flow.peer) || self.trusted.contains(&flow.connection)
+    }
+}
+
+fn is_same_host(one: &Flow, other: &Flow) -> bool {
+    one.peer.ip().to_canonical() == other.peer.ip().to_canonical()
+}
+
+/// Does a request come from where its token leads? It is on its way out (RFC 5626 section 5.3).
+fn is_same_way(one: &Flow, other: &Flow) -> bool {
+    match one.protocol {
+        Protocol::Udp => (one.protocol, one.peer) == (other.protocol, other.peer),
+        _ => one.connection == other.connection,
+    }
+}

@@ -1,0 +1,55 @@
+//! How much was sent until when.
+
+#[cfg(test)]
+mod tests;
+
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::time::Time;
+
+/// Moments that are kept: so many in a smallest round-trip time, and these in all. With a queue a round trip is longer.
+const EACH: u32 = 64;
+const MOMENTS_MAX: usize = 256;
+
+/// What was sent up to some moments of the past.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SentLog {
+    /// What had been sent before each.
+    moments: VecDeque<(Time, u64)>,
+    sent: u64,
+}
+
+impl SentLog {
+    /// So many bytes are sent.
+    pub(super) fn on_sent(&mut self, now: Time, bytes: u32, min_rtt: Duration) {
+        let apart = if min_rtt == Duration::MAX { Duration::ZERO } else { min_rtt / EACH };
+        if self.moments.back().is_none_or(|(at, _)| *at < now && now.since(*at) >= apart) {
+            if self.moments.len() >= MOMENTS_MAX {
+                self.moments.pop_front();
+            }
+            self.moments.push_back((now, self.sent));
+        }
+        self.sent += u64::from(bytes);
+    }
+
+    /// Bytes sent after one moment and not after another, at most. `u64::MAX`: what was sent so long ago is not known.
+    pub(super) fn between(&self, after: Time, until: Time) -> u64 {
+        let from = self.moments.partition_point(|(at, _)| *at <= after);
+        let to = self.moments.partition_point(|(at, _)| *at <= until);
+        let Some(&(_, sent_before)) = from.checked_sub(1).and_then(|before| self.moments.get(before)) else {
+            return u64::MAX;
+        };
+        let sent_until = self.moments.get(to).map_or(self.sent, |(_, sent)| *sent);
+        sent_until.saturating_sub(sent_before)
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.moments.capacity() * size_of::<(Time, u64)>()
+    }
+
+    /// Forgets all moments, and gives their memory back.
+    pub(super) fn release(&mut self) {
+        self.moments = VecDeque::new();
+    }
+}

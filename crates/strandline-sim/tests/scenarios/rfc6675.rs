@@ -1,0 +1,129 @@
+//! RFC 6675, recovery by selective acknowledgements, with gap blocks in the place of SACK options and TSNs in that of bytes: what
+//! counts as lost and as under way, what goes next, and what one recovery covers. Round trips of 60 ms. Both ways of finding
+//! losses have to do this: by time (RFC 8985), and by miss indications (RFC 9260 section 7.2.4).
+
+use strandline_sim::pair::Fate;
+
+use super::scene::Scene;
+use super::*;
+
+/// A scene by miss indications, with a window of ten packets and more.
+fn by_misses() -> Scene {
+    let letter =
+        AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
+    let mut scene = Scene::new(|config| *config = AssociationConfig { burst_max: 0, ..letter.clone() });
+    scene.give(40);
+    scene.run(ms(2000));
+    assert!(scene.all_is_acknowledged() && scene.sent_again().is_empty());
+    scene.count_from_now();
+    scene
+}
+
+fn by_time() -> Scene {
+    Scene::new(|_| ())
+}
+
+fn drops(scene: &mut Scene, numbers: impl IntoIterator<Item = u32>) {
+    numbers.into_iter().for_each(|number| scene.fate(number, &[Fate::Drop]));
+}
+
+/// Section 4, IsLost: DupThresh is three. With two behind the gap only time tells, T3-rtx or a tail-loss probe.
+#[test]
+fn section_4_is_lost_by_three_behind_it_and_not_by_two() {
+    for (behind, at_once) in [(2, false), (3, true)] {
+        let mut scene = by_misses();
+        drops(&mut scene, [2]);
+        scene.give(3 + behind);
+        scene.run(ms(3000));
+        let times = scene.times(2);
+        assert_eq!(times.len(), 2, "{times:?}");
+        assert_eq!((60..65).contains(&times[1]), at_once, "{behind} behind it: {times:?}");
+        assert_eq!(scene.stats().fast_recoveries == 1, at_once);
+        assert_eq!(scene.stats().timeouts == 0, at_once);
+    }
+}
+
+/// Section 4, SetPipe: what is lost and what gap blocks name is not under way. So every other packet of a window goes again within
+/// a round trip; with cumulative acknowledgements alone each would take one.
+#[test]
+fn section_4_set_pipe_all_losses_of_a_window_go_again_in_one_round_trip() {
+    for mut scene in [by_time(), by_misses()] {
+        drops(&mut scene, [1, 3, 5, 7]);
+        scene.give(14);
+        scene.run(ms(1500));
+        for number in [1, 3, 5, 7] {
+            let times = scene.times(number);
+            assert!(times.len() == 2 && (60..120).contains(&times[1]), "{number}: {:?}", scene.sent());
+        }
+        assert_eq!(scene.sent_again(), [1, 3, 5, 7]);
+        assert_eq!((scene.stats().fast_recoveries, scene.stats().timeouts), (1, 0));
+        assert!(scene.all_is_acknowledged());
+    }
+}
+
+/// Section 4, NextSeg rules 1 and 2: the lowest that is lost goes first, and new data once nothing is left that is known lost.
+#[test]
+fn section_4_next_seg_what_is_lost_goes_in_order_and_before_new_data() {
+    for mut scene in [by_time(), by_misses()] {
+        drops(&mut scene, [0, 1, 2]);
+        scene.give(60);
+        scene.run(ms(119));
+        let sent: Vec<u32> = scene.sent().into_iter().flat_map(|seen| seen.numbers).collect();
+        let again = sent.iter().skip(1).position(|number| *number == 0).expect("it goes again") + 1;
+        assert_eq!(sent[again..again + 3], [0, 1, 2], "{sent:?}");
+        let after = &sent[again + 3..];
+        assert!(!after.is_empty(), "what arrives lets new data go in the recovery: {sent:?}");
+        assert!(after.windows(2).all(|pair| pair[1] == pair[0] + 1), "{sent:?}");
+        assert_eq!(after[0], again as u32, "the next one that had not been sent: {sent:?}");
+    }
+}
+
+/// Section 5: up to RecoveryPoint, the highest that was sent when the first loss was found, further losses are of the same congestion: the
+/// window shrinks once. What is sent after it and lost is another.
+#[test]
+fn section_5_the_window_shrinks_once_up_to_recovery_point() {
+    for mut scene in [by_time(), by_misses()] {
+        let before = scene.path().cwnd;
+        // The second loss shows when the first one's recovery is under way.
+        drops(&mut scene, [0, 9]);
+        scene.give(14);
+        scene.run(ms(90));
+        let reduced = scene.path().cwnd;
+        assert!(reduced < before, "{before} {:?}", scene.path());
+        scene.run(ms(1500));
+        assert_eq!(scene.sent_again(), [0, 9]);
+        assert_eq!((scene.stats().fast_recoveries, scene.stats().timeouts), (1, 0));
+        assert!(scene.path().cwnd >= reduced, "{reduced} {:?}", scene.path());
+        drops(&mut scene, [16]);
+        scene.give(10);
+        scene.run(ms(1500));
+        assert_eq!(scene.stats().fast_recoveries, 2);
+    }
+}
+
+/// Section 4, NextSeg rule 4 asks for a rescue where the highest packet is lost and nothing above it can tell: its retransmissions'
+/// acknowledgement tells here, a round trip later (RFC 8985 section 6.2).
+#[test]
+fn section_4_next_seg_the_highest_one_needs_no_time_out() {
+    let mut scene = by_time();
+    drops(&mut scene, [2, 9]);
+    scene.give(10);
+    scene.run(ms(1500));
+    let times = scene.times(9);
+    assert!(times.len() == 2 && (119..140).contains(&times[1]), "{times:?}");
+    assert_eq!((scene.sent_again(), scene.stats().timeouts), (vec![2, 9], 0));
+}
+
+/// Section 5.1: a time-out forgets nothing of what gap blocks named; that does not go again.
+#[test]
+fn section_5_1_after_a_time_out_what_gap_blocks_named_stays_where_it_is() {
+    for (mut scene, times) in [(by_time(), 6), (by_misses(), 2)] {
+        scene.fate(0, &vec![Fate::Drop; times]);
+        scene.give(8);
+        scene.run(ms(8000));
+        assert!(scene.stats().timeouts >= 1, "{:?}", scene.sent());
+        assert!(scene.sent_again().iter().all(|number| *number == 0), "{:?}", scene.sent());
+        assert_eq!(scene.times(0).len(), times + 1);
+        assert!(scene.all_is_acknowledged());
+    }
+}

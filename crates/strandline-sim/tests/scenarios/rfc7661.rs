@@ -1,0 +1,120 @@
+//! RFC 7661, senders that have less to send than the window lets them: the window neither grows by what was not used (section 4.3,
+//! the non-validated phase) nor is it lost as long as there is no pause of an RTO (section 4.2), and what goes when there is
+//! more again goes in no burst (section 4.4.2). Round trips of 60 ms.
+
+use strandline_proto::congestion::Algorithm;
+
+use super::scene::{Scene, packets};
+use super::*;
+
+/// Those whose windows nothing but acknowledgements and losses changes.
+const ALL: [Algorithm; 3] = [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp];
+
+/// A scene in which a full flow has made the window that of the path.
+fn filled(algorithm: Algorithm) -> Scene {
+    let mut scene = Scene::new(|config| config.congestion = algorithm);
+    let (a, b) = (scene.a, scene.b);
+    stream(&mut scene.pair, a, b, ms(1500));
+    while !scene.all_is_acknowledged() {
+        scene.run(ms(10));
+    }
+    scene.pair.clear_captured();
+    scene
+}
+
+/// So many packets each 20 ms, for so long.
+fn trickle(scene: &mut Scene, packets: usize, times: usize) {
+    for _ in 0..times {
+        scene.give(packets);
+        scene.run(ms(20));
+    }
+}
+
+/// Section 4.2: a tenth of the window is used for many round trips. It stays what it was.
+#[test]
+fn section_4_2_a_window_that_is_used_a_little_stays() {
+    for algorithm in ALL {
+        let mut scene = filled(algorithm);
+        let before = scene.path().cwnd;
+        assert!(packets(before) > 60, "{algorithm:?} {:?}", scene.path());
+        trickle(&mut scene, 2, 500);
+        assert_eq!(scene.path().cwnd, before, "{algorithm:?}");
+        assert_eq!(scene.sent_again(), [] as [u32; 0]);
+    }
+}
+
+/// Section 4.3: with a third of the window under way it does not grow either, nor by any of a hundred round trips.
+#[test]
+fn section_4_3_a_window_of_which_a_third_is_used_does_not_grow() {
+    for algorithm in ALL {
+        let mut scene = Scene::new(|config| config.congestion = algorithm);
+        let before = scene.path().cwnd;
+        let third = packets(before) as usize / 3;
+        for _ in 0..100 {
+            scene.give(third);
+            scene.run(ms(61));
+        }
+        assert_eq!(scene.path().cwnd, before, "{algorithm:?}");
+    }
+}
+
+/// Section 4.3: more than half of it in each round trip lets slow start go on, up to twice what is used; RFC 9260 looks at whole windows.
+#[test]
+fn section_4_3_with_more_than_half_in_use_slow_start_goes_on() {
+    for (algorithm, grows) in
+        [(Algorithm::Cubic, true), (Algorithm::Dctcp, true), (Algorithm::Rfc9260, false)]
+    {
+        let mut scene = Scene::new(|config| config.congestion = algorithm);
+        let before = scene.path().cwnd;
+        let used = packets(before) * 3 / 4 + 1;
+        for _ in 0..100 {
+            scene.give(used as usize);
+            scene.run(ms(90));
+        }
+        let cwnd = scene.path().cwnd;
+        assert!(cwnd > before, "{algorithm:?}: {before} and {cwnd}");
+        assert!(cwnd <= 2 * (used + 1) * 1460, "{algorithm:?}: {cwnd} where {used} packets are used");
+    }
+}
+
+/// Section 4.3, the validated phase: the whole window at one moment of each round trip is use of it, though most acknowledgements find
+/// less under way (RFC 9260 looks at each of those moments).
+#[test]
+fn section_4_3_a_window_that_is_used_once_a_round_trip_grows_by_all_of_it() {
+    let grown = |algorithm| {
+        let mut scene = Scene::new(|config| config.congestion = algorithm);
+        let before = scene.path().cwnd;
+        for _ in 0..3 {
+            let window = packets(scene.path().cwnd) as usize + 1;
+            scene.give(window);
+            scene.run(ms(90));
+        }
+        f64::from(scene.path().cwnd) / f64::from(before)
+    };
+    let (cubic, letter) = (grown(Algorithm::Cubic), grown(Algorithm::Rfc9260));
+    assert!(cubic > 5.0, "{cubic}: slow start doubles it three times");
+    assert!(letter < cubic, "{letter} {cubic}");
+}
+
+/// Section 4.4.2: the window that was kept does not go in one burst when there is more to send, nor does more than it go in a round
+/// trip.
+#[test]
+fn section_4_4_2_what_is_kept_goes_in_no_burst() {
+    let mut scene = filled(Algorithm::Cubic);
+    trickle(&mut scene, 2, 100);
+    let kept = packets(scene.path().cwnd) as usize;
+    scene.pair.clear_captured();
+    let began = scene.pair.now.since(scene.began);
+    scene.give(2 * kept);
+    scene.run(ms(59));
+    let mut moments = Vec::<(Duration, usize)>::new();
+    for seen in scene.sent() {
+        match moments.last_mut() {
+            Some((at, packets)) if *at == seen.at => *packets += seen.numbers.len(),
+            _ => moments.push((seen.at, seen.numbers.len())),
+        }
+    }
+    let (first, all) = (moments[0].1, moments.iter().map(|(_, packets)| packets).sum::<usize>());
+    assert!(moments[0].0 - began < ms(1) && first <= kept / 5, "{first} of {kept} at once: {moments:?}");
+    assert!((kept / 10 * 9..=kept + 8).contains(&all), "{all} in a round trip, a window of {kept}");
+}
