@@ -79,6 +79,8 @@ pub(crate) struct Board {
     mtu_min: u32,
     /// The receive window in the last SACK.
     a_rwnd: Option<u32>,
+    /// Of what went again because something told that it was lost: where and when it had been sent, the latest.
+    lost: BTreeMap<IpAddr, Time>,
     /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
     quiet: BTreeMap<IpAddr, (Time, Option<Duration>)>,
 }
@@ -145,6 +147,7 @@ impl Board {
         };
         demand(!known.named, || format!("{tsn:?} is sent again, which the last SACK acknowledged"))?;
         let (of, mut explained) = (known.to, in_set_up || self.is_doubtful(now, known, tsn, recovery));
+        let (sent_at, excused) = (known.at, in_set_up || known.excused || known.in_set_up);
         if !explained {
             // Another one's loss may have begun a recovery that was not seen yet.
             self.judge(now);
@@ -152,6 +155,10 @@ impl Board {
         }
         if explained {
             self.recovers(of);
+            if !excused {
+                let lost = self.lost.entry(of).or_insert(sent_at);
+                *lost = (*lost).max(sent_at);
+            }
         } else {
             self.probe(now, tsn, of)?;
         }
@@ -342,6 +349,11 @@ impl Board {
 
     pub(crate) fn traffic(&self, of: IpAddr) -> Traffic {
         self.traffic.get(&of).copied().unwrap_or_default()
+    }
+
+    /// When the latest was sent of what went again since the last look because it was lost.
+    pub(crate) fn take_lost(&mut self, of: IpAddr) -> Option<Time> {
+        self.lost.remove(&of)
     }
 
     pub(crate) fn take_delivered(&mut self, of: IpAddr) -> (u32, u32) {

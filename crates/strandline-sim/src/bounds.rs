@@ -1,7 +1,8 @@
 //! What one path may send, computed from what goes over the wire and the controller's numbers, beside what the engine makes of
-//! them: pacing (decision 25), proportional rate reduction (RFC 9937), bursts (decision 9) and the single packet after
-//! T3-rtx (RFC 9260 section 7.2.3).
+//! them: pacing (decision 25), proportional rate reduction (RFC 9937), bursts (decision 9), the single packet after
+//! T3-rtx (RFC 9260 section 7.2.3), and a smaller window after each round trip with losses (decision 58).
 
+mod shrinking;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,7 @@ use strandline_proto::time::Time;
 
 use crate::board::Traffic;
 use crate::violation::{Violation, demand};
+use shrinking::Shrinking;
 
 /// What pacing saves up: so much time, or so many packets (decision 25).
 const SAVED: Duration = Duration::from_millis(4);
@@ -74,6 +76,7 @@ pub(crate) struct Bounds {
     known: bool,
     /// T3-rtx expired and nothing was acknowledged since: packets that may go.
     backed_off: Option<u32>,
+    shrinking: Shrinking,
 }
 
 /// What happened to the association since the last look.
@@ -103,6 +106,8 @@ pub(crate) struct Step<'a> {
     pub(crate) mtu: u32,
     pub(crate) events: Events,
     pub(crate) config: &'a AssociationConfig,
+    /// Something went again because it was lost: when the latest of it had been sent.
+    pub(crate) lost: Option<Time>,
 }
 
 fn bytes_in(rate: u64, time: Duration) -> i64 {
@@ -118,6 +123,7 @@ impl Bounds {
 
     /// Before anything is transmitted. `delivered`: bytes acknowledged since the last look, and SACKs that did.
     pub(crate) fn before(&mut self, (delivered, sacks): (u32, u32), path: &PathStatus, events: Events) {
+        self.shrinking.look(path, delivered, events);
         let again = events.recoveries != self.recoveries && !events.several;
         if path.recovery_window.is_none() {
             self.reduction = None;
@@ -185,6 +191,7 @@ impl Bounds {
         if step.traffic.sent == 0 {
             return Ok(());
         }
+        self.shrinking.check(&step)?;
         self.back_off(&step)?;
         rate(&step)?;
         self.burst(&step)?;

@@ -243,8 +243,9 @@ fn sending(
         })?;
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == address) else { continue };
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
+        let lost = memory.board.take_lost(address);
         let bounds = memory.bounds.entry(address).or_default();
-        bounds.after(Step { was, path, traffic, mtu, events, config })?;
+        bounds.after(Step { was, path, traffic, mtu, events, config, lost })?;
     }
     memory.board.end_step();
     Ok(())

@@ -12,6 +12,7 @@ mod sys;
 
 pub use receiving::{Receiving, TRAIN, take_trains};
 pub use sending::Sending;
+pub use sys::dropped;
 
 /// Datagrams with one call.
 pub const BATCH: usize = 64;

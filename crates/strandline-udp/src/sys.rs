@@ -4,7 +4,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
 use nix::libc;
@@ -78,6 +78,34 @@ pub(crate) fn receive<'a>(
         arrived(unsafe { arrival(header.assume_init_ref()) });
     }
     Ok(received)
+}
+
+/// How many datagrams the kernel has dropped on a socket, for want of room or because a filter said so. The count begins anew
+/// after 2^32.
+///
+/// # Errors
+/// If the kernel doesn't tell (before Linux 4.12).
+pub fn dropped(socket: &impl AsRawFd) -> io::Result<u32> {
+    // `SK_MEMINFO_DROPS` and `SK_MEMINFO_VARS` of linux/sock_diag.h.
+    const DROPS: usize = 8;
+    const VARS: usize = 9;
+    let mut figures = [0_u32; VARS];
+    let mut len = size_of_val(&figures) as libc::socklen_t;
+    // SAFETY: the kernel writes no more than `len` bytes to `figures`, which any bits are valid for.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            figures.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let told = figures.get(..len as usize / size_of::<u32>()).unwrap_or(&[]);
+    told.get(DROPS).copied().ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
 /// What a header tells.

@@ -51,11 +51,6 @@ impl Admission {
         self.per_ms.is_some()
     }
 
-    /// Requests a second that can be handled; none while there is no overload.
-    pub(super) fn per_sec(&self) -> Option<f64> {
-        self.per_ms.map(|per_ms| per_ms * 1000.0)
-    }
-
     /// How many may wait, so that they are served within half of `patience`.
     pub(super) fn room(&self, patience: Duration) -> usize {
         match self.per_ms {

@@ -12,13 +12,22 @@ const HELD_UP: Duration = Duration::from_millis(50);
 /// How much time is looked at, at most: who is always held up looks then.
 const LOOK_MAX: Duration = Duration::from_secs(2);
 
+/// Requests that begin something, since the start: see [`Came`].
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub(super) first: u64,
+    pub(super) all: u64,
+    pub(super) stopped: u64,
+    pub(super) handled: u64,
+    pub(super) refused: u64,
+}
+
 /// Counts from one look to the next.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals {
     /// When it was last looked, and what had come until then.
     looked: Duration,
-    first: u64,
-    all: u64,
+    counts: Counts,
     /// When it was last called.
     called: Duration,
     /// When the server was last held up, until then.
@@ -26,10 +35,9 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// To be called every ten milliseconds or so with what has come in all, for the first time and repetitions included. Returns
-    /// what came each second since the last look, if it is time for one: not before what was taken in after a pause is
-    /// counted as what came in all of that pause.
-    pub(super) fn look(&mut self, now: Duration, first: u64, all: u64) -> Option<Came> {
+    /// To be called every ten milliseconds or so. Returns what came each second since the last look, if it is time for one: not
+    /// before what was taken in after a pause is counted as what came in all of that pause.
+    pub(super) fn look(&mut self, now: Duration, counts: Counts) -> Option<Came> {
         if now.saturating_sub(self.called) > HELD_UP {
             self.held_up = Some(now);
         }
@@ -39,9 +47,17 @@ impl Arrivals {
         if elapsed < LOOK || !calm && elapsed < LOOK_MAX {
             return None;
         }
-        let per_sec = |now: u64, before: u64| (now - before) as f64 / elapsed.as_secs_f64();
-        let came = Came { first: per_sec(first, self.first), all: per_sec(all, self.all) };
-        (self.looked, self.first, self.all, self.held_up) = (now, first, all, None);
+        let last = self.counts;
+        let per_sec = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed.as_secs_f64();
+        let came = Came {
+            elapsed,
+            first: per_sec(counts.first, last.first),
+            all: per_sec(counts.all, last.all),
+            stopped: per_sec(counts.stopped, last.stopped),
+            handled: per_sec(counts.handled, last.handled),
+            refused: per_sec(counts.refused, last.refused),
+        };
+        (self.looked, self.counts, self.held_up) = (now, counts, None);
         Some(came)
     }
 }

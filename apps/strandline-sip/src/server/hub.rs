@@ -232,9 +232,9 @@ impl Hub {
     }
 
     /// Looks at how many datagrams come, and lets the kernel drop some if they are far too many.
-    pub(super) fn steer(&self, gate: &mut Gate, came: Came, can_per_sec: Option<f64>) {
+    pub(super) fn steer(&self, gate: &mut Gate, came: Came, overloaded: bool) {
         let udp = self.udp.borrow();
-        let share = gate.look(self.clock.elapsed(), came, can_per_sec);
+        let share = gate.look(self.clock.elapsed(), came, overloaded);
         self.inbox(|inbox| inbox.admit(gate.admitted()));
         let (Some(share), Some(udp)) = (share, udp.as_ref()) else { return };
         self.let_through.set(share);

@@ -15,6 +15,7 @@ use crate::transaction::{Flow, Time};
 
 use super::access::Access;
 use super::admission::Admission;
+use super::arrivals::Counts;
 use super::repeats::Repeats;
 use super::socket::{mark, threshold};
 use super::sources::Sources;
@@ -91,6 +92,20 @@ pub(super) struct InboxCounters {
     pub(super) datagrams_all: u64,
     /// Milliseconds that those who were handled had waited, in all.
     pub(super) waited_ms: u64,
+}
+
+impl InboxCounters {
+    /// Of requests that begin something; the kernel has stopped so many.
+    pub(super) fn counts(&self, stopped: u64) -> Counts {
+        let begins = |counts: &[u64; Urgency::ALL.len()]| counts.iter().skip(Urgency::Renewal as usize).sum();
+        Counts {
+            first: self.datagrams,
+            all: self.datagrams_all,
+            stopped,
+            handled: begins(&self.handled),
+            refused: begins(&self.late),
+        }
+    }
 }
 
 /// Messages that wait.
@@ -179,8 +194,9 @@ impl Inbox {
             return;
         }
         let mut urgency = Urgency::of(bytes);
-        let waits =
-            self.admission.is_overloaded() || self.front().is_some_and(|front| now > front.came + CLOSER);
+        let overloaded = self.admission.is_overloaded();
+        let unreliable = !flow.protocol.is_reliable();
+        let waits = overloaded || self.front().is_some_and(|front| now > front.came + CLOSER);
         if urgency == Urgency::Registration {
             urgency = match knows(&flow) {
                 Phone::Known => Urgency::Renewal,
@@ -207,12 +223,12 @@ impl Inbox {
         self.came += 1;
         count(&mut self.counters.came, urgency);
         let begins = urgency >= Urgency::Renewal;
-        let overloaded = begins && self.admission.is_overloaded();
-        let unreliable = !flow.protocol.is_reliable();
-        let again = overloaded && unreliable && (self.is_on_trial(bytes) || self.repeats.contains(bytes));
+        let again =
+            begins && unreliable && (self.is_on_trial(bytes) || (overloaded && self.repeats.contains(bytes)));
         self.counters.datagrams += u64::from(begins && unreliable && !again);
         self.counters.datagrams_all += u64::from(begins && unreliable);
         let full = overloaded
+            && begins
             && self
                 .waiting_like(urgency)
                 .is_some_and(|waiting| waiting >= self.admission.room(self.settings.patience));
@@ -261,7 +277,7 @@ impl Inbox {
         self.admission.on_refused();
         // Those over UDP ask again by themselves if they hear nothing: others come first.
         let reliable = flow.protocol.is_reliable();
-        let max = if reliable { self.tell_max } else { self.tell_max / 8 * 7 };
+        let max = if reliable { self.tell_max } else { self.tell_max - self.tell_max / 8 };
         if self.to_tell.len() < max {
             self.to_tell.push_back(Waiting { flow, bytes: keep(), urgency, came: now, number: self.came });
             return;

@@ -61,10 +61,12 @@ impl Repeats {
             self.current.clear();
             self.current.resize(BITS / 64, 0);
         }
-        self.messages += 1;
         let (word, bits) = self.place(message);
-        if let Some(word) = self.current.get_mut(word) {
+        if let Some(word) = self.current.get_mut(word)
+            && *word & bits != bits
+        {
             *word |= bits;
+            self.messages += 1;
         }
     }
 

@@ -232,12 +232,13 @@ async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
         tokio::time::sleep(until_next_tick(&hub, store_timeout)).await;
         hub.refuse_overdue(store_timeout);
         let now = hub.clock.elapsed();
-        let (first, all, can) = hub.inbox(|inbox| {
+        let stopped = hub.udp.borrow().as_ref().map_or(0, |udp| udp.stopped());
+        let (counts, overloaded) = hub.inbox(|inbox| {
             inbox.look(now);
-            (inbox.counters.datagrams, inbox.counters.datagrams_all, inbox.admission.per_sec())
+            (inbox.counters.counts(stopped), inbox.admission.is_overloaded())
         });
-        if let Some(came) = arrivals.look(now, first, all) {
-            hub.steer(&mut gate, came, can);
+        if let Some(came) = arrivals.look(now, counts) {
+            hub.steer(&mut gate, came, overloaded);
         }
         if now >= look_at {
             look_at = now + LOOK;

@@ -94,9 +94,10 @@ impl Service {
         }
         if invite {
             let trying = StatusCode::TRYING;
-            let _ = self.transactions.respond(now, server, trying, &mut self.out, |out| {
-                reply::write(message, *flow, trying, None, None, &[0; 16], out)
-            });
+            // If it can't be written, a final answer made of it can't either: then none is sent.
+            let _ = self
+                .transactions
+                .trying(now, server, |out| reply::write(message, *flow, trying, None, None, &[0; 16], out));
         }
         if let Err(code) = self.send_to_all(now, &Copied { incoming, way, mark }, slot, targets) {
             self.give_up(now, slot, message, *flow, code);

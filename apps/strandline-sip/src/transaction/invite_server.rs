@@ -9,7 +9,7 @@ use super::step::{Timer, Timers};
 use super::timings::Timings;
 
 /// ```text
-///              INVITE came: 100 is sent
+///              INVITE came: 100 is sent after 200 ms, unless something else was
 ///                  |        INVITE again: last response again
 ///             Proceeding
 ///      300-699 /      \ 2xx
@@ -34,7 +34,7 @@ impl InviteServer {
     /// A response is to be sent.
     pub fn on_respond(&mut self, code: StatusCode, reliable: bool, timings: &Timings) -> ServerStep {
         match (*self, code.class()) {
-            (Self::Proceeding, 1) => ServerStep::send(Timers::KEEP),
+            (Self::Proceeding, 1) => ServerStep::send(Timers { resend: Timer::Stop, end: Timer::Keep }),
             (Self::Proceeding, 2) => {
                 *self = Self::Accepted;
                 ServerStep::send(Timers::linger(timings.patience()))
@@ -71,7 +71,7 @@ impl InviteServer {
         }
     }
 
-    /// Timer G: the response is to be sent again.
+    /// Timer G: the response is to be sent again; or 100, which has waited, for the first time.
     pub fn on_resend(&mut self, timings: &Timings) -> Timers {
         let Self::Completed(interval) = self else { return Timers { resend: Timer::Stop, end: Timer::Keep } };
         *interval = timings.doubled(*interval);

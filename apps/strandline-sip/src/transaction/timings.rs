@@ -31,6 +31,9 @@ pub struct Timings {
     pub c: Duration,
 }
 
+/// Who hears nothing for longer may ask again.
+const TRYING: Duration = Duration::from_millis(200);
+
 impl Default for Timings {
     /// 500 ms, 4 s, 5 s, and 185 s for C.
     fn default() -> Self {
@@ -48,6 +51,12 @@ impl Timings {
     #[must_use]
     pub const fn patience(&self) -> Duration {
         self.t1.saturating_mul(64)
+    }
+
+    /// How long 100 waits for another answer to an INVITE: 200 ms (section 17.2.1), well before an INVITE comes again.
+    #[must_use]
+    pub fn trying(&self) -> Duration {
+        TRYING.min(self.t1 / 5 * 2)
     }
 
     /// D: at least 32 s (section 17.1.1.2).

@@ -1,6 +1,6 @@
 //! Record-Route, loose routing, strict-route repair (sections 16.4, 16.6 and 16.12).
 
-use crate::harness::{Phone, World, in_dialog, response};
+use crate::harness::{Phone, Sent, World, in_dialog, response};
 
 fn established(caller: &Phone, callee: &Phone) -> (World, String) {
     let mut world = World::new();
@@ -19,6 +19,21 @@ fn established(caller: &Phone, callee: &Phone) -> (World, String) {
     assert_eq!((ok.first_line(), ok.flow), ("SIP/2.0 200 OK", caller.0));
     assert_eq!(ok.lines("Via").len(), 1);
     (world, ok.text)
+}
+
+#[test]
+fn who_calls_hears_after_200_ms_that_it_is_tried_if_nothing_else_came() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070"));
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    world.invite(&alice, &alice.invite("bob", "1"));
+    assert!(world.run_and_try_until(199).is_empty());
+    let sent = world.run_and_try_until(400);
+    assert_eq!((sent.len(), sent[0].is_trying(), sent[0].flow), (1, true, alice.0));
+    assert_eq!(sent[0].lines("Via").len(), 1);
+    // Who rings within that time needn't hear it.
+    let (mut world, _) = established(&alice, &bob);
+    assert!(!world.run_and_try_until(10_000).iter().any(Sent::is_trying));
 }
 
 #[test]

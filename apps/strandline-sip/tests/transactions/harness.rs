@@ -139,6 +139,16 @@ impl World {
         self.transactions.respond(self.now, id, code, &mut self.out, write).unwrap()
     }
 
+    /// Keeps 100 for an INVITE.
+    pub fn trying(&mut self, id: ServerId, request: &str) {
+        let text = response(request, 100);
+        let write = |out: &mut BytesMut| {
+            out.extend_from_slice(text.as_bytes());
+            Ok::<(), WriteError>(())
+        };
+        self.transactions.trying(self.now, id, write).unwrap();
+    }
+
     /// A new client transaction and its request.
     pub fn client(&mut self, method: &str, protocol: Protocol) -> (ClientId, String) {
         let id = self.transactions.reserve_client(method == "INVITE", flow(protocol), 42).unwrap();

@@ -19,6 +19,49 @@ fn a_retransmission_gets_the_last_provisional_response() {
 }
 
 #[test]
+fn trying_is_sent_after_200_ms_unless_something_else_was() {
+    let invite = request("INVITE", BRANCH);
+    let kept = |protocol| {
+        let mut world = World::new();
+        let id = world.server(&invite, protocol);
+        world.trying(id, &invite);
+        assert!(world.sent().is_empty());
+        assert!(world.run_until(199).is_empty());
+        (world, id)
+    };
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        let (mut world, id) = kept(protocol);
+        assert_eq!(world.run_until(1000), [200], "once");
+        assert!(world.respond(id, &invite, 180));
+        // Who has been answered isn't told that it is tried.
+        for code in [180, 200, 486] {
+            let (mut world, id) = kept(protocol);
+            assert!(world.respond(id, &invite, code));
+            world.sent();
+            assert!(world.run_until(499).is_empty(), "{code}");
+        }
+        let (mut world, id) = kept(protocol);
+        world.transactions.forget_server(id);
+        assert!(world.is_empty());
+    }
+}
+
+#[test]
+fn who_asks_again_before_that_hears_trying() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Udp);
+    world.trying(id, &invite);
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.sent(), ["SIP/2.0 100 Trying"]);
+    // What is made of it has its headers.
+    let code = strandline_sip::codec::StatusCode::REQUEST_TIMEOUT;
+    let sent = world.transactions.respond_alike(world.now, id, code, b"mine", &mut world.out);
+    assert_eq!(sent, Ok(true));
+    assert_eq!(world.sent(), ["SIP/2.0 408 Request Timeout"]);
+}
+
+#[test]
 fn timer_g_sends_an_error_again_until_timer_h() {
     let mut world = World::new();
     let invite = request("INVITE", BRANCH);

@@ -212,7 +212,7 @@ impl Association {
                 if newly_acked {
                     self.error_count = 0; // section 8.1
                 }
-                let by_time = acks.iter().any(|ack| ack.fast_retransmit_loss);
+                let by_time = acks.iter().any(PathAck::begins_recovery);
                 self.stats.fast_recoveries += u32::from(entered_fast_recovery || by_time);
                 if writable {
                     cx.event(self.id, Event::Writable);
@@ -235,7 +235,7 @@ impl Association {
     pub(super) fn on_loss_timer(&mut self, cx: &mut Shared, now: Time) {
         let mut acks = [PathAck::default(); PATHS_MAX];
         self.outbound.on_loss_timer(now, &mut acks);
-        self.stats.fast_recoveries += u32::from(acks.iter().any(|ack| ack.fast_retransmit_loss));
+        self.stats.fast_recoveries += u32::from(acks.iter().any(PathAck::begins_recovery));
         self.apply_acks(cx, now, &acks, false, false);
         self.assert_flights();
     }
@@ -256,6 +256,7 @@ impl Association {
         cumulative_advanced: bool,
         in_fast_recovery: bool,
     ) {
+        self.settle_marks();
         for index in self.paths.indices() {
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
@@ -279,7 +280,7 @@ impl Association {
                     rtt_sent_at: ack.rtt_sample_sent_at,
                     lowest_acked: ack.lowest_acked,
                     cumulative_advanced,
-                    marked: self.flags.marked,
+                    marked: self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index)),
                     in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
                 };
                 change = path.on_sack(now, &sack, &self.config);
@@ -287,6 +288,8 @@ impl Association {
             let loss = PathLoss {
                 lost_bytes: ack.lost_bytes,
                 shrink: ack.fast_retransmit_loss,
+                doubt_goes_on: ack.doubt_goes_on,
+                repairs: ack.repairs,
                 in_recovery: ack.in_recovery,
                 undo: ack.undo,
                 acked_bytes: ack.flight_drop,
@@ -299,6 +302,10 @@ impl Association {
                 path.forget_back_off(now, &self.config);
                 self.outbound.ask_again();
             }
+            if self.ecn.is_some() && (ack.fast_retransmit_loss || ack.undo) {
+                self.on_window_changed(now, index, ack);
+            }
+            let path = self.paths.get_mut(index);
             let address = path.remote;
             if loss.lost_bytes > 0 && path.on_long_lost(loss.lost_bytes, &self.config) {
                 cx.known.forget_mtu(address.ip());

@@ -14,7 +14,8 @@ use strandline_wire::number::Tsn;
 use strandline_wire::parameter::Parameter;
 
 use super::Association;
-use crate::congestion::{Algorithm, Controller};
+use crate::congestion::{Algorithm, Congestion, Controller};
+use crate::outbound::PathAck;
 use crate::path::{EcnTrial, PathIndex};
 use crate::time::Time;
 
@@ -32,26 +33,50 @@ pub(crate) struct Ecn {
     packets: u32,
     /// The latest packet with data was marked.
     marked: bool,
-    /// The window does not shrink again for marks of what was sent before this.
-    shrunk_until: Option<Tsn>,
     /// Goes in CWR with the next data.
     cwr: Option<Tsn>,
-    /// By number of the path: whether it carries what may be marked.
-    trials: Vec<EcnTrial>,
+    /// What the latest ECNE named: it repeats itself until CWR has come.
+    named: Option<Tsn>,
+    /// The path that an ECNE of the packet being received is about.
+    told: Option<PathIndex>,
+    /// By number of the path.
+    marks: Vec<PathMarks>,
+}
+
+/// What there is of it for a path.
+#[derive(Debug, Clone, Default)]
+struct PathMarks {
+    /// Whether it carries what may be marked.
+    trial: EcnTrial,
+    /// The window has shrunk for what was sent up to here: for a mark, a loss or a time-out, whichever came first (RFC 3168 section
+    /// 6.1.2). None once that is acknowledged.
+    shrunk_until: Option<Tsn>,
+    /// A mark of that did not count therefore. It does if what counted is undone.
+    passed_over: bool,
 }
 
 impl Ecn {
-    fn trial(&mut self, path: PathIndex) -> Option<&mut EcnTrial> {
+    fn of(&mut self, path: PathIndex) -> Option<&mut PathMarks> {
         let at = usize::from(path.0);
-        if at >= self.trials.len() {
-            self.trials.resize(at + 1, EcnTrial::default());
+        if at >= self.marks.len() {
+            self.marks.resize(at + 1, PathMarks::default());
         }
-        self.trials.get_mut(at)
+        self.marks.get_mut(at)
+    }
+
+    /// The packet being received says that what it acknowledges of this path was marked.
+    pub(crate) fn tells_of(&self, path: PathIndex) -> bool {
+        self.told == Some(path)
+    }
+
+    /// A packet was received whole.
+    pub(crate) fn end_packet(&mut self) {
+        self.told = None;
     }
 
     /// Bytes on the heap, its own included.
     pub(crate) fn heap_bytes(&self) -> usize {
-        size_of::<Self>() + self.trials.capacity() * size_of::<EcnTrial>()
+        size_of::<Self>() + self.marks.capacity() * size_of::<PathMarks>()
     }
 
     /// What an association that begins has of it.
@@ -73,7 +98,7 @@ impl Ecn {
 impl Association {
     /// The trial of a path, if both sides take part.
     fn ecn_trial(&mut self, path: PathIndex) -> Option<&mut EcnTrial> {
-        self.ecn.as_mut().filter(|ecn| ecn.agreed)?.trial(path)
+        Some(&mut self.ecn.as_mut().filter(|ecn| ecn.agreed)?.of(path)?.trial)
     }
 
     /// New data went to a path: whether its packets say that they may be marked. With what is sent again they may not.
@@ -148,8 +173,8 @@ impl Association {
         }
     }
 
-    /// The peer got a marked packet: a smaller window for its path, once for what is in flight (RFC 3168 section 6.1.2), and
-    /// CWR in any case, for the one before may have been lost.
+    /// The peer got a marked packet: a smaller window for its path, once for what is in flight, whether that was marked, lost or both
+    /// (RFC 3168 section 6.1.2); and CWR in any case, for the one before may have been lost.
     pub(super) fn on_ecne(&mut self, now: Time, lowest: Tsn) {
         let sent = self.outbound.next_tsn().previous();
         let Some(ecn) = self.ecn.as_mut().filter(|ecn| ecn.agreed) else { return };
@@ -157,23 +182,69 @@ impl Association {
             return; // nothing that we sent
         }
         ecn.cwr = Some(lowest);
+        let repeated = ecn.named.replace(lowest) == Some(lowest);
         let index = self.outbound.path_of(lowest).map(PathIndex).or_else(|| self.paths.data_path());
-        let Some((index, trial)) = index.and_then(|index| Some((index, ecn.trial(index)?))) else { return };
-        if trial.has_failed() {
+        let Some((index, marks)) = index.and_then(|index| Some((index, ecn.of(index)?))) else { return };
+        if marks.trial.has_failed() {
             return;
         }
-        self.flags.marked = true;
-        if ecn.shrunk_until.is_some_and(|until| !lowest.is_after(until)) {
-            return;
+        let counts = !repeated && marks.shrunk_until.is_none_or(|until| lowest.is_after(until));
+        marks.passed_over |= !repeated && !counts;
+        ecn.told = Some(index);
+        if counts {
+            self.shrink_for_mark(now, index);
         }
-        ecn.shrunk_until = Some(sent);
+    }
+
+    fn shrink_for_mark(&mut self, now: Time, index: PathIndex) {
+        let sent = self.outbound.next_tsn().previous();
         let path = self.paths.get_mut(index);
-        if path.is_recovering() {
-            return;
-        }
         let (window, pmdcs) = (path.congestion.window(), path.data_chunk_len_max());
         path.congestion.on_ecn(now);
-        let failed = ecn.trial(index).is_some_and(|trial| trial.on_mark(window, pmdcs));
-        self.stats.ecn_failures += u32::from(failed);
+        if shrinks_alike(&path.congestion) {
+            path.congestion.on_certain();
+            self.outbound.on_shrunk(index.0);
+        }
+        let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index)) else { return };
+        (marks.shrunk_until, marks.passed_over) = (Some(sent), false);
+        self.stats.ecn_failures += u32::from(marks.trial.on_mark(window, pmdcs));
     }
+
+    /// The window of a path has shrunk for a loss or a time-out: marks of what was sent so far say nothing new.
+    /// `in_doubt`: what it shrank for before may be undone together with this.
+    pub(super) fn on_window_shrunk(&mut self, index: PathIndex, in_doubt: bool) {
+        let sent = self.outbound.next_tsn().previous();
+        let alike = shrinks_alike(&self.paths.get(index).congestion);
+        let Some(marks) = self.ecn.as_mut().filter(|_| alike).and_then(|ecn| ecn.of(index)) else { return };
+        marks.shrunk_until = Some(sent);
+        marks.passed_over &= in_doubt;
+    }
+
+    /// An acknowledgement made the window of a path shrink or undid that.
+    pub(super) fn on_window_changed(&mut self, now: Time, index: PathIndex, ack: &PathAck) {
+        if ack.fast_retransmit_loss {
+            self.on_window_shrunk(index, ack.doubt_goes_on);
+        }
+        if ack.undo
+            && let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index))
+        {
+            marks.shrunk_until = None;
+            if core::mem::take(&mut marks.passed_over) {
+                self.shrink_for_mark(now, index);
+            }
+        }
+    }
+
+    /// What the windows shrank for is history once it is acknowledged.
+    pub(super) fn settle_marks(&mut self) {
+        let Some(ecn) = &mut self.ecn else { return };
+        for marks in &mut ecn.marks {
+            marks.shrunk_until.take_if(|until| self.outbound.path_of(*until).is_none());
+        }
+    }
+}
+
+/// A mark and a loss are the same to the controller. DCTCP counts marks, and BBR does not shrink for a loss.
+fn shrinks_alike(congestion: &Congestion) -> bool {
+    congestion.recovers_in_proportion() && !congestion.counts_marks()
 }

@@ -88,8 +88,6 @@ pub(crate) struct Flags {
     cookie_ack_due: bool,
     /// An input or command came since packets were last made: the burst limit starts anew.
     pub(crate) burst_open: bool,
-    /// The packet being received has an ECNE.
-    marked: bool,
     /// The peer came to us.
     pub(crate) incoming: bool,
     /// Another way to find and repair losses waits until nothing is outstanding.

@@ -21,7 +21,7 @@ impl Association {
         cx.known.forget_mtu(path.remote.ip());
         if path.flight > 0 {
             path.stop_rtx();
-            let marked = self.outbound.on_timeout(index.0);
+            let marked = self.outbound.send_again(index.0);
             self.paths.get_mut(index).on_lost(marked);
             self.flags.burst_open = true;
         }

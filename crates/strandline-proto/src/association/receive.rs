@@ -91,7 +91,9 @@ impl Association {
                 return;
             }
         }
-        self.flags.marked = false;
+        if let Some(ecn) = &mut self.ecn {
+            ecn.end_packet();
+        }
         seen.marked = marked;
         self.after_packet(cx, now, from, &seen);
     }

@@ -395,7 +395,7 @@ impl Association {
     /// Data that went with a COOKIE ECHO is sent again with the next one.
     pub(super) fn retract_cookie_data(&mut self) {
         for index in self.paths.indices() {
-            let marked = self.outbound.on_timeout(index.0);
+            let marked = self.outbound.send_again(index.0);
             let path = self.paths.get_mut(index);
             path.on_lost(marked);
             path.stop_rtx();

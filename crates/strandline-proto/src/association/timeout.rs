@@ -167,6 +167,7 @@ impl Association {
         if outcome.mtu_fell {
             cx.known.forget_mtu(path.remote.ip());
         }
+        self.on_window_shrunk(index, false);
         self.assert_flights();
         self.on_path_error(cx, index, outcome.change);
         self.count_error(cx, now);

@@ -117,15 +117,18 @@ pub trait Controller: Debug + Send {
     /// same SACK reports a loss (section 7.2.4, note).
     fn on_ack(&mut self, ack: &Ack);
 
-    /// A loss was found from SACKs and Fast Recovery begins (section 7.2.3). Not called again while it lasts.
+    /// A loss was found from SACKs and a congestion event begins (section 7.2.3): once for all that was sent before that.
     fn on_fast_retransmit(&mut self, now: Time);
 
     /// T3-rtx expired (section 7.2.3).
     fn on_timeout(&mut self, now: Time);
 
-    /// What the latest [`on_fast_retransmit`](Self::on_fast_retransmit) or [`on_timeout`](Self::on_timeout) was called for
-    /// turned out to be no loss: the window is at least what it was before. Without effect if there was none, or for the
-    /// second time.
+    /// What the window shrank for so far was a loss: it is not undone any more.
+    fn on_certain(&mut self) {}
+
+    /// What [`on_fast_retransmit`](Self::on_fast_retransmit) or [`on_timeout`](Self::on_timeout) was called for since
+    /// [`on_certain`](Self::on_certain) turned out to be no loss: the window is at least what it was before. Without effect if
+    /// there was none, or for the second time.
     fn on_undo(&mut self);
 
     /// No data was sent on the path for `rto_periods` whole RTOs (section 7.2.1).

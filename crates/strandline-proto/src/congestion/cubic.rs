@@ -167,14 +167,10 @@ impl Cubic {
 
     /// Sections 4.6 and 4.7.
     fn on_loss(&mut self, beta: f64) {
-        self.before = Some(Box::new(Before {
-            cwnd: self.cwnd,
-            ssthresh: self.ssthresh,
-            w_max: self.w_max,
-            w_est: self.w_est,
-            k: self.k,
-            epoch: self.epoch,
-        }));
+        if self.before.is_none() {
+            let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
+            self.before = Some(Box::new(Before { cwnd, ssthresh, w_max, w_est, k, epoch }));
+        }
         // Below the last maximum: another flow wants its share (fast convergence).
         let shared = self.cwnd < self.w_max;
         let kept = if shared { (1.0 + beta) / 2.0 } else { 1.0 };
@@ -197,7 +193,7 @@ impl Controller for Cubic {
 
     fn on_ack(&mut self, ack: &Ack) {
         self.note_rtt(ack);
-        if ack.in_fast_recovery {
+        if ack.in_fast_recovery || ack.marked {
             return;
         }
         if self.cwnd < self.ssthresh {
@@ -209,7 +205,7 @@ impl Controller for Cubic {
 
     fn on_fast_retransmit(&mut self, _now: Time) {
         self.on_loss(self.beta());
-        self.cwnd = self.ssthresh;
+        self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
     fn on_timeout(&mut self, _now: Time) {
@@ -220,6 +216,10 @@ impl Controller for Cubic {
             // What the path took before says nothing any more: growth begins anew where slow start ends (section 4.8).
             self.w_max = 0;
         }
+    }
+
+    fn on_certain(&mut self) {
+        self.before = None;
     }
 
     fn on_undo(&mut self) {
@@ -235,7 +235,7 @@ impl Controller for Cubic {
 
     fn on_ecn(&mut self, _now: Time) {
         self.on_loss(BETA);
-        self.cwnd = self.ssthresh;
+        self.cwnd = self.cwnd.min(self.ssthresh);
         self.before = None;
     }
 

@@ -86,7 +86,7 @@ impl Dctcp {
     }
 
     fn on_loss(&mut self) {
-        self.before = Some((self.cwnd, self.ssthresh));
+        self.before.get_or_insert((self.cwnd, self.ssthresh));
         self.ssthresh = (self.cwnd / 2).max(self.window_min());
         self.additive = Additive::default();
     }
@@ -126,7 +126,7 @@ impl Controller for Dctcp {
     /// Section 3.5: losses count as in TCP.
     fn on_fast_retransmit(&mut self, _now: Time) {
         self.on_loss();
-        self.cwnd = self.ssthresh;
+        self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
     fn on_timeout(&mut self, _now: Time) {
@@ -134,6 +134,10 @@ impl Controller for Dctcp {
             self.on_loss();
             self.cwnd = self.pmdcs;
         }
+    }
+
+    fn on_certain(&mut self) {
+        self.before = None;
     }
 
     fn on_undo(&mut self) {

@@ -157,6 +157,10 @@ impl Controller for Congestion {
         ask!(self, controller => controller.on_timeout(now));
     }
 
+    fn on_certain(&mut self) {
+        ask!(self, controller => controller.on_certain());
+    }
+
     fn on_undo(&mut self) {
         ask!(self, controller => controller.on_undo());
     }

@@ -98,7 +98,9 @@ impl Controller for Rfc9260 {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        if self.cwnd <= self.ssthresh {
+        if ack.marked {
+            // The window does not grow by what tells of marks (RFC 3168 section 6.1.2).
+        } else if self.cwnd <= self.ssthresh {
             self.slow_start(ack);
         } else {
             self.congestion_avoidance(ack);
@@ -109,7 +111,7 @@ impl Controller for Rfc9260 {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
-        self.before = Some((self.cwnd, self.ssthresh));
+        self.before.get_or_insert((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.ssthresh;
         self.partial_bytes_acked = 0;
@@ -125,6 +127,10 @@ impl Controller for Rfc9260 {
         self.partial_bytes_acked = 0;
     }
 
+    fn on_certain(&mut self) {
+        self.before = None;
+    }
+
     fn on_undo(&mut self) {
         if let Some((cwnd, ssthresh)) = self.before.take() {
             self.cwnd = self.cwnd.max(cwnd);
@@ -133,7 +139,9 @@ impl Controller for Rfc9260 {
     }
 
     fn on_ecn(&mut self, now: Time) {
+        let before = self.cwnd;
         self.on_fast_retransmit(now);
+        self.cwnd = self.cwnd.min(before);
         self.before = None;
     }
 

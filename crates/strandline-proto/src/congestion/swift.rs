@@ -108,7 +108,7 @@ impl Swift {
     }
 
     fn grow(&mut self, ack: &Ack) {
-        if ack.in_fast_recovery || !ack.window_full {
+        if ack.in_fast_recovery || ack.marked || !ack.window_full {
             return;
         }
         if self.starting {
@@ -140,7 +140,9 @@ impl Controller for Swift {
     }
 
     fn on_fast_retransmit(&mut self, now: Time) {
-        self.before = self.cwnd;
+        if self.before == 0 {
+            self.before = self.cwnd;
+        }
         if self.may_shrink(now) {
             self.shrink(now, DECREASE_MAX);
         }
@@ -153,6 +155,10 @@ impl Controller for Swift {
         }
         self.shrink(now, DECREASE_MAX);
         self.cwnd = self.pmdcs;
+    }
+
+    fn on_certain(&mut self) {
+        self.before = 0;
     }
 
     fn on_undo(&mut self) {

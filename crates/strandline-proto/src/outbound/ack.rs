@@ -28,6 +28,10 @@ pub(crate) struct PathAck {
     pub(crate) lowest_acked: bool,
     /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
     pub(crate) fast_retransmit_loss: bool,
+    /// A loss of what was marked, for which the window has shrunk already (RFC 3168): it is repaired as any other.
+    pub(crate) repairs: bool,
+    /// With `fast_retransmit_loss`: what the window shrank for before it is in doubt still, so that both are undone together or none.
+    pub(crate) doubt_goes_on: bool,
     /// The peer took back a gap acknowledgement: start T3-rtx if it is not running (R4).
     pub(crate) reneged: bool,
     /// Where losses are found by time: the path is in recovery from loss, not from a time-out.
@@ -47,6 +51,12 @@ impl PathAck {
             .saturating_add(self.reneged_bytes)
             .saturating_sub(self.flight_drop)
             .saturating_sub(self.lost_bytes)
+    }
+
+    /// A loss of this path is to be repaired, which the ones before it were not.
+    #[must_use]
+    pub(crate) fn begins_recovery(&self) -> bool {
+        self.fast_retransmit_loss || self.repairs
     }
 
     /// Nothing happened on the path.

@@ -4,6 +4,7 @@
 //! | | |
 //! |---|---|
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
+//! | [`on_path_refused`], [`on_shrunk`] | what goes again was not lost; the network marked it |
 //! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
 //! | [`on_probe`] | tail-loss probes |
 
@@ -11,6 +12,7 @@ use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::{self, PathAck};
 use super::doubt::Doubt;
+use super::event::Sent;
 use super::gaps::Gaps;
 use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
 use super::rack::{Rack, is_before};
@@ -39,12 +41,14 @@ pub(super) fn conclude(
     // What is late was sent before something that was sent again, perhaps: there is no gap then, and nothing in the log any more.
     let mut late = false;
     let can_ask = rack.can_ask;
+    let moment = rack.moment(outstanding.next_tsn());
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
         path.judge_timeout(cumulative, can_ask, ack);
         path.settle(now);
-        path.on_cumulative(cumulative, ack);
+        path.on_cumulative(cumulative, moment, ack);
         late |= path.deadline.take().is_some();
     }
+    rack.settle_doubts();
     if gaps.is_empty() {
         rack.gap_sacks = 0;
     } else if newly_beyond {
@@ -55,8 +59,7 @@ pub(super) fn conclude(
     }
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
         if path.doubt.take_refuted() {
-            path.exit = None;
-            path.timed_out = false;
+            path.on_undone();
             path.frto.end();
             ack.undo = true;
         }
@@ -179,15 +182,36 @@ impl Rack {
     }
 
     fn mark(&mut self, outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
-        let last_sent = outstanding.next_tsn().previous();
+        let moment = self.moment(outstanding.next_tsn());
+        let Some(sent) = self.transmission(outstanding, index) else { return };
         let Some(record) = outstanding.get_mut(index) else { return };
         record.set(FAST_MARKED);
-        let (len, path, resent) = (record.chunk_len(), record.path, record.has(RESENT));
+        let (len, path) = (record.chunk_len(), record.path);
         outstanding.change(index, State::Marked);
         let ack = ack::of(acks, path);
         ack.lost_bytes += len;
         if let Some(path) = self.path(path) {
-            path.on_lost(resent, last_sent, ack);
+            path.on_lost(sent, moment, ack);
+        }
+    }
+
+    /// The latest transmission of a chunk.
+    fn transmission(&self, outstanding: &Outstanding, index: usize) -> Option<Sent> {
+        let record = outstanding.get(index)?;
+        let again = record.has(RESENT).then(|| Sent::Again(self.log.whole(record.resent)));
+        Some(again.unwrap_or_else(|| Sent::Once(outstanding.tsn(index))))
+    }
+
+    /// Doubts end when it is too late for proof.
+    fn settle_doubts(&mut self) {
+        if !self.paths.iter().any(|path| path.doubt.is_open()) {
+            return;
+        }
+        let round_trip_ns = self.round_trip_ns();
+        for path in &mut self.paths {
+            if let Some((latest, _)) = path.latest {
+                path.doubt.settle(latest, round_trip_ns);
+            }
         }
     }
 }
@@ -196,18 +220,16 @@ impl Rack {
 /// Whether the others are lost, answers tell ([`Frto`](super::frto::Frto)). Returns the bytes marked,
 /// header and padding included. `None`: that was tried and did not help, so that all have to be marked.
 pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
-    let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out);
+    let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out.is_some());
     let mut rack = outstanding.rack.take_if(|rack| !tried(rack))?;
-    let last_sent = outstanding.next_tsn().previous();
+    let moment = rack.moment(outstanding.next_tsn());
     let packet = rack.packet + DATA_CHUNK_HEADER_LEN as u32;
     let mut room = packet;
     let mut bytes = 0;
     if let Some(state) = rack.path(path) {
-        state.exit = Some(last_sent);
-        state.timed_out = true;
-        state.probe = None;
+        state.on_timeout(moment);
         state.doubt.begin();
-        state.frto.begin(last_sent);
+        state.frto.begin(moment.tsn.previous());
         for index in 0..outstanding.len() {
             let Some(record) = outstanding.get_mut(index) else { break };
             if record.path != path || record.state() == State::GapAcked {
@@ -234,7 +256,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
 /// only, which the peer tells by what comes twice.
 pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
     let path = path % PATHS_MAX as u8;
-    let last_sent = outstanding.next_tsn().previous();
+    let next = outstanding.next_tsn();
     let mut doubt = Doubt::default();
     doubt.begin();
     for record in outstanding.range(0, usize::MAX).filter(|record| record.path == path) {
@@ -242,13 +264,33 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
             doubt.on_marked(record.has(RESENT));
         }
     }
-    let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) else { return };
-    state.exit = Some(last_sent);
-    state.timed_out = true;
-    state.probe = None;
+    let Some(rack) = &mut outstanding.rack else { return };
+    let moment = rack.moment(next);
+    let Some(state) = rack.path(path) else { return };
+    state.on_timeout(moment);
     state.doubt = doubt;
     state.frto.end();
     state.deadline = None;
+}
+
+/// Everything in flight on the path was marked, and nothing says that it is lost. Whether an earlier loss was one, duplicates
+/// don't tell any more.
+pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
+    let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) else { return };
+    state.probe = None;
+    state.doubt.close();
+    state.frto.end();
+    state.deadline = None;
+}
+
+/// The window of a path has shrunk because the network marked what was sent: what of that is lost belongs to the same event.
+pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: u8) {
+    let next = outstanding.next_tsn();
+    let Some(rack) = &mut outstanding.rack else { return };
+    let moment = rack.moment(next);
+    if let Some(state) = rack.path(path) {
+        state.on_shrunk(moment);
+    }
 }
 
 /// A tail-loss probe is to go and there is no new data for it: the highest chunk in flight on the path goes again
@@ -261,12 +303,13 @@ pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
         return 0;
     };
     let tsn = outstanding.tsn(index);
+    let sent = outstanding.rack.as_ref().and_then(|rack| rack.transmission(outstanding, index));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.set(FAST_MARKED | PROBE);
     let len = record.chunk_len();
     outstanding.change(index, State::Marked);
     if let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) {
-        state.probe = Some(tsn);
+        state.probe = sent.map(|sent| (tsn, sent));
     }
     len
 }

@@ -16,20 +16,47 @@ pub(super) struct Recovery {
     exit: Option<Tsn>,
     /// The packet that goes regardless of cwnd (rule 3) has not gone yet.
     first_packet: bool,
+    /// The window of some path has shrunk because the network marked what was sent up to here.
+    any_shrunk: bool,
+    shrunk: [Option<Tsn>; PATHS_MAX],
 }
 
 impl Recovery {
     /// Section 6.2.1 D iv.
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn) {
         if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
-            *self = Self::default();
+            self.end();
         }
+        if self.any_shrunk {
+            for shrunk in &mut self.shrunk {
+                shrunk.take_if(|until| cumulative.is_at_or_after(*until));
+            }
+            self.any_shrunk = self.shrunk.iter().any(Option::is_some);
+        }
+    }
+
+    fn end(&mut self) {
+        self.exit = None;
+        self.first_packet = false;
+    }
+
+    /// The window of a path has shrunk for marks (RFC 3168): not again for losses of what was sent so far.
+    pub(super) fn on_shrunk(&mut self, path: u8, last_sent: Tsn) {
+        if let Some(shrunk) = self.shrunk.get_mut(usize::from(path)) {
+            *shrunk = Some(last_sent);
+            self.any_shrunk = true;
+        }
+    }
+
+    fn has_shrunk_for(&self, path: u8, tsn: Tsn) -> bool {
+        let until = self.shrunk.get(usize::from(path)).copied().flatten();
+        until.is_some_and(|until| tsn.is_at_or_before(until))
     }
 
     /// T3-rtx starts slow start anew, in which cwnd has to grow: that is only allowed outside of fast recovery, so it
     /// ends here.
     pub(super) fn on_timeout(&mut self) {
-        *self = Self::default();
+        self.end();
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -122,6 +149,7 @@ fn count_miss(
     recovery: &Recovery,
     paths: &mut [PathAck; PATHS_MAX],
 ) -> bool {
+    let tsn = outstanding.tsn(index);
     let Some(record) = outstanding.get_mut(index) else { return false };
     if record.state() != State::InFlight || record.has(FAST_RETRANSMITTED) {
         return false;
@@ -133,8 +161,9 @@ fn count_miss(
     record.set(FAST_RETRANSMITTED | FAST_MARKED);
     let (len, path) = (record.chunk_len(), record.path);
     outstanding.change(index, State::Marked);
+    let shrinks = !recovery.is_active() && !recovery.has_shrunk_for(path, tsn);
     let path = ack::of(paths, path);
     path.lost_bytes += len;
-    path.fast_retransmit_loss |= !recovery.is_active();
+    path.fast_retransmit_loss |= shrinks;
     true
 }

@@ -15,6 +15,7 @@ mod bundle;
 mod copies;
 mod detect;
 mod doubt;
+mod event;
 mod fragment;
 mod frto;
 mod gaps;
@@ -481,6 +482,27 @@ impl Outbound {
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
+    }
+
+    /// Everything in flight on the path goes again though nothing says that it is lost: a router refused it, or it went with a
+    /// COOKIE ECHO that goes again. Returns the bytes that left the path's flight.
+    pub(crate) fn send_again(&mut self, path: u8) -> u32 {
+        let Some(busy) = &mut self.busy else { return 0 };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
+        busy.sent.recovery.on_timeout();
+        detect::on_path_refused(&mut busy.sent.outstanding, path);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
+        self.window.on_timeout();
+        bytes
+    }
+
+    /// The window of the path has shrunk because the network marked what was sent: it does not shrink again for losses of
+    /// that (RFC 3168 section 6.1.2).
+    pub(crate) fn on_shrunk(&mut self, path: u8) {
+        let Some(busy) = &mut self.busy else { return };
+        busy.sent.recovery.on_shrunk(path, busy.sent.outstanding.next_tsn().previous());
+        detect::on_shrunk(&mut busy.sent.outstanding, path);
     }
 
     /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its

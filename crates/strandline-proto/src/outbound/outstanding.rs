@@ -47,7 +47,7 @@ pub(super) struct Record {
     /// Bytes of user data.
     pub(super) len: u16,
     /// If it was sent again: where in the log of that.
-    resent: u16,
+    pub(super) resent: u16,
     /// The path it was last sent to.
     pub(super) path: u8,
     /// Miss indications (section 7.2.4).

@@ -7,12 +7,14 @@
 //! |---|---|
 //! | [`Rack::on_acked`], [`Rack::on_resent_acked`] | which acknowledged chunk of each path was sent last |
 //! | [`Rack::on_resent`], [`Rack::on_duplicate`] | what was sent again, and what that was needless |
+//! | [`PathRack::on_lost`] | which losses belong together: [`event`](super::event) |
 //! | [`Rack::deadline`] | when time alone makes a chunk lost; what is lost finds `detect` |
 
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::PathAck;
 use super::doubt::Doubt;
+use super::event::{Moment, Sent};
 use super::frto::{Decision, Frto};
 use super::resent::ResentLog;
 use crate::config::PATHS_MAX;
@@ -62,12 +64,18 @@ pub(super) struct PathRack {
     reordering: bool,
     /// Needless retransmissions widen the window once a round trip: not before this is acknowledged.
     widen_after: Option<Tsn>,
-    /// Recovery ends when everything up to here is acknowledged.
+    /// When the latest congestion event began; none once all that was sent before is acknowledged.
+    pub(super) began: Option<Moment>,
+    /// Losses of it are being repaired until everything up to here is acknowledged.
     pub(super) exit: Option<Tsn>,
-    /// The recovery follows a time-out.
-    pub(super) timed_out: bool,
-    /// Sent again by a tail-loss probe and not known yet whether it was needed.
-    pub(super) probe: Option<Tsn>,
+    /// It was a mark, and nothing of what was sent before is known to be lost.
+    pub(super) only_marked: bool,
+    /// It was a loss that SACKs told of, or one was found in it, and nothing that was sent after it has been acknowledged: its round trip is not over.
+    pub(super) recovering: bool,
+    /// T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
+    pub(super) timed_out: Option<Tsn>,
+    /// Sent again by a tail-loss probe and not known yet whether it was needed; and the transmission before that.
+    pub(super) probe: Option<(Tsn, Sent)>,
     pub(super) doubt: Doubt,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
@@ -88,6 +96,10 @@ impl PathRack {
         } else {
             now.min(before)
         }
+    }
+
+    fn has_probed_with(&self, tsn: Tsn) -> bool {
+        self.probe.is_some_and(|(probe, _)| probe == tsn)
     }
 
     fn offer(&mut self, at: Time, tsn: Tsn, resent: bool) {
@@ -138,34 +150,102 @@ impl PathRack {
     }
 
     /// Ends recovery when all that was outstanding at its start is acknowledged.
-    pub(super) fn on_cumulative(&mut self, cumulative: Tsn, ack: &mut PathAck) {
+    pub(super) fn on_cumulative(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
+        self.judge_probe(cumulative, now, ack);
         if self.widen_after.is_some_and(|after| cumulative.is_after(after)) {
             self.widen_after = None;
         }
         if self.exit.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
             self.exit = None;
-            self.timed_out = false;
             self.persist = self.persist.saturating_sub(1);
             if self.persist == 0 {
                 self.quarters = 1;
             }
         }
-        // What follows the probe has been acknowledged and nobody told of a second copy of it: it repaired a loss
-        // (RFC 8985 section 7.4.2).
-        if self.probe.is_some_and(|probe| cumulative.is_after(probe)) {
-            self.probe = None;
-            ack.fast_retransmit_loss |= self.exit.is_none();
+        if self.timed_out.is_some_and(|exit| cumulative.is_at_or_after(exit)) {
+            self.timed_out = None;
+        }
+        if self.began.is_some_and(|began| began.is_past(cumulative)) {
+            self.began = None;
+            self.recovering = false;
+            self.only_marked = false;
         }
     }
 
-    /// A chunk was found lost.
-    pub(super) fn on_lost(&mut self, resent: bool, last_sent: Tsn, ack: &mut PathAck) {
-        if self.exit.is_none() {
-            self.exit = Some(last_sent);
-            self.doubt.begin();
+    /// What follows the probe has been acknowledged and nobody told of a second copy of it: it repaired a loss (RFC 8985 section
+    /// 7.4.2), which is certain.
+    fn judge_probe(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
+        let Some((_, sent)) = self.probe.take_if(|(probe, _)| cumulative.is_after(*probe)) else { return };
+        if self.is_new(sent) {
             ack.fast_retransmit_loss = true;
+            self.began = Some(now);
+            self.only_marked = false;
+            self.doubt.close();
         }
-        self.doubt.on_marked(resent);
+    }
+
+    /// What was sent then belongs to no congestion event so far.
+    fn is_new(&self, sent: Sent) -> bool {
+        self.began.is_none_or(|began| began.is_before(sent))
+    }
+
+    /// A transmission of a chunk was found lost.
+    pub(super) fn on_lost(&mut self, sent: Sent, now: Moment, ack: &mut PathAck) {
+        if self.is_new(sent) {
+            self.recover(now);
+            ack.fast_retransmit_loss = true;
+            ack.doubt_goes_on = self.timed_out.is_none() && self.doubt.go_on();
+            if !ack.doubt_goes_on {
+                self.doubt.begin();
+                self.frto.end();
+            }
+        } else if self.only_marked {
+            self.recover(self.began.unwrap_or(now));
+            ack.repairs = true;
+        }
+        self.doubt.on_marked(matches!(sent, Sent::Again(_)));
+    }
+
+    fn recover(&mut self, began: Moment) {
+        self.began = Some(began);
+        self.exit = Some(began.tsn.previous());
+        self.recovering = true;
+        self.only_marked = false;
+    }
+
+    /// It has arrived.
+    fn on_arrived(&mut self, sent: Sent) {
+        if self.recovering && self.is_new(sent) {
+            self.recovering = false;
+        }
+    }
+
+    /// Losses of what was sent so far belong to an event for which the window has shrunk: the network marked it.
+    pub(super) fn on_shrunk(&mut self, now: Moment) {
+        self.began = Some(now);
+        self.only_marked = !self.recovering;
+        self.doubt.close();
+        self.frto.end();
+    }
+
+    /// T3-rtx expired. Whether that was needless, `doubt` and `frto` are to find out.
+    pub(super) fn on_timeout(&mut self, now: Moment) {
+        let last_sent = now.tsn.previous();
+        self.began = Some(now);
+        self.exit = Some(last_sent);
+        self.recovering = false;
+        self.only_marked = false;
+        self.timed_out = Some(last_sent);
+        self.probe = None;
+    }
+
+    /// What was believed lost was not.
+    pub(super) fn on_undone(&mut self) {
+        self.began = None;
+        self.exit = None;
+        self.recovering = false;
+        self.only_marked = false;
+        self.timed_out = None;
     }
 
     /// A SACK has been taken in: whether the latest time-out was needless.
@@ -177,15 +257,14 @@ impl PathRack {
             Decision::Right(None) => {}
             Decision::Needless => {
                 self.doubt.close();
-                self.exit = None;
-                self.timed_out = false;
+                self.on_undone();
                 ack.undo = true;
             }
         }
     }
 
     pub(super) fn in_recovery(&self) -> bool {
-        self.exit.is_some() && !self.timed_out
+        self.recovering
     }
 }
 
@@ -210,6 +289,16 @@ impl Rack {
         self.paths.get_mut(at)
     }
 
+    /// What comes next. `next`: the TSN of the next chunk.
+    pub(super) fn moment(&self, next: Tsn) -> Moment {
+        Moment { tsn: next, again: self.log.next() }
+    }
+
+    /// The longest of the paths' smoothed round-trip times.
+    pub(super) fn round_trip_ns(&self) -> u64 {
+        self.paths.iter().map(|path| path.srtt_ns).max().unwrap_or(0)
+    }
+
     /// A SACK is about to be taken in.
     pub(super) fn begin(&mut self, now: Time) {
         self.now = now;
@@ -227,6 +316,7 @@ impl Rack {
         let alone = self.paths.len() <= 1;
         let Some(path) = self.path(path) else { return };
         path.frto.on_acked(first, tsn);
+        path.on_arrived(Sent::Once(tsn));
         // What went by another path may overtake without any reordering.
         path.reordering |=
             overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
@@ -241,16 +331,18 @@ impl Rack {
     /// tail-loss probe be, which goes alone, than any of a train.
     pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
         let (Some(at), now) = (self.log.at(number), self.now) else { return };
+        let sent = Sent::Again(self.log.whole(number));
         let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         let min_ns = path.min_rtt_ns();
-        let least_ns = match path.probe == Some(tsn) {
-            _ if path.timed_out => min_ns / 2,
+        let least_ns = match path.has_probed_with(tsn) {
+            _ if path.timed_out.is_some() => min_ns / 2,
             true => min_ns / 8 * 7,
             false => min_ns,
         };
         let in_time = rtt_ns >= least_ns;
         if !path.frto.holds(at, tsn, in_time) && in_time {
+            path.on_arrived(sent);
             path.offer(at, tsn, true);
         }
     }
@@ -267,21 +359,20 @@ impl Rack {
         if let Some(path) = self.path(from)
             && !probe
         {
-            path.doubt.on_resent(tsn);
+            path.doubt.on_resent(now, tsn);
         }
         self.log.push(tsn, now)
     }
 
     /// The chunk was a tail-loss probe of which nobody knows yet whether it was needed.
     pub(super) fn has_probed_with(&self, tsn: Tsn) -> bool {
-        self.paths.iter().any(|path| path.probe == Some(tsn))
+        self.paths.iter().any(|path| path.has_probed_with(tsn))
     }
 
     /// The peer had the chunk already. Only of one that was sent again that is our doing.
     pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn) {
         for path in &mut self.paths {
-            let probe = path.probe == Some(tsn);
-            if probe {
+            if path.has_probed_with(tsn) {
                 path.probe = None;
             }
             if path.doubt.on_refuted(tsn) {

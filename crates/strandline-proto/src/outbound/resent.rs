@@ -18,8 +18,8 @@ struct Entry {
 #[derive(Debug, Default)]
 pub(super) struct ResentLog {
     entries: VecDeque<Entry>,
-    /// Number of the first entry, modulo 2^16.
-    first: u16,
+    /// Number of the first entry. Records hold numbers modulo 2^16.
+    first: u64,
 }
 
 impl ResentLog {
@@ -28,19 +28,29 @@ impl ResentLog {
         if self.entries.len() >= ENTRIES_MAX {
             self.pop();
         }
-        let number = self.first.wrapping_add(self.entries.len() as u16);
+        let number = self.next() as u16;
         self.entries.push_back(Entry { tsn, at });
         number
     }
 
+    /// Number of the next entry.
+    pub(super) fn next(&self) -> u64 {
+        self.first + self.entries.len() as u64
+    }
+
+    /// The whole number of an entry, of which a record holds the lower half.
+    pub(super) fn whole(&self, number: u16) -> u64 {
+        self.first + u64::from(number.wrapping_sub(self.first as u16))
+    }
+
     /// When that was.
     pub(super) fn at(&self, number: u16) -> Option<Time> {
-        self.entries.get(usize::from(number.wrapping_sub(self.first))).map(|entry| entry.at)
+        self.entries.get(usize::from(number.wrapping_sub(self.first as u16))).map(|entry| entry.at)
     }
 
     /// Number, TSN and time of the entry at a place, the oldest at 0.
     pub(super) fn entry(&self, place: usize) -> Option<(u16, Tsn, Time)> {
-        self.entries.get(place).map(|entry| (self.first.wrapping_add(place as u16), entry.tsn, entry.at))
+        self.entries.get(place).map(|entry| ((self.first + place as u64) as u16, entry.tsn, entry.at))
     }
 
     /// Lets the oldest entries go that are of no use any more.
@@ -51,8 +61,9 @@ impl ResentLog {
     }
 
     fn pop(&mut self) {
-        self.entries.pop_front();
-        self.first = self.first.wrapping_add(1);
+        if self.entries.pop_front().is_some() {
+            self.first += 1;
+        }
     }
 
     pub(super) fn len(&self) -> usize {

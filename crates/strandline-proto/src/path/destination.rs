@@ -101,6 +101,10 @@ pub(crate) struct PathLoss {
     pub(crate) lost_bytes: u32,
     /// A loss of this path is to shrink its window (section 7.2.3).
     pub(crate) shrink: bool,
+    /// One is repaired for which the window has shrunk already.
+    pub(crate) repairs: bool,
+    /// With `shrink`: what it shrank for before is in doubt still.
+    pub(crate) doubt_goes_on: bool,
     /// The path is in recovery, by the rules of `Recovery::Rack`.
     pub(crate) in_recovery: bool,
     /// What the window shrank for was no loss.
@@ -364,6 +368,7 @@ impl Path {
         config: &AssociationConfig,
     ) -> TimeoutOutcome {
         self.stop_rtx();
+        self.congestion.on_certain();
         self.congestion.on_timeout(now);
         self.rto.back_off(config);
         self.timed_out = true;
@@ -482,6 +487,9 @@ impl Path {
     pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
         let flight_before = self.flight.saturating_add(loss.acked_bytes);
         if loss.shrink {
+            if !loss.doubt_goes_on {
+                self.congestion.on_certain();
+            }
             self.on_fast_retransmit(now);
         }
         self.on_lost(loss.lost_bytes);
@@ -495,7 +503,7 @@ impl Path {
         } else if !(loss.in_recovery && self.congestion.recovers_in_proportion()) {
             self.prr = Prr::default();
         } else {
-            if loss.shrink {
+            if loss.shrink || loss.repairs {
                 self.prr = Prr::begin(flight_before);
             }
             // A controller that was chosen in the middle of a recovery goes by its own window.

@@ -31,7 +31,7 @@ fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> 
     path.flight += sent;
     let traffic = Traffic { sent, new: sent, packets, ..Traffic::default() };
     let config = AssociationConfig::default();
-    bounds.after(Step { was, path: &path, traffic, mtu: MTU, events, config: &config })
+    bounds.after(Step { was, path: &path, traffic, mtu: MTU, events, config: &config, lost: None })
 }
 
 /// A SACK for a packet.
@@ -115,5 +115,36 @@ fn a_second_packet_after_t3_rtx() {
         bounds.before((0, 0), &was, expired);
         let outcome = send(&mut bounds, &was, packets, Events { timeouts: 0, ..expired });
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
+    }
+}
+
+/// A window that loses packets of two successive round trips has to shrink twice.
+#[test]
+fn losses_after_the_window_shrank() {
+    let config = AssociationConfig::default();
+    // The window when the first loss is known, when the second is; when what was lost then had been sent; the controller.
+    for (second, sent_ms, controller, keeps) in [
+        (70, 50, "cubic", true),   // of the same round trip
+        (70, 110, "cubic", false), // sent after the reduction
+        (49, 110, "cubic", true),
+        (49, 110, "dctcp", true),
+        (70, 110, "dctcp", false),
+        (70, 110, "bbr", true),
+    ] {
+        let mut bounds = Bounds::default();
+        let mut outcome = Ok(());
+        for (ms, cwnd, lost) in
+            [(10, 100, None), (100, 70, Some(10)), (101, 70, None), (200, second, Some(sent_ms))]
+        {
+            let mut was = path(cwnd * MTU, 10 * MTU);
+            was.congestion = controller;
+            bounds.before((MTU, 1), &was, events(ms));
+            let lost = lost.map(|ms| Time::ZERO + Duration::from_millis(ms));
+            let traffic = Traffic { sent: MTU, packets: 1, ..Traffic::default() };
+            let step =
+                Step { was: &was, path: &was, traffic, mtu: MTU, events: events(ms), config: &config, lost };
+            outcome = outcome.and_then(|()| bounds.after(step));
+        }
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "has not shrunk") }
     }
 }

@@ -6,6 +6,7 @@ mod buffers;
 mod pacing;
 mod rfc3042;
 mod rfc3708;
+mod rfc5681_4_3;
 mod rfc5682;
 mod rfc6675;
 mod rfc7053_4;

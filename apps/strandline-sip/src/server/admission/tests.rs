@@ -18,7 +18,6 @@ fn without_refusals_there_is_room_for_all() {
     window(&mut admission, 1, 100_000, 0, false);
     assert!(!admission.is_overloaded());
     assert_eq!(admission.room(PATIENCE), usize::MAX);
-    assert_eq!(admission.per_sec(), None);
 }
 
 #[test]
@@ -26,7 +25,6 @@ fn in_overload_as_many_wait_as_can_be_served_in_half_of_the_time() {
     let mut admission = Admission::default();
     window(&mut admission, 1, 1000, 1, false);
     assert_eq!(admission.room(PATIENCE), 500);
-    assert_eq!(admission.per_sec(), Some(10_000.0));
     window(&mut admission, 2, 2000, 100, false);
     assert_eq!(admission.room(PATIENCE), 750);
     // However little is done, a few may wait.

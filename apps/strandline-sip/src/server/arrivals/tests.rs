@@ -4,12 +4,17 @@ fn at(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
+/// As many repetitions.
+fn counts(first: u64) -> Counts {
+    Counts { first, all: 2 * first, ..Counts::default() }
+}
+
 /// Looks every ten milliseconds until one is made; returns when, and what came each second.
 fn next(arrivals: &mut Arrivals, from: u64, come: impl Fn(u64) -> u64) -> (u64, f64, f64) {
     (from..from + 3000)
         .step_by(10)
         .find_map(|ms| {
-            let came = arrivals.look(at(ms), come(ms), 2 * come(ms))?;
+            let came = arrivals.look(at(ms), counts(come(ms)))?;
             Some((ms, came.first.round(), came.all.round()))
         })
         .unwrap()
@@ -31,7 +36,7 @@ fn what_came_while_it_was_held_up_counts_for_all_of_that_time() {
     assert_eq!(next(&mut arrivals, 1100, come), (1200, 1000.0, 2000.0));
     // The same with a look that was due in the midst of it.
     assert_eq!(next(&mut arrivals, 1210, |ms| ms), (1300, 1000.0, 2000.0));
-    assert_eq!(arrivals.look(at(1390), 1390, 2780).map(|came| came.first), None);
+    assert_eq!(arrivals.look(at(1390), counts(1390)).map(|came| came.first), None);
     assert_eq!(next(&mut arrivals, 1400, |ms| ms), (1490, 1000.0, 2000.0));
 }
 
@@ -39,6 +44,6 @@ fn what_came_while_it_was_held_up_counts_for_all_of_that_time() {
 fn who_is_always_held_up_looks_every_two_seconds() {
     let mut arrivals = Arrivals::default();
     let looks: Vec<u64> =
-        (0..6000).step_by(60).filter(|ms| arrivals.look(at(*ms), *ms, *ms).is_some()).collect();
+        (0..6000).step_by(60).filter(|ms| arrivals.look(at(*ms), counts(*ms)).is_some()).collect();
     assert_eq!(looks, [2040, 4080]);
 }

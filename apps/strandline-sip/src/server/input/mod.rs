@@ -2,6 +2,7 @@
 
 pub(super) mod accept;
 mod fresh;
+mod gathering;
 pub(super) mod mail;
 mod reader;
 pub(super) mod sctp;

@@ -6,25 +6,33 @@ use crate::codec::Datagram;
 use crate::server::hub::Hub;
 use crate::server::socket::Udp;
 
+use super::gathering::{EVERY, Gathering};
+
 /// Datagrams, about, before others may do something.
 const TAKEN_MAX: usize = 2048;
 
 /// Receives until the task is ended.
 pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
+    let mut gathering = Gathering::default();
     loop {
-        if let Err(error) = udp.readable().await {
+        if gathering.is_on() {
+            udp.look_away();
+            tokio::time::sleep(EVERY).await;
+        } else if let Err(error) = udp.readable().await {
             tracing::error!(%error, "waiting for datagrams");
             return;
         }
-        if take(&udp, &hub) {
-            // There may be more, and others want their turn. Otherwise this waits anyway: to yield would cost a system call.
+        let (count, more) = take(&udp, &hub);
+        gathering.on_taken(hub.clock.elapsed(), count);
+        if more {
+            // Others want their turn. Otherwise this waits anyway: to yield would cost a system call.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// Takes in all datagrams that are there, up to a limit. Returns whether there may be more.
-pub(super) fn take(udp: &Udp, hub: &Hub) -> bool {
+/// Takes in all datagrams that are there, up to a limit. Returns how many those were, and whether there may be more.
+pub(super) fn take(udp: &Udp, hub: &Hub) -> (usize, bool) {
     let mut taken = 0;
     while taken < TAKEN_MAX {
         let (mut count, mut more) = (0, false);
@@ -38,10 +46,10 @@ pub(super) fn take(udp: &Udp, hub: &Hub) -> bool {
                 Datagram::KeepAlive => true,
             });
         });
-        if !more {
-            return false;
-        }
         taken += count;
+        if !more {
+            return (taken, false);
+        }
     }
-    true
+    (taken, true)
 }

@@ -32,7 +32,7 @@ const SHARE_SCTP: u32 = 4;
 const QUANTUM_MAX_SCTP: Duration = Duration::from_millis(8);
 /// How long datagrams may lie in the system, which keeps few of them.
 const UDP_EVERY: Duration = Duration::from_micros(500);
-/// The share of the time that telling refusals may take. What comes of it isn't in that: acknowledgements, and an ACK for
+/// The share of the processor time that telling refusals may take. What comes of it isn't in that: acknowledgements, and an ACK for
 /// each.
 const TELLING: f64 = 0.02;
 /// Time that may be saved up for telling, seconds.
@@ -53,29 +53,39 @@ struct Telling {
     /// Seconds that one takes.
     cost: f64,
     at: Duration,
+    /// Processor time of this thread until then: what others have meanwhile isn't time of ours.
+    worked: Duration,
 }
 
 impl Telling {
     fn new(per_sec: u32) -> Self {
-        Self { per_sec: f64::from(per_sec), left: 0.0, saved: SAVED_MAX, cost: COST, at: Duration::ZERO }
+        let (at, worked) = Default::default();
+        Self { per_sec: f64::from(per_sec), left: 0.0, saved: SAVED_MAX, cost: COST, at, worked }
     }
 
     /// Returns how many may be told.
-    fn refill(&mut self, now: Duration) -> usize {
+    fn refill(&mut self, now: Duration, worked: Duration) -> usize {
         let elapsed = now.saturating_sub(self.at).as_secs_f64();
-        self.at = now;
-        self.saved = (self.saved + elapsed * TELLING).min(SAVED_MAX);
+        let own = worked.saturating_sub(self.worked).as_secs_f64();
+        (self.at, self.worked) = (now, worked);
+        self.saved = (self.saved + own * TELLING).min(SAVED_MAX);
         self.left = (self.left + elapsed * self.per_sec).min(1.0 + self.per_sec / 50.0);
         (self.saved / self.cost).min(self.left).max(0.0) as usize
     }
 
-    /// So many were told, in so much time.
+    /// So many were told, in so much processor time.
     fn spent(&mut self, count: usize, time: Duration) {
         let (count, time) = (count as f64, time.as_secs_f64());
         self.left -= count;
         self.saved -= time;
         self.cost = self.cost * 0.9 + time / count.max(1.0) * 0.1;
     }
+}
+
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
 /// Works until the task is ended.
@@ -165,8 +175,11 @@ fn handle_batch(hub: &Rc<Hub>) -> bool {
 
 /// Tells some that they are refused. Returns whether there may be more.
 fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
-    let begin = hub.clock.elapsed();
-    let may = telling.refill(begin);
+    if !hub.inbox(|inbox| inbox.admission.is_overloaded() || inbox.has_to_tell()) {
+        return false;
+    }
+    let begin = processor_time();
+    let may = telling.refill(hub.clock.elapsed(), begin);
     let any = hub.inbox(|inbox| {
         inbox.set_tell_max(may);
         inbox.has_to_tell()
@@ -185,6 +198,6 @@ fn tell_batch(hub: &Rc<Hub>, telling: &mut Telling) -> bool {
             }
         });
     });
-    telling.spent(told, hub.clock.elapsed().saturating_sub(begin));
+    telling.spent(told, processor_time().saturating_sub(begin));
     told == TOLD_AT_ONCE
 }

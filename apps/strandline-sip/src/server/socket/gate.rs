@@ -132,11 +132,19 @@ pub(in crate::server) fn threshold(share: f64) -> u32 {
 }
 
 /// Requests that begin something, each second.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(in crate::server) struct Came {
+    /// How long was counted.
+    pub(in crate::server) elapsed: Duration,
     /// That came for the first time, as far as is known, and aren't on trial.
     pub(in crate::server) first: f64,
     pub(in crate::server) all: f64,
+    /// Datagrams that the kernel has stopped.
+    pub(in crate::server) stopped: f64,
+    /// That were handled, over all transports.
+    pub(in crate::server) handled: f64,
+    /// That were refused, over all transports.
+    pub(in crate::server) refused: f64,
 }
 
 /// How much is let through.
@@ -147,35 +155,68 @@ pub(in crate::server) struct Gate {
     /// What is let through beyond this is on trial.
     admitted: f64,
     trial_ends: Option<Duration>,
-    /// The most that could be handled of late, each second. What holds it up for a moment doesn't close the gate.
+    /// What could have been handled of late if nobody had been refused, each second, and how long that was looked at.
+    rate: f64,
+    looked: Duration,
+    /// The most of that. What holds it up for a moment doesn't close the gate.
     can: f64,
-    /// Looks in a row at which little came.
+    /// Looks in a row at which too much came, and little.
+    much: u32,
     little: u32,
+    overloaded: bool,
+    /// At the last look, little had come.
+    was_little: bool,
 }
 
+/// To read a request and refuse it without a word takes as long as a part of handling one, as measured.
+const READING: f64 = 1.0 / 20.0;
+/// So much time is looked at to find what can be handled: a tenth of a second is too short where the processor is shared.
+const AVERAGED: Duration = Duration::from_secs(1);
 /// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
 /// little.
-const CLOSE_AT: f64 = 3.0;
-/// So many times what can be handled is let in then, and when more may come.
-const WANTED: f64 = 1.5;
+const CLOSE_AT: f64 = 2.0;
+/// So many times what can be handled is let in then, and when more may come. Too much costs little, and too little can't be
+/// mended before a trial is over.
+const WANTED: f64 = 1.15;
+/// The same while that isn't known well.
+const WANTED_FIRST: f64 = 2.0;
 /// What is let in is as much as is wanted, within this: for less the gate isn't moved.
-const NEARLY: f64 = 1.15;
-/// With less than so many times, more is let in, on trial.
-const OPEN_AT: f64 = 1.2;
+const NEARLY: f64 = 1.1;
+/// If it is more so often in a row: what comes in bursts isn't more for that.
+const LOOKS_UNTIL_CLOSED: u32 = 3;
+/// With so many times of what is wanted the gate doesn't wait for that.
+const FAR_TOO_MUCH: f64 = 2.0;
+/// With less than so many times of what is handled, more is let in, on trial: nearly all of it is handled.
+const OPEN_AT: f64 = 1.05;
 /// If it is less so often in a row: who sends in bursts pauses between them.
 const LOOKS_UNTIL_OPEN: u32 = 5;
-/// How fast the gate opens once nobody has to be refused any more.
+/// Once nobody has to be refused any more, and no more than so many times of what can be handled is stopped, the gate opens without
+/// a trial.
+const OVER_AT: f64 = 0.5;
+/// How fast it does so, each tenth of a second.
 const OPENING: f64 = 1.3;
 /// How long those who were kept out are refused when they ask again: as long as requests are sent again at least once by who
 /// has asked within the last 7.5 s (T2 of RFC 3261, and the fourth time that an INVITE is sent). They are remembered, and refused
 /// from then on. To serve them would be too late for whom it is for, and let those wait who ask for the first time.
 const TRIAL: Duration = Duration::from_secs(4);
-/// How fast it is forgotten what could be done, with each look.
-const FORGETTING: f64 = 0.99;
+/// How fast it is forgotten what could be done, each second: half of it in 14 s. Who is held up for a second by others on its machine
+/// can do as much afterwards.
+const FORGETTING: f64 = 0.95;
 
 impl Gate {
     pub(in crate::server) fn new() -> Self {
-        Self { share: 1.0, admitted: 1.0, trial_ends: None, can: 0.0, little: 0 }
+        Self {
+            share: 1.0,
+            admitted: 1.0,
+            trial_ends: None,
+            rate: 0.0,
+            looked: Duration::ZERO,
+            can: 0.0,
+            much: 0,
+            little: 0,
+            overloaded: false,
+            was_little: true,
+        }
     }
 
     /// The share that isn't on trial.
@@ -183,23 +224,20 @@ impl Gate {
         self.admitted
     }
 
-    /// What came through within a second, and how many can be handled, if there are too many. Returns the share that the kernel is
-    /// to let through from now on, if that changes. To be called every tenth of a second.
-    pub(in crate::server) fn look(&mut self, now: Duration, came: Came, can: Option<f64>) -> Option<f64> {
+    /// Returns the share that the kernel is to let through from now on, if that changes. To be called every tenth of a second or so.
+    pub(in crate::server) fn look(&mut self, now: Duration, came: Came, overloaded: bool) -> Option<f64> {
         let before = self.share;
+        self.learn(&came, overloaded);
         if self.trial_ends.is_some_and(|end| now >= end) {
             (self.admitted, self.trial_ends) = (self.share, None);
         }
-        match can {
-            Some(can) => {
-                self.can = can.max(self.can * FORGETTING);
-                self.look_at_overload(now, came);
-            }
-            None => {
-                self.can = 0.0;
-                self.share = (self.share * OPENING).min(1.0);
-                (self.admitted, self.trial_ends) = (self.share, None);
-            }
+        // Those who are stopped hear nothing, and ask again. While there are many the load isn't over, even if the few that come
+        // through are all served: the others have waited for seconds.
+        if overloaded || came.stopped > self.can * OVER_AT {
+            self.look_at_overload(now, came);
+        } else {
+            self.share = (self.share * OPENING).min(1.0);
+            (self.admitted, self.trial_ends) = (self.share, None);
         }
         // A machine that can do nothing at all still hears of one in a thousand.
         self.share = self.share.max(SHARE_MIN);
@@ -207,15 +245,34 @@ impl Gate {
         (self.share != before).then_some(self.share)
     }
 
-    fn look_at_overload(&mut self, now: Duration, came: Came) {
-        let (wanted, Came { first, all }) = (self.can * WANTED, came);
-        if all > self.can * CLOSE_AT && first > wanted * NEARLY {
-            self.admitted *= wanted / first;
-            (self.share, self.trial_ends) = (self.admitted, None);
+    /// What can be handled. While there wasn't too much it was as much as came, and may have been something else that takes more or less
+    /// time: then it is counted anew.
+    fn learn(&mut self, came: &Came, overloaded: bool) {
+        let floods = came.first > self.can * FAR_TOO_MUCH && self.was_little;
+        if overloaded && (!self.overloaded || floods) {
+            (self.looked, self.can) = (Duration::ZERO, 0.0);
         }
-        self.little = if first < self.can * OPEN_AT { self.little + 1 } else { 0 };
+        self.overloaded = overloaded;
+        self.looked += came.elapsed;
+        let weight = came.elapsed.as_secs_f64() / self.looked.min(AVERAGED).as_secs_f64().max(1e-3);
+        self.rate += (came.handled + came.refused * READING - self.rate) * weight.min(1.0);
+        self.can = self.rate.max(self.can * FORGETTING.powf(came.elapsed.as_secs_f64()));
+        self.was_little = came.first < self.rate * OPEN_AT;
+    }
+
+    fn look_at_overload(&mut self, now: Duration, came: Came) {
+        let Came { first, all, .. } = came;
+        let known = self.looked >= AVERAGED;
+        let wanted = self.can * if known { WANTED } else { WANTED_FIRST };
+        let much = all > self.can * CLOSE_AT && first > wanted * NEARLY;
+        self.much = if much { self.much + 1 } else { 0 };
+        if self.much >= LOOKS_UNTIL_CLOSED || (much && first > wanted * FAR_TOO_MUCH) {
+            self.admitted *= wanted / first;
+            (self.share, self.trial_ends, self.much) = (self.admitted, None, 0);
+        }
+        self.little = if self.was_little { self.little + 1 } else { 0 };
         if self.little >= LOOKS_UNTIL_OPEN && self.trial_ends.is_none() && self.share < 1.0 {
-            self.share = (self.admitted * wanted / first).min(1.0);
+            self.share = (self.admitted * wanted / first.max(1.0)).min(1.0);
             self.trial_ends = Some(now + TRIAL);
         }
     }

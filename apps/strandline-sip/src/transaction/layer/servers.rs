@@ -9,6 +9,7 @@ use super::super::invite_server::InviteServer;
 use super::super::non_invite_server::NonInviteServer;
 use super::super::outbox::Outbox;
 use super::super::server::{Arrival, ServerEnded};
+use super::super::step::{Timer, Timers};
 use super::super::time::Time;
 use super::{Arriving, BeginError, Event, Received, SERVER, Server, ServerMachine, Transactions};
 use crate::codec::{Essentials, Message, Method, StatusCode, WriteError};
@@ -147,8 +148,31 @@ impl Transactions {
         Ok(true)
     }
 
+    /// Keeps 100 for an INVITE that was just begun, which `write` appends to a buffer. It is sent when the INVITE comes again, or
+    /// when nothing else was sent for [`Timings::trying`](crate::transaction::Timings::trying).
+    ///
+    /// # Errors
+    /// What `write` says; there is no 100 then.
+    pub fn trying(
+        &mut self,
+        now: Time,
+        id: ServerId,
+        write: impl FnOnce(&mut BytesMut) -> Result<(), WriteError>,
+    ) -> Result<(), WriteError> {
+        self.scratch.clear();
+        write(&mut self.scratch)?;
+        let Some(server) = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation)
+        else {
+            return Ok(());
+        };
+        server.response.extend_from_slice(&self.scratch);
+        let timers = Timers { resend: Timer::Start(self.timings.trying()), end: Timer::Keep };
+        self.set_timers(now, id.slot << 2 | SERVER, timers);
+        Ok(())
+    }
+
     /// Sends a response that is made from the last one, when the request isn't at hand any more: a provisional one must have
-    /// been sent.
+    /// been sent, or 100 kept.
     ///
     /// # Errors
     /// If none was.

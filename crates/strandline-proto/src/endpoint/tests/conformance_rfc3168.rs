@@ -1,7 +1,7 @@
 //! Explicit congestion notification: RFC 3168 for IP, RFC 4960 appendix A for the parameter and the chunks, RFC 8257
 //! section 3.2 for receivers that use DCTCP.
 
-use strandline_wire::chunk::{Chunk, Cwr, Ecne, Init};
+use strandline_wire::chunk::{Chunk, Cwr, Ecne, Init, sack};
 use strandline_wire::number::Tsn;
 use strandline_wire::parameter::{Parameter, Parameters};
 
@@ -33,8 +33,12 @@ fn declares(sent: &Sent) -> bool {
 
 /// A server with ECN and the controller of RFC 9260, and a peer that asked for ECN.
 fn agreed(congestion: Algorithm) -> Raw {
+    agreed_with(congestion, Recovery::Rfc9260)
+}
+
+fn agreed_with(congestion: Algorithm, recovery: Recovery) -> Raw {
     let pair = Pair::configured(|config| {
-        config.recovery = Recovery::Rfc9260;
+        config.recovery = recovery;
         config.congestion = congestion;
         config.ecn = true;
         config.path_mtu_max = config.path_mtu_initial;
@@ -168,7 +172,7 @@ fn the_sender_shrinks_its_window_once_and_says_so() {
     raw.pair.now += Duration::from_millis(10);
     raw.say_all(&[&Ecne { lowest_tsn: first, packets: None }]);
     let shrunk = raw.cwnd();
-    assert_eq!(shrunk, (before / 2).max(4 * 1240).min(before.max(4 * 1240)));
+    assert_eq!(shrunk, (before / 2).max(4 * 1240).min(before), "the floor is no reason to grow");
     raw.say_all(&[&Ecne { lowest_tsn: first + 1, packets: Some(2) }]);
     assert_eq!(raw.cwnd(), shrunk, "of the same window");
     raw.say_all(&[&Ecne { lowest_tsn: first + 1000, packets: None }]);
@@ -193,4 +197,175 @@ fn without_agreement_nothing_changes() {
     assert_eq!((raw.cwnd(), raw.state()), (before, "ESTABLISHED"));
     assert!(sent.iter().all(|sent| !sent.kinds().contains(&kind::CWR)));
     assert_eq!(ecnes(&raw.say_marked(0, 0b11)), []);
+}
+
+/// What tells a mark and a loss alike: controllers, and how losses are found.
+const ALIKE: [(Algorithm, Recovery); 3] = [
+    (Algorithm::Rfc9260, Recovery::Rfc9260),
+    (Algorithm::Rfc9260, Recovery::Rack),
+    (Algorithm::Cubic, Recovery::Rack),
+];
+
+/// A server that sends as much as it may, its window grown to 40 packets.
+struct Flow {
+    raw: Raw,
+    /// The first chunk that is outstanding, and the next new one.
+    acked: u32,
+    next: u32,
+}
+
+impl Flow {
+    fn grown(congestion: Algorithm, recovery: Recovery) -> Self {
+        let mut flow = Self { raw: agreed_with(congestion, recovery), acked: 0, next: 0 };
+        for _ in 0..4 {
+            flow.raw.pair.send(SERVER, flow.raw.server, 0, &[1; 200_000]);
+        }
+        let heard = flow.raw.heard();
+        flow.count(&heard);
+        for _ in 0..60 {
+            if flow.raw.cwnd() > 40 * 1240 {
+                return flow;
+            }
+            // So short that nothing is paced.
+            flow.raw.pair.now += Duration::from_millis(2);
+            flow.acked = flow.next;
+            let heard = flow.raw.say_sack(flow.next, 1 << 20, &[]);
+            flow.count(&heard);
+        }
+        panic!("it does not grow: {:?}", flow.path());
+    }
+
+    fn count(&mut self, heard: &[Sent]) {
+        let first = self.raw.server_tsn;
+        let last = tsns(heard).concat().into_iter().map(|tsn| tsn.distance_from(first) + 1).max();
+        self.next = self.next.max(last.unwrap_or(0));
+    }
+
+    fn path(&self) -> crate::stats::PathStatus {
+        self.raw.server().paths(self.raw.server).unwrap()[0].clone()
+    }
+
+    fn again(&self) -> u32 {
+        self.raw.server().status(self.raw.server).unwrap().stats.retransmissions
+    }
+
+    /// ECNE for the first chunk that is outstanding, or one so far beyond it.
+    fn mark(&mut self, beyond: u32) {
+        let lowest_tsn = self.raw.server_tsn + self.acked + beyond;
+        let heard = self.raw.say_all(&[&Ecne { lowest_tsn, packets: Some(1) }]);
+        self.count(&heard);
+    }
+
+    /// The first chunk outstanding is missing, and what follows arrives. The smallest window meanwhile.
+    fn lose(&mut self) -> u32 {
+        let mut least = u32::MAX;
+        for last in 2..8 {
+            self.raw.pair.now += Duration::from_millis(1);
+            let heard = self.raw.say_sack(self.acked, 1 << 20, &[(2, last)]);
+            self.count(&heard);
+            least = least.min(self.raw.cwnd());
+        }
+        assert_eq!(self.again(), 1);
+        least
+    }
+
+    fn time_out(&mut self) {
+        self.raw.pair.now += Duration::from_secs(3);
+        let now = self.raw.pair.now;
+        self.raw.pair.hosts[SERVER].endpoint.handle_timeout(now);
+        self.raw.heard();
+    }
+}
+
+/// RFC 3168 section 6.1.2: once for a series of drops and marks of one window, whichever is told first.
+#[test]
+fn a_mark_and_a_loss_of_one_window_shrink_it_once() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown(congestion, recovery);
+        let before = flow.raw.cwnd();
+        flow.mark(0);
+        let marked = flow.raw.cwnd();
+        assert!(marked < before / 100 * 71, "{congestion:?} {recovery:?}: {marked} of {before}");
+        assert!(flow.lose() >= marked, "{congestion:?} {recovery:?}: {:?}", flow.path());
+
+        let mut flow = Flow::grown(congestion, recovery);
+        let lost = flow.lose();
+        assert!(lost < before / 100 * 81);
+        let now = flow.raw.cwnd();
+        flow.mark(9);
+        assert_eq!(flow.raw.cwnd(), now, "{congestion:?} {recovery:?}");
+    }
+}
+
+/// And ssthresh is not lowered twice, nor the window raised, when a time-out came first.
+#[test]
+fn a_mark_of_what_timed_out_says_nothing_new() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown(congestion, recovery);
+        flow.time_out();
+        let before = flow.path();
+        assert_eq!(before.cwnd, 1240);
+        flow.mark(1);
+        let after = flow.path();
+        assert_eq!(
+            (after.cwnd, after.ssthresh),
+            (before.cwnd, before.ssthresh),
+            "{congestion:?} {recovery:?}"
+        );
+    }
+}
+
+/// The time-out was needless: the window is what it was, less what the mark takes.
+#[test]
+fn a_mark_counts_when_the_time_out_is_undone() {
+    let mut flow = Flow::grown(Algorithm::Cubic, Recovery::Rack);
+    let before = flow.raw.cwnd();
+    flow.time_out();
+    flow.mark(1);
+    // All of it arrives late: also what went once.
+    flow.raw.pair.now += Duration::from_millis(2);
+    flow.raw.say_sack(flow.next - 1, 1 << 20, &[]);
+    let after = flow.raw.cwnd();
+    assert_eq!(flow.raw.server().status(flow.raw.server).unwrap().stats.undone, 1);
+    assert!(after > before / 100 * 65 && after < before / 100 * 75, "{after} of {before}");
+}
+
+/// A mark of what was sent after the window shrank is another one.
+#[test]
+fn a_mark_in_the_next_window_counts() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown(congestion, recovery);
+        flow.mark(0);
+        let once = flow.raw.cwnd();
+        flow.acked = flow.next;
+        flow.raw.pair.now += Duration::from_millis(2);
+        let heard = flow.raw.say_sack(flow.next, 1 << 20, &[]);
+        flow.count(&heard);
+        flow.mark(0);
+        assert!(
+            flow.raw.cwnd() < once / 100 * 85,
+            "{congestion:?} {recovery:?}: {} of {once}",
+            flow.raw.cwnd()
+        );
+    }
+}
+
+/// RFC 3168 section 6.1.2: the window does not grow by what tells of marks.
+#[test]
+fn what_tells_of_marks_lets_no_window_grow() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown(congestion, recovery);
+        let lowest_tsn = flow.raw.server_tsn + flow.acked;
+        flow.mark(0);
+        let shrunk = flow.raw.cwnd();
+        for steps in [2, 4, 8, 16] {
+            flow.raw.pair.now += Duration::from_millis(1);
+            let cumulative = (flow.raw.server_tsn + flow.acked + steps).previous();
+            flow.raw.say(|packet| {
+                assert!(packet.push(&Ecne { lowest_tsn, packets: Some(1) }));
+                assert!(sack::write(packet, cumulative, 1 << 20, core::iter::empty(), &[]));
+            });
+            assert_eq!(flow.raw.cwnd(), shrunk, "{congestion:?} {recovery:?}");
+        }
+    }
 }

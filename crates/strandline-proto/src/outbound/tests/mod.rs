@@ -1,6 +1,7 @@
 //! A file for each section of RFC 9260, one for hostile peers, one for a message's life, and a naive model.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod events;
 mod hostile;
 mod life;
 mod memory;

@@ -16,6 +16,8 @@ const WAY_MS: u64 = 50;
 struct Known {
     /// When it was sent, the last time.
     at: Time,
+    /// Among all transmissions.
+    number: usize,
     resent: bool,
     lost: bool,
     acked: bool,
@@ -36,6 +38,10 @@ struct Oracle {
     gaps: BTreeSet<u32>,
     gap_sacks: u32,
     exit: Option<u32>,
+    /// The latest congestion event: transmissions and chunks before it.
+    began: Option<(usize, usize)>,
+    recovering: bool,
+    transmissions: usize,
     deadline: Time,
 }
 
@@ -54,6 +60,9 @@ impl Oracle {
             gaps: BTreeSet::new(),
             gap_sacks: 0,
             exit: None,
+            began: None,
+            recovering: false,
+            transmissions: 0,
             deadline: Time::MAX,
         }
     }
@@ -63,16 +72,19 @@ impl Oracle {
             Some(known) => {
                 assert!(known.lost, "only what is lost is sent again");
                 (known.at, known.resent, known.lost) = (now, true, false);
+                known.number = self.transmissions;
             }
             None => {
                 assert_eq!(tsn as usize, self.chunks.len());
-                self.chunks.push(Known { at: now, resent: false, lost: false, acked: false });
+                let number = self.transmissions;
+                self.chunks.push(Known { at: now, number, resent: false, lost: false, acked: false });
             }
         }
+        self.transmissions += 1;
     }
 
     /// Steps 1 to 3.
-    fn on_sack(&mut self, now: Time, next: u32, gaps: &BTreeSet<u32>) -> BTreeSet<u32> {
+    fn on_sack(&mut self, now: Time, next: u32, gaps: &BTreeSet<u32>) -> (BTreeSet<u32>, bool) {
         let overtaken = self.gaps.last().copied();
         let mut best: Option<((Time, i64), bool)> = None;
         let mut beyond = false;
@@ -85,6 +97,8 @@ impl Oracle {
             if chunk.resent && now.since(chunk.at) < self.min_rtt {
                 continue; // the answer to an earlier transmission
             }
+            // Sent after the event began: its round trip is over.
+            self.recovering &= self.began.is_some_and(|(number, _)| chunk.number < number);
             self.reordering |= !chunk.resent && overtaken.is_some_and(|highest| highest > tsn);
             let sent = (chunk.at, i64::from(tsn));
             if best.is_none_or(|(latest, _)| latest < sent) {
@@ -106,6 +120,10 @@ impl Oracle {
         if self.exit.is_some_and(|exit| self.next > exit) {
             self.exit = None;
         }
+        if self.began.is_some_and(|(_, chunks)| self.next as usize >= chunks) {
+            self.began = None;
+            self.recovering = false;
+        }
         self.gap_sacks = match (gaps.is_empty(), beyond) {
             (true, _) => 0,
             (false, true) => self.gap_sacks + 1,
@@ -114,8 +132,8 @@ impl Oracle {
         self.find_lost(now)
     }
 
-    /// Steps 4 and 5.
-    fn find_lost(&mut self, now: Time) -> BTreeSet<u32> {
+    /// Steps 4 and 5; and whether that makes the window shrink.
+    fn find_lost(&mut self, now: Time) -> (BTreeSet<u32>, bool) {
         let many = self.gap_sacks >= 3 || self.gaps.len() >= 3;
         let window = if !self.reordering && (self.exit.is_some() || many) {
             Duration::ZERO
@@ -124,7 +142,7 @@ impl Oracle {
         };
         self.deadline = Time::MAX;
         let mut lost = BTreeSet::new();
-        let mut waits = None;
+        let (mut waits, mut shrinks) = (None, false);
         for (tsn, chunk) in (0_u32..).zip(&mut self.chunks) {
             if chunk.acked || chunk.lost || (chunk.at, i64::from(tsn)) >= self.latest {
                 continue;
@@ -132,16 +150,19 @@ impl Oracle {
             let at = chunk.at + self.rtt + window;
             if at <= now {
                 chunk.lost = true;
+                shrinks |= self.began.is_none_or(|(number, _)| chunk.number >= number);
                 lost.insert(tsn);
             } else {
                 waits = waits.max(Some(at));
             }
         }
         self.deadline = waits.unwrap_or(Time::MAX);
-        if !lost.is_empty() && self.exit.is_none() {
+        if shrinks {
             self.exit = Some(self.chunks.len() as u32 - 1);
+            self.began = Some((self.transmissions, self.chunks.len()));
+            self.recovering = true;
         }
-        lost
+        (lost, shrinks)
     }
 }
 
@@ -193,7 +214,7 @@ impl World {
         }
     }
 
-    fn check(&mut self, lost: &BTreeSet<u32>, acks: &Acks) {
+    fn check(&mut self, (lost, shrinks): &(BTreeSet<u32>, bool), acks: &Acks) {
         let bytes: u32 = lost.len() as u32 * ROOM as u32;
         let Oracle { latest, rtt, min_rtt, reordering, next, gap_sacks, exit, .. } = &self.oracle;
         assert_eq!(
@@ -206,7 +227,8 @@ impl World {
             self.oracle.gaps.len(),
         );
         assert_eq!(self.fixture.out.loss_deadline(), self.oracle.deadline);
-        assert_eq!(acks[0].in_recovery, self.oracle.exit.is_some());
+        assert_eq!(acks[0].in_recovery, self.oracle.recovering);
+        assert_eq!(acks[0].fast_retransmit_loss, *shrinks);
         let again = self.fixture.tsns(0);
         assert!(again.iter().copied().eq(lost.iter().copied()), "{again:?}, by the oracle {lost:?}");
         self.sent(&again);

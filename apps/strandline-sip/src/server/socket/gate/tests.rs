@@ -56,6 +56,8 @@ fn a_closed_gate_stops_what_begins_and_nothing_else() {
     ];
     let stopped: Vec<String> = closed.iter().map(|line| request(line, 1)).collect();
     assert_eq!(pair.through(&stopped), Vec::<String>::new());
+    // The kernel tells how many those were.
+    assert_eq!(strandline_udp::dropped(&pair.to).unwrap(), 4);
     let open = [
         "ACK sip:b@example.com",
         "BYE sip:b@example.com",
@@ -107,46 +109,96 @@ fn at(tenths: u64) -> Duration {
     Duration::from_millis(tenths * 100)
 }
 
-/// All of it for the first time.
-fn came(first: f64) -> Came {
-    Came { first, all: first }
+/// All of it for the first time, and so many were handled.
+fn came(first: f64, handled: f64) -> Came {
+    let elapsed = Duration::from_millis(100);
+    Came { elapsed, first, all: first, stopped: 0.0, handled, refused: 0.0 }
+}
+
+fn near(share: Option<f64>, expected: f64) -> bool {
+    share.is_some_and(|share| (share / expected - 1.0).abs() < 0.03)
 }
 
 #[test]
 fn it_closes_as_far_as_it_must_and_stays_so() {
     let mut gate = Gate::new();
-    let can = Some(10_000.0);
-    assert_eq!(gate.look(at(0), came(1e6), None), None);
-    assert_eq!(gate.look(at(1), came(30_000.0), can), None);
-    assert_eq!(gate.look(at(2), came(100_000.0), can), Some(0.15));
-    assert_eq!(gate.look(at(3), came(15_000.0), can), None);
-    assert_eq!(gate.look(at(4), came(13_000.0), can), None);
+    let done = |first| came(first, 10_000.0);
+    assert_eq!(gate.look(at(0), done(1e6), false), None);
+    assert_eq!(gate.look(at(1), done(20_000.0), true), None);
+    // Not far, as long as it isn't known well what can be handled.
+    assert!(near(gate.look(at(2), done(100_000.0), true), 0.2));
+    assert!((3..12).all(|tenths| gate.look(at(tenths), done(20_500.0), true).is_none()));
+    assert!(near(gate.look(at(12), done(20_500.0), true), 0.112));
+    assert_eq!(gate.look(at(13), done(11_500.0), true), None);
     // Held up for a moment, it isn't closed, and not opened afterwards.
-    assert_eq!(gate.look(at(5), came(15_000.0), Some(3_000.0)), None);
-    assert_eq!(gate.look(at(6), came(15_000.0), can), None);
-    // Repetitions are read as well.
-    assert_eq!(gate.look(at(7), Came { first: 15_000.0, all: 60_000.0 }, can), None);
-    assert_eq!(gate.look(at(8), Came { first: 18_000.0, all: 60_000.0 }, can), Some(0.125));
-    assert_eq!(gate.admitted(), 0.125);
+    assert_eq!(gate.look(at(14), came(11_500.0, 1000.0), true), None);
+    assert_eq!(gate.look(at(15), done(11_500.0), true), None);
+    // Repetitions are read as well, and a burst is none.
+    assert_eq!(gate.look(at(16), Came { all: 50_000.0, ..done(11_500.0) }, true), None);
+    let many = Came { all: 50_000.0, ..done(20_000.0) };
+    assert!((17..19).all(|tenths| gate.look(at(tenths), many, true).is_none()));
+    assert_eq!(gate.look(at(19), done(11_500.0), true), None);
+    assert!((20..22).all(|tenths| gate.look(at(tenths), many, true).is_none()));
+    let share = gate.look(at(22), many, true);
+    assert!(near(share, 0.062), "{share:?}");
+    assert_eq!(Some(gate.admitted()), share);
+}
+
+#[test]
+fn who_only_reads_is_known_to_be_able_to_do_more() {
+    let busy = Came { refused: 80_000.0, ..came(85_000.0, 5000.0) };
+    let share = Gate::new().look(at(0), busy, true);
+    assert!(near(share, 18_000.0 / 85_000.0), "{share:?}");
+}
+
+#[test]
+fn what_was_handled_before_does_not_count_when_much_comes() {
+    for before in [10.0, 50_000.0] {
+        let mut gate = Gate::new();
+        (0..100).for_each(|tenths| assert_eq!(gate.look(at(tenths), came(before, before), false), None));
+        let share = gate.look(at(100), came(100_000.0, 10_000.0), true);
+        assert!(near(share, 0.2), "{share:?}");
+    }
+}
+
+#[test]
+fn what_was_refused_while_nothing_else_came_does_not_count_either() {
+    let mut gate = Gate::new();
+    assert!(near(gate.look(at(0), came(100_000.0, 10_000.0), true), 0.2));
+    // Those who were refused ask again, for eight seconds.
+    let again = Came { all: 8000.0, refused: 8000.0, ..came(0.0, 0.0) };
+    for tenths in 1..80 {
+        gate.look(at(tenths), again, true);
+    }
+    let admitted = gate.admitted();
+    let share = gate.look(at(80), came(100_000.0 * admitted, 10_000.0), true);
+    assert!(near(share, 0.2), "{share:?} of {admitted}");
 }
 
 #[test]
 fn more_are_let_in_on_trial_and_at_once_when_nobody_is_refused() {
     let mut gate = Gate::new();
-    let can = Some(10_000.0);
-    assert_eq!(gate.look(at(0), came(75_000.0), can), Some(0.2));
+    let done = |first| came(first, 10_000.0);
+    assert!(near(gate.look(at(0), done(100_000.0), true), 0.2));
+    assert!((1..10).all(|tenths| gate.look(at(tenths), done(11_500.0), true).is_none()));
     // A pause between two bursts is none.
-    assert!((1..5).all(|tenths| gate.look(at(tenths), came(100.0), can).is_none()));
-    assert_eq!(gate.look(at(5), came(15_000.0), can), None);
-    assert!((6..10).all(|tenths| gate.look(at(tenths), came(10_000.0), can).is_none()));
-    let open = gate.look(at(10), came(10_000.0), can).unwrap();
-    assert!((open - 0.3).abs() < 1e-9 && gate.admitted() == 0.2, "{open}");
+    assert!((10..14).all(|tenths| gate.look(at(tenths), done(100.0), true).is_none()));
+    assert_eq!(gate.look(at(14), done(11_500.0), true), None);
+    assert!((15..19).all(|tenths| gate.look(at(tenths), done(6250.0), true).is_none()));
+    let open = gate.look(at(19), done(6250.0), true);
+    assert!(near(open, 0.368) && near(Some(gate.admitted()), 0.2), "{open:?}");
     // Those on trial aren't counted, and the trial isn't begun again.
-    assert_eq!(gate.look(at(11), came(10_000.0), can), None);
-    assert_eq!((gate.look(at(49), came(10_000.0), can), gate.admitted()), (None, 0.2));
-    assert_eq!((gate.look(at(50), came(15_000.0), can), gate.admitted()), (None, open));
-    // Little comes: all may, when the trial is over, or once nobody is refused.
-    assert!((51..55).all(|tenths| gate.look(at(tenths), came(1000.0), can).is_none()));
-    assert_eq!((gate.look(at(55), came(1000.0), can), gate.admitted()), (Some(1.0), open));
-    assert_eq!((gate.look(at(56), came(1000.0), None), gate.admitted()), (None, 1.0));
+    assert_eq!(gate.look(at(20), done(6250.0), true), None);
+    assert!(gate.look(at(58), done(6250.0), true).is_none() && near(Some(gate.admitted()), 0.2));
+    assert!(gate.look(at(59), done(11_500.0), true).is_none() && near(Some(gate.admitted()), 0.368));
+    // Nobody is refused, and many are stopped: the load is still there.
+    let many = Came { stopped: 50_000.0, ..done(11_500.0) };
+    assert!((60..65).all(|tenths| gate.look(at(tenths), many, false).is_none()));
+    // Few are: all may.
+    let (few, mut tenths) = (Came { stopped: 1000.0, ..done(2000.0) }, 65);
+    while let Some(share) = gate.look(at(tenths), few, false) {
+        assert_eq!(gate.admitted(), share);
+        tenths += 1;
+    }
+    assert!(gate.admitted() == 1.0 && tenths < 75, "{tenths}");
 }

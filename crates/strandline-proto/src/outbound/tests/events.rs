@@ -1,0 +1,194 @@
+//! Which losses are one congestion event (RFC 5681 section 4.3, RFC 9002 section 7.3.2), and what of it is undone.
+
+use super::*;
+
+impl Fixture {
+    /// New chunks go, one in each millisecond.
+    fn go_on(&mut self, chunks: usize) {
+        for _ in 0..chunks {
+            self.wait(1);
+            self.push(FULL);
+            self.packet(0);
+        }
+    }
+}
+
+/// Chunk 0 is lost again and again; meanwhile each round trip loses something that was sent in it.
+#[test]
+fn each_round_trip_with_losses_is_an_event() {
+    let mut fixture = Fixture::by_time(10);
+    fixture.wait(9);
+    let (_, acks) = fixture.sack(0, &[(1, 4)]);
+    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(1);
+    // Sent before that was known.
+    let (_, acks) = fixture.sack(0, &[(1, 4), (6, 9)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, false));
+    assert_eq!(fixture.tsns(0), [5]);
+    fixture.go_on(10);
+    fixture.wait(100);
+    // 5 has arrived, and was sent after the beginning: the round trip is over. 0 is lost again, and so is 10.
+    let (_, acks) = fixture.sack(0, &[(1, 9)]);
+    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery, "the retransmission is lost");
+    assert_eq!(fixture.tsns(0), [0]);
+    let (_, acks) = fixture.sack(0, &[(1, 9), (11, 19)]);
+    assert_eq!(
+        (acks[0].lost_bytes, acks[0].fast_retransmit_loss),
+        (ROOM as u32, false),
+        "of the same flight"
+    );
+    assert_eq!(fixture.tsns(0), [10]);
+    fixture.go_on(10);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(10, &[(11, 19)]);
+    assert!(!acks[0].fast_retransmit_loss && !acks[0].in_recovery, "over, though 10 is still missing");
+    let (_, acks) = fixture.sack(10, &[(11, 19), (21, 29)]);
+    assert!(acks[0].fast_retransmit_loss);
+}
+
+/// What is lost before T3-rtx expired belongs to that; what is sent again after it and lost does not.
+#[test]
+fn a_retransmission_lost_after_a_time_out_is_another_event() {
+    let mut fixture = Fixture::by_time(4);
+    fixture.wait(1000);
+    let bytes = fixture.out.on_first_timeout(0);
+    fixture.flight[0] -= bytes;
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(1, &[]);
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (3 * ROOM as u32, false));
+    for tsn in 1..4 {
+        fixture.wait(1);
+        assert_eq!(fixture.packet(0)[0].tsn, tsn);
+    }
+    fixture.wait(150);
+    let (_, acks) = fixture.sack(1, &[(2, 3)]);
+    let acks = if acks[0].lost_bytes == 0 { fixture.loss_timer().unwrap() } else { acks };
+    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
+}
+
+/// A hole on one path prolongs no recovery of another.
+#[test]
+fn each_path_has_its_own_round_trips() {
+    let mut fixture = Fixture::by_time(0);
+    for path in [1, 0, 0, 0, 0, 0] {
+        fixture.push(FULL);
+        fixture.packet(path);
+    }
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(0, &[(2, 5)]);
+    assert!(acks[0].fast_retransmit_loss && acks[0].in_recovery);
+    assert_eq!(fixture.tsns(0), [1]);
+    fixture.go_on(1);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(0, &[(1, 6)]);
+    assert!(!acks[0].in_recovery, "chunk 0 is missing, which went elsewhere");
+}
+
+/// A router refused what was in flight: that is no loss, and what happened before it is not undone with it.
+#[test]
+fn what_a_router_refused_opens_no_doubt() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    let (_, acks) = fixture.sack(0, &[(1, 5)]);
+    assert!(acks[0].fast_retransmit_loss);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(6, &[]);
+    assert!(!acks[0].undo, "it was lost");
+    fixture.go_on(4);
+    let bytes = fixture.out.send_again(0);
+    fixture.flight[0] -= bytes;
+    assert_eq!(bytes, 4 * ROOM as u32);
+    assert_eq!(fixture.tsns(0), [6, 7, 8, 9]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack_twice(10, &[], &[6, 7, 8, 9]);
+    assert!(!acks[0].undo && !acks[0].in_recovery);
+    // And what is lost of it is.
+    fixture.go_on(6);
+    fixture.out.send_again(0);
+    fixture.flight[0] = 0;
+    assert_eq!(fixture.tsns(0), [10, 11, 12, 13, 14, 15]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(10, &[(11, 15)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
+}
+
+/// Duplicates that come long after prove nothing: a later recovery is not undone by an earlier one's.
+#[test]
+fn a_doubt_ends_when_it_is_too_late_for_proof() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack(0, &[(1, 5)]);
+    assert_eq!(fixture.tsns(0), [0]);
+    for _ in 0..4 {
+        fixture.go_on(1);
+        fixture.wait(100);
+        let next = fixture.out.next_tsn().0.wrapping_sub(INITIAL);
+        fixture.sack(next, &[]);
+    }
+    let (_, acks) = fixture.sack_twice(10, &[], &[0]);
+    assert!(!acks[0].undo);
+}
+
+/// Two events in successive round trips, both for late packets: undone together, once all is proven, and not before.
+#[test]
+fn successive_doubts_are_one() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    let (_, acks) = fixture.sack(0, &[(1, 5)]);
+    assert!(acks[0].fast_retransmit_loss && !acks[0].doubt_goes_on);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.go_on(6);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(6, &[(7, 11)]);
+    assert!(acks[0].fast_retransmit_loss && acks[0].doubt_goes_on);
+    assert_eq!(fixture.tsns(0), [6]);
+    let (_, acks) = fixture.sack_twice(6, &[(7, 11)], &[0]);
+    assert!(!acks[0].undo, "6 may have been lost");
+    fixture.wait(100);
+    let (_, acks) = fixture.sack_twice(12, &[], &[6]);
+    assert!(acks[0].undo);
+}
+
+/// What a tail-loss probe repaired was lost for certain: an older doubt does not undo it.
+#[test]
+fn a_loss_that_a_probe_repaired_is_certain() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(5);
+    fixture.sack(0, &[(1, 5)]);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.go_on(2);
+    let bytes = fixture.out.on_probe(0, false);
+    fixture.flight[0] -= bytes;
+    assert_eq!(fixture.tsns(0), [7]);
+    fixture.go_on(1);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(9, &[]);
+    assert!(acks[0].fast_retransmit_loss, "7 was sent after the event began");
+    let (_, acks) = fixture.sack_twice(9, &[], &[0]);
+    assert!(!acks[0].undo);
+}
+
+/// The network marked what was sent, and something of that is lost (RFC 3168 section 6.1.2).
+#[test]
+fn losses_of_what_was_marked_are_the_same_event() {
+    for by_time in [true, false] {
+        let mut fixture = if by_time { Fixture::by_time(6) } else { Fixture::with_outstanding(6) };
+        fixture.wait(105);
+        fixture.out.on_shrunk(0);
+        for last in 1..=5 {
+            let (_, acks) = fixture.sack(0, &[(1, last)]);
+            assert!(!acks[0].fast_retransmit_loss, "by time: {by_time}");
+            assert_eq!(acks[0].repairs, by_time && acks[0].lost_bytes > 0);
+        }
+        assert_eq!(fixture.tsns(0), [0]);
+        fixture.wait(100);
+        fixture.sack(6, &[]);
+        fixture.go_on(6);
+        fixture.wait(100);
+        let events = (7..=11).filter(|last| fixture.sack(6, &[(7, *last)]).1[0].fast_retransmit_loss).count();
+        assert_eq!(events, 1, "by time: {by_time}");
+    }
+}
