@@ -79,7 +79,12 @@ impl Path {
         self.now += STEP;
         let stands_still =
             |each: Duration| self.now.as_nanos() as u128 % each.as_nanos() < each.as_nanos() / 5;
-        if self.stalls.is_some_and(stands_still) {
+        let stands_still = self.stalls.is_some_and(stands_still);
+        // The pacer makes good what a late timer cost.
+        let saved_s = if self.stalls.is_some() { 0.012 } else { 0.002 };
+        let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
+        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * saved_s + f64::from(PMDCS));
+        if stands_still {
             return;
         }
         while let Some((sent_at, at, arrived)) =
@@ -103,10 +108,6 @@ impl Path {
             self.flight -= PMDCS;
             self.acknowledge(at, PMDCS, flight_before, sent_at);
         }
-        // The pacer makes good what a late timer cost.
-        let saved_s = if self.stalls.is_some() { 0.012 } else { 0.002 };
-        let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
-        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * saved_s + f64::from(PMDCS));
         self.offered_credit += self.offered.unwrap_or(0) as f64 * STEP.as_secs_f64();
         while self.flight < self.bbr.window() && self.credit > 0.0 {
             if self.offered.is_some() && self.offered_credit < f64::from(PMDCS) {
