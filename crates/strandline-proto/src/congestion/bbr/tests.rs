@@ -249,7 +249,7 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
         path.run(Duration::from_secs(3));
         let reached = path.run(Duration::from_secs(3));
         let told = path.bandwidth();
-        assert!(told <= 12_500_000 / 100 * 125, "{each} ms: {told}");
+        assert!(told <= 12_500_000 / 100 * 105, "{each} ms: {told}");
         assert!(reached >= 12_500_000 / 100 * 85, "{each} ms: {reached}");
     }
 }
@@ -259,9 +259,10 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
 fn a_flow_without_a_queue_looks_for_the_shortest_round_trip_seldom() {
     let mut path = Path::new(12_500_000, MS(40), 1_500_000);
     path.run(Duration::from_secs(2));
-    path.delay = MS(40) + Duration::from_micros(500);
     let mut looked = 0;
-    for _ in 0..400_000 {
+    for step in 0..400_000 {
+        // Ever a little longer, so that none is the shortest again.
+        path.delay = MS(40) + Duration::from_micros(100 + step / 400);
         let before = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);
         path.step();
         let now = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);
