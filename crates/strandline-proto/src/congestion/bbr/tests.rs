@@ -100,7 +100,7 @@ impl Path {
             }
             self.delivered += u64::from(PMDCS);
             if let Some(withheld) =
-                self.withheld.as_mut().filter(|_| self.delivered / u64::from(PMDCS) % 2 == 0)
+                self.withheld.as_mut().filter(|_| (self.delivered / u64::from(PMDCS)).is_multiple_of(2))
             {
                 *withheld += PMDCS;
                 continue;
