@@ -333,10 +333,7 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             format!("{right}[auth]\nusers = \"/dev/null\"\nnonce_lifetime_secs = 0\n"),
             "auth.nonce_lifetime_secs: 0 is not between 10 and 86,400",
         ),
-        (
-            format!("{right}[server]\nprocesses = 2.5\n"),
-            "`processes` is a whole number, or \"auto\"",
-        ),
+        (format!("{right}[server]\nprocesses = 2.5\n"), "`processes` is a whole number, or \"auto\""),
     ] {
         let (success, stderr) = check(&text);
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");

@@ -44,7 +44,7 @@ pub(super) fn conclude(
     let moment = rack.moment(outstanding.next_tsn());
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
         path.judge_timeout(cumulative, can_ask, ack);
-        path.settle(now);
+        late |= path.settle(now);
         path.on_cumulative(cumulative, moment, ack);
         late |= path.deadline.take().is_some();
     }

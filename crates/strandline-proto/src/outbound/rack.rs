@@ -108,17 +108,20 @@ impl PathRack {
         }
     }
 
-    /// Takes over what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2).
-    pub(super) fn settle(&mut self, now: Time) {
-        let Some((at, tsn, resent)) = self.fresh.take() else { return };
+    /// Takes over what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2). True if the latest of all had been sent again: all
+    /// that was sent before it is late, also where no gap is left that shows it.
+    pub(super) fn settle(&mut self, now: Time) -> bool {
+        let Some((at, tsn, resent)) = self.fresh.take() else { return false };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         if !resent {
             self.on_rtt(now, rtt_ns);
         }
-        if self.latest.is_none_or(|latest| is_before(latest, (at, tsn))) {
+        let is_latest = self.latest.is_none_or(|latest| is_before(latest, (at, tsn)));
+        if is_latest {
             self.latest = Some((at, tsn));
             self.rtt_ns = now.since(at).as_nanos() as u64;
         }
+        is_latest && resent
     }
 
     fn on_rtt(&mut self, now: Time, rtt_ns: u64) {
@@ -325,21 +328,17 @@ impl Rack {
         }
     }
 
-    /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Sooner than
-    /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). After a time-out it is
-    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was. So may a
-    /// tail-loss probe be, which goes alone, than any of a train.
+    /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Much sooner than
+    /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). What goes again goes alone, and
+    /// may be a little faster than any packet of a train, which waited for the one before it. After a time-out it is
+    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
     pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
         let (Some(at), now) = (self.log.at(number), self.now) else { return };
         let sent = Sent::Again(self.log.whole(number));
         let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         let min_ns = path.min_rtt_ns();
-        let least_ns = match path.has_probed_with(tsn) {
-            _ if path.timed_out.is_some() => min_ns / 2,
-            true => min_ns / 8 * 7,
-            false => min_ns,
-        };
+        let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * 7 };
         let in_time = rtt_ns >= least_ns;
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);

@@ -94,7 +94,7 @@ impl Oracle {
             }
             chunk.acked = true;
             beyond |= tsn >= next;
-            if chunk.resent && now.since(chunk.at) < self.min_rtt {
+            if chunk.resent && now.since(chunk.at) < self.min_rtt / 8 * 7 {
                 continue; // the answer to an earlier transmission
             }
             // Sent after the event began: its round trip is over.
