@@ -330,7 +330,9 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             "limits.message_body_bytes_max: 10 is less than 1024, the least",
         ),
         (
-            format!("{right}[auth]\nrealm = \"example.com\"\nusers = \"/dev/null\"\nnonce_lifetime_secs = 0\n"),
+            format!(
+                "{right}[auth]\nrealm = \"example.com\"\nusers = \"/dev/null\"\nnonce_lifetime_secs = 0\n"
+            ),
             "auth.nonce_lifetime_secs: 0 is not between 10 and 86,400",
         ),
         (format!("{right}[server]\nprocesses = 2.5\n"), "`processes` is a whole number, or \"auto\""),

@@ -129,7 +129,7 @@ fn what_waits_to_be_written_at_a_graceful_end_arrives() {
         stream.write_all(register("TCP", "heidi", cseq).as_bytes()).unwrap();
     }
     let until = Instant::now() + PATIENCE;
-    while !server.metrics("/metrics").contains(&format!("strandline_sip_registered_total {LAST}\n")) {
+    while !server.metrics("/metrics").contains(&format!("strandline_sip_requests_total {LAST}\n")) {
         assert!(Instant::now() < until, "all are answered");
     }
     let udp = server.address("udp");
@@ -144,6 +144,7 @@ fn what_waits_to_be_written_at_a_graceful_end_arrives() {
     setsockopt(&stream, RcvBuf, &(4 << 20)).unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
-    assert_eq!(text.matches("SIP/2.0 200 OK\r\n").count() as u32, LAST);
+    // The first ones may be overtaken by those that renew what is there: they are answered, too.
+    assert_eq!(text.matches("\r\nCSeq: ").count() as u32, LAST);
     assert!(ended.join().unwrap().success());
 }

@@ -151,17 +151,7 @@ fn each_line_of_the_log_is_an_object_with_its_fields() {
 }
 
 #[test]
-fn other_commands_have_it_too_and_other_formats_are_refused() {
-    let output = Command::new(PROGRAM)
-        .args(["load", "sip", "--log-format", "json", "--time", "0.1", "--warm-up", "0", "--timeout", "0.2"])
-        .args(["--users", "2", "--server", "127.0.0.1:9"])
-        .env("RUST_LOG", "debug")
-        .output()
-        .unwrap();
-    let log = String::from_utf8(output.stderr).unwrap();
-    // The last line may be what the program says itself.
-    let first = log.lines().next().unwrap();
-    assert!(serde_json::from_str::<Value>(first).is_ok(), "{log}");
+fn other_formats_are_refused() {
     let output = Command::new(PROGRAM).args(["sip", "--log-format", "xml", "--check"]).output().unwrap();
     assert!(!output.status.success());
     assert!(String::from_utf8(output.stderr).unwrap().contains("[possible values: text, json]"));
