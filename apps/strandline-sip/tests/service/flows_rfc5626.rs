@@ -68,7 +68,7 @@ fn a_request_over_a_connection_that_turns_out_to_have_ended_goes_to_where_the_ph
             let what = format!("{contact} {sent_before}");
             world.service.handle_message(world.now, alice.0, alice.invite("bob", "1").as_bytes());
             let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
-            let invite = world.sent().remove(1);
+            let invite = world.sent().remove(0);
             assert_eq!(invite.flow, bob.0, "{what}");
             match sent_before {
                 // It was lost with the connection, which is seen to have ended a moment later.
