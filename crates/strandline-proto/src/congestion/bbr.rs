@@ -29,6 +29,10 @@ const WINDOW_MIN: u32 = 4;
 /// Rounds of a cruise beside others that keep a queue: as long as that of version 1, so that none gives way.
 const CONTESTED_ROUNDS: u32 = 6;
 
+/// Hundredths of the product of bandwidth and delay in flight beside them: others saw the round-trip time behind a queue, and take that for
+/// the path's.
+const CONTESTED_FLIGHT: u64 = 250;
+
 /// On shorter paths the queue that batches and timers make looks like one of others.
 const CONTESTED_RTT_MIN: Duration = Duration::from_millis(10);
 
@@ -112,7 +116,9 @@ impl PathModel {
             // The draft has 200, which doubles the flight only if no rate is measured a little too low.
             State::Startup => (277, 225),
             State::Drain => (50, 200),
-            State::ProbeBw(Phase::Down) if self.contest.contested() => (75, 200),
+            State::ProbeBw(Phase::Down) if self.contest.contested() => (75, CONTESTED_FLIGHT),
+            State::ProbeBw(Phase::Up) if self.contest.contested() => (125, CONTESTED_FLIGHT),
+            State::ProbeBw(_) if self.contest.contested() => (100, CONTESTED_FLIGHT),
             State::ProbeBw(Phase::Down) => (90, 200),
             State::ProbeBw(Phase::Cruise | Phase::Refill) => (100, 200),
             State::ProbeBw(Phase::Up) => (125, 225),
