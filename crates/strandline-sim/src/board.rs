@@ -48,6 +48,17 @@ struct Sent {
     late: bool,
 }
 
+impl Sent {
+    /// See [`Board::is_doubtful`].
+    fn is_doubtful(&self, now: Time, tsn: Tsn, recovery: Recovery, late: Option<&Late>, many: bool) -> bool {
+        let evident = match recovery {
+            Recovery::Rfc9260 => self.misses >= MISSES,
+            _ => self.late || late.is_some_and(|late| late.finds(now, self.at, tsn, many)),
+        };
+        evident || self.excused || self.in_set_up
+    }
+}
+
 /// What went to an address, or was acknowledged of what went there, since that was last looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
@@ -75,6 +86,8 @@ pub(crate) struct Board {
     late: BTreeMap<IpAddr, Late>,
     /// SACKs that acknowledged something behind a gap since there is one.
     gap_sacks: u32,
+    /// Chunks that the last SACK named, and their bytes.
+    named: (usize, u32),
     /// The smallest path MTU.
     mtu_min: u32,
     /// The receive window in the last SACK.
@@ -83,6 +96,9 @@ pub(crate) struct Board {
     lost: BTreeMap<IpAddr, Time>,
     /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
     quiet: BTreeMap<IpAddr, (Time, Option<Duration>)>,
+    /// What was in flight at least at an address when that was reckoned; with time it only becomes less, unless something is sent,
+    /// arrives, or is excused.
+    least: BTreeMap<IpAddr, u32>,
 }
 
 impl Board {
@@ -120,6 +136,7 @@ impl Board {
         in_set_up: bool,
         recovery: Recovery,
     ) -> Result<(), Violation> {
+        self.least.clear();
         let (bytes, tsn) = (chunk_bytes(data), data.tsn);
         let first = *self.first.get_or_insert(tsn);
         demand(!tsn.is_before(first), || format!("{tsn:?} is sent again and was acknowledged long ago"))?;
@@ -176,17 +193,23 @@ impl Board {
         let Some(first) = self.first else { return };
         let many = self.many_acknowledged();
         let mut recovers = Vec::new();
+        // Chunks of one address follow one another, mostly.
+        let mut of = None;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
+            if chunk.acknowledged || chunk.late {
+                continue;
+            }
+            let late = match of {
+                Some((to, late)) if to == chunk.to => late,
+                _ => of.insert((chunk.to, self.late.get(&chunk.to))).1,
+            };
             let tsn = Tsn(first.0.wrapping_add(at as u32));
-            let late = self.late.get(&chunk.to);
-            if !chunk.acknowledged
-                && !chunk.late
-                && late.is_some_and(|late| late.finds(now, chunk.at, tsn, many))
-            {
+            if late.is_some_and(|late| late.finds(now, chunk.at, tsn, many)) {
                 chunk.late = true;
                 recovers.push(chunk.to);
             }
         }
+        recovers.dedup();
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
@@ -198,9 +221,8 @@ impl Board {
 
     /// Three packets behind a gap, or three SACKs that told of some: RFC 8985 section 6.2 step 4 asks for no reordering window then.
     fn many_acknowledged(&self) -> bool {
-        let named = || self.chunks.iter().filter(|chunk| chunk.named);
-        let bytes: u32 = named().map(|chunk| chunk.bytes).sum();
-        self.gap_sacks >= MISSES || named().count() >= MISSES as usize || bytes >= 2 * self.mtu_min
+        let (named, bytes) = self.named;
+        self.gap_sacks >= MISSES || named >= MISSES as usize || bytes >= 2 * self.mtu_min
     }
 
     /// A chunk that nothing tells to be lost goes again: a tail-loss probe, after two round trips in which nothing was sent to
@@ -222,25 +244,22 @@ impl Board {
 
     /// The smallest path MTU.
     pub(crate) fn set_mtu_min(&mut self, mtu_min: u32) {
+        if self.mtu_min != mtu_min {
+            self.least.clear();
+        }
         self.mtu_min = mtu_min;
     }
 
     /// Something tells that the chunk may be lost: by RFC 8985 section 6.2 one that was sent later to the same address has
     /// arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed it; or it is excused.
     fn is_doubtful(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
-        let evident = match recovery {
-            Recovery::Rfc9260 => chunk.misses >= MISSES,
-            _ => {
-                let late = self.late.get(&chunk.to);
-                chunk.late
-                    || late.is_some_and(|late| late.finds(now, chunk.at, tsn, self.many_acknowledged()))
-            }
-        };
-        evident || chunk.excused || chunk.in_set_up
+        let late = self.late.get(&chunk.to);
+        chunk.is_doubtful(now, tsn, recovery, late, self.many_acknowledged())
     }
 
     /// Whatever is outstanding may go again: T3-rtx expired, a router refused it, or the peer began anew.
     pub(crate) fn excuse(&mut self, to: Option<IpAddr>) {
+        self.least.clear();
         let mut recovers = Vec::new();
         for chunk in self.chunks.iter_mut().filter(|chunk| to.is_none_or(|to| chunk.to == to)) {
             chunk.excused = true;
@@ -253,25 +272,34 @@ impl Board {
     /// A packet of the peer arrives.
     pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>) {
         for (at, chunk) in packet.chunks().flatten().enumerate() {
-            let before = self.traffic.clone();
-            match chunk.parse() {
-                Ok(Chunk::Sack(sack)) => {
-                    self.judge(now);
-                    self.on_sack(now, &sack);
-                }
-                Ok(Chunk::Shutdown(shutdown)) => {
-                    self.judge(now);
-                    self.advance(now, shutdown.cumulative_tsn);
+            match chunk.kind {
+                kind::SACK | kind::SHUTDOWN => {
+                    if let Ok(answer) = chunk.parse() {
+                        self.on_answer(now, &answer);
+                    }
                 }
                 // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
-                Ok(Chunk::CookieEcho(_)) if at == 0 => self.excuse(None),
+                kind::COOKIE_ECHO if at == 0 => self.excuse(None),
                 _ => {}
             }
-            for (of, traffic) in &mut self.traffic {
-                if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
-                    traffic.sacks += 1;
-                    self.quiet.entry(*of).or_default().0 = now;
-                }
+        }
+    }
+
+    fn on_answer(&mut self, now: Time, answer: &Chunk<'_>) {
+        self.least.clear();
+        let before = self.traffic.clone();
+        self.judge(now);
+        match answer {
+            Chunk::Sack(sack) => self.on_sack(now, sack),
+            Chunk::Shutdown(shutdown) => {
+                self.advance(now, shutdown.cumulative_tsn);
+            }
+            _ => {}
+        }
+        for (of, traffic) in &mut self.traffic {
+            if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
+                traffic.sacks += 1;
+                self.quiet.entry(*of).or_default().0 = now;
             }
         }
     }
@@ -293,6 +321,7 @@ impl Board {
         let highest = named.len();
         let mut beyond = false;
         let first = sack.cumulative_tsn().next();
+        self.named = (0, 0);
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let is_named = named.get(at).copied().unwrap_or(false);
             if is_named && !chunk.acknowledged {
@@ -303,6 +332,9 @@ impl Board {
             }
             chunk.misses += u32::from(!is_named && at < highest);
             chunk.named = is_named;
+            if is_named {
+                self.named = (self.named.0 + 1, self.named.1 + chunk.bytes);
+            }
         }
         self.gap_sacks = if highest == 0 { 0 } else { self.gap_sacks + u32::from(beyond) };
     }
@@ -315,6 +347,9 @@ impl Board {
             return false;
         }
         for (at, chunk) in self.chunks.drain(..steps).enumerate() {
+            if chunk.named {
+                self.named = (self.named.0 - 1, self.named.1 - chunk.bytes);
+            }
             if !chunk.acknowledged {
                 let tsn = Tsn(first.0.wrapping_add(at as u32));
                 credit(now, &mut self.traffic, &mut self.late, &chunk, tsn);
@@ -332,14 +367,21 @@ impl Board {
         true
     }
 
-    /// Outstanding at an address, and not even doubtful: the least that is in flight there.
-    pub(crate) fn in_flight_least(&self, now: Time, to: IpAddr, recovery: Recovery) -> u32 {
+    /// Outstanding at an address, and not even doubtful: the least that is in flight there. More than `flight`, if that is more.
+    pub(crate) fn in_flight_least(&mut self, now: Time, to: IpAddr, recovery: Recovery, flight: u32) -> u32 {
+        if let Some(least) = self.least.get(&to).filter(|least| **least <= flight) {
+            return *least;
+        }
         let Some(first) = self.first else { return 0 };
+        let (late, many) = (self.late.get(&to), self.many_acknowledged());
         let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
-        let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| chunk.to == to && !chunk.acknowledged);
-        all.filter(|(chunk, tsn)| !self.is_doubtful(now, chunk, *tsn, recovery))
+        let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| !chunk.acknowledged && chunk.to == to);
+        let least = all
+            .filter(|(chunk, tsn)| !chunk.is_doubtful(now, *tsn, recovery, late, many))
             .map(|(chunk, _)| chunk.bytes)
-            .sum()
+            .sum();
+        self.least.insert(to, least);
+        least
     }
 
     /// The window in the last SACK; none before the first.

@@ -236,7 +236,7 @@ fn sending(
     for path in paths {
         let address = path.address.ip();
         let traffic = memory.board.traffic(address);
-        let least = memory.board.in_flight_least(now, address, config.recovery);
+        let least = memory.board.in_flight_least(now, address, config.recovery, path.flight);
         // Set-up has timers of its own.
         demand(path.flight >= least || status.state.starts_with("COOKIE"), || {
             format!("{least} bytes are on their way at least: {path:?}")

@@ -62,7 +62,7 @@ fn without_a_reason_nothing_goes_again() {
 fn what_three_packets_overtook_goes_again_once() {
     let mut board = five();
     hears(&mut board, 10, 0, &[(2, 4)]);
-    assert_eq!(board.in_flight_least(at(10), TO.into(), Recovery::Rack), 1016, "the one after them");
+    assert_eq!(board.in_flight_least(at(10), TO.into(), Recovery::Rack, 0), 1016, "the one after them");
     sends(&mut board, 10, 1).expect("it was overtaken");
     sends(&mut board, 11, 1).expect_err("that was sent after all that has arrived");
     sends(&mut board, 11, 5).expect_err("it was not overtaken");
@@ -73,7 +73,7 @@ fn what_three_packets_overtook_goes_again_once() {
 fn what_one_packet_overtook_goes_again_after_the_reordering_window() {
     let mut board = five();
     hears(&mut board, 10, 0, &[(2, 2)]);
-    assert_eq!(board.in_flight_least(at(12), TO.into(), Recovery::Rack), 4 * 1016, "all others");
+    assert_eq!(board.in_flight_least(at(12), TO.into(), Recovery::Rack, 0), 4 * 1016, "all others");
     sends(&mut board, 12, 1).expect_err("it may be late");
     sends(&mut board, 13, 1).expect("it is later than that");
 }

@@ -1,6 +1,9 @@
 //! RFC 9937, proportional rate reduction: in recovery as much is sent, in proportion to what arrives, as the window that the loss
 //! leaves is to what was in flight; without a pause, and without a burst at its end.
 
+use core::cell::RefCell;
+use std::rc::Rc;
+
 use strandline_sim::pair::{Fate, with_chunk};
 
 use super::scene::Scene;
@@ -45,40 +48,57 @@ fn seven_tenths_of_what_arrives_goes_without_pause_or_burst() {
     assert!(after <= sent / 8 * 2 + 10, "{after} in an eighth of a round trip after {sent} in a whole one");
 }
 
+/// What the recovery from one loss at full rate sent, with every so manyth SACK 3 ms late (0: none): packets in its round trip, and
+/// SACKs of that time that came after some that had been sent after them.
+fn sent_in_recovery(every: u32) -> (usize, usize) {
+    let mut scene = Scene::new(|_| ());
+    let (a, b) = (scene.a, scene.b);
+    stream(&mut scene.pair, a, b, ms(1500));
+    while !scene.all_is_acknowledged() {
+        scene.run(ms(10));
+    }
+    scene.count_from_now();
+    // Long after the beginning, when the window is full again.
+    const LOST: u32 = 2000;
+    scene.fate(LOST, &[Fate::Drop]);
+    let late = Rc::new(RefCell::new(Vec::new()));
+    let (mut sacks, mut is_sack, moments) = (0, with_chunk(kind::SACK), Rc::clone(&late));
+    scene.pair.filter(move |from, packet| {
+        let counts = from == Side::B && is_sack(packet);
+        sacks += u32::from(counts);
+        if !(counts && every > 0 && sacks.is_multiple_of(every)) {
+            return Fate::Pass;
+        }
+        moments.borrow_mut().push(sacks);
+        // The link takes 30 ms.
+        Fate::Delay(ms(33))
+    });
+    stream(&mut scene.pair, a, b, ms(600));
+    let times = scene.times(LOST);
+    assert_eq!(times.len(), 2, "{times:?}");
+    assert_eq!(scene.stats().fast_recoveries, 1);
+    let recovery = times[1]..times[1] + 60;
+    let answers = |ms: &u64| recovery.contains(&(ms + 33));
+    let all = scene.sacks();
+    let late = late.borrow().iter().filter(|sack| answers(&all[**sack as usize - 1])).count();
+    let sent = scene.sent();
+    assert!(sent.last().is_some_and(|seen| seen.ms > recovery.end), "there was always more to send");
+    (sent.iter().filter(|seen| recovery.contains(&seen.ms)).count(), late)
+}
+
 /// SACKs that overtake each other: the later one comes first and tells all, the earlier one takes some of that back, and the next
 /// one tells it once more. As much is sent in proportion to that as if they had come in order: it counts once.
 #[test]
 fn what_sacks_out_of_order_tell_twice_counts_once() {
-    let sent_in_recovery = |every: u32| {
-        let mut scene = Scene::new(|_| ());
-        let (a, b) = (scene.a, scene.b);
-        stream(&mut scene.pair, a, b, ms(1500));
-        while !scene.all_is_acknowledged() {
-            scene.run(ms(10));
-        }
-        scene.count_from_now();
-        scene.fate(0, &[Fate::Drop]);
-        let (mut sacks, mut is_sack) = (0, with_chunk(kind::SACK));
-        scene.pair.filter(move |from, packet| {
-            let counts = from == Side::B && is_sack(packet);
-            sacks += u32::from(counts);
-            if counts && every > 0 && sacks.is_multiple_of(every) { Fate::Delay(ms(3)) } else { Fate::Pass }
-        });
-        scene.give(1000);
-        scene.run(ms(300));
-        let times = scene.times(0);
-        assert_eq!(times.len(), 2, "{times:?}");
-        assert_eq!(scene.stats().fast_recoveries, 1);
-        let recovery = times[1]..times[1] + 30;
-        scene.sent().iter().filter(|seen| recovery.contains(&seen.ms)).count()
-    };
-    let in_order = sent_in_recovery(0);
-    assert!(in_order > 100, "{in_order}");
-    for every in [2, 3, 5] {
-        let sent = sent_in_recovery(every);
+    let (in_order, _) = sent_in_recovery(0);
+    assert!(in_order > 200, "{in_order}");
+    for every in [2, 3, 5, 20] {
+        let (sent, late) = sent_in_recovery(every);
+        assert!(late > 200 / every as usize, "{late} SACKs late of every {every}th");
         assert!(
-            sent <= in_order + in_order / 20 + 3,
+            sent <= in_order + in_order / 20,
             "every {every}th late: {sent} packets, in order {in_order}"
         );
+        assert!(sent >= in_order / 2, "every {every}th late: {sent} packets, in order {in_order}");
     }
 }

@@ -240,6 +240,36 @@ fn what_is_reported_late_and_together_is_no_bandwidth() {
     assert!(path.bandwidth() <= 12_500_000 / 100 * 105, "{}", path.bandwidth());
 }
 
+/// Rounds of a start at a steady rate after the one whose bandwidth no later one exceeds by a quarter. The first packet meets no
+/// queue, all others one of so long.
+fn rounds_without_growth(queue: Duration) -> u32 {
+    let mut bbr = Bbr::new(PMDCS);
+    let mut now = Time::ZERO + Duration::from_secs(1);
+    let (mut full_bandwidth, mut grew_in) = (0, 0);
+    for packet in 0..1_000 {
+        now += MS(1);
+        let rtt = if packet == 0 { MS(20) } else { MS(20) + queue };
+        bbr.on_ack(&Ack { latest_rtt: Some(rtt), ..Ack::of(now, PMDCS, 20 * PMDCS) });
+        let path = bbr.path.as_ref().unwrap();
+        if path.full_bandwidth != full_bandwidth {
+            (full_bandwidth, grew_in) = (path.full_bandwidth, path.model.rounds());
+        }
+        if path.state != State::Startup {
+            return path.model.rounds() - grew_in;
+        }
+    }
+    panic!("the start does not end");
+}
+
+/// The window doubles in each round of the start: a third one on a full path puts a window more into its queue.
+#[test]
+fn a_start_with_a_queue_is_over_after_two_rounds_without_growth_others_after_three() {
+    assert_eq!(rounds_without_growth(MS(10)), 2);
+    assert_eq!(rounds_without_growth(MS(0)), 3);
+    // Less than a quarter of the round trip may be that of a batch.
+    assert_eq!(rounds_without_growth(MS(4)), 3);
+}
+
 /// A host that stands still for a while gets acknowledgements in lumps.
 #[test]
 fn lumps_of_acknowledgements_are_no_bandwidth() {

@@ -115,6 +115,20 @@ fn what_a_router_refused_opens_no_doubt() {
     assert_eq!((acks[0].lost_bytes, acks[0].fast_retransmit_loss), (ROOM as u32, true));
 }
 
+/// What was refused and arrives all the same refutes no loss that waits to be repaired.
+#[test]
+fn what_arrives_of_what_a_router_refused_refutes_nothing() {
+    let mut fixture = Fixture::by_time(10);
+    fixture.wait(5);
+    let (_, acks) = fixture.sack(0, &[(1, 5)]);
+    assert!(acks[0].fast_retransmit_loss);
+    let bytes = fixture.out.send_again(0);
+    fixture.flight[0] -= bytes;
+    assert_eq!(bytes, 4 * ROOM as u32, "those after the last that has arrived");
+    let (_, acks) = fixture.sack(0, &[(1, 6)]);
+    assert!(!acks[0].undo, "0 is missing still");
+}
+
 /// Duplicates that come long after prove nothing: a later recovery is not undone by an earlier one's.
 #[test]
 fn a_doubt_ends_when_it_is_too_late_for_proof() {
