@@ -1,10 +1,10 @@
 //! `strandline sip` with several processes behind one address.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
 mod sip_server;
+mod waiting;
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -16,6 +16,7 @@ use std::time::Duration;
 use phones::{Carrier, Phone};
 use rustix::process::{Pid, Signal};
 use sip_server::Server;
+use waiting::at_last;
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -37,18 +38,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Waits for something that comes sooner or later.
-fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
 }
 
 /// A metric at each worker, by its labels.

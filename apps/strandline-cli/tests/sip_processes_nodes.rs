@@ -1,17 +1,16 @@
 //! Two nodes with two processes each, and one database: phones of all four call one another.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod databases;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
 mod sip_server;
-
-use std::time::Duration;
+mod waiting;
 
 use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
 use sip_server::Server;
+use waiting::at_last;
 
 fn node(database: &Database, number: u8) -> Server {
     let (udp, tcp) = (free_port(), free_port());
@@ -25,18 +24,6 @@ fn node(database: &Database, number: u8) -> Server {
     let config = database.folder.join(format!("p{number}.toml"));
     std::fs::write(&config, text).unwrap();
     Server::configured(&config)
-}
-
-/// Waits for something that comes sooner or later.
-fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
 }
 
 /// A metric at both processes.

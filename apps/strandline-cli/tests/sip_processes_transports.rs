@@ -1,16 +1,15 @@
 //! `strandline sip` with several processes: phones over TLS and SCTP, and looking after all processes as one.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod certificates;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
 mod sip_server;
+mod waiting;
 mod wire;
 
 use std::net::UdpSocket;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use certificates::Folder;
 use phones::{Carrier, Phone};
@@ -19,6 +18,7 @@ use sip_server::{PROGRAM, Server};
 use strandline::{Endpoint, SendInfo, Stack};
 use strandline_tls::Wire;
 use tokio::net::TcpStream;
+use waiting::at_last;
 use wire::{PATIENCE, next};
 
 fn register(transport: &str, user: &str) -> String {
@@ -273,14 +273,9 @@ fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: 
     // SIGHUP is passed on, and a graceful end is one of all.
     World::write(&world.folder, "[registrar]\nexpires_default_secs = 66\nexpires_max_secs = 66\n");
     world.server.hang_up();
-    let mut read = |phone: &mut Phone| {
-        (0..600).any(|_| {
-            // Sleeps because nobody is told when a signal has done its work.
-            std::thread::sleep(Duration::from_millis(20));
-            phone.register().contains("expires=66")
-        })
-    };
-    assert!(phones.iter_mut().all(&mut read));
+    for phone in phones {
+        at_last("the signal has done its work", || phone.register().contains("expires=66"));
+    }
     assert!(world.server.terminate().success());
 }
 

@@ -1,15 +1,14 @@
 //! `strandline sip` with its subscribers in a table: of MariaDB, PostgreSQL, or an SQLite file.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod checked;
 mod databases;
 mod sip_server;
 mod udp_phone;
+mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use checked::check;
 use databases::{Database, Kind};
@@ -17,6 +16,7 @@ use sip_server::{PROGRAM, Server};
 use strandline_sip::auth::{Algorithm, response};
 use strandline_sip::codec::Digest;
 use udp_phone::Phone;
+use waiting::at_last;
 
 impl Phone {
     /// The first line of the answer to a REGISTER with this password.
@@ -100,12 +100,7 @@ fn subscribers_of(kind: Kind) {
     database.restart();
     database
         .sql("INSERT INTO sip_subscribers (username, domain, password) VALUES ('zoe', 'example.com', 'x')");
-    let ok = (0..100).any(|_| {
-        // Sleeps because a phone that is told to come again does so a little later.
-        std::thread::sleep(Duration::from_millis(100));
-        phone.register(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK"
-    });
-    assert!(ok);
+    at_last("she is known", || phone.register(&server, "zoe", "x", Algorithm::Sha256) == "SIP/2.0 200 OK");
 }
 
 #[test]
