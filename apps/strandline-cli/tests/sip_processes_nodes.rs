@@ -4,11 +4,13 @@
 mod databases;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
+mod processes;
 mod sip_server;
 mod waiting;
 
 use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
+use processes::metric;
 use sip_server::Server;
 use waiting::at_last;
 
@@ -28,10 +30,7 @@ fn node(database: &Database, number: u8) -> Server {
 
 /// A metric at both processes.
 fn are(server: &Server, name: &str, value: usize) -> bool {
-    let (page, begin) = (server.metrics("/metrics"), format!("strandline_sip_{name}{{worker=\""));
-    let samples = page.lines().filter_map(|line| line.strip_prefix(begin.as_str())?.rsplit_once(' '));
-    let samples: Vec<f64> = samples.map(|(_, sample)| sample.parse().unwrap()).collect();
-    samples == [value as f64; 2]
+    metric(server, name) == [value as f64; 2]
 }
 
 fn phones_of_all_processes_of_all_nodes_call_one_another(kind: Kind) {
