@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::service::{Advertised, Service};
@@ -168,7 +168,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         Some(admin) => Some(listen_for_admin(admin, &hub, &reloader, config.store_timeout).await?),
         None => None,
     };
-    let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
+    let hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
     let others = [("metrics", metrics), ("admin", admin)];
     hub.tls.replace(config.tls_sides());
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
@@ -201,19 +201,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
-    let (reloading, is_worker) = (Rc::clone(&hub), worker.is_some());
-    tokio::task::spawn_local(async move {
-        while hangup.recv().await.is_some() {
-            if is_worker {
-                tracing::warn!(
-                    "SIGHUP is for the process that was started, which reads the configuration for all"
-                );
-                continue;
-            }
-            // What is wrong is told in the log.
-            let _ = reloader.reload(&reloading);
-        }
-    });
+    tokio::task::spawn_local(heed_hangups(hangup, reloader, Rc::clone(&hub), worker.is_some()));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
     let lost = until_end(&hub, worker.as_ref()).await?;
     timer.abort();
@@ -221,6 +209,18 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         following.end().await;
     }
     lost.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Reads the configuration again; one of several processes leaves that to the one that was started.
+async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, is_worker: bool) {
+    while hangup.recv().await.is_some() {
+        if is_worker {
+            tracing::warn!("SIGHUP is for the process that was started, which reads the configuration for all");
+            continue;
+        }
+        // What is wrong is told in the log.
+        let _ = reloader.reload(&hub);
+    }
 }
 
 /// Returns when all is done, and why it ends if it has to.
