@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod netem_network;
+mod waiting;
 
 use std::io::ErrorKind;
 use std::path::Path;

@@ -1,11 +1,11 @@
 //! Connections that neighbours open to `strandline sip`, and over which it sends requests to them (RFC 5923).
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod certificates;
 #[allow(dead_code, reason = "not every test counts questions or has NAPTR records")]
 mod name_server;
 mod sip_server;
+mod waiting;
 mod wire;
 
 use std::net::UdpSocket;

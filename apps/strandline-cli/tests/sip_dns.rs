@@ -1,19 +1,20 @@
 //! `strandline sip` finds the servers of other domains (RFC 3263), with a DNS server of its own.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod checked;
 mod name_server;
 mod sip_server;
+mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use name_server::{NameServer, host, naptr, srv};
 use sip_server::Server;
 use strandline::{Endpoint, Stack};
+use waiting::at_last;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -181,29 +182,24 @@ fn what_isnt_there_is_told_and_what_is_old_is_asked_again() {
     ask(&alice, &server, "OPTIONS", "sip:bob@nowhere.example", "n2");
     assert!(receive(&alice).starts_with("SIP/2.0 502 "));
     assert_eq!(dns.asked("NAPTR", "nowhere.example"), 1, "that there is nothing is remembered");
-    let until = Instant::now() + PATIENCE;
     let mut count = 0;
-    while dns.asked("SRV", "_sip._udp.other.example") < 2 {
-        assert!(Instant::now() < until, "nobody asked again");
+    at_last("it is asked again", || {
         count += 1;
         ask(&alice, &server, "MESSAGE", "sip:bob@other.example", &format!("m{count}"));
         receive_first(&bob, "MESSAGE ");
-    }
+        dns.asked("SRV", "_sip._udp.other.example") >= 2
+    });
     assert!(count > 2, "within the second it is remembered");
     // A configuration that names a DNS server where nobody is: what is asked from then on has no answer.
     let config_text = std::fs::read_to_string(&config.0).unwrap();
     let changed = config_text.replace(&dns.address.to_string(), &format!("127.0.0.1:{}", dead_port()));
     std::fs::write(&config.0, format!("{changed}timeout_ms = 100\n")).unwrap();
     server.hang_up();
-    let until = Instant::now() + PATIENCE;
-    loop {
-        assert!(Instant::now() < until, "the configuration isn't read again");
+    at_last("the configuration is read again", || {
         count += 1;
         ask(&alice, &server, "OPTIONS", "sip:bob@fresh.example", &format!("f{count}"));
-        if receive(&alice).starts_with("SIP/2.0 504 No Answer From DNS\r\n") {
-            break;
-        }
-    }
+        receive(&alice).starts_with("SIP/2.0 504 No Answer From DNS\r\n")
+    });
 }
 
 #[tokio::test]
@@ -236,10 +232,9 @@ fn a_response_goes_to_the_address_in_via_when_its_connection_is_gone() {
     let invite = receive(&bob);
     read_message(&mut alice);
     drop(alice);
-    let until = Instant::now() + PATIENCE;
-    while !server.metrics("/metrics").contains("strandline_sip_connections 0\n") {
-        assert!(Instant::now() < until, "the connection stands");
-    }
+    at_last("the connection is gone", || {
+        server.metrics("/metrics").contains("strandline_sip_connections 0\n")
+    });
     bob.send_to(answer(&invite, "200 OK").as_bytes(), server.address("udp")).unwrap();
     let (mut stream, _) = listener.accept().unwrap();
     let ok = read_message(&mut stream);

@@ -1,8 +1,8 @@
 //! Connections that were just accepted, as phones see them: what is sent at once, soon, in pieces, and who goes at once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod sip_server;
+mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,6 +11,7 @@ use std::time::Duration;
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;
 use sip_server::Server;
+use waiting::at_last;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -99,12 +100,7 @@ fn who_sends_nothing_more_is_answered_and_let_go() {
     stream.read_to_string(&mut text).unwrap();
     assert!(text.starts_with("SIP/2.0 400 "), "{text}");
     drop(stream);
-    let none_is_left = (0..2000).any(|_| {
-        // Sleeps because nobody tells when the server has let go of a connection.
-        std::thread::sleep(Duration::from_millis(10));
-        metric(&server, "connections") == "0"
-    });
-    assert!(none_is_left, "{} connections", metric(&server, "connections"));
+    at_last("no connection is left", || metric(&server, "connections") == "0");
     assert_eq!(metric(&server, "registered_total"), "52");
 }
 

@@ -1,20 +1,21 @@
 //! Limits of `strandline sip` that need real sockets: associations, who may not send, and what is written at its end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod sip_server;
 #[allow(dead_code, reason = "its phones do not register here")]
 mod udp_phone;
+mod waiting;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt::RcvBuf};
 use sip_server::Server;
 use strandline::{Association, Peer, SendInfo, Stack};
 use udp_phone::Phone;
+use waiting::at_last;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const LISTEN: &str =
@@ -70,10 +71,8 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
         assert!(arrive(&stacks[2], &server, "c").await.is_none(), "{style}: no room for the third");
         // When one goes there is room again.
         first.shutdown().await;
-        let until = Instant::now() + PATIENCE;
-        while arrive(&stacks[2], &server, "c").await.is_none() {
-            assert!(Instant::now() < until, "{style}: room again");
-        }
+        let third = async { while arrive(&stacks[2], &server, "c").await.is_none() {} };
+        tokio::time::timeout(PATIENCE, third).await.expect("room again");
         // Nor does anybody stay, or come, who may not send any more.
         let denied = format!("{LISTEN}{sctp}[access]\ndeny = [\"127.0.0.0/8\"]\n");
         std::fs::write(file(style), denied).unwrap();
@@ -128,18 +127,13 @@ fn what_waits_to_be_written_at_a_graceful_end_arrives() {
     for cseq in 1..=LAST {
         stream.write_all(register("TCP", "heidi", cseq).as_bytes()).unwrap();
     }
-    let until = Instant::now() + PATIENCE;
-    while !server.metrics("/metrics").contains(&format!("strandline_sip_requests_total {LAST}\n")) {
-        assert!(Instant::now() < until, "all are answered");
-    }
+    let all = format!("strandline_sip_requests_total {LAST}\n");
+    at_last("all are answered", || server.metrics("/metrics").contains(&all));
     let udp = server.address("udp");
     let ended = std::thread::spawn(move || server.terminate());
     let mut phone = Phone::new();
     phone.socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    let until = Instant::now() + PATIENCE;
-    while !is_draining(&mut phone, udp) && !ended.is_finished() {
-        assert!(Instant::now() < until, "it drains");
-    }
+    at_last("it drains", || is_draining(&mut phone, udp) || ended.is_finished());
     // Only now somebody reads.
     setsockopt(&stream, RcvBuf, &(4 << 20)).unwrap();
     let mut text = String::new();

@@ -1,20 +1,20 @@
 //! The live page of `strandline sip`, in a browser; and what it is made of.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod browser;
 mod sip_server;
+mod waiting;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use browser::browse;
 use serde_json::Value;
 use sip_server::{PROGRAM, Server};
+use waiting::at_last;
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-live-{name}"));
@@ -40,15 +40,10 @@ fn busy_server(folder: &std::path::Path) -> Server {
         ["load", "sip", "call", "--transport", "tcp", "--users", "50", "--sources", "50", "--time", "0.5"];
     let load = Command::new(PROGRAM).args(calls).args(["--warm-up", "0", "--server", &to]).output().unwrap();
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
-    let until = Instant::now() + Duration::from_secs(60);
-    while !live(&server)["seconds"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .any(|second| second["calls"].as_f64() > Some(0.0))
-    {
-        assert!(Instant::now() < until, "no second with calls");
-    }
+    at_last("a second with calls", || {
+        let live = live(&server);
+        live["seconds"].as_array().unwrap().iter().any(|second| second["calls"].as_f64() > Some(0.0))
+    });
     server
 }
 
@@ -141,10 +136,7 @@ fn the_demonstration_ends_quietly_with_ctrl_c() {
         let live: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
         live["connections"].as_u64().unwrap() + live["associations"].as_u64().unwrap()
     };
-    while calls() < 40 {
-        // Sleeps because nothing tells when they are there.
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    at_last("other phones are there", || calls() >= 40);
     let mut keys = terminal.stdin.take().unwrap();
     keys.write_all(b"\x03").unwrap();
     let told: Vec<String> =

@@ -1,17 +1,16 @@
 //! Two servers: one has too much to do and says so (RFC 7339), and the other sends it less.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod sip_server;
+mod waiting;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use sip_server::Server;
-
-const PATIENCE: Duration = Duration::from_secs(60);
+use waiting::{at_last, found_at_last};
 
 fn request(method: &str, uri: &str, name: &str, at: SocketAddr) -> String {
     format!(
@@ -70,33 +69,25 @@ fn who_is_told_that_there_is_too_much_to_do_sends_less() {
         let mut room = [0; 4096];
         alice.recv(&mut room).ok().map(|len| String::from_utf8(room[..len].to_vec()).unwrap())
     };
-    let until = Instant::now() + PATIENCE;
-    while !answer().is_some_and(|answer| answer.starts_with("SIP/2.0 404")) {
-        assert!(Instant::now() < until, "nobody answers");
-    }
+    at_last("somebody answers", || answer().is_some_and(|answer| answer.starts_with("SIP/2.0 404")));
     // Both know of each other's control, and there is nothing to control yet.
     assert!(upstream.metrics("/metrics").contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"));
     let heeded = |page: &str| !page.contains("strandline_sip_neighbours_heeded_total 0\n");
     assert!(heeded(&upstream.metrics("/metrics")));
     let flood = Flood::start(busy.address("udp"));
-    let until = Instant::now() + PATIENCE;
     // 503 without a time is of the upstream server: it makes 500 of that of another.
-    loop {
+    let withheld = found_at_last("not all is sent on", || {
         let answer = answer().unwrap_or_default();
-        if answer.starts_with("SIP/2.0 503") {
-            assert!(!answer.contains("Retry-After"), "{answer}");
-            break;
-        }
-        assert!(Instant::now() < until, "all is sent on: {}", busy.metrics("/metrics"));
-    }
+        if answer.starts_with("SIP/2.0 503") { Ok(answer) } else { Err(busy.metrics("/metrics")) }
+    });
+    assert!(!withheld.contains("Retry-After"), "{withheld}");
     let page = upstream.metrics("/metrics");
     assert!(!page.contains("strandline_sip_withheld_total{reason=\"overload\"} 0\n"), "{page}");
     drop(flood);
     // When it is over, all gets through again.
-    let until = Instant::now() + PATIENCE;
-    while upstream.metrics("/metrics").contains("strandline_sip_neighbours_limited 1\n") {
+    at_last("it is limited no more", || {
         answer();
-        assert!(Instant::now() < until, "it is still limited");
-    }
+        !upstream.metrics("/metrics").contains("strandline_sip_neighbours_limited 1\n")
+    });
     let _ = std::fs::remove_file(&config);
 }

@@ -1,20 +1,20 @@
 //! Three nodes of `strandline sip` with one database, and phones that call one another over them.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod databases;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
 mod sip_server;
+mod waiting;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
 use sip_server::Server;
+use waiting::at_last;
 
 /// A node at an address of its own.
 struct Node {
@@ -55,18 +55,6 @@ impl Node {
         let page = self.server().metrics("/metrics");
         page.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok()).unwrap()
     }
-}
-
-/// Waits for something that comes sooner or later.
-fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
 }
 
 fn nodes(database: &Database) -> Vec<Node> {

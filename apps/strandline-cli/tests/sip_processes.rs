@@ -1,10 +1,11 @@
 //! `strandline sip` with several processes behind one address.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
+mod processes;
 mod sip_server;
+mod waiting;
 
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,8 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phones::{Carrier, Phone};
-use rustix::process::{Pid, Signal};
+use processes::{is_there, kill, metric, restarts, workers};
 use sip_server::Server;
+use waiting::at_last;
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -37,25 +39,6 @@ impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Waits for something that comes sooner or later.
-fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
-}
-
-/// A metric at each worker, by its labels.
-fn metric(server: &Server, name: &str) -> Vec<f64> {
-    let (page, begin) = (server.metrics("/metrics"), format!("{name}{{worker=\""));
-    let samples = page.lines().filter_map(|line| line.strip_prefix(begin.as_str())?.rsplit_once(' '));
-    samples.map(|(_, value)| value.parse().unwrap()).collect()
 }
 
 /// So many phones of each kind, registered at whichever process the kernel chose. Each of them can be called as soon as it has its 200.
@@ -86,36 +69,11 @@ fn phones_of_two_processes_call_one_another() {
     let folder = Folder::new("calls");
     let server = Server::start(&["--processes", "2", "--metrics", "127.0.0.1:0", "--store", &folder.store()]);
     let mut phones = phones(&server, 4);
-    let registered = metric(&server, "strandline_sip_registered_total");
+    let registered = metric(&server, "registered_total");
     assert_eq!(registered.iter().sum::<f64>(), phones.len() as f64);
-    assert_eq!(metric(&server, "strandline_sip_users"), [phones.len() as f64; 2]);
+    assert_eq!(metric(&server, "users"), [phones.len() as f64; 2]);
     all_call_one_another(&mut phones);
-    at_last("all is over", || metric(&server, "strandline_sip_malformed_total") == [0.0, 0.0]);
-}
-
-/// The processes that a server has started, by the order of their numbers.
-fn workers(server: &Server) -> Vec<Pid> {
-    let pid = server.pid().as_raw_nonzero();
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
-    let mut workers: Vec<(String, Pid)> = text
-        .split_whitespace()
-        .filter_map(|child| {
-            let line = std::fs::read_to_string(format!("/proc/{child}/cmdline")).ok()?;
-            let number = line.trim_end_matches('\0').rsplit('\0').next()?.to_owned();
-            Some((number, Pid::from_raw(child.parse().ok()?)?))
-        })
-        .collect();
-    workers.sort_by(|(one, _), (other, _)| one.cmp(other));
-    workers.into_iter().map(|(_, pid)| pid).collect()
-}
-
-fn is_there(pid: Pid) -> bool {
-    let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero()));
-    state.is_ok_and(|state| !state.contains(") Z "))
-}
-
-fn kill(pid: Pid) {
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    at_last("all is over", || metric(&server, "malformed_total") == [0.0, 0.0]);
 }
 
 /// Registers users over UDP until it is told to end. Returns those that were acknowledged, with their contacts.
@@ -157,9 +115,7 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
     let end = Arc::new(AtomicBool::new(false));
     let (address, ends) = (server.address("udp"), Arc::clone(&end));
     let load = std::thread::spawn(move || register_on(address, &ends));
-    at_last("there is load", || {
-        metric(&server, "strandline_sip_registered_total").iter().sum::<f64>() > 300.0
-    });
+    at_last("there is load", || metric(&server, "registered_total").iter().sum::<f64>() > 300.0);
     let before = workers(&server);
     assert_eq!(before.len(), 2);
     kill(before[1]);
@@ -169,8 +125,8 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
         phones::call(&mut phones, 3 * round + udp, udp);
         phones::call(&mut phones, 3 * round + nat, nat);
     }
-    at_last("another has taken its place", || metric(&server, "strandline_sip_registered_total").len() == 2);
-    assert!(server.metrics("/metrics").contains("strandline_sip_worker_restarts_total 1\n"));
+    at_last("another has taken its place", || metric(&server, "registered_total").len() == 2);
+    assert_eq!(restarts(&server), 1);
     let after = workers(&server);
     assert_eq!((after.len(), after[0]), (2, before[0]));
     assert_ne!(after[1], before[1]);
@@ -206,9 +162,7 @@ fn what_was_acknowledged_survives_the_end_of_all_with_more_and_fewer_processes()
     let mut server = start("2");
     let (address, ends) = (server.address("udp"), Arc::clone(&end));
     let load = std::thread::spawn(move || register_on(address, &ends));
-    at_last("there is load", || {
-        metric(&server, "strandline_sip_registered_total").iter().sum::<f64>() > 200.0
-    });
+    at_last("there is load", || metric(&server, "registered_total").iter().sum::<f64>() > 200.0);
     end.store(true, Ordering::Relaxed);
     let mut acknowledged = load.join().unwrap();
     assert!(acknowledged.len() > 10);
@@ -239,7 +193,7 @@ fn bindings_in_memory_are_known_to_all_processes() {
     all_call_one_another(&mut phones);
     // Memory lives as long as the server, not as long as one of its processes.
     kill(workers(&server)[2]);
-    at_last("another has taken its place", || metric(&server, "strandline_sip_users") == [9.0; 3]);
+    at_last("another has taken its place", || metric(&server, "users") == [9.0; 3]);
     phones::call(&mut phones, 0, 3);
 }
 
@@ -312,7 +266,7 @@ fn answers_of_a_next_hop_reach_the_process_that_waits_for_them() {
         }
     }
     // Both processes had something to do, so some answers came to the one that had not asked.
-    let requests = metric(&server, "strandline_sip_requests_total");
+    let requests = metric(&server, "requests_total");
     assert_eq!(requests.iter().sum::<f64>(), 36.0);
 }
 

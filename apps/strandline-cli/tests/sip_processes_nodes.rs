@@ -1,17 +1,18 @@
 //! Two nodes with two processes each, and one database: phones of all four call one another.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod databases;
 #[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
+mod processes;
 mod sip_server;
-
-use std::time::Duration;
+mod waiting;
 
 use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
+use processes::metric;
 use sip_server::Server;
+use waiting::at_last;
 
 fn node(database: &Database, number: u8) -> Server {
     let (udp, tcp) = (free_port(), free_port());
@@ -27,24 +28,9 @@ fn node(database: &Database, number: u8) -> Server {
     Server::configured(&config)
 }
 
-/// Waits for something that comes sooner or later.
-fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
-        if is_so() {
-            return;
-        }
-        // Sleeps because another program's state is asked for again and again, and tells nobody when it changes.
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    panic!("never: {what}");
-}
-
 /// A metric at both processes.
 fn are(server: &Server, name: &str, value: usize) -> bool {
-    let (page, begin) = (server.metrics("/metrics"), format!("strandline_sip_{name}{{worker=\""));
-    let samples = page.lines().filter_map(|line| line.strip_prefix(begin.as_str())?.rsplit_once(' '));
-    let samples: Vec<f64> = samples.map(|(_, sample)| sample.parse().unwrap()).collect();
-    samples == [value as f64; 2]
+    metric(server, name) == [value as f64; 2]
 }
 
 fn phones_of_all_processes_of_all_nodes_call_one_another(kind: Kind) {

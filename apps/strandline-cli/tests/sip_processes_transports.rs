@@ -1,24 +1,24 @@
-//! `strandline sip` with several processes: phones over TLS and SCTP, and looking after all processes as one.
+//! `strandline sip` with several processes: phones over TLS, WebSocket and SCTP.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod certificates;
-#[allow(dead_code, reason = "not every test has all of it")]
-mod phones;
+mod processes;
 mod sip_server;
+mod waiting;
+mod web_phone;
 mod wire;
 
+use std::io::ErrorKind;
 use std::net::UdpSocket;
-use std::process::{Command, Output};
-use std::time::Duration;
 
 use certificates::Folder;
-use phones::{Carrier, Phone};
-use serde_json::Value;
-use sip_server::{PROGRAM, Server};
+use processes::{kill, metric, workers};
+use sip_server::Server;
 use strandline::{Endpoint, SendInfo, Stack};
 use strandline_tls::Wire;
 use tokio::net::TcpStream;
+use tungstenite::{Error, Message};
+use waiting::at_last;
 use wire::{PATIENCE, next};
 
 fn register(transport: &str, user: &str) -> String {
@@ -138,178 +138,78 @@ async fn every_process_sets_up_associations_of_its_own() {
     }
 }
 
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
-
-/// A server with a configuration in a folder.
-struct World {
-    folder: std::path::PathBuf,
-    server: Server,
-}
-
-impl World {
-    fn new() -> Self {
-        let folder = std::env::temp_dir().join(format!("strandline-processes-admin-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("token"), TOKEN).unwrap();
-        Self::write(&folder, "");
-        let server = Server::configured(&folder.join("sip.toml"));
-        Self { folder, server }
-    }
-
-    fn write(folder: &std::path::Path, more: &str) {
-        let listen = |protocol| format!("[[listen]]\nprotocol = \"{protocol}\"\naddress = \"127.0.0.1:0\"\n");
-        let (udp, tcp, folder_name) = (listen("udp"), listen("tcp"), folder.display());
-        let text = format!(
-            "domains = [\"example.com\"]\n{udp}{tcp}[server]\nprocesses = 2\n[metrics]\naddress = \"127.0.0.1:0\"\n\
-             [admin]\naddress = \"127.0.0.1:0\"\ntoken = \"{folder_name}/token\"\n\
-             [store]\npath = \"{folder_name}/sip.db\"\n{more}"
-        );
-        std::fs::write(folder.join("sip.toml"), text).unwrap();
-    }
-
-    fn admin(&self, arguments: &str) -> Output {
-        let token = self.folder.join("token");
-        Command::new(PROGRAM)
-            .args([
-                "sip",
-                "admin",
-                "--json",
-                "--address",
-                self.server.admin(),
-                "--token",
-                token.to_str().unwrap(),
-            ])
-            .args(arguments.split_whitespace())
-            .output()
-            .unwrap()
-    }
-
-    fn told(&self, arguments: &str) -> Value {
-        let output = self.admin(arguments);
-        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+/// The answer to a MESSAGE from there, which isn't a 100.
+fn asked(asker: &UdpSocket, server: &Server, to: &str, id: &str) -> String {
+    asker.send_to(message(to, id).as_bytes(), server.address("udp")).unwrap();
+    let mut room = [0; 4000];
+    loop {
+        let len = asker.recv(&mut room).unwrap();
+        let text = String::from_utf8(room[..len].to_vec()).unwrap();
+        if text.contains(id) && !text.starts_with("SIP/2.0 100") {
+            return text;
+        }
     }
 }
 
 #[test]
-fn all_processes_are_looked_after_as_one() {
-    let mut world = World::new();
-    let mut phones: Vec<Phone> = (0..6)
-        .map(|number| Phone::new(&format!("tcp{number}"), Carrier::Tcp, &world.server))
-        .chain((0..6).map(|number| Phone::new(&format!("udp{number}"), Carrier::Udp, &world.server)))
-        .collect();
-    for phone in &mut phones {
-        assert!(phone.register().starts_with("SIP/2.0 200"));
-    }
-    let status = world.told("status");
-    assert_eq!((&status["users"], &status["connections"]), (&12.into(), &6.into()));
-    assert_eq!((&status["processes"], &status["totals"]["registered"]), (&2.into(), &12.into()));
-    let shares = status["workers"].as_array().unwrap();
-    assert_eq!(shares.len(), 2);
-    let sum: u64 = shares.iter().map(|share| share["connections"].as_u64().unwrap()).sum();
-    assert_eq!(sum, 6);
-    assert_eq!(world.told("bindings")["users"].as_array().unwrap().len(), 12);
-    let shown = world.told("show tcp3@example.com");
-    assert_eq!(shown["bindings"][0]["connected"], true);
-    // Each connection is closed, whichever process has it, and the binding is gone at all.
-    let (connected, others) = phones.split_at_mut(6);
-    for (number, phone) in connected.iter_mut().enumerate() {
-        let kicked = world.told(&format!("kick tcp{number}@example.com"));
-        assert_eq!((&kicked["removed"], &kicked["closed"]), (&1.into(), &1.into()), "{number}");
-        assert!(phone.is_closed());
-    }
-    assert_eq!(world.told("bindings tcp")["users"].as_array().unwrap().len(), 0);
-    for caller in others {
-        assert!(phones::refused(caller, "tcp0").starts_with("SIP/2.0 404"));
-    }
-    they_are_drained_and_read_the_configuration_again(&mut world, &mut phones[6..]);
-}
-
-fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: &mut [Phone]) {
-    // While it drains nobody registers, at any.
-    assert_eq!(world.told("drain")["draining"], true);
-    for phone in phones.iter_mut() {
-        assert!(phone.register().starts_with("SIP/2.0 503"));
-    }
-    assert_eq!(world.told("drain --off")["draining"], false);
-    // All read the configuration again; what is wrong changes nothing.
-    World::write(&world.folder, "[registrar]\nexpires_default_secs = 77\nexpires_max_secs = 77\n");
-    let told = world.told("reload");
-    assert_eq!(told["changed"], Value::from(vec!["registrar"]));
-    for phone in phones.iter_mut() {
-        let answer = phone.register();
-        assert!(answer.starts_with("SIP/2.0 200") && answer.contains("expires=77"), "{answer}");
-    }
-    World::write(&world.folder, "[registrar]\nexpires_default = 1\n");
-    assert!(!world.admin("reload").status.success());
-    assert!(phones[0].register().contains("expires=77"));
-    let page = world.server.metrics("/metrics");
-    let registered = page.lines().filter_map(|line| {
-        line.strip_prefix("strandline_sip_registered_total{worker=\"")?
-            .rsplit_once(' ')?
-            .1
-            .parse::<f64>()
-            .ok()
+fn phones_over_websocket_are_called_over_the_process_that_has_their_connection() {
+    let listen = ["--listen", "ws:127.0.0.1:0", "--metrics", "127.0.0.1:0"];
+    let server = Server::start(&[&listen[..], &["--processes", "2"]].concat());
+    // So many that each process has some, as the kernel chooses.
+    let mut phones = Vec::new();
+    at_last("both processes have two", || {
+        let mut phone = web_phone::connect(&server);
+        let user = format!("ws{}", phones.len());
+        phone.send(Message::text(web_phone::register(&user))).unwrap();
+        assert!(web_phone::next(&mut phone).starts_with("SIP/2.0 200"));
+        phones.push((user, phone));
+        metric(&server, "connections").iter().all(|count| *count > 1.0)
     });
-    assert_eq!(registered.sum::<f64>(), 12.0 + 6.0 + 1.0);
-    // Some second has what happened at both.
-    let live = world.server.metrics("/live.json");
-    let live: Value = serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap();
-    assert!(!live["seconds"].as_array().unwrap().is_empty());
-    let top = Command::new(PROGRAM)
-        .args(["sip", "top", "--once"])
-        .arg(world.server.metrics_address())
-        .output()
-        .unwrap();
-    let top = String::from_utf8(top.stdout).unwrap();
-    assert!(top.contains("process 1: ") && top.contains("process 2: "), "{top}");
-    // SIGHUP is passed on, and a graceful end is one of all.
-    World::write(&world.folder, "[registrar]\nexpires_default_secs = 66\nexpires_max_secs = 66\n");
-    world.server.hang_up();
-    let mut read = |phone: &mut Phone| {
-        (0..600).any(|_| {
-            // Sleeps because nobody is told when a signal has done its work.
-            std::thread::sleep(Duration::from_millis(20));
-            phone.register().contains("expires=66")
-        })
-    };
-    assert!(phones.iter_mut().all(&mut read));
-    assert!(world.server.terminate().success());
-}
-
-#[test]
-fn what_goes_with_one_process_only_is_told() {
-    for (arguments, error) in [
-        (vec!["--processes", "0"], "--processes: \"0\" is neither a number between 1 and 64 nor \"auto\""),
-        (vec!["--processes", "many"], "--processes: \"many\" is neither"),
-        (
-            vec!["--processes", "2", "--listen", "sctp-ip:127.0.0.1:5060"],
-            "listen.carrier: SCTP on IP goes with one process",
-        ),
-    ] {
-        let output = Command::new(PROGRAM).args(["sip", "--check"]).args(&arguments).output().unwrap();
-        assert!(!output.status.success());
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert!(told.contains(error), "{told}");
+    let askers = askers();
+    for (user, phone) in &mut phones {
+        for (at, asker) in askers.iter().enumerate() {
+            let id = format!("{user}-{at}");
+            asker.send_to(message(user, &id).as_bytes(), server.address("udp")).unwrap();
+            let came = web_phone::next(phone);
+            assert!(came.starts_with("MESSAGE ") && came.contains(&id), "{came}");
+            phone.send(Message::text(ok(&came))).unwrap();
+        }
     }
-    let output = Command::new(PROGRAM).args(["sip", "--check", "--processes", "auto"]).output().unwrap();
-    assert!(output.status.success());
-    // An address that somebody has is nobody else's.
-    let server = Server::start(&["--processes", "2"]);
-    let udp = server.address("udp").to_string();
-    for processes in ["1", "2"] {
-        let second = Command::new(PROGRAM)
-            .args(["sip", "--processes", processes, "--listen", &format!("udp:{udp}")])
-            .output()
-            .unwrap();
-        let told = String::from_utf8(second.stderr).unwrap();
-        assert!(told.contains("is another server there"), "{told}");
+    // From each to the next, and back.
+    for caller in 0..phones.len() {
+        let callee = (caller + 1) % phones.len();
+        let (to, id) = (phones[callee].0.clone(), format!("from-{caller}"));
+        let text = message(&to, &id).replace("SIP/2.0/UDP 192.0.2.9", "SIP/2.0/WS caller.invalid");
+        phones[caller].1.send(Message::text(text)).unwrap();
+        let came = web_phone::next(&mut phones[callee].1);
+        assert!(came.starts_with("MESSAGE ") && came.contains(&id), "{came}");
+        phones[callee].1.send(Message::text(ok(&came))).unwrap();
+        let answered = web_phone::next(&mut phones[caller].1);
+        assert!(answered.starts_with("SIP/2.0 200") && answered.contains(&id), "{answered}");
     }
+    // Who says good-bye is gone at both.
+    let (user, mut phone) = phones.remove(0);
+    phone.close(None).unwrap();
+    while phone.read().is_ok() {}
+    let mut tries = 0;
+    for asker in &askers {
+        at_last("it is gone", || {
+            tries += 1;
+            asked(asker, &server, &user, &format!("gone-{tries}-")).starts_with("SIP/2.0 404")
+        });
+    }
+    // The connections of a process that dies are no way any more, and those of the other are.
+    kill(workers(&server)[1]);
+    at_last("another has taken its place", || metric(&server, "users") == [phones.len() as f64; 2]);
+    let mut lost = 0;
+    for (user, phone) in &mut phones {
+        phone.get_mut().set_nonblocking(true).unwrap();
+        let stands = |error| matches!(error, Error::Io(error) if error.kind() == ErrorKind::WouldBlock);
+        if !phone.read().is_err_and(stands) {
+            lost += 1;
+            let answer = asked(&askers[0], &server, user, &format!("lost-{user}"));
+            assert!(answer.starts_with("SIP/2.0 430"), "{answer}");
+        }
+    }
+    assert!((1..phones.len()).contains(&lost), "{lost} of {}", phones.len());
 }

@@ -1,18 +1,18 @@
 //! `strandline sip` with its bindings in MariaDB, PostgreSQL and Redis, which stall and die as they do.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
-#![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod databases;
 mod sip_server;
 mod udp_phone;
+mod waiting;
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use databases::{Database, Kind, for_each_kind};
 use sip_server::{PROGRAM, Server};
 use udp_phone::Phone;
+use waiting::at_last;
 
 /// A configuration with this database, beside its folder.
 fn configuration(database: &Database, more: &str) -> PathBuf {
@@ -35,17 +35,12 @@ impl Phone {
 
     /// Asks until it is acknowledged.
     fn register_at_last(&mut self, server: &Server, user: &str) {
-        let ok = (0..100).any(|_| {
+        at_last("it is acknowledged", || {
             let answer = self.register(server, user, 3600);
-            assert!(answer.starts_with("SIP/2.0 200") || answer.starts_with("SIP/2.0 503"), "{answer}");
-            if answer.starts_with("SIP/2.0 503") {
-                assert!(answer.contains("\r\nRetry-After: "), "{answer}");
-                // Sleeps because a phone that is told to come again does so a little later.
-                std::thread::sleep(Duration::from_millis(100));
-            }
-            answer.starts_with("SIP/2.0 200")
+            let again = answer.starts_with("SIP/2.0 503") && answer.contains("\r\nRetry-After: ");
+            assert!(answer.starts_with("SIP/2.0 200") || again, "{answer}");
+            !again
         });
-        assert!(ok);
     }
 
     /// Sends a MESSAGE, which `to` must get.

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 
 mod sip_server;
+mod web_phone;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -10,10 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use sip_server::{PROGRAM, Server};
-use tungstenite::client::IntoClientRequest;
-use tungstenite::{Message, WebSocket};
-
-const PATIENCE: Duration = Duration::from_secs(30);
+use tungstenite::Message;
+use web_phone::{PATIENCE, connect, next, register, tcp};
 
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("sip-websocket-{name}"));
@@ -26,36 +25,6 @@ fn start(name: &str, more: &str) -> Server {
     let path = folder(name).join("sip.toml");
     std::fs::write(&path, more).unwrap();
     Server::start(&["--listen", "ws:127.0.0.1:0", "--config", path.to_str().unwrap()])
-}
-
-fn tcp(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
-
-fn connect(server: &Server) -> WebSocket<TcpStream> {
-    let address = server.address("ws");
-    let mut request = format!("ws://{address}/").into_client_request().unwrap();
-    request.headers_mut().insert("Sec-WebSocket-Protocol", "sip".parse().unwrap());
-    let (phone, answer) = tungstenite::client::client(request, tcp(address)).unwrap();
-    assert_eq!(answer.headers()["Sec-WebSocket-Protocol"], "sip");
-    phone
-}
-
-fn next(phone: &mut WebSocket<TcpStream>) -> String {
-    match phone.read().unwrap() {
-        Message::Text(text) => text.to_string(),
-        other => panic!("{other}"),
-    }
-}
-
-fn register(user: &str) -> String {
-    format!(
-        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/WS a{user}.invalid;branch=z9hG4bK{user};rport\r\n\
-         From: <sip:{user}@example.com>;tag=1\r\nTo: <sip:{user}@example.com>\r\nCall-ID: {user}\r\n\
-         CSeq: 1 REGISTER\r\nContact: <sip:{user}@a{user}.invalid;transport=ws>\r\n\r\n"
-    )
 }
 
 fn udp() -> UdpSocket {

@@ -10,5 +10,5 @@ mod verify;
 mod wire;
 
 pub use identity::{domains, is_domain};
-pub use settings::{ClientCertificates, ClientTls, OwnFiles, ServerTls, TlsError};
+pub use settings::{ClientCertificates, ClientTls, Own, OwnFiles, Pem, ServerTls, TlsError};
 pub use wire::Wire;

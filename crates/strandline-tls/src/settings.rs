@@ -41,6 +41,48 @@ pub struct OwnFiles {
     pub key: PathBuf,
 }
 
+/// A PEM file that was read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Pem {
+    /// Where it is: errors name it.
+    pub path: PathBuf,
+    /// What stands there.
+    pub bytes: Vec<u8>,
+}
+
+impl core::fmt::Debug for Pem {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        // It may be a key.
+        f.debug_tuple("Pem").field(&self.path).finish()
+    }
+}
+
+impl Pem {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// If it can't be read.
+    pub fn read(path: &Path) -> Result<Self, TlsError> {
+        let bytes = std::fs::read(path).map_err(|error| file(path, &error.to_string()))?;
+        Ok(Self { path: path.to_owned(), bytes })
+    }
+}
+
+/// One's own certificate and its key, as they were read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// The certificate, and those that lead to one that others trust.
+    pub certificate: Pem,
+    /// PKCS #8, PKCS #1 or SEC 1.
+    pub key: Pem,
+}
+
+impl OwnFiles {
+    fn read(&self) -> Result<Own, TlsError> {
+        Ok(Own { certificate: Pem::read(&self.certificate)?, key: Pem::read(&self.key)? })
+    }
+}
+
 /// Whether clients show certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ClientCertificates {
@@ -67,7 +109,16 @@ impl ServerTls {
     /// # Errors
     /// What is wrong with a file.
     pub fn new(own: &OwnFiles, ca: Option<&Path>, clients: ClientCertificates) -> Result<Self, TlsError> {
-        let certificate = |cause| TlsError::Certificate { path: own.certificate.clone(), cause };
+        let ca = ca.map(Pem::read).transpose()?;
+        Self::of(&own.read()?, ca.as_ref(), clients)
+    }
+
+    /// The same with what was read already.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(own: &Own, ca: Option<&Pem>, clients: ClientCertificates) -> Result<Self, TlsError> {
+        let certificate = |cause| TlsError::Certificate { path: own.certificate.path.clone(), cause };
         let builder = ServerConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
         let builder = match (ca, clients) {
@@ -79,11 +130,11 @@ impl ServerTls {
                     _ => verifier,
                 };
                 let built = verifier.build();
-                let broken = |error: rustls::server::VerifierBuilderError| file(ca, &error.to_string());
+                let broken = |error: rustls::server::VerifierBuilderError| file(&ca.path, &error.to_string());
                 builder.with_client_cert_verifier(built.map_err(broken)?)
             }
         };
-        let (chain, key) = read(own)?;
+        let (chain, key) = chain_and_key(own)?;
         let mut config = builder.with_single_cert(chain, key).map_err(certificate)?;
         // A ticket for each connection would cost more than phones that come back seldom save.
         config.send_tls13_tickets = 1;
@@ -98,18 +149,27 @@ impl ClientTls {
     /// # Errors
     /// What is wrong with a file.
     pub fn new(ca: &Path, own: Option<&OwnFiles>) -> Result<Self, TlsError> {
-        let certificate = |cause| TlsError::Certificate { path: ca.to_owned(), cause };
+        let own = own.map(OwnFiles::read).transpose()?;
+        Self::of(&Pem::read(ca)?, own.as_ref())
+    }
+
+    /// The same with what was read already.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(ca: &Pem, own: Option<&Own>) -> Result<Self, TlsError> {
+        let certificate = |cause| TlsError::Certificate { path: ca.path.clone(), cause };
         let builder = ClientConfig::builder_with_provider(provider());
         let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
-        let broken = |error: rustls::client::VerifierBuilderError| file(ca, &error.to_string());
+        let broken = |error: rustls::client::VerifierBuilderError| file(&ca.path, &error.to_string());
         let verifier = SipVerifier::new(roots(ca)?, provider()).map_err(broken)?;
         // Not less is asked for than usual, but what RFC 5922 asks for.
         let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
         let config = match own {
             None => builder.with_no_client_auth(),
             Some(own) => {
-                let (chain, key) = read(own)?;
-                let broken = |cause| TlsError::Certificate { path: own.certificate.clone(), cause };
+                let (chain, key) = chain_and_key(own)?;
+                let broken = |cause| TlsError::Certificate { path: own.certificate.path.clone(), cause };
                 builder.with_client_auth_cert(chain, key).map_err(broken)?
             }
         };
@@ -125,26 +185,27 @@ fn file(path: &Path, message: &str) -> TlsError {
     TlsError::File { path: path.to_owned(), message: message.to_owned() }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
-    let all: Vec<_> = read.map_err(|error: rustls_pki_types::pem::Error| file(path, &error.to_string()))?;
-    if all.is_empty() { Err(file(path, "no certificate in PEM there")) } else { Ok(all) }
+fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem.bytes).collect();
+    let all = all.map_err(|error| file(&pem.path, &error.to_string()))?;
+    if all.is_empty() { Err(file(&pem.path, "no certificate in PEM there")) } else { Ok(all) }
 }
 
-fn read(own: &OwnFiles) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
-    let key = PrivateKeyDer::from_pem_file(&own.key).map_err(|error| file(&own.key, &error.to_string()))?;
+fn chain_and_key(own: &Own) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let key = PrivateKeyDer::from_pem_slice(&own.key.bytes);
+    let key = key.map_err(|error| file(&own.key.path, &error.to_string()))?;
     Ok((certificates(&own.certificate)?, key))
 }
 
 /// Of a system's many authorities some may be of a kind that can't be checked: one that can is enough.
-fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
+fn roots(pem: &Pem) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     let mut wrong = None;
-    for certificate in certificates(path)? {
+    for certificate in certificates(pem)? {
         wrong = roots.add(certificate).err().or(wrong);
     }
     match wrong.filter(|_| roots.is_empty()) {
-        Some(cause) => Err(TlsError::Certificate { path: path.to_owned(), cause }),
+        Some(cause) => Err(TlsError::Certificate { path: pem.path.clone(), cause }),
         None => Ok(roots),
     }
 }

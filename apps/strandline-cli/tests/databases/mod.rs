@@ -8,12 +8,11 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-/// How long a server may take to start.
-const PATIENCE: Duration = Duration::from_secs(60);
+use super::waiting::{at_last, found_at_last};
+
 /// Nobody: database servers refuse to run as root.
 const NOBODY: u32 = 65_534;
 
@@ -189,14 +188,11 @@ impl Database {
     }
 
     fn wait(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while !self.is_ready() {
+        found_at_last("the database can be used", || {
             let ended = self.child.as_mut().and_then(|child| child.try_wait().unwrap());
             assert!(ended.is_none(), "{ended:?}: {}", self.log());
-            assert!(Instant::now() < end, "not ready: {}", self.log());
-            // Sleeps because nothing tells when a server of another project can be used.
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            if self.is_ready() { Ok(()) } else { Err(self.log()) }
+        });
     }
 
     fn is_ready(&self) -> bool {
@@ -235,22 +231,14 @@ impl Database {
 
     /// It does nothing until [`go_on`](Self::go_on).
     pub fn stall(&self) {
+        let pid = Pid::from_child(self.child.as_ref().unwrap());
+        kill_process(pid, Signal::STOP).unwrap();
+        // The signal is taken by one thread, and until that runs the others go on: the kernel tells the parent when all have stopped.
+        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+        assert!(status.stopped(), "the database has ended: {}", self.log());
+        // What is stopped forks nothing more. Of its children only itself would be told.
         self.signal(Signal::STOP);
-        // The signal is taken by one thread, and until that runs the others go on.
-        let stopped = || match self.kind {
-            Kind::PostgreSql => self.processes().into_iter().all(is_stopped),
-            _ => is_stopped(Pid::from_child(self.child.as_ref().unwrap())),
-        };
-        for _ in 0..5_000 {
-            if stopped() {
-                return;
-            }
-            // Again, as a process may have been forked meanwhile.
-            self.signal(Signal::STOP);
-            // Sleeps because the kernel tells nobody when the last thread has stopped.
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        panic!("the database does not stop");
+        at_last("the database stops", || self.processes().into_iter().all(is_stopped));
     }
 
     pub fn go_on(&self) {

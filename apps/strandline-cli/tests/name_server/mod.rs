@@ -4,9 +4,10 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::waiting::found_at_last;
+
 const PROGRAM: &str = "/usr/sbin/dnsmasq";
 
 pub struct NameServer {
@@ -68,18 +69,13 @@ impl NameServer {
         socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
         // A question for the address of `example`.
         let question = b"\x12\x34\x01\x00\x00\x01\x00\x00\x00\x00\x00\x00\x07example\x00\x00\x01\x00\x01";
-        let until = Instant::now() + PATIENCE;
-        while Instant::now() < until {
+        found_at_last("dnsmasq answers", || {
             // Refused while nobody is there.
             let _ = socket.send_to(question, self.address);
-            if socket.recv(&mut [0; 512]).is_ok() {
-                return true;
-            }
-            if self.child.try_wait().unwrap().is_some() {
-                return false;
-            }
-        }
-        panic!("dnsmasq doesn't answer");
+            let ended = || self.child.try_wait().unwrap().map(|_| false);
+            let answered = socket.recv(&mut [0; 512]).is_ok().then_some(true);
+            answered.or_else(ended).ok_or_else(String::new)
+        })
     }
 
     /// How often it was asked this.

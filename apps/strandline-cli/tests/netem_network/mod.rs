@@ -13,6 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
+use super::waiting::{at_last, found_at_last};
+
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
 /// How long anything may take before a test fails.
@@ -113,14 +115,10 @@ impl Network {
 
     /// The report, once it is as wished.
     pub fn wait_for(&self, wished: impl Fn(&Value) -> bool) -> Value {
-        let begin = now();
-        loop {
+        found_at_last("it is as wished", || {
             let report = self.command(&["status"])[&self.name].take();
-            if wished(&report) {
-                return report;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{report}");
-        }
+            if wished(&report) { Ok(report) } else { Err(report.to_string()) }
+        })
     }
 
     pub fn down(mut self) -> Value {
@@ -170,12 +168,9 @@ pub fn receive_all(socket: &UdpSocket, count: usize) -> Vec<u32> {
 
 /// Waits until a network answers.
 pub fn wait_until_up(name: &str) {
-    let begin = now();
     let status =
         || Command::new(PROGRAM).args(["netem", "status", "--json", "--name", name]).output().unwrap();
-    while !status().status.success() {
-        assert!(begin.elapsed() < PATIENCE, "the network never came up");
-    }
+    at_last("the network is up", || status().status.success());
 }
 
 pub fn signal_and_wait(mut child: Child, signal: Signal) -> ExitStatus {

@@ -10,7 +10,7 @@ use crate::locate::Ours;
 use crate::transaction::Protocol;
 
 use super::args::Args;
-use super::config::{Config, ConfigError};
+use super::config::{Config, ConfigError, Files};
 use super::hub::Hub;
 use super::seeds::{NonceKey, authenticator, random_key};
 use super::socket::Room;
@@ -39,6 +39,30 @@ pub(super) struct Reloaded {
     pub(super) kept: Vec<String>,
 }
 
+/// How often it was read again, and what was wrong the last time.
+#[derive(Default)]
+pub(super) struct Done(RefCell<(u64, Option<String>)>);
+
+impl Done {
+    /// It was read again.
+    pub(super) fn note(&self, result: &Result<Reloaded, ConfigError>) {
+        let mut done = self.0.borrow_mut();
+        done.0 += 1;
+        done.1 = result.as_ref().err().map(ToString::to_string);
+        match result {
+            Ok(Reloaded { changed, kept }) => {
+                tracing::info!(?changed, ?kept, "the configuration was read again");
+            }
+            Err(error) => tracing::error!(%error, "the configuration is wrong, and nothing has changed"),
+        }
+    }
+
+    pub(super) fn told(&self) -> Value {
+        let (count, error) = &*self.0.borrow();
+        json!({"count": count, "last_error": error})
+    }
+}
+
 /// Reads it again.
 pub(super) struct Reloader {
     args: Args,
@@ -50,8 +74,7 @@ pub(super) struct Reloader {
     /// What it listens on stays.
     ours: Ours,
     local: Vec<(Protocol, SocketAddr)>,
-    /// How often, and what was wrong the last time.
-    done: RefCell<(u64, Option<String>)>,
+    done: Done,
 }
 
 impl Reloader {
@@ -60,10 +83,10 @@ impl Reloader {
         running: &Config,
         nonces: NonceKey,
         local: Vec<(Protocol, SocketAddr)>,
+        processes: u8,
     ) -> Rc<Self> {
         let document = RefCell::new(running.document.clone());
         let ours = running.ours();
-        let processes = running.processes;
         Rc::new(Self {
             args,
             processes,
@@ -71,14 +94,13 @@ impl Reloader {
             nonces: Cell::new(nonces),
             ours,
             local,
-            done: RefCell::default(),
+            done: Done::default(),
         })
     }
 
     /// How often it was read again, and what was wrong the last time.
     pub(super) fn told(&self) -> Value {
-        let (count, error) = &*self.done.borrow();
-        json!({"count": count, "last_error": error})
+        self.done.told()
     }
 
     /// Reads it again.
@@ -86,24 +108,21 @@ impl Reloader {
     /// # Errors
     /// What is wrong with it: then nothing has changed.
     pub(super) fn reload(&self, hub: &Rc<Hub>) -> Result<Reloaded, ConfigError> {
-        let result = self.try_reload(hub);
-        let mut done = self.done.borrow_mut();
-        done.0 += 1;
-        done.1 = result.as_ref().err().map(ToString::to_string);
-        match &result {
-            Ok(Reloaded { changed, kept }) => {
-                tracing::info!(?changed, ?kept, "the configuration was read again");
-            }
-            Err(error) => tracing::error!(%error, "the configuration is wrong, and nothing has changed"),
-        }
+        self.reload_from(hub, &mut Files::of_disk())
+    }
+
+    /// The same with files that were read already.
+    ///
+    /// # Errors
+    /// What is wrong with it: then nothing has changed.
+    pub(super) fn reload_from(&self, hub: &Rc<Hub>, files: &mut Files) -> Result<Reloaded, ConfigError> {
+        let result = self.try_reload(hub, files);
+        self.done.note(&result);
         result
     }
 
-    fn try_reload(&self, hub: &Rc<Hub>) -> Result<Reloaded, ConfigError> {
-        if self.args.config.is_none() {
-            return Err(ConfigError::NoFile);
-        }
-        let mut new = Config::of(&self.args)?;
+    fn try_reload(&self, hub: &Rc<Hub>, files: &mut Files) -> Result<Reloaded, ConfigError> {
+        let mut new = read(&self.args, files)?;
         if let Some(worker) = self.args.worker {
             new.share(worker, self.processes);
         }
@@ -147,6 +166,14 @@ impl Reloader {
     }
 }
 
+/// What is to count from now on.
+pub(super) fn read(args: &Args, files: &mut Files) -> Result<Config, ConfigError> {
+    if args.config.is_none() {
+        return Err(ConfigError::NoFile);
+    }
+    Config::of(args, files)
+}
+
 /// The value at `table` or `table.key`.
 fn at<'a>(document: &'a toml::Table, path: &str) -> Option<&'a toml::Value> {
     match path.split_once('.') {
@@ -172,7 +199,7 @@ fn put(document: &mut toml::Table, path: &str, value: Option<toml::Value>) {
 }
 
 /// A new document, with the old values of what is kept.
-fn counting(old: &toml::Table, new: toml::Table) -> toml::Table {
+pub(super) fn counting(old: &toml::Table, new: toml::Table) -> toml::Table {
     let mut counting = new;
     for path in KEPT {
         put(&mut counting, path, at(old, path).cloned());
@@ -180,7 +207,8 @@ fn counting(old: &toml::Table, new: toml::Table) -> toml::Table {
     counting
 }
 
-fn differences(old: &toml::Table, new: &toml::Table) -> Reloaded {
+/// What says something else in a new document.
+pub(super) fn differences(old: &toml::Table, new: &toml::Table) -> Reloaded {
     let kept = KEPT.into_iter().filter(|path| at(old, path) != at(new, path));
     let kept = kept.map(|path| format!("{path}: needs a new start")).collect();
     let counting = counting(old, new.clone());

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::service::{Advertised, Service};
@@ -20,7 +20,7 @@ use super::admin::Admin;
 use super::args::{Args, Command};
 use super::arrivals::Arrivals;
 use super::clock::Clock;
-use super::config::{self, Config, Listen, Users};
+use super::config::{self, Config, Files, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
@@ -58,20 +58,28 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         Some(Command::Parts(args)) => return parts::run(args),
         None => {}
     }
-    let mut config = Config::of(args)?;
+    if let Some(number) = args.worker {
+        return work(number, args);
+    }
+    let mut files = Files::of_disk();
+    let config = Config::of(args, &mut files)?;
     if args.check {
         println!("The configuration is right.");
         return Ok(ExitCode::SUCCESS);
     }
     raise_open_files();
-    let Some(number) = args.worker else {
-        if config.processes > 1 {
-            return workers::supervise(&config, args);
-        }
-        start(config, args, None)?;
-        return Ok(ExitCode::SUCCESS);
-    };
-    let worker = Worker::join(number, &mut config)?;
+    if config.processes > 1 {
+        return workers::supervise(&config, args, files);
+    }
+    drop(files);
+    start(config, args, None)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// As one of several processes.
+fn work(number: u8, args: &Args) -> Result<ExitCode> {
+    raise_open_files();
+    let (worker, config) = Worker::join(number, args)?;
     let _span = tracing::error_span!("worker", number = number + 1).entered();
     match start(config, args, Some(worker)) {
         Err(error) if error.is::<StoreError>() => {
@@ -154,12 +162,13 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         Some(address) => Some(listen_for_metrics(address, &hub).await?),
         None => None,
     };
-    let reloader = Reloader::new(args.clone(), &config, nonces, sockets.local.clone());
+    let processes = worker.as_ref().map_or(1, Worker::count);
+    let reloader = Reloader::new(args.clone(), &config, nonces, sockets.local.clone(), processes);
     let admin = match &config.admin {
         Some(admin) => Some(listen_for_admin(admin, &hub, &reloader, config.store_timeout).await?),
         None => None,
     };
-    let mut hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
+    let hangup = signal(SignalKind::hangup()).context("waiting for SIGHUP")?;
     let others = [("metrics", metrics), ("admin", admin)];
     hub.tls.replace(config.tls_sides());
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
@@ -171,6 +180,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     }
     hub.look_up_names(config.dns.as_ref(), config.ours());
     hub.websocket.replace(Rc::new(config.websocket));
+    if let Some(worker) = worker.as_mut() {
+        worker.catch_up(&hub, &reloader)?;
+    }
     let set = input::set::Set::new().context("a set of connections")?;
     sockets.serve(&hub, &set);
     tokio::task::spawn_local(input::set::serve(Rc::clone(&set), Rc::clone(&hub)));
@@ -189,13 +201,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     }
     tokio::task::spawn_local(storage::settle(Rc::clone(&hub), settled));
     let following = following.map(|following| following.serve(&hub));
-    let reloading = Rc::clone(&hub);
-    tokio::task::spawn_local(async move {
-        while hangup.recv().await.is_some() {
-            // What is wrong is told in the log.
-            let _ = reloader.reload(&reloading);
-        }
-    });
+    tokio::task::spawn_local(heed_hangups(hangup, reloader, Rc::clone(&hub), worker.is_some()));
     let timer = tokio::task::spawn_local(tick(Rc::clone(&hub), config.store_timeout));
     let lost = until_end(&hub, worker.as_ref()).await?;
     timer.abort();
@@ -203,6 +209,18 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         following.end().await;
     }
     lost.map_or(Ok(()), |error| Err(error.into()))
+}
+
+/// Reads the configuration again; one of several processes leaves that to the one that was started.
+async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, is_worker: bool) {
+    while hangup.recv().await.is_some() {
+        if is_worker {
+            tracing::warn!("SIGHUP is for the process that was started, which reads the configuration for all");
+            continue;
+        }
+        // What is wrong is told in the log.
+        let _ = reloader.reload(&hub);
+    }
 }
 
 /// Returns when all is done, and why it ends if it has to.
@@ -394,7 +412,7 @@ impl Sockets {
         match listen.protocol {
             Protocol::Udp => {
                 let udp = match worker {
-                    Some(worker) => Udp::of(worker.socket()?.into())?,
+                    Some(worker) => Udp::of(worker.socket(listen)?.into())?,
                     None => Udp::bind(listen.address)?,
                 };
                 let port = udp.local_addr()?.port();
@@ -403,7 +421,7 @@ impl Sockets {
             }
             Protocol::Tcp | Protocol::Tls | Protocol::Ws | Protocol::Wss => {
                 let listener = match worker {
-                    Some(worker) => input::accept::listening(worker.socket()?.into())?,
+                    Some(worker) => input::accept::listening(worker.socket(listen)?.into())?,
                     None => input::accept::listen(listen.address, patience)?,
                 };
                 let port = listener.get_ref().local_addr()?.port();

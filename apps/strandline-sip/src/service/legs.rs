@@ -201,7 +201,8 @@ impl Service {
         }
         self.out = out;
         if too_large {
-            return self.start_over_tcp(now, copied, slot, number, copy);
+            let over_tcp = self.over_tcp(slot, number, copy);
+            return self.start_leg(now, copied, slot, number, over_tcp);
         }
         let Some(context) = self.contexts.get_mut(slot).filter(|_| written) else {
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
@@ -238,15 +239,8 @@ impl Service {
             && !self.servers.has_refused_tcp(now, peer)
     }
 
-    /// Over TCP, to the same address and port; and over UDP after all if nobody takes connections there.
-    fn start_over_tcp(
-        &mut self,
-        now: Time,
-        copied: &Copied<'_>,
-        slot: u32,
-        number: usize,
-        copy: Copy<'_>,
-    ) -> Result<(), StatusCode> {
+    /// The same over TCP, to the same address and port; and over UDP after all if nobody takes connections there.
+    fn over_tcp<'a>(&mut self, slot: u32, number: usize, copy: Copy<'a>) -> Copy<'a> {
         let leg = self.contexts.get_mut(slot).and_then(|context| context.legs.get_mut(number));
         if let Some(leg) = leg {
             leg.fallback = Some(Box::new(Fallback {
@@ -259,8 +253,7 @@ impl Service {
                 shuns: true,
             }));
         }
-        let flow = Flow::to(Protocol::Tcp, copy.flow.peer);
-        self.start_leg(now, copied, slot, number, Copy { flow, by_uri: false, branch: &[], ..copy })
+        Copy { flow: Flow::to(Protocol::Tcp, copy.flow.peer), by_uri: false, branch: &[], ..copy }
     }
 
     /// Does a neighbour want this request now?

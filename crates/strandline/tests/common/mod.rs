@@ -54,6 +54,15 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     assert!(timeout(Duration::from_secs(60), waiting).await.is_ok(), "waited a minute in vain: {what}");
 }
 
+/// Looks again and again for so long, in virtual time, whether it is so all the while.
+pub async fn stays(what: &str, time: Duration, mut is_so: impl FnMut() -> bool) {
+    let mut looks = interval(Duration::from_millis(1));
+    for _ in 0..time.as_millis() {
+        looks.tick().await;
+        assert!(is_so(), "no longer: {what}");
+    }
+}
+
 /// Waits until the peer has acknowledged everything that was sent.
 pub async fn all_arrived(association: &Association) {
     until("all is acknowledged", || association.status().unwrap().send_buffered == 0).await;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::error::{ConfigError, wrong};
+use super::files::Files;
 
 /// Letters of a token at least: fewer could be guessed.
 const TOKEN_MIN: usize = 16;
@@ -37,6 +38,7 @@ pub(super) fn check(
     file: Table,
     address: Option<SocketAddr>,
     token: Option<&Path>,
+    files: &mut Files,
 ) -> Result<Option<Admin>, ConfigError> {
     let token = token.map(Path::to_owned).or(file.token);
     match (address.or(file.address), token) {
@@ -47,9 +49,7 @@ pub(super) fn check(
             Err(wrong("admin.token", hint))
         }
         (Some(address), Some(path)) => {
-            let text = std::fs::read_to_string(&path);
-            let text = text.map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
-            let token = text.trim().to_owned();
+            let token = files.text(&path)?.trim().to_owned();
             if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
                 let message = format!("{} must hold one word of {TOKEN_MIN} letters or more", path.display());
                 return Err(wrong("admin.token", message));

@@ -10,6 +10,7 @@ use crate::auth::{self, Algorithm, CacheSettings};
 use crate::store::{Kind, SubscriberTable};
 
 use super::error::{ConfigError, wrong};
+use super::files::Files;
 use super::store::Store;
 
 #[derive(Debug, Deserialize)]
@@ -88,7 +89,7 @@ fn table(text: &str, store: Option<&Store>) -> Result<SubscriberTable, ConfigErr
     }
 }
 
-fn users(file: &Table, store: Option<&Store>) -> Result<Users, ConfigError> {
+fn users(file: &Table, store: Option<&Store>, files: &mut Files) -> Result<Users, ConfigError> {
     match (&file.users, &file.subscribers) {
         (Some(path), None) => {
             let cached = [
@@ -99,9 +100,7 @@ fn users(file: &Table, store: Option<&Store>) -> Result<Users, ConfigError> {
             if let Some((key, _)) = cached.into_iter().find(|(_, given)| *given) {
                 return Err(wrong(format!("auth.{key}"), "goes with auth.subscribers"));
             }
-            let text = std::fs::read_to_string(path)
-                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
-            let users = auth::Users::read(&text)
+            let users = auth::Users::read(&files.text(path)?)
                 .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())))?;
             Ok(Users::File(users))
         }
@@ -113,7 +112,7 @@ fn users(file: &Table, store: Option<&Store>) -> Result<Users, ConfigError> {
     }
 }
 
-pub(super) fn check(file: Table, store: Option<&Store>) -> Result<Auth, ConfigError> {
+pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Result<Auth, ConfigError> {
     if file.realm.is_empty() || file.realm.chars().any(|char| char.is_control() || matches!(char, '"' | '\\'))
     {
         return Err(wrong(
@@ -121,7 +120,7 @@ pub(super) fn check(file: Table, store: Option<&Store>) -> Result<Auth, ConfigEr
             "must be a text without quotes and backslashes, such as \"example.com\"",
         ));
     }
-    let users = users(&file, store)?;
+    let users = users(&file, store, files)?;
     let names = file.algorithms.unwrap_or_else(|| vec!["SHA-256".to_owned(), "MD5".to_owned()]);
     let known = |name: &String| {
         let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");

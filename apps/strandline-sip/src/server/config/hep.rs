@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::server::hep::HepSettings;
 
 use super::error::{ConfigError, wrong};
+use super::files::Files;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +29,7 @@ impl core::fmt::Debug for Table {
     }
 }
 
-pub(super) fn check(file: Table) -> Result<HepSettings, ConfigError> {
+pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, ConfigError> {
     let tcp = match file.transport.as_deref() {
         None | Some("udp") => false,
         Some("tcp") => true,
@@ -40,8 +41,7 @@ pub(super) fn check(file: Table) -> Result<HepSettings, ConfigError> {
         (Some(_), Some(_)) => return Err(wrong("hep.password_file", "goes without hep.password")),
         (Some(password), None) => password,
         (None, Some(path)) => {
-            let text =
-                std::fs::read_to_string(&path).map_err(|cause| ConfigError::Unreadable { path, cause })?;
+            let text = files.text(&path)?;
             text.trim_end_matches(['\r', '\n']).to_owned()
         }
         (None, None) => String::new(),

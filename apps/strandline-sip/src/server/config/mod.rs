@@ -7,6 +7,7 @@ mod auth;
 mod connections;
 mod dns;
 mod error;
+mod files;
 mod hep;
 mod host;
 mod limits;
@@ -45,6 +46,7 @@ pub use admin::Admin;
 pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::wrong;
+pub use files::Files;
 use host::check_domain;
 pub use listen::Listen;
 pub use overload::Overload;
@@ -131,17 +133,18 @@ impl Config {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn of(args: &Args) -> Result<Self, ConfigError> {
+    pub fn of(args: &Args, files: &mut Files) -> Result<Self, ConfigError> {
         let (mut file, document) = match &args.config {
-            Some(path) => read(path)?,
+            Some(path) => read(path, files)?,
             None => (File::default(), toml::Table::new()),
         };
         for domain in &args.domain {
             file.domains.push(check_domain("--domain", domain)?);
         }
-        let admin = admin::check(std::mem::take(&mut file.admin), args.admin, args.admin_token.as_deref())?;
+        let admin = std::mem::take(&mut file.admin);
+        let admin = admin::check(admin, args.admin, args.admin_token.as_deref(), files)?;
         let processes = server::check(&file.server, args.processes.as_deref())?;
-        let mut config = Self { admin, processes, document, ..check(file)? };
+        let mut config = Self { admin, processes, document, ..check(file, files)? };
         for text in &args.listen {
             config.listen.push(listen::parse_listen(text, args.sctp_style)?);
         }
@@ -227,14 +230,13 @@ impl Config {
     }
 }
 
-fn read(path: &Path) -> Result<(File, toml::Table), ConfigError> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })?;
+fn read(path: &Path, files: &mut Files) -> Result<(File, toml::Table), ConfigError> {
+    let text = files.text(path)?;
     let malformed = |cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) };
     Ok((toml::from_str(&text).map_err(malformed)?, toml::from_str(&text).map_err(malformed)?))
 }
 
-fn check(file: File) -> Result<Config, ConfigError> {
+fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
     let defaults = Settings::default();
     let mode = match file.mode {
         FileMode::Proxy => Mode::Proxy,
@@ -270,22 +272,22 @@ fn check(file: File) -> Result<Config, ConfigError> {
         ..defaults
     };
     let node = node::check(&file.node)?;
-    let (store, store_timeout) = store::check(file.store, node)?;
+    let (store, store_timeout) = store::check(file.store, node, files)?;
     Ok(Config {
         settings,
         listen: file.listen.into_iter().map(listen::check).collect::<Result<_, _>>()?,
-        auth: file.auth.map(|auth| auth::check(auth, store.as_ref())).transpose()?,
+        auth: file.auth.map(|auth| auth::check(auth, store.as_ref(), files)).transpose()?,
         store,
         store_timeout,
         connections_max: limits.connections,
         patience: connections::check(&file.connections)?,
         overload: overload::check(&file.overload)?,
         metrics: file.metrics.address,
-        tls: file.tls.map(tls::check).transpose()?,
+        tls: file.tls.map(|tls| tls::check(tls, files)).transpose()?,
         websocket: websocket::check(file.websocket)?,
         access: access::check(&file.access)?,
         dns,
-        hep: file.hep.map(hep::check).transpose()?,
+        hep: file.hep.map(|hep| hep::check(hep, files)).transpose()?,
         admin: None,
         processes: 1,
         document: toml::Table::new(),

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::store::{Kind, NodeSettings, Shared};
 
 use super::error::{ConfigError, wrong};
+use super::files::Files;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
@@ -44,6 +45,7 @@ const TIMEOUT_MS: u64 = 2000;
 pub(super) fn check(
     table: Table,
     node: Option<NodeSettings>,
+    files: &mut Files,
 ) -> Result<(Option<Store>, Duration), ConfigError> {
     let timeout_ms = table.timeout_ms.unwrap_or(TIMEOUT_MS);
     if !(50..=30_000).contains(&timeout_ms) {
@@ -68,7 +70,7 @@ pub(super) fn check(
         }
     };
     if let Some(kind) = shared {
-        let shared = check_shared(table, kind, timeout, node)?;
+        let shared = check_shared(table, kind, timeout, node, files)?;
         return Ok((Some(Store::Shared(Box::new(shared))), timeout));
     }
     if node.is_some() {
@@ -99,6 +101,7 @@ fn check_shared(
     kind: Kind,
     timeout: Duration,
     node: Option<NodeSettings>,
+    files: &mut Files,
 ) -> Result<Shared, ConfigError> {
     let name = kind.name();
     if table.path.is_some() {
@@ -138,11 +141,7 @@ fn check_shared(
     }
     let password = match (table.password_file, table.password_env) {
         (None, None) => None,
-        (Some(path), None) => {
-            let text = std::fs::read_to_string(&path)
-                .map_err(|cause| ConfigError::Unreadable { path: path.clone(), cause })?;
-            Some(text.trim_end_matches(['\r', '\n']).to_owned())
-        }
+        (Some(path), None) => Some(files.text(&path)?.trim_end_matches(['\r', '\n']).to_owned()),
         (None, Some(variable)) => {
             let unset = |_| wrong("store.password_env", format!("there is no variable {variable:?}"));
             Some(std::env::var(&variable).map_err(unset)?)

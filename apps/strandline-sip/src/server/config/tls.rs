@@ -1,11 +1,12 @@
 //! `[tls]`: certificates.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use strandline_tls::{ClientCertificates, ClientTls, OwnFiles, ServerTls, TlsError};
+use strandline_tls::{ClientCertificates, ClientTls, Own, ServerTls, TlsError};
 
 use super::error::{ConfigError, wrong};
+use super::files::Files;
 use super::host::check_domain;
 
 #[derive(Debug, Deserialize)]
@@ -31,7 +32,7 @@ pub struct Tls {
     pub peers: Vec<String>,
 }
 
-pub(super) fn check(file: Table) -> Result<Tls, ConfigError> {
+pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> {
     let clients = match file.client_certificates.as_deref() {
         None if file.ca.is_some() && !file.peers.is_empty() => ClientCertificates::Optional,
         None | Some("none") => ClientCertificates::None,
@@ -46,10 +47,13 @@ pub(super) fn check(file: Table) -> Result<Tls, ConfigError> {
         return Err(wrong("tls.ca", "needed to check the certificates of clients and peers"));
     }
     let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
-    let own = OwnFiles { certificate: file.certificate, key: file.key };
+    let mut read = |path: &Path| files.pem(path).map_err(|error| wrong("tls", error.to_string()));
+    let own = Own { certificate: read(&file.certificate)?, key: read(&file.key)? };
+    let ca = file.ca.as_deref().map(&mut read).transpose()?;
+    let servers_ca = file.servers_ca.as_deref().map(&mut read).transpose()?;
     let broken = |error: TlsError| wrong("tls", error.to_string());
-    let server = ServerTls::new(&own, file.ca.as_deref(), clients).map_err(broken)?;
-    let trusted = file.servers_ca.as_deref().or(file.ca.as_deref());
-    let client = trusted.map(|ca| ClientTls::new(ca, Some(&own))).transpose().map_err(broken)?;
+    let server = ServerTls::of(&own, ca.as_ref(), clients).map_err(broken)?;
+    let trusted = servers_ca.as_ref().or(ca.as_ref());
+    let client = trusted.map(|ca| ClientTls::of(ca, Some(&own))).transpose().map_err(broken)?;
     Ok(Tls { server, client, peers })
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::Value;
+use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 
@@ -17,7 +17,9 @@ use crate::server::http::client::escape;
 use crate::server::http::{Answer, Handler, Reply, Request, listen_for};
 use crate::server::live::{Live, Seconds, TakenSecond};
 use crate::server::pages::PAGE;
+use crate::server::reload::Reloaded;
 
+use super::accepted::Accepted;
 use super::exchange::Exchange;
 use super::frame::ToWorker;
 use super::merged;
@@ -39,13 +41,39 @@ pub(super) struct Asking {
     store_timeout: Duration,
     /// How often a worker was started again.
     pub(super) restarts: Cell<u64>,
+    accepted: Rc<Accepted>,
+    /// Nothing new begins, until somebody wants it again.
+    pub(super) draining: Cell<bool>,
+}
+
+/// A question to a worker: where the answer goes, until then.
+struct Asked<'a> {
+    asking: &'a Asking,
+    worker: u8,
+    id: u64,
+    /// None if it is gone.
+    answer: Option<oneshot::Receiver<(u16, String)>>,
+}
+
+impl Asked<'_> {
+    /// None if it is gone, or has no time.
+    async fn said(mut self, patience: Duration) -> Option<Said> {
+        let answer = tokio::time::timeout(patience, self.answer.take()?).await.ok()?.ok()?;
+        Some((self.worker, answer.0, answer.1))
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        self.asking.pending.borrow_mut().remove(&self.id);
+    }
 }
 
 /// What a worker says, and its number.
 type Said = (u8, u16, String);
 
 impl Asking {
-    pub(super) fn new(exchange: Arc<Exchange>, config: &Config) -> Rc<Self> {
+    pub(super) fn new(exchange: Arc<Exchange>, config: &Config, accepted: Rc<Accepted>) -> Rc<Self> {
         Rc::new(Self {
             exchange,
             count: config.processes,
@@ -55,6 +83,8 @@ impl Asking {
             token: config.admin.as_ref().map(|admin| admin.token.clone()),
             store_timeout: config.store_timeout,
             restarts: Cell::default(),
+            accepted,
+            draining: Cell::default(),
         })
     }
 
@@ -66,31 +96,46 @@ impl Asking {
         }
     }
 
-    /// Asks one; `None` if it is gone, or has no time.
-    async fn ask(&self, worker: u8, method: &str, target: &str, patience: Duration) -> Option<Said> {
-        let id = self.next.replace(self.next.get() + 1);
+    /// Tells a worker something that it answers.
+    fn tell(&self, worker: u8, head: impl FnOnce(u64) -> ToWorker, body: &[u8]) -> Asked<'_> {
+        let id = self.next.get() + 1;
+        self.next.set(id);
         let (sender, answer) = oneshot::channel();
         self.pending.borrow_mut().insert(id, sender);
-        let ask = ToWorker::Ask { id, method: method.to_owned(), target: target.to_owned() };
-        let answer = match self.exchange.tell(worker, &ask) {
-            true => tokio::time::timeout(patience, answer).await.ok().and_then(Result::ok),
-            false => None,
-        };
-        self.pending.borrow_mut().remove(&id);
-        answer.map(|(status, body)| (worker, status, body))
+        let told = self.exchange.tell(worker, &head(id), body);
+        Asked { asking: self, worker, id, answer: told.then_some(answer) }
+    }
+
+    fn ask(&self, worker: u8, method: &str, target: &str) -> Asked<'_> {
+        let (method, target) = (method.to_owned(), target.to_owned());
+        self.tell(worker, |id| ToWorker::Ask { id, method, target }, &[])
+    }
+
+    /// What those say that were asked, if they do so in time.
+    async fn said(asked: Vec<Asked<'_>>) -> Vec<Said> {
+        let said = asked.into_iter().map(|asked| asked.said(PATIENCE));
+        futures_util::future::join_all(said).await.into_iter().flatten().collect()
     }
 
     /// Asks all that serve, at once.
     async fn ask_all(&self, method: &str, target: &str) -> Vec<Said> {
-        let asked = self.exchange.serving().into_iter();
-        let asked = asked.map(|worker| self.ask(worker, method, target, PATIENCE));
-        futures_util::future::join_all(asked).await.into_iter().flatten().collect()
+        let serving = self.exchange.serving().into_iter();
+        Self::said(serving.map(|worker| self.ask(worker, method, target)).collect()).await
+    }
+
+    /// Has all do something. Those that don't serve yet do it before they do; only the others are waited for.
+    async fn have_all<'a>(&'a self, tell: impl Fn(u8) -> Asked<'a>) -> Vec<Said> {
+        let serving = self.exchange.serving();
+        let linked = self.exchange.linked().into_iter();
+        let mut asked: Vec<Asked<'_>> = linked.map(tell).collect();
+        asked.retain(|asked| serving.contains(&asked.worker));
+        Self::said(asked).await
     }
 
     /// Asks one that serves.
     async fn ask_any(&self, method: &str, target: &str, patience: Duration) -> Answer {
         for worker in self.exchange.serving() {
-            if let Some((_, status, body)) = self.ask(worker, method, target, patience).await {
+            if let Some((_, status, body)) = self.ask(worker, method, target).said(patience).await {
                 return Answer::text(status, "application/json", body);
             }
         }
@@ -124,27 +169,36 @@ impl Asking {
             // Second by second it stands on the live page.
             all.remove("seconds");
             all.insert("version".to_owned(), env!("CARGO_PKG_VERSION").into());
+            all.insert("reloads".to_owned(), self.accepted.told());
         }
         Answer::json(200, &all)
     }
 
-    /// Has all workers do it: one that can't stands for all.
-    async fn have_all(&self, method: &str, target: &str) -> Answer {
-        let said = self.ask_all(method, target).await;
-        let worst = said.iter().max_by_key(|(_, status, _)| *status);
-        match worst {
-            Some((_, status, body)) if said.len() == usize::from(self.count) || *status != 200 => {
-                Answer::text(*status, "application/json", body.clone())
-            }
-            Some((_, _, body)) => {
-                let mut value: Value = serde_json::from_str(body).unwrap_or_default();
-                if let Some(value) = value.as_object_mut() {
-                    value.insert("workers_asked".to_owned(), said.len().into());
-                }
-                Answer::json(200, &value)
-            }
-            None => unavailable(),
+    /// What is done by all, and by how many already if that isn't all.
+    fn done(&self, mut value: Value, said: &[Said]) -> Answer {
+        if let Some(value) = value.as_object_mut().filter(|_| said.len() < usize::from(self.count)) {
+            value.insert("workers_asked".to_owned(), said.len().into());
         }
+        Answer::json(200, &value)
+    }
+
+    /// Nothing new begins at any, nor at those that take their places; or it does again.
+    async fn drain(&self, draining: bool) -> Answer {
+        self.draining.set(draining);
+        let method = if draining { "PUT" } else { "DELETE" };
+        let said = self.have_all(|worker| self.ask(worker, method, "/drain")).await;
+        self.done(json!({"draining": draining}), &said)
+    }
+
+    /// Reads the configuration again, for all or for none: what is right counts from now on, also for those that take others' places.
+    pub(super) async fn reload(&self) -> Answer {
+        let Reloaded { changed, kept } = match self.accepted.read_again() {
+            Ok(done) => done,
+            Err(error) => return Answer::error(422, &error.to_string(), "nothing has changed"),
+        };
+        let files = self.accepted.last().unwrap_or_default();
+        let said = self.have_all(|worker| self.tell(worker, |id| ToWorker::Reload { id }, &files)).await;
+        self.done(json!({"changed": changed, "kept": kept}), &said)
     }
 
     async fn administer(&self, request: &Request) -> Answer {
@@ -152,7 +206,8 @@ impl Asking {
         let target = request.target();
         match (&request.parts()[..], method) {
             (["status"], "GET") => self.status().await,
-            (["drain"], "PUT" | "DELETE") | (["reload"], "POST") => self.have_all(method, &target).await,
+            (["drain"], "PUT" | "DELETE") => self.drain(method == "PUT").await,
+            (["reload"], "POST") => self.reload().await,
             _ => self.ask_any(method, &target, self.store_timeout + PATIENCE).await,
         }
     }

@@ -5,10 +5,17 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use anyhow::{Context, Result, bail};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, recvmsg, sendmsg,
 };
+use socket2::{SockRef, Type};
+
+use crate::server::config::Listen;
+use crate::transaction::Protocol;
+
+use super::frame::Handed;
 
 /// As many as the kernel takes at once.
 const ALL_MAX: usize = 253;
@@ -41,3 +48,48 @@ pub(super) fn receive(stream: &UnixStream) -> io::Result<Vec<OwnedFd>> {
     });
     Ok(taken.flatten().collect())
 }
+
+/// Sockets to listen on that nobody has taken yet.
+#[derive(Debug)]
+pub(super) struct Inherited(Vec<(Handed, OwnedFd)>);
+
+impl Inherited {
+    /// # Errors
+    /// If there isn't one for each.
+    pub(super) fn new(handed: Vec<Handed>, sockets: Vec<OwnedFd>) -> Result<Self> {
+        if handed.len() != sockets.len() {
+            bail!("the supervisor has handed over {} sockets as {}", sockets.len(), handed.len());
+        }
+        Ok(Self(handed.into_iter().zip(sockets).collect()))
+    }
+
+    /// The one for this, whichever place it has among the others.
+    ///
+    /// # Errors
+    /// If there is none, or it isn't what it should be.
+    pub(super) fn take(&mut self, listen: &Listen) -> Result<OwnedFd> {
+        let name = listen.protocol.name();
+        let is =
+            |(handed, _): &(Handed, OwnedFd)| handed.protocol == name && handed.address == listen.address;
+        let Some(place) = self.0.iter().position(is) else {
+            let others: Vec<String> =
+                self.0.iter().map(|(other, _)| format!("{} {}", other.protocol, other.address)).collect();
+            bail!("the supervisor has no socket for it: the others are for {}", others.join(", "));
+        };
+        let (handed, socket) = self.0.swap_remove(place);
+        let is_what = is_bound(&socket, listen.protocol, &handed).context("the socket of the supervisor")?;
+        if !is_what {
+            bail!("the supervisor has handed over another socket than that of {name} at {}", handed.bound);
+        }
+        Ok(socket)
+    }
+}
+
+fn is_bound(socket: &OwnedFd, protocol: Protocol, handed: &Handed) -> io::Result<bool> {
+    let socket = SockRef::from(socket);
+    let wanted = if protocol == Protocol::Udp { Type::DGRAM } else { Type::STREAM };
+    Ok(socket.r#type()? == wanted && socket.local_addr()?.as_socket() == Some(handed.bound))
+}
+
+#[cfg(test)]
+mod tests;

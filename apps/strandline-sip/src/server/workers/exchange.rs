@@ -138,13 +138,24 @@ impl Exchange {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker begins: it is told who it is and what all have, and from then on what changes.
-    pub(super) fn begin(&self, worker: u8, mut hello: Hello, outlet: Outlet) {
+    /// A worker begins: it is told who it is, the configuration, as it was at the start and as it was read again, and what all have;
+    /// and from then on what changes.
+    pub(super) fn begin(
+        &self,
+        worker: u8,
+        mut hello: Hello,
+        (started, last): (&[u8], Option<&[u8]>),
+        outlet: Outlet,
+    ) {
         let mut state = self.state();
         hello.alive = state.alive();
+        hello.reloaded = last.is_some();
         let relays = hello.relays;
         // If it is gone already, its end is heard of.
-        outlet.send_all_the_same(&ToWorker::Hello(hello), &[]);
+        outlet.send_all_the_same(&ToWorker::Hello(hello), started);
+        if let Some(last) = last {
+            outlet.send_all_the_same(&ToWorker::Reload { id: 0 }, last);
+        }
         if relays {
             state.table.show(SHOWN, |worker, some| {
                 outlet.send_all_the_same(&ToWorker::State { worker }, some);
@@ -189,10 +200,17 @@ impl Exchange {
     }
 
     /// Tells a worker something. False if it is gone.
-    pub(super) fn tell(&self, worker: u8, head: &ToWorker) -> bool {
+    pub(super) fn tell(&self, worker: u8, head: &ToWorker, body: &[u8]) -> bool {
         let state = self.state();
         let link = state.links.get(usize::from(worker)).and_then(Option::as_ref);
-        link.is_some_and(|link| link.outlet.send(head, &[]))
+        link.is_some_and(|link| link.outlet.send(head, body))
+    }
+
+    /// Those that hear what they are told, now or once they serve.
+    pub(super) fn linked(&self) -> Vec<u8> {
+        let state = self.state();
+        let all = (0u8..).zip(&state.links);
+        all.filter(|(_, link)| link.is_some()).map(|(worker, _)| worker).collect()
     }
 
     /// Those that serve.

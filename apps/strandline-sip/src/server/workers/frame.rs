@@ -1,6 +1,7 @@
 //! What a supervisor and its workers say to one another: a head that names it, as JSON, and bytes that belong to it.
 
 use std::io::{self, Read};
+use std::net::SocketAddr;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,8 +12,10 @@ const FRAME_MAX: usize = 1 << 30;
 /// From the supervisor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ToWorker {
-    /// The first.
+    /// The first. The bytes are the configuration as it was at the start of all.
     Hello(Hello),
+    /// The configuration was read again: the bytes are what counts now. To be answered, unless it comes right after the first.
+    Reload { id: u64 },
     /// What users have at a worker, as a journal has it: part of what there is at the start.
     State { worker: u8 },
     /// That was all.
@@ -46,6 +49,23 @@ pub(super) struct Hello {
     pub(super) relays: bool,
     /// The SCTP port, and the UDP port that carries it, if they are known.
     pub(super) sctp: Option<(u16, u16)>,
+    /// The sockets that it has to listen on, in the order in which they were handed over.
+    pub(super) sockets: Vec<Handed>,
+    /// The configuration was read again since the start.
+    pub(super) reloaded: bool,
+    /// Nothing new begins.
+    pub(super) draining: bool,
+}
+
+/// What a socket is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Handed {
+    /// The name of its protocol, as in the configuration.
+    pub(super) protocol: String,
+    /// The address in the configuration, whose port may be 0.
+    pub(super) address: SocketAddr,
+    /// Where it is.
+    pub(super) bound: SocketAddr,
 }
 
 /// From a worker.
@@ -59,6 +79,8 @@ pub(super) enum ToSupervisor {
     Merged { number: u64 },
     /// What somebody asked for.
     Answer { id: u64, status: u16 },
+    /// It has the new configuration, or why it can't have it.
+    Reloaded { id: u64, error: Option<String> },
     /// All that it had begun is over.
     Drained,
 }

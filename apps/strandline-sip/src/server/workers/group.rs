@@ -16,6 +16,8 @@ use crate::server::input::accept;
 use crate::server::socket::Patience;
 use crate::transaction::Protocol;
 
+use super::frame::Handed;
+
 /// How long the last server may take to let go of its addresses.
 const LET_GO: Duration = Duration::from_millis(50);
 const TRIES: usize = 20;
@@ -24,7 +26,10 @@ const MAIL: usize = 1 << 20;
 
 /// An address that all workers listen at.
 struct Shared {
+    /// With the port that it has.
     listen: Listen,
+    /// As the configuration has it.
+    configured: SocketAddr,
     /// One for each worker.
     sockets: Vec<Option<OwnedFd>>,
 }
@@ -73,7 +78,8 @@ impl Group {
             Ok((socket, address))
         });
         let (socket, address) = opened.with_context(|| listening(listen))?;
-        Ok(Shared { listen: Listen { address, ..listen.clone() }, sockets: vec![Some(socket.into())] })
+        let bound = Listen { address, ..listen.clone() };
+        Ok(Shared { listen: bound, configured: listen.address, sockets: vec![Some(socket.into())] })
     }
 
     fn bind(&self, listen: &Listen, address: SocketAddr, joins: bool) -> io::Result<Socket> {
@@ -117,13 +123,20 @@ impl Group {
         }
     }
 
-    /// What a worker gets: its mail, the ways to all workers, and where it listens, in the order of the configuration.
-    pub(super) fn of(&self, worker: u8) -> Vec<BorrowedFd<'_>> {
+    /// What a worker gets: its mail, the ways to all workers, and where it listens; and what these last ones are.
+    pub(super) fn of(&self, worker: u8) -> (Vec<BorrowedFd<'_>>, Vec<Handed>) {
         let place = usize::from(worker);
         let own = self.mail.get(place).map(|(own, _)| own.as_fd());
         let to = self.mail.iter().map(|(_, to)| to.as_fd());
-        let sockets = self.shared.iter().flatten().filter_map(|shared| shared.sockets.get(place)?.as_ref());
-        own.into_iter().chain(to).chain(sockets.map(AsFd::as_fd)).collect()
+        let mut descriptors: Vec<BorrowedFd<'_>> = own.into_iter().chain(to).collect();
+        let mut handed = Vec::new();
+        for shared in self.shared.iter().flatten() {
+            let Some(Some(socket)) = shared.sockets.get(place) else { continue };
+            descriptors.push(socket.as_fd());
+            let (protocol, bound) = (shared.listen.protocol.name().to_owned(), shared.listen.address);
+            handed.push(Handed { protocol, address: shared.configured, bound });
+        }
+        (descriptors, handed)
     }
 
     /// Where it listens; none for SCTP.

@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail};
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::location::Journal;
+use crate::server::config::Files;
 use crate::store::{ALONE, Each, News, PeerNode, Store, StoreError, worker_name};
 
 use super::descriptors;
@@ -22,6 +23,8 @@ pub(super) enum Order {
     Alive(u64),
     /// Somebody asks.
     Ask { id: u64, method: String, target: String },
+    /// The configuration was read again: this counts.
+    Reload { id: u64, files: Files },
     /// It may end.
     End,
     /// There is no supervisor any more.
@@ -56,6 +59,9 @@ pub(super) struct Link {
     pub(super) hello: Hello,
     pub(super) own: u8,
     pub(super) descriptors: Vec<OwnedFd>,
+    /// The configuration as it was at the start of all, and as it was read again since.
+    pub(super) started: Files,
+    pub(super) last: Option<Files>,
     teller: Teller,
     answers: Answers,
 }
@@ -66,9 +72,16 @@ impl Link {
         let stream = std::io::stdin().as_fd().try_clone_to_owned().context("the supervisor's socket")?;
         let mut stream = UnixStream::from(stream);
         let descriptors = descriptors::receive(&stream).context("sockets of the supervisor")?;
-        let hello = match read(&mut stream).context("hearing of the supervisor")? {
-            (ToWorker::Hello(hello), _) => hello,
+        let (hello, started) = match read(&mut stream).context("hearing of the supervisor")? {
+            (ToWorker::Hello(hello), files) => (hello, Files::from_bytes(&files)?),
             _ => bail!("the supervisor is of another version"),
+        };
+        let last = match hello.reloaded {
+            false => None,
+            true => match read(&mut stream).context("hearing of the configuration")? {
+                (ToWorker::Reload { .. }, files) => Some(Files::from_bytes(&files)?),
+                _ => bail!("the supervisor is of another version"),
+            },
         };
         let (sender, frames) = channel::<Vec<u8>>();
         let mut out = stream.try_clone()?;
@@ -80,7 +93,8 @@ impl Link {
             {}
         };
         std::thread::Builder::new().name("told".to_owned()).spawn(write)?;
-        Ok(Self { stream, hello, own, descriptors, teller: Teller(sender), answers: Answers::default() })
+        let (teller, answers) = (Teller(sender), Answers::default());
+        Ok(Self { stream, hello, own, descriptors, started, last, teller, answers })
     }
 
     pub(super) fn teller(&self) -> Teller {
@@ -178,6 +192,9 @@ impl<F: FnMut(News)> Hearing<F> {
             }
             ToWorker::Ask { id, method, target } => {
                 self.orders.send(Order::Ask { id, method, target }).map_err(gone)
+            }
+            ToWorker::Reload { id } => {
+                self.orders.send(Order::Reload { id, files: Files::from_bytes(&body)? }).map_err(gone)
             }
             ToWorker::End => self.orders.send(Order::End).map_err(gone),
             ToWorker::Hello(_) | ToWorker::State { .. } | ToWorker::Loaded => {

@@ -21,13 +21,14 @@ use tokio::time::Instant;
 
 use crate::server::args::Args;
 use crate::server::clock::Clock;
-use crate::server::config::{Config, Store};
+use crate::server::config::{Config, Files, Store};
 use crate::server::seeds::random_key;
 use crate::server::told::{self, Told};
 use crate::service::Advertised;
 use crate::store::SqliteWorkers;
 use crate::transaction::Protocol;
 
+use super::accepted::Accepted;
 use super::asking::{Asking, listen};
 use super::descriptors;
 use super::exchange::{Exchange, Outlet, ToStore, serve, write_all};
@@ -64,6 +65,12 @@ enum Event {
         status: u16,
         body: Vec<u8>,
     },
+    /// It has the configuration that all have, or why it can't.
+    Reloaded {
+        worker: u8,
+        id: u64,
+        error: Option<String>,
+    },
 }
 
 /// A worker's process.
@@ -92,7 +99,9 @@ impl Place {
 ///
 /// # Errors
 /// If something can't be opened, or no worker can serve.
-pub(in crate::server) fn supervise(config: &Config, args: &Args) -> Result<ExitCode> {
+pub(in crate::server) fn supervise(config: &Config, args: &Args, files: Files) -> Result<ExitCode> {
+    let accepted = Accepted::new(args, config, &files).context("the files of the configuration")?;
+    drop(files);
     let mut group = Group::open(config)?;
     let mut keys = Keys::random()?;
     let (keep, table) = open_store(config, &mut keys)?;
@@ -120,7 +129,8 @@ pub(in crate::server) fn supervise(config: &Config, args: &Args) -> Result<ExitC
             places: (0..config.processes).map(|_| Place::default()).collect(),
             waiting: VecDeque::new(),
             sctp: None,
-            asking: Asking::new(Arc::clone(&exchange), config),
+            asking: Asking::new(Arc::clone(&exchange), config, Rc::clone(&accepted)),
+            accepted,
             ends: None,
             worst: 0,
             announced: false,
@@ -178,6 +188,7 @@ struct Supervisor<'a> {
     waiting: VecDeque<u8>,
     sctp: Option<(u16, u16)>,
     asking: Rc<Asking>,
+    accepted: Rc<Accepted>,
     /// All are to end, by then.
     ends: Option<Instant>,
     worst: u8,
@@ -205,7 +216,7 @@ impl Supervisor<'_> {
                 Some(event) = events.recv() => self.handle(event, metrics, admin)?,
                 _ = terminate.recv() => self.end(),
                 _ = interrupt.recv() => self.end(),
-                _ = hangup.recv() => self.signal(Signal::HUP),
+                _ = hangup.recv() => self.reload(),
                 () = wait => self.step()?,
             }
         }
@@ -244,10 +255,15 @@ impl Supervisor<'_> {
         Ok(())
     }
 
-    /// Tells all workers. One that doesn't serve yet would end by that.
+    /// What is wrong is told in the log.
+    fn reload(&self) {
+        let asking = Rc::clone(&self.asking);
+        tokio::task::spawn_local(async move { asking.reload().await });
+    }
+
+    /// Tells all workers.
     fn signal(&self, signal: Signal) {
-        let told = self.places.iter().filter(|place| place.ready || signal != Signal::HUP);
-        for pid in told.filter_map(|place| place.pid) {
+        for pid in self.places.iter().filter_map(|place| place.pid) {
             // It may have ended already; until that is heard its number isn't another's.
             let _ = kill_process(pid, signal);
         }
@@ -270,7 +286,7 @@ impl Supervisor<'_> {
         let begun = |place: &&Place| place.pid.is_some();
         if self.ends.is_some() && self.places.iter().filter(begun).all(|place| place.drained) {
             for worker in 0..self.count {
-                self.exchange.tell(worker, &ToWorker::End);
+                self.exchange.tell(worker, &ToWorker::End, &[]);
             }
         }
     }
@@ -278,7 +294,8 @@ impl Supervisor<'_> {
     fn start(&mut self, worker: u8) -> Result<()> {
         self.group.reopen(worker)?;
         let (ours, theirs) = UnixStream::pair().context("a socket for a process")?;
-        descriptors::send(&ours, &self.group.of(worker)).context("handing over sockets")?;
+        let (all, sockets) = self.group.of(worker);
+        descriptors::send(&ours, &all).context("handing over sockets")?;
         // This very program, also if another has taken its place in the file system since.
         let mut command = Command::new("/proc/self/exe");
         let mut words = std::env::args_os();
@@ -302,10 +319,24 @@ impl Supervisor<'_> {
         place.pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         (place.linked, place.ready, place.drained) = (true, false, false);
         (place.begun, place.start_at) = (Some(Instant::now()), None);
-        let hello = Hello { count, begun_unix_secs, tokens, nonces, hashes, alive: 0, relays, sctp };
+        let (alive, reloaded, draining) = (0, false, self.asking.draining.get());
+        let hello = Hello {
+            count,
+            begun_unix_secs,
+            tokens,
+            nonces,
+            hashes,
+            alive,
+            relays,
+            sctp,
+            sockets,
+            reloaded,
+            draining,
+        };
         let (outlet, inlet) = Outlet::new(ours.try_clone()?);
         std::thread::Builder::new().name("teller".to_owned()).spawn(move || write_all(&inlet))?;
-        self.exchange.begin(worker, hello, outlet);
+        let last = self.accepted.last();
+        self.exchange.begin(worker, hello, (self.accepted.started(), last.as_deref()), outlet);
         self.hear(worker, ours)?;
         self.wait_for(worker, child);
         Ok(())
@@ -332,6 +363,7 @@ impl Supervisor<'_> {
                     }
                     ToSupervisor::Ready { users, sctp } => Event::Ready { worker, users, sctp },
                     ToSupervisor::Answer { id, status } => Event::Answer { id, status, body },
+                    ToSupervisor::Reloaded { id, error } => Event::Reloaded { worker, id, error },
                     ToSupervisor::Drained => Event::Drained(worker),
                 };
                 if events.send(event).is_err() {
@@ -359,6 +391,8 @@ impl Supervisor<'_> {
     fn handle(&mut self, event: Event, metrics: Option<SocketAddr>, admin: Option<SocketAddr>) -> Result<()> {
         match event {
             Event::Answer { id, status, body } => self.asking.answered(id, status, body),
+            Event::Reloaded { id, error: None, .. } => self.asking.answered(id, 200, Vec::new()),
+            Event::Reloaded { worker, error: Some(error), .. } => self.differs(worker, &error),
             Event::Drained(worker) => {
                 if let Some(place) = self.place(worker) {
                     place.drained = true;
@@ -389,6 +423,15 @@ impl Supervisor<'_> {
             Event::Exited(worker, status) => self.on_exit(worker, status),
         }
         Ok(())
+    }
+
+    /// A worker can't have the configuration that all others have: one that has it takes its place.
+    fn differs(&mut self, worker: u8, error: &str) {
+        tracing::error!(worker = worker + 1, %error, "a process can't have the configuration that all have, and is ended");
+        if let Some(pid) = self.place(worker).and_then(|place| place.pid) {
+            // It may have ended already.
+            let _ = kill_process(pid, Signal::KILL);
+        }
     }
 
     /// A worker's process has ended: that was wanted, or another takes its place.

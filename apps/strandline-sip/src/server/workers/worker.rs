@@ -11,11 +11,13 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, channel, unbounded_channel};
 
 use crate::server::admin::Admin;
-use crate::server::config::{Config, Listen, Store};
+use crate::server::args::Args;
+use crate::server::config::{Config, Files, Listen, Store};
 use crate::server::http::{Answer, Reply, Request};
 use crate::server::hub::Hub;
 use crate::server::input;
 use crate::server::pages;
+use crate::server::reload::Reloader;
 use crate::server::seeds::NonceKey;
 use crate::server::socket::Mail;
 use crate::server::status;
@@ -25,6 +27,7 @@ use crate::store::{ALONE, News, StoreError, worker_name};
 use crate::transaction::Protocol;
 
 use super::asking::SECOND;
+use super::descriptors::Inherited;
 use super::frame::ToSupervisor;
 use super::link::{Link, Order, Teller};
 
@@ -43,8 +46,10 @@ pub(in crate::server) struct Worker {
     orders: Option<UnboundedReceiver<Order>>,
     /// What it reads letters from, and where it writes them.
     mail: Option<(OwnedFd, Vec<OwnedFd>)>,
-    /// In the order of the configuration.
-    sockets: VecDeque<OwnedFd>,
+    sockets: Inherited,
+    /// The configuration as it was read again, until that is heard.
+    last: Option<Files>,
+    draining: bool,
     sctp: Option<(u16, u16)>,
     begun_unix_secs: u64,
     /// It may end.
@@ -52,32 +57,43 @@ pub(in crate::server) struct Worker {
 }
 
 impl Worker {
-    /// Hears of the supervisor, and brings the configuration into the form that it has for one of several.
-    pub(in crate::server) fn join(own: u8, config: &mut Config) -> Result<Self> {
+    /// Hears of the supervisor. Returns the configuration that it has accepted, in the form that it has for one of several.
+    pub(in crate::server) fn join(own: u8, args: &Args) -> Result<(Self, Config)> {
         let mut link = Link::open(own)?;
-        let (count, sctp) = (link.hello.count, link.hello.sctp);
+        let mut config =
+            Config::of(args, &mut link.started).context("the configuration of the supervisor")?;
+        let (count, sctp, draining) = (link.hello.count, link.hello.sctp, link.hello.draining);
         let begun_unix_secs = link.hello.begun_unix_secs;
         let mut descriptors: VecDeque<OwnedFd> = std::mem::take(&mut link.descriptors).into();
         let mail = descriptors.pop_front().context("no mail from other processes")?;
         let to = descriptors.drain(..usize::from(count).min(descriptors.len())).collect();
+        let sockets = Inherited::new(std::mem::take(&mut link.hello.sockets), descriptors.into())?;
         let server = match &config.store {
             Some(Store::Shared(settings)) => settings.node.name.clone(),
             _ => ALONE.to_owned(),
         };
         config.share(own, count);
-        Ok(Self {
+        let worker = Self {
             own,
             count,
             server,
             teller: link.teller(),
+            last: link.last.take(),
             link: Some(link),
             orders: None,
             mail: Some((mail, to)),
-            sockets: descriptors,
+            sockets,
+            draining,
             sctp,
             begun_unix_secs,
             ends: Rc::new(Notify::new()),
-        })
+        };
+        Ok((worker, config))
+    }
+
+    /// Of how many it is one.
+    pub(in crate::server) const fn count(&self) -> u8 {
+        self.count
     }
 
     /// What all workers have to agree on.
@@ -122,11 +138,9 @@ impl Worker {
         Ok(stored)
     }
 
-    /// The socket for the next address of the configuration that isn't SCTP's.
-    pub(in crate::server) fn socket(&mut self) -> Result<OwnedFd> {
-        self.sockets
-            .pop_front()
-            .context("the configuration has other addresses than when the server was started")
+    /// The socket to listen on there, unless that is SCTP's.
+    pub(in crate::server) fn socket(&mut self, listen: &Listen) -> Result<OwnedFd> {
+        self.sockets.take(listen)
     }
 
     /// SCTP is the first worker's. The others have it to set up associations themselves: they say that they are at the port that the
@@ -154,6 +168,15 @@ impl Worker {
         let mail = Mail::new(self.own, from, to).context("mail of other processes")?;
         hub.mail.replace(Some(Rc::clone(&mail)));
         tokio::task::spawn_local(input::mail::serve(mail, Rc::clone(hub)));
+        Ok(())
+    }
+
+    /// What has changed since the start of all, for one that takes another's place: before it serves.
+    pub(in crate::server) fn catch_up(&mut self, hub: &Rc<Hub>, reloader: &Reloader) -> Result<()> {
+        hub.service.borrow_mut().set_draining(self.draining);
+        if let Some(mut files) = self.last.take() {
+            reloader.reload_from(hub, &mut files).context("the configuration of the supervisor")?;
+        }
         Ok(())
     }
 
@@ -198,6 +221,12 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
                         tokio::task::spawn_local(async move { tell(later.await) });
                     }
                 }
+            }
+            Order::Reload { id, mut files } => {
+                let result = admin.reloader.reload_from(&admin.hub, &mut files);
+                let error = result.err().map(|error| error.to_string());
+                // Without a supervisor nobody wants to know.
+                let _ = teller.tell(&ToSupervisor::Reloaded { id, error }, &[]);
             }
             Order::End => ends.notify_one(),
             Order::Lost => {

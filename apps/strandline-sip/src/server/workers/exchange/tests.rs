@@ -32,6 +32,9 @@ fn hello() -> Hello {
         alive: 0,
         relays: true,
         sctp: None,
+        sockets: Vec::new(),
+        reloaded: false,
+        draining: false,
     }
 }
 
@@ -39,7 +42,7 @@ fn begin(exchange: &Exchange, worker: u8) -> End {
     let (ours, stream) = UnixStream::pair().unwrap();
     let (outlet, inlet) = Outlet::new(ours);
     std::thread::spawn(move || write_all(&inlet));
-    exchange.begin(worker, hello(), outlet);
+    exchange.begin(worker, hello(), (&[], None), outlet);
     let mut end = End { stream };
     assert!(matches!(end.hears(), ToWorker::Hello(_)));
     while end.hears() != ToWorker::Loaded {}
@@ -90,9 +93,11 @@ fn who_comes_later_gets_all_that_there_is() {
     let (ours, stream) = UnixStream::pair().unwrap();
     let (outlet, inlet) = Outlet::new(ours);
     std::thread::spawn(move || write_all(&inlet));
-    exchange.begin(1, hello(), outlet);
+    exchange.begin(1, hello(), (b"as it began", Some(b"as it is")), outlet);
     let mut end = End { stream };
-    assert!(matches!(end.hears(), ToWorker::Hello(_)));
+    let (head, body) = read::<ToWorker>(&mut end.stream).unwrap();
+    assert!(matches!(head, ToWorker::Hello(Hello { reloaded: true, .. })) && body == b"as it began");
+    assert_eq!(read(&mut end.stream).unwrap(), (ToWorker::Reload { id: 0 }, b"as it is".to_vec()));
     let (head, body) = read::<ToWorker>(&mut end.stream).unwrap();
     assert_eq!(head, ToWorker::State { worker: 0 });
     let mut users: Vec<&[u8]> = crate::location::Journal::read(&body).map(|(aor, _)| aor).collect();

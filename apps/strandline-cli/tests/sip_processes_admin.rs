@@ -1,0 +1,121 @@
+//! `strandline sip` with several processes: looking after all of them as one.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod looked_after;
+#[allow(dead_code, reason = "not every test has all of it")]
+mod phones;
+mod processes;
+mod sip_server;
+mod waiting;
+
+use std::process::Command;
+
+use looked_after::World;
+use phones::{Carrier, Phone};
+use processes::metric;
+use serde_json::Value;
+use sip_server::{PROGRAM, Server};
+use waiting::at_last;
+
+#[test]
+fn all_processes_are_looked_after_as_one() {
+    let mut world = World::new("admin", "");
+    let mut phones: Vec<Phone> = (0..6)
+        .map(|number| Phone::new(&format!("tcp{number}"), Carrier::Tcp, &world.server))
+        .chain((0..6).map(|number| Phone::new(&format!("udp{number}"), Carrier::Udp, &world.server)))
+        .collect();
+    for phone in &mut phones {
+        assert!(phone.register().starts_with("SIP/2.0 200"));
+    }
+    let status = world.told("status");
+    assert_eq!((&status["users"], &status["connections"]), (&12.into(), &6.into()));
+    assert_eq!((&status["processes"], &status["totals"]["registered"]), (&2.into(), &12.into()));
+    let shares = status["workers"].as_array().unwrap();
+    assert_eq!(shares.len(), 2);
+    let sum: u64 = shares.iter().map(|share| share["connections"].as_u64().unwrap()).sum();
+    assert_eq!(sum, 6);
+    assert_eq!(world.told("bindings")["users"].as_array().unwrap().len(), 12);
+    let shown = world.told("show tcp3@example.com");
+    assert_eq!(shown["bindings"][0]["connected"], true);
+    // Each connection is closed, whichever process has it, and the binding is gone at all.
+    let (connected, others) = phones.split_at_mut(6);
+    for (number, phone) in connected.iter_mut().enumerate() {
+        let kicked = world.told(&format!("kick tcp{number}@example.com"));
+        assert_eq!((&kicked["removed"], &kicked["closed"]), (&1.into(), &1.into()), "{number}");
+        assert!(phone.is_closed());
+    }
+    assert_eq!(world.told("bindings tcp")["users"].as_array().unwrap().len(), 0);
+    for caller in others {
+        assert!(phones::refused(caller, "tcp0").starts_with("SIP/2.0 404"));
+    }
+    they_are_drained_and_read_the_configuration_again(&mut world, &mut phones[6..]);
+}
+
+fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: &mut [Phone]) {
+    // While it drains nobody registers, at any.
+    assert_eq!(world.told("drain")["draining"], true);
+    for phone in phones.iter_mut() {
+        assert!(phone.register().starts_with("SIP/2.0 503"));
+    }
+    assert_eq!(world.told("drain --off")["draining"], false);
+    // All read the configuration again; what is wrong changes nothing.
+    World::write(&world.folder, "[registrar]\nexpires_default_secs = 77\nexpires_max_secs = 77\n");
+    let told = world.told("reload");
+    assert_eq!(told["changed"], Value::from(vec!["registrar"]));
+    for phone in phones.iter_mut() {
+        let answer = phone.register();
+        assert!(answer.starts_with("SIP/2.0 200") && answer.contains("expires=77"), "{answer}");
+    }
+    World::write(&world.folder, "[registrar]\nexpires_default = 1\n");
+    assert!(!world.admin("reload").status.success());
+    assert!(phones[0].register().contains("expires=77"));
+    assert_eq!(metric(&world.server, "registered_total").iter().sum::<f64>(), 12.0 + 6.0 + 1.0);
+    // Some second has what happened at both.
+    let live = world.server.metrics("/live.json");
+    let live: Value = serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert!(!live["seconds"].as_array().unwrap().is_empty());
+    let top = Command::new(PROGRAM)
+        .args(["sip", "top", "--once"])
+        .arg(world.server.metrics_address())
+        .output()
+        .unwrap();
+    let top = String::from_utf8(top.stdout).unwrap();
+    assert!(top.contains("process 1: ") && top.contains("process 2: "), "{top}");
+    // SIGHUP is passed on, and a graceful end is one of all.
+    World::write(&world.folder, "[registrar]\nexpires_default_secs = 66\nexpires_max_secs = 66\n");
+    world.server.hang_up();
+    for phone in phones {
+        at_last("the signal has done its work", || phone.register().contains("expires=66"));
+    }
+    assert!(world.server.terminate().success());
+}
+
+#[test]
+fn what_goes_with_one_process_only_is_told() {
+    for (arguments, error) in [
+        (vec!["--processes", "0"], "--processes: \"0\" is neither a number between 1 and 64 nor \"auto\""),
+        (vec!["--processes", "many"], "--processes: \"many\" is neither"),
+        (
+            vec!["--processes", "2", "--listen", "sctp-ip:127.0.0.1:5060"],
+            "listen.carrier: SCTP on IP goes with one process",
+        ),
+    ] {
+        let output = Command::new(PROGRAM).args(["sip", "--check"]).args(&arguments).output().unwrap();
+        assert!(!output.status.success());
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert!(told.contains(error), "{told}");
+    }
+    let output = Command::new(PROGRAM).args(["sip", "--check", "--processes", "auto"]).output().unwrap();
+    assert!(output.status.success());
+    // An address that somebody has is nobody else's.
+    let server = Server::start(&["--processes", "2"]);
+    let udp = server.address("udp").to_string();
+    for processes in ["1", "2"] {
+        let second = Command::new(PROGRAM)
+            .args(["sip", "--processes", processes, "--listen", &format!("udp:{udp}")])
+            .output()
+            .unwrap();
+        let told = String::from_utf8(second.stderr).unwrap();
+        assert!(told.contains("is another server there"), "{told}");
+    }
+}

@@ -1,0 +1,153 @@
+//! `strandline sip` with several processes: all have the same configuration, whatever stands in the files when one of them dies.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod looked_after;
+#[allow(dead_code, reason = "not every test has all of it")]
+mod phones;
+mod processes;
+mod sip_server;
+mod waiting;
+
+use looked_after::World;
+use phones::{Carrier, Phone};
+use processes::{kill, metric, restarts, workers};
+use rustix::process::{Signal, kill_process};
+use waiting::at_last;
+
+/// Bindings live so long.
+fn registrar(secs: u32) -> String {
+    format!("[registrar]\nexpires_default_secs = {secs}\nexpires_max_secs = {secs}\n")
+}
+
+/// Phones of which each process has some, as the kernel chooses. Who comes later has the sockets of who was there before.
+fn phones(world: &World) -> Vec<Phone> {
+    let mut phones = Vec::new();
+    at_last("both processes have some", || {
+        let mut phone = Phone::new(&format!("udp{}", phones.len()), Carrier::Udp, &world.server);
+        assert!(phone.register().starts_with("SIP/2.0 200"));
+        phones.push(phone);
+        phones.len() >= 6 && metric(&world.server, "registered_total").iter().all(|count| *count > 0.0)
+    });
+    phones
+}
+
+/// Both processes are killed, one after the other.
+fn both_die(world: &World) {
+    let before = restarts(&world.server);
+    for place in 0..2 {
+        let all = workers(&world.server);
+        assert_eq!(all.len(), 2);
+        kill(all[place]);
+        at_last("another has taken its place", || {
+            restarts(&world.server) == before + 1 + place as u64 && metric(&world.server, "users").len() == 2
+        });
+    }
+}
+
+/// All register, for so long, at both processes.
+fn all_register(world: &World, phones: &mut [Phone], secs: u32) {
+    let before = metric(&world.server, "registered_total");
+    for phone in phones {
+        let answer = phone.register();
+        let wanted = format!("expires={secs}");
+        assert!(answer.starts_with("SIP/2.0 200") && answer.contains(&wanted), "{secs}: {answer}");
+    }
+    let after = metric(&world.server, "registered_total");
+    assert!(before.iter().zip(&after).all(|(before, after)| before < after), "{before:?} {after:?}");
+}
+
+/// What nobody has accepted: half a table; and other values, some of which count from the next start of all on.
+fn unaccepted(folder: &std::path::Path) -> [String; 3] {
+    let right = std::fs::read_to_string(folder.join("sip.toml")).unwrap();
+    let (before, _) = right.split_once("[registrar]").unwrap();
+    let nowhere = "[store]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:1/0\"\n";
+    let (without_store, _) = right.split_once("[store]").unwrap();
+    [
+        format!("{before}[registrar"),
+        format!("{before}{}[timers]\nt1_ms = 100\n", registrar(11)),
+        format!("{}{nowhere}{}", without_store.replace("127.0.0.1:0", "127.0.0.2:0"), registrar(11)),
+    ]
+}
+
+#[test]
+fn a_process_that_takes_anothers_place_has_what_was_accepted_whatever_stands_in_the_file() {
+    let mut world = World::new("accepted", &registrar(77));
+    let mut phones = phones(&world);
+    all_register(&world, &mut phones, 77);
+    for text in unaccepted(&world.folder) {
+        World::write_all(&world.folder, &text);
+        both_die(&world);
+        assert_eq!(metric(&world.server, "users"), [phones.len() as f64; 2], "{text}");
+        all_register(&world, &mut phones, 77);
+    }
+    // Nor is the file needed at all.
+    std::fs::remove_file(world.folder.join("sip.toml")).unwrap();
+    both_die(&world);
+    all_register(&world, &mut phones, 77);
+    let told = world.admin("reload");
+    assert!(!told.status.success() && String::from_utf8_lossy(&told.stderr).contains("sip.toml"));
+    assert!(world.server.terminate().success());
+}
+
+#[test]
+fn what_was_read_again_counts_for_all_and_for_those_that_come_later() {
+    let mut world = World::new("again", &registrar(77));
+    let mut phones = phones(&world);
+    all_register(&world, &mut phones, 77);
+    // Some of it needs a new start: that counts for nobody, nor for who comes later.
+    let store = format!("[store]\npath = \"{}/sip.db\"\n", world.folder.display());
+    World::write(&world.folder, &format!("{}[timers]\nt1_ms = 100\n", registrar(88)));
+    let text = std::fs::read_to_string(world.folder.join("sip.toml")).unwrap();
+    let other = "[store]\nkind = \"redis\"\nurl = \"redis://127.0.0.1:1/0\"\n";
+    World::write_all(&world.folder, &text.replace(&store, other).replace("127.0.0.1:0", "127.0.0.2:0"));
+    let told = world.told("reload");
+    assert_eq!(told["changed"], serde_json::json!(["registrar"]));
+    let kept =
+        ["listen", "store", "timers", "metrics", "admin"].map(|key| format!("{key}: needs a new start"));
+    assert_eq!(told["kept"], serde_json::json!(kept));
+    all_register(&world, &mut phones, 88);
+    both_die(&world);
+    assert_eq!(metric(&world.server, "users"), [phones.len() as f64; 2]);
+    all_register(&world, &mut phones, 88);
+    // What is wrong changes nothing for anybody, by a signal either: it is for the process that was started.
+    for text in ["[registrar", "[registrar]\nexpires_default = 1\n"] {
+        World::write_all(&world.folder, text);
+        let refused = world.admin("reload");
+        assert!(!refused.status.success());
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("nothing has changed"));
+        all_register(&world, &mut phones, 88);
+    }
+    let reloads = |world: &World| world.told("status")["reloads"].clone();
+    assert_eq!(reloads(&world)["count"], 3);
+    both_die(&world);
+    all_register(&world, &mut phones, 88);
+    World::write(&world.folder, &registrar(99));
+    for worker in workers(&world.server) {
+        kill_process(worker, Signal::HUP).unwrap();
+    }
+    all_register(&world, &mut phones, 88);
+    world.server.hang_up();
+    at_last("it is read again", || reloads(&world)["count"] == 4);
+    assert_eq!(reloads(&world)["last_error"], serde_json::Value::Null);
+    for phone in &mut phones {
+        at_last("it has come there", || phone.register().contains("expires=99"));
+    }
+    both_die(&world);
+    all_register(&world, &mut phones, 99);
+    assert!(world.server.terminate().success());
+}
+
+#[test]
+fn who_takes_anothers_place_begins_nothing_new_while_all_drain() {
+    let world = World::new("drained", &registrar(77));
+    let mut phones = phones(&world);
+    all_register(&world, &mut phones, 77);
+    assert_eq!(world.told("drain")["draining"], true);
+    both_die(&world);
+    for phone in &mut phones {
+        assert!(phone.register().starts_with("SIP/2.0 503"));
+    }
+    assert_eq!(world.told("drain --off")["draining"], false);
+    both_die(&world);
+    all_register(&world, &mut phones, 77);
+}

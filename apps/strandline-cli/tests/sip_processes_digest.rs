@@ -1,0 +1,260 @@
+//! `strandline sip` with several processes: phones that prove who they are (RFC 7616), at whichever process they come to.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+
+mod credentials;
+mod looked_after;
+mod processes;
+mod sip_generator;
+mod sip_server;
+mod sipp;
+mod udp_phone;
+mod waiting;
+mod web_phone;
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use looked_after::World;
+use processes::{kill, metric, restarts, workers};
+use strandline_sip::auth::Algorithm;
+use tungstenite::Message;
+use udp_phone::Phone;
+use waiting::at_last;
+
+const SHA: Algorithm = Algorithm::Sha256;
+
+/// A server of two processes with users u0 to u199, and the file that they are in.
+fn world(test: &str, more: &str) -> (World, std::path::PathBuf) {
+    let users = std::env::temp_dir().join(format!("strandline-digest-{test}-{}", std::process::id()));
+    let all: String = (0..200).map(|user| format!("u{user}:password:secret\n")).collect();
+    std::fs::write(&users, all).unwrap();
+    let auth = format!("{more}[auth]\nrealm = \"example.com\"\nusers = \"{}\"\n", users.display());
+    (World::new(test, &auth), users)
+}
+
+/// All processes are killed, one after the other, and others take their places.
+fn all_die(world: &World) {
+    for place in 0..2 {
+        let before = restarts(&world.server);
+        kill(workers(&world.server)[place]);
+        at_last("another has taken its place", || {
+            restarts(&world.server) == before + 1 && metric(&world.server, "users").len() == 2
+        });
+    }
+}
+
+/// A phone's connection, to a process that is known.
+struct Connection {
+    stream: TcpStream,
+    worker: usize,
+    cseq: u32,
+}
+
+impl Connection {
+    fn open(world: &World) -> Self {
+        let before = metric(&world.server, "connections");
+        let stream = web_phone::tcp(world.server.address("tcp"));
+        let mut worker = None;
+        at_last("it is counted", || {
+            let now = metric(&world.server, "connections");
+            worker = before.iter().zip(&now).position(|(before, now)| now > before);
+            worker.is_some()
+        });
+        Self { stream, worker: worker.unwrap(), cseq: 0 }
+    }
+
+    /// The answer to a REGISTER of u0 with these credentials.
+    fn register(&mut self, credentials: &str) -> String {
+        self.cseq += 1;
+        let (cseq, at) = (self.cseq, self.stream.local_addr().unwrap());
+        let text = format!(
+            "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {at};branch=z9hG4bK{}-{cseq};rport\r\n\
+             From: <sip:u0@example.com>;tag=1\r\nTo: <sip:u0@example.com>\r\nCall-ID: {at}\r\nCSeq: {cseq} REGISTER\r\n\
+             Contact: <sip:u0@{at};transport=tcp>\r\n{credentials}Content-Length: 0\r\n\r\n",
+            at.port()
+        );
+        self.stream.write_all(text.as_bytes()).unwrap();
+        let (mut came, mut room) = (String::new(), [0; 4096]);
+        while !came.contains("\r\n\r\n") {
+            let len = self.stream.read(&mut room).unwrap();
+            assert!(len > 0, "closed after {came:?}");
+            came.push_str(std::str::from_utf8(&room[..len]).unwrap());
+        }
+        came
+    }
+
+    /// With a nonce for the `count`th time.
+    fn prove(&mut self, nonce: &str, count: u32) -> String {
+        self.register(&credentials::line("u0", "secret", SHA, nonce, count))
+    }
+
+    /// The nonce of a challenge without credentials.
+    fn nonce(&mut self) -> String {
+        let challenge = self.register("");
+        assert!(challenge.starts_with("SIP/2.0 401") && !challenge.contains("stale=true"), "{challenge}");
+        credentials::nonce(&challenge, SHA)
+    }
+}
+
+/// A connection to each process.
+fn to_both(world: &World) -> [Connection; 2] {
+    let mut all = vec![Connection::open(world)];
+    at_last("both have one", || {
+        all.push(Connection::open(world));
+        all.last().unwrap().worker != all[0].worker
+    });
+    let last = all.pop().unwrap();
+    [all.swap_remove(0), last]
+}
+
+/// The password was right, and the nonce is of no use here: there is a new one.
+fn is_stale(answer: &str) -> bool {
+    answer.starts_with("SIP/2.0 401") && answer.contains(", stale=true")
+}
+
+#[test]
+fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
+    let (world, users) = world("replays", "");
+    let [mut here, mut there] = to_both(&world);
+    let nonce = here.nonce();
+    // Brought to the other process it is stale, and the one that it gets there counts there.
+    let answer = there.prove(&nonce, 1);
+    assert!(is_stale(&answer), "{answer}");
+    let other = credentials::nonce(&answer, SHA);
+    assert_ne!(nonce, other);
+    assert!(there.prove(&other, 1).starts_with("SIP/2.0 200"));
+    // That has not used up the first one.
+    assert!(here.prove(&nonce, 1).starts_with("SIP/2.0 200"));
+    // What was used isn't taken again by any, also over another connection, and what comes after it is.
+    for (nonce, count) in [(&nonce, 1), (&other, 1)] {
+        for connection in
+            [&mut here, &mut there, &mut Connection::open(&world), &mut Connection::open(&world)]
+        {
+            let answer = connection.prove(nonce, count);
+            assert!(is_stale(&answer), "{answer}");
+        }
+    }
+    assert!(here.prove(&nonce, 2).starts_with("SIP/2.0 200"));
+    assert!(there.prove(&other, 3).starts_with("SIP/2.0 200"));
+    assert!(there.prove(&other, 2).starts_with("SIP/2.0 200"));
+    // Wrong passwords and made-up nonces are neither stale nor right, wherever.
+    for connection in [&mut here, &mut there] {
+        let wrong = connection.register(&credentials::line("u0", "wrong", SHA, &nonce, 9));
+        assert!(wrong.starts_with("SIP/2.0 401") && !wrong.contains("stale=true"), "{wrong}");
+        let made_up = nonce.rsplit_once('.').unwrap().0.to_owned() + ".0123456789abcdef";
+        let wrong = connection.prove(&made_up, 1);
+        assert!(wrong.starts_with("SIP/2.0 401") && !wrong.contains("stale=true"), "{wrong}");
+    }
+    // Those that take their places don't know what was used: nothing of before counts there.
+    all_die(&world);
+    for mut connection in to_both(&world) {
+        for (nonce, count) in [(&nonce, 1), (&nonce, 5), (&other, 5)] {
+            assert!(is_stale(&connection.prove(nonce, count)), "{count}");
+        }
+        let fresh = connection.nonce();
+        assert!(connection.prove(&fresh, 1).starts_with("SIP/2.0 200"));
+    }
+    std::fs::remove_file(users).unwrap();
+}
+
+#[test]
+fn a_load_of_phones_proves_who_they_are_at_all_processes() {
+    for (what, own_nonces) in [
+        ("register --transport udp --sources 20", true),
+        ("register --transport tcp --sources 20", true),
+        ("call --transport udp --sources 20", true),
+        ("call --transport tcp --sources 20", true),
+        // The next connection may be another process's, where the nonce is stale.
+        ("register --transport tcp --lifetime transaction", false),
+    ] {
+        // A server for each: contacts of an earlier load would ring as well.
+        let (world, users) = world(&format!("load{}", what.len()), "");
+        let protocol = if what.contains("udp") { "udp" } else { "tcp" };
+        let arguments = format!("{what} --users 100 --outstanding 8 --password secret");
+        let report = sip_generator::succeeded(&world.server.address(protocol).to_string(), &arguments);
+        let count = |name: &str| report[name].as_u64().unwrap();
+        assert!(count("succeeded") > 100 && count("challenged") > 0, "{what}: {report}");
+        let registered = metric(&world.server, "registered_total");
+        assert!(registered.iter().all(|count| *count > 0.0), "{what}: {registered:?}");
+        if !own_nonces {
+            assert!(count("challenged") > 100, "nonces of the other process: {report}");
+        }
+        std::fs::remove_file(users).unwrap();
+    }
+}
+
+#[test]
+fn sipp_proves_who_it_is_at_all_processes() {
+    let (world, users) = world("sipp", "");
+    let text = std::fs::read_to_string(world.folder.join("sip.toml")).unwrap();
+    World::write_all(&world.folder, &format!("{text}algorithms = [\"MD5\"]\n"));
+    assert_eq!(world.told("reload")["changed"][0], "auth");
+    let table = world.folder.join("users.csv");
+    let line = |user| format!("u{user};[authentication username=u{user} password=secret]\n");
+    let lines: String = (0..200).map(line).collect();
+    std::fs::write(&table, format!("SEQUENTIAL\n{lines}")).unwrap();
+    // A socket for each call, so that both processes have some.
+    for (protocol, transport) in [("udp", "un"), ("tcp", "tn")] {
+        let before = metric(&world.server, "registered_total");
+        let more = ["-inf", table.to_str().unwrap(), "-m", "200", "-r", "200", "-l", "50"];
+        let child = sipp::start(&world.server, protocol, transport, "register_auth", &more);
+        sipp::succeed(child, protocol);
+        let after = metric(&world.server, "registered_total");
+        assert!(before.iter().zip(&after).all(|(before, after)| before < after), "{protocol}: {after:?}");
+        assert_eq!(after.iter().sum::<f64>() - before.iter().sum::<f64>(), 200.0, "{protocol}");
+    }
+    std::fs::remove_file(users).unwrap();
+}
+
+#[test]
+fn phones_in_browsers_prove_who_they_are() {
+    let (world, users) = world("ws", "[[listen]]\nprotocol = \"ws\"\naddress = \"127.0.0.1:0\"\n");
+    let mut count = 0;
+    at_last("both processes have registered some", || {
+        let mut phone = web_phone::connect(&world.server);
+        let user = format!("u{count}");
+        count += 1;
+        let plain = web_phone::register(&user);
+        phone.send(Message::text(plain.clone())).unwrap();
+        let challenge = web_phone::next(&mut phone);
+        assert!(challenge.starts_with("SIP/2.0 401"), "{challenge}");
+        let line = credentials::line(&user, "secret", SHA, &credentials::nonce(&challenge, SHA), 1);
+        let proving = plain.replace("CSeq: 1", "CSeq: 2").replace("branch=z9hG4bK", "branch=z9hG4bK2");
+        let proving = proving.replace("Contact: ", &format!("{line}Contact: "));
+        phone.send(Message::text(proving)).unwrap();
+        let answer = web_phone::next(&mut phone);
+        assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
+        metric(&world.server, "registered_total").iter().all(|count| *count > 0.0)
+    });
+    std::fs::remove_file(users).unwrap();
+}
+
+#[test]
+fn files_that_the_configuration_names_are_those_that_were_accepted() {
+    let (world, users) = world("files", "");
+    let register = |password: &str| {
+        let mut phone = Phone::new();
+        let challenge = phone.ask(&world.server, "u0", "");
+        let line = credentials::line("u0", password, SHA, &credentials::nonce(&challenge, SHA), 1);
+        phone.ask(&world.server, "u0", &line).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(register("secret"), "SIP/2.0 200 OK");
+    // Half a file, another password, and nothing.
+    for text in ["u0:pass", "u0:password:another\n", ""] {
+        std::fs::write(&users, text).unwrap();
+        all_die(&world);
+        for _ in 0..6 {
+            assert_eq!(register("secret"), "SIP/2.0 200 OK", "{text:?}");
+            assert!(register("another").starts_with("SIP/2.0 401"), "{text:?}");
+        }
+    }
+    std::fs::write(&users, "u0:password:another\n").unwrap();
+    world.told("reload");
+    std::fs::remove_file(&users).unwrap();
+    all_die(&world);
+    for _ in 0..6 {
+        assert_eq!(register("another"), "SIP/2.0 200 OK");
+        assert!(register("secret").starts_with("SIP/2.0 401"));
+    }
+    assert!(!world.admin("reload").status.success());
+}

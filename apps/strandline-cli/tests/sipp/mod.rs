@@ -1,0 +1,53 @@
+//! sipp, a user agent that isn't ours: `tests/interop/setup` installs it.
+
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use super::sip_server::Server;
+
+/// Starts it with a scenario; `transport` says how many sockets it has (`u1`, `un`).
+pub fn start(server: &Server, protocol: &str, transport: &str, scenario: &str, more: &[&str]) -> Child {
+    let port = free_port();
+    start_at(server, protocol, transport, scenario, port, more)
+}
+
+/// The same at a port.
+pub fn start_at(
+    server: &Server,
+    protocol: &str,
+    transport: &str,
+    scenario: &str,
+    port: u16,
+    more: &[&str],
+) -> Child {
+    let scenario = format!("{}/tests/sipp/{scenario}.xml", env!("CARGO_MANIFEST_DIR"));
+    Command::new("sipp")
+        .arg(server.address(protocol).to_string())
+        .args(["-sf", &scenario, "-t", transport, "-i", "127.0.0.1", "-p", &port.to_string(), "-nostdin"])
+        .args(["-timeout", "60", "-timeout_error"])
+        .args(more)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("sipp: {error}; tests/interop/setup installs it"))
+}
+
+pub fn succeed(child: Child, what: &str) {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{what}: {}; sipp said: {said}", output.status);
+}
+
+/// A port that nothing has for either protocol, each once in a process. It lies below the kernel's
+/// ephemeral ports (from 32,768), or a connection of the other test may take it before sipp binds.
+pub fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 20_000 + (std::process::id() % 100) as u16 * 100;
+    (0..100)
+        .map(|_| start + NEXT.fetch_add(1, Ordering::Relaxed) % 100)
+        .find(|&port| {
+            UdpSocket::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("127.0.0.1", port)).is_ok()
+        })
+        .unwrap_or_else(|| panic!("no port of {start} to {} is free", start + 99))
+}

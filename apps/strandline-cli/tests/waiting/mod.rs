@@ -1,0 +1,28 @@
+//! Waiting for what other programs do sooner or later.
+#![allow(dead_code, reason = "not every test uses all of it")]
+#![allow(clippy::disallowed_methods, reason = "other programs work in real time")]
+
+use std::time::{Duration, Instant};
+
+/// What hasn't come by then never comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Between one look and the next.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Looks again and again until there is something, and returns it. The error is what there is instead.
+pub fn found_at_last<T>(what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match look() {
+            Ok(found) => return found,
+            Err(instead) => assert!(Instant::now() < end, "never: {what} {instead}"),
+        }
+        // Sleeps because what another program does is looked at from outside, and nobody tells when it changes.
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// Looks again and again until it is so.
+pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
+    found_at_last(what, || if is_so() { Ok(()) } else { Err(String::new()) });
+}

@@ -1,0 +1,33 @@
+#![allow(clippy::unwrap_used, reason = "tests stop at the first error")]
+
+use super::*;
+
+#[test]
+fn what_another_process_has_read_is_all_that_there_is() {
+    let path = std::env::temp_dir().join(format!("strandline-files-{}", std::process::id()));
+    let other = path.with_extension("other");
+    std::fs::write(&path, "first").unwrap();
+    std::fs::write(&other, [0xff, 0xfe]).unwrap();
+    let mut read = Files::of_disk();
+    assert_eq!(read.text(&path).unwrap(), "first");
+    assert!(read.text(&other).unwrap_err().to_string().ends_with("this is no UTF-8"));
+    std::fs::write(&path, "second").unwrap();
+    assert_eq!(read.text(&path).unwrap(), "first", "it is read once");
+    let bytes = read.to_bytes().unwrap();
+    let mut given = Files::from_bytes(&bytes).unwrap();
+    assert_eq!(given.text(&path).unwrap(), "first");
+    assert_eq!(given.pem(&other).unwrap().bytes, [0xff, 0xfe]);
+    let absent = path.with_extension("absent");
+    std::fs::write(&absent, "it is on the disk").unwrap();
+    assert!(matches!(given.text(&absent), Err(ConfigError::Unreadable { .. })));
+    assert_eq!(Files::of_disk().text(&path).unwrap(), "second");
+    // Nothing of the content is shown.
+    assert!(!format!("{given:?}").contains("first"));
+    for len in 1..bytes.len() {
+        let cut = Files::from_bytes(&bytes[..len]);
+        assert!(cut.is_err() || cut.unwrap().all.len() == 1, "{len} bytes");
+    }
+    for path in [&path, &other, &absent] {
+        std::fs::remove_file(path).unwrap();
+    }
+}
