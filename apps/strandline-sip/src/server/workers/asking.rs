@@ -26,6 +26,8 @@ use super::merged;
 pub(super) const SECOND: &str = "second";
 /// How long a worker may take, which may have other things to do.
 const PATIENCE: Duration = Duration::from_millis(1500);
+/// For what changes something, such as a configuration with a file of many users.
+const PATIENCE_TO_CHANGE: Duration = Duration::from_secs(15);
 
 /// Asks workers.
 pub(super) struct Asking {
@@ -39,6 +41,8 @@ pub(super) struct Asking {
     store_timeout: Duration,
     /// How often a worker was started again.
     pub(super) restarts: Cell<u64>,
+    /// All drain, those too that begin later.
+    draining: Cell<bool>,
 }
 
 /// What a worker says, and its number.
@@ -55,6 +59,7 @@ impl Asking {
             token: config.admin.as_ref().map(|admin| admin.token.clone()),
             store_timeout: config.store_timeout,
             restarts: Cell::default(),
+            draining: Cell::default(),
         })
     }
 
@@ -66,9 +71,22 @@ impl Asking {
         }
     }
 
+    /// A worker serves: it is told what the others were.
+    pub(super) fn serves(&self, worker: u8) {
+        if self.draining.get() {
+            let (id, method, target) = (self.number(), "PUT".to_owned(), "/drain".to_owned());
+            // If it is gone, the next one is told.
+            self.exchange.tell(worker, &ToWorker::Ask { id, method, target });
+        }
+    }
+
+    fn number(&self) -> u64 {
+        self.next.replace(self.next.get() + 1)
+    }
+
     /// Asks one; `None` if it is gone, or has no time.
     async fn ask(&self, worker: u8, method: &str, target: &str, patience: Duration) -> Option<Said> {
-        let id = self.next.replace(self.next.get() + 1);
+        let id = self.number();
         let (sender, answer) = oneshot::channel();
         self.pending.borrow_mut().insert(id, sender);
         let ask = ToWorker::Ask { id, method: method.to_owned(), target: target.to_owned() };
@@ -81,24 +99,33 @@ impl Asking {
     }
 
     /// Asks all that serve, at once.
-    async fn ask_all(&self, method: &str, target: &str) -> Vec<Said> {
+    async fn ask_all(&self, method: &str, target: &str, patience: Duration) -> Vec<Said> {
         let asked = self.exchange.serving().into_iter();
-        let asked = asked.map(|worker| self.ask(worker, method, target, PATIENCE));
+        let asked = asked.map(|worker| self.ask(worker, method, target, patience));
         futures_util::future::join_all(asked).await.into_iter().flatten().collect()
     }
 
-    /// Asks one that serves.
+    /// Asks one that serves, and another if that one says nothing; but what changes something is asked for once.
     async fn ask_any(&self, method: &str, target: &str, patience: Duration) -> Answer {
+        let changes = method != "GET";
         for worker in self.exchange.serving() {
-            if let Some((_, status, body)) = self.ask(worker, method, target, patience).await {
-                return Answer::text(status, "application/json", body);
+            match self.ask(worker, method, target, patience).await {
+                Some((_, status, body)) => return Answer::text(status, "application/json", body),
+                None if changes => {
+                    return Answer::error(
+                        503,
+                        "the process that was asked has not answered",
+                        "it may have done it, or may do it yet: look before you ask again",
+                    );
+                }
+                None => {}
             }
         }
         unavailable()
     }
 
     async fn live(&self) -> Value {
-        let said = self.ask_all("GET", "/live.json").await;
+        let said = self.ask_all("GET", "/live.json", PATIENCE).await;
         let workers: Vec<(u8, Live)> = said
             .into_iter()
             .filter_map(|(worker, _, body)| Some((worker, serde_json::from_str(&body).ok()?)))
@@ -113,7 +140,7 @@ impl Asking {
     }
 
     async fn metrics(&self) -> String {
-        let said = self.ask_all("GET", "/metrics").await;
+        let said = self.ask_all("GET", "/metrics", PATIENCE).await;
         let pages: Vec<(u8, &str)> = said.iter().map(|(worker, _, page)| (*worker, page.as_str())).collect();
         merged::metrics(&pages, self.restarts.get())
     }
@@ -130,7 +157,7 @@ impl Asking {
 
     /// Has all workers do it: one that can't stands for all.
     async fn have_all(&self, method: &str, target: &str) -> Answer {
-        let said = self.ask_all(method, target).await;
+        let said = self.ask_all(method, target, PATIENCE_TO_CHANGE).await;
         let worst = said.iter().max_by_key(|(_, status, _)| *status);
         match worst {
             Some((_, status, body)) if said.len() == usize::from(self.count) || *status != 200 => {
@@ -139,7 +166,8 @@ impl Asking {
             Some((_, _, body)) => {
                 let mut value: Value = serde_json::from_str(body).unwrap_or_default();
                 if let Some(value) = value.as_object_mut() {
-                    value.insert("workers_asked".to_owned(), said.len().into());
+                    let silent = usize::from(self.count) - said.len();
+                    value.insert("workers_silent".to_owned(), silent.into());
                 }
                 Answer::json(200, &value)
             }
@@ -152,7 +180,11 @@ impl Asking {
         let target = request.target();
         match (&request.parts()[..], method) {
             (["status"], "GET") => self.status().await,
-            (["drain"], "PUT" | "DELETE") | (["reload"], "POST") => self.have_all(method, &target).await,
+            (["drain"], "PUT" | "DELETE") => {
+                self.draining.set(method == "PUT");
+                self.have_all(method, &target).await
+            }
+            (["reload"], "POST") => self.have_all(method, &target).await,
             _ => self.ask_any(method, &target, self.store_timeout + PATIENCE).await,
         }
     }
@@ -168,7 +200,7 @@ impl Asking {
         let mut interval = tokio::time::interval(Duration::from_secs(1));
         loop {
             interval.tick().await;
-            let said = self.ask_all("GET", &format!("/{SECOND}")).await;
+            let said = self.ask_all("GET", &format!("/{SECOND}"), PATIENCE).await;
             let taken: Vec<TakenSecond> =
                 said.iter().filter_map(|(_, _, body)| serde_json::from_str(body).ok()).collect();
             self.seconds.borrow_mut().add(&taken);

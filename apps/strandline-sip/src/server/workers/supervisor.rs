@@ -368,6 +368,7 @@ impl Supervisor<'_> {
             Event::Ready { worker, users, sctp } => {
                 tracing::info!(worker = worker + 1, "a process serves");
                 self.exchange.serves(worker);
+                self.asking.serves(worker);
                 self.sctp = self.sctp.or(sctp);
                 if let Some(place) = self.place(worker) {
                     place.ready = true;
