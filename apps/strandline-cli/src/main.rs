@@ -147,7 +147,10 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => {
             // Names of commands have to live as long as the program: it ends after this.
             let mut command = seen(Box::leak(Box::new(Cli::command())));
-            clap_complete::generate(shell, &mut command, "strandline", &mut std::io::stdout());
+            // It would panic if nobody reads any more.
+            let mut file = Vec::new();
+            clap_complete::generate(shell, &mut command, "strandline", &mut file);
+            print!("{}", String::from_utf8_lossy(&file));
             Ok(ExitCode::SUCCESS)
         }
     }

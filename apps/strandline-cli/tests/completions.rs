@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -50,7 +50,7 @@ fn bash_completes_commands_options_and_values() {
     assert_eq!(offered(file, &["strandline", "sip", "admin", "drain", "--o"]), ["--off"]);
     assert_eq!(offered(file, &["strandline", "sip", "--adm"]), ["--admin", "--admin-token"]);
     let styles = offered(file, &["strandline", "sip", "--sctp-style", "one"]);
-    assert_eq!(styles, ["one-to-one", "one-to-many"]);
+    assert_eq!(styles, ["one-to-many", "one-to-one"]);
     let kinds = offered(file, &["strandline", "load", "sip", "--transport", "t"]);
     assert_eq!(kinds, ["tcp", "tls"]);
     // What is started by other parts of the program is nobody's to type.
@@ -86,4 +86,17 @@ fn other_shells_get_theirs() {
     let output = Command::new(PROGRAM).args(["completions", "tcsh"]).output().unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success() && told.contains("[possible values: bash, elvish, fish,"), "{told}");
+}
+
+#[test]
+fn it_ends_quietly_when_nobody_reads() {
+    let mut child = Command::new(PROGRAM)
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(141), ""));
 }
