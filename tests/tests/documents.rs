@@ -25,3 +25,105 @@ fn every_parameter_is_in_the_configuration_document() {
         }
     }
 }
+
+#[test]
+fn every_decision_is_listed_by_its_title() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/decisions");
+    let list = include_str!("../../docs/decisions/README.md");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("decisions are there") {
+        let path = entry.expect("one of them").path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned();
+        let Some(number) = name.get(..4).and_then(|digits| digits.parse::<u32>().ok()) else { continue };
+        let text = std::fs::read_to_string(&path).expect("it can be read");
+        let title = text.lines().next().unwrap_or_default();
+        let title = title.strip_prefix(&format!("# {number}. ")).expect("its heading is number and title");
+        let line = format!("{number}. [{title}]({name})");
+        assert!(list.lines().any(|one| one == line), "docs/decisions/README.md lacks {line}");
+        count += 1;
+    }
+    assert!(count > 70, "{count} were looked at");
+    let listed = list.lines().filter(|line| line.contains("](0")).count();
+    assert_eq!(listed, count, "what is listed is there");
+}
+
+/// All Rust files below a folder, put together.
+fn sources(folder: &std::path::Path) -> String {
+    let mut all = String::new();
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let path = entry.expect("one of them").path();
+        if path.is_dir() {
+            all += &sources(&path);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            all += &std::fs::read_to_string(&path).expect("it can be read");
+        }
+    }
+    all
+}
+
+#[test]
+fn what_shows_that_a_complaint_is_answered_is_there() {
+    let page = include_str!("../../docs/sip-operation.md");
+    let (_, after) = page.split_once("## What operators complain of\n").expect("the section is there");
+    let rows: Vec<&str> = after
+        .lines()
+        .take_while(|line| !line.starts_with("## "))
+        .filter(|line| line.starts_with("| ") && !line.starts_with("| complaint"))
+        .collect();
+    let apps = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../apps"));
+    let code = sources(&apps.join("strandline-sip")) + &sources(&apps.join("strandline-cli/tests"));
+    for row in &rows {
+        let shown_by = row.trim_matches('|').split('|').nth(2).unwrap_or_default();
+        let names = shown_by.split('`').skip(1).step_by(2).filter(|name| !name.contains(' '));
+        let mut count = usize::from(shown_by.contains("measured: ") || shown_by.contains("tests/rfc4475.rs"));
+        for name in names {
+            let is_there =
+                [format!("fn {name}("), format!("    {name}: ")].iter().any(|text| code.contains(text));
+            assert!(is_there, "there is no {name}: {row}");
+            count += 1;
+        }
+        assert!(count > 0, "nothing shows it: {row}");
+    }
+    for named in ["3759", "4437, 2806", "3980", "4209", "4315", "1769", "Kamailio 260, OpenSIPS 3354", "908"]
+    {
+        assert!(rows.iter().any(|row| row.contains(named)), "{named} is missing");
+    }
+}
+
+#[test]
+fn who_knows_kamailio_finds_each_module() {
+    let page = include_str!("../../docs/sip-operation.md");
+    let (_, table) = page.split_once("## For who knows Kamailio\n").expect("the section is there");
+    let names: Vec<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|cell| cell.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'))
+        .collect();
+    for module in [
+        "usrloc",
+        "registrar",
+        "auth_db",
+        "dispatcher",
+        "pike",
+        "ratelimit",
+        "htable",
+        "nathelper",
+        "outbound",
+        "path",
+        "tls",
+        "websocket",
+        "siptrace",
+        "xhttp_prom",
+        "permissions",
+        "domain",
+        "uac",
+        "dialog",
+        "rr",
+        "tm",
+        "sl",
+        "maxfwd",
+        "gruu",
+    ] {
+        assert!(names.contains(&module), "docs/sip-operation.md lacks {module}");
+    }
+}

@@ -27,8 +27,8 @@ Examples:
   strandline echo                      an echo server on TCP, UDP and SCTP
   strandline load echo                 load for it, at a steady rate
   strandline netem exec --help         run programs on an emulated network
-  strandline lab run --short --all     the experiments of papers, in minutes; then strandline lab report
-  strandline perf server               measures throughput with `strandline perf client ADDR` on another host
+  strandline lab run --short --all     papers' experiments, in minutes; then strandline lab report
+  strandline perf server               throughput; on another host strandline perf client ADDR
   strandline sip --domain example.com  SIP registrar and proxy on 127.0.0.1:5060
   strandline completions bash          completions for a shell
 Logging: -v, -vv, or RUST_LOG=strandline=debug; --log-format json for programs"
@@ -57,7 +57,15 @@ enum Command {
     /// How fast messages go between two hosts, over SCTP or TCP, and what that costs
     Perf(strandline_load::perf::Args),
     /// Load generators
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  strandline load echo --serve                 a server of its own, and 2,500 set-ups a second
+  strandline load associations --count 10000   up to 10,000 associations, each step timed
+  strandline load sip register --serve         a SIP server of its own, and phones that register
+  strandline load phones --steps 1000,100000   phones that stay, and what each costs the server"
+    )]
     Load(strandline_load::Load),
     /// Emulate a network between two programs: delay, rate, queue, loss, several paths
     #[command(
@@ -85,6 +93,13 @@ Examples:
     /// Measure SCTP beside TCP and UDP on this machine, and print the tables of a paper of 2008 beside it
     Demo(strandline_load::demo::Args),
     /// Print completions for a shell
+    #[command(after_help = "\
+Examples:
+  strandline completions bash > /etc/bash_completion.d/strandline
+  strandline completions bash > ~/.local/share/bash-completion/completions/strandline
+  strandline completions zsh > /usr/local/share/zsh/site-functions/_strandline
+  strandline completions fish > ~/.config/fish/completions/strandline.fish
+They count in shells that are started after that.")]
     Completions {
         /// The shell
         shell: Shell,
@@ -130,10 +145,30 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sip(args) => strandline_sip::server::run(&args),
         Command::Demo(args) => strandline_load::demo::run(&args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "strandline", &mut std::io::stdout());
+            // Names of commands have to live as long as the program: it ends after this.
+            let mut command = seen(Box::leak(Box::new(Cli::command())));
+            // It would panic if nobody reads any more.
+            let mut file = Vec::new();
+            clap_complete::generate(shell, &mut command, "strandline", &mut file);
+            print!("{}", String::from_utf8_lossy(&file));
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// The command without what is there for other parts of this program only: nobody is to be offered that.
+fn seen(command: &'static clap::Command) -> clap::Command {
+    let options = command.get_arguments().filter(|option| !option.is_hide_set());
+    let commands = command.get_subcommands().filter(|below| !below.is_hide_set());
+    let mut seen =
+        clap::Command::new(command.get_name()).args(options.cloned()).subcommands(commands.map(seen));
+    if let Some(about) = command.get_about() {
+        seen = seen.about(about.clone());
+    }
+    if let Some(version) = command.get_version() {
+        seen = seen.version(version);
+    }
+    seen
 }
 
 /// To standard error: standard output is for results.
@@ -153,3 +188,6 @@ fn log(verbose: u8, format: LogFormat) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

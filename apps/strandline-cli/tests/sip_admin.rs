@@ -128,7 +128,11 @@ fn only_who_shows_the_token_is_answered() {
         assert!(answer.starts_with("HTTP/1.1 405 ") && answer.contains(&format!("\r\nAllow: {allow}\r\n")));
     }
     assert!(world.raw("HEAD /status", TOKEN).ends_with("\r\n\r\n"));
-    assert!(world.told("status").contains("example.com"));
+    let told = world.told("status");
+    for (name, value) in [("domains", "example.com"), ("totals.registered", "0"), ("reloads.last_error", "-")]
+    {
+        assert!(told.lines().any(|line| line.split_whitespace().eq([name, value])), "{name}: {told}");
+    }
     let wrong = world.folder.join("wrong");
     fs::write(&wrong, "something else").unwrap();
     let output = Command::new(PROGRAM)
@@ -371,4 +375,73 @@ fn who_was_taken_away_is_so_durably_when_that_is_answered() {
         world.server = Server::configured(&world.folder.join("sip.toml"));
         assert_eq!(world.server.users(), 0);
     }
+}
+
+/// What `sip admin` says with somebody at its address who takes a request and then does this; nobody is there without it.
+fn told_by(then: Option<fn(TcpStream)>, arguments: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let token = folder.join("sip-admin-any-token");
+    fs::write(&token, TOKEN).unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let other = then.map(|then| {
+        std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut came = Vec::new();
+            while !came.ends_with(b"\r\n\r\n") {
+                let mut one = [0];
+                stream.read_exact(&mut one).unwrap();
+                came.extend(one);
+            }
+            then(stream);
+            String::from_utf8(came).unwrap()
+        })
+    });
+    let output = Command::new(PROGRAM)
+        .args(["sip", "admin", "--address", &address, "--token", token.to_str().unwrap()])
+        .args(arguments.split_whitespace())
+        .output()
+        .unwrap();
+    assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+    if let Some(other) = other {
+        assert!(other.join().unwrap().contains(TOKEN));
+    }
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn who_gets_no_answer_is_told_what_may_have_happened() {
+    let says_nothing: fn(TcpStream) = |mut stream| {
+        // It ends once the other side has given up.
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    };
+    let told = told_by(Some(says_nothing), "--timeout 1 kick alice@example.com");
+    for says in
+        ["no answer within 1 s", "may have been done, or may be done yet", "`show alice@example.com` tells"]
+    {
+        assert!(told.contains(says), "{says}: {told}");
+    }
+    let told = told_by(Some(says_nothing), "drain --timeout 1");
+    assert!(
+        told.contains("no answer within 1 s") && told.contains("`status` tells, at `draining`"),
+        "{told}"
+    );
+    // To look is not to do.
+    let told = told_by(Some(says_nothing), "bindings --timeout 1");
+    assert!(told.contains("--timeout has it wait longer") && !told.contains("may have been done"), "{told}");
+    // The answer never comes, or not all of it.
+    let told = told_by(Some(drop), "reload");
+    assert!(
+        told.contains("the connection ended before the answer") && told.contains("at `reloads`"),
+        "{told}"
+    );
+    let half: fn(TcpStream) =
+        |mut stream| stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{").unwrap();
+    let told = told_by(Some(half), "kick alice@example.com");
+    assert!(told.contains("the connection ended before the answer"), "{told}");
+    // Somebody else is there, or nobody.
+    let other: fn(TcpStream) = |mut stream| stream.write_all(b"220 mail.example.com ESMTP\r\n").unwrap();
+    let told = told_by(Some(other), "status");
+    assert!(told.contains("doesn't speak HTTP") && told.contains("--admin?"), "{told}");
+    assert!(told_by(None, "drain").contains("nothing was asked"));
 }

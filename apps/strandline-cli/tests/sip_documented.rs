@@ -117,6 +117,13 @@ fn the_unit_for_systemd_starts_it_so() {
     assert_eq!(line("ExecStart"), "/usr/bin/strandline sip --config /etc/strandline/sip.toml");
     // It has longer for its end than the server takes for it.
     assert!(line("TimeoutStopSec").parse::<u64>().unwrap() > 35);
+    // systemd finds nothing wrong with it, where the program is.
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("strandline-sip.service");
+    std::fs::write(&file, unit.replace("/usr/bin/strandline", PROGRAM)).unwrap();
+    let verify = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output();
+    let verify = verify.unwrap_or_else(|error| panic!("systemd-analyze: {error}: apt-get install systemd"));
+    let told = String::from_utf8_lossy(&verify.stderr);
+    assert!(verify.status.success() && told.is_empty(), "{told}");
     // What stands there is what the program takes.
     let folder = Folder::new("unit");
     let config = folder.config(|text| text);

@@ -158,10 +158,15 @@ fn a_browser_shows_it_at_every_width() {
     let page = body(&server.metrics("/")).to_owned();
     let live = body(&server.metrics("/live.json")).to_owned();
     let overloaded = live.replace("\"overloaded\":false", "\"overloaded\":true");
+    let failing = live.replace("\"store_failing\":false", "\"store_failing\":true");
     // What a reader prefers, as the browser's settings have it: 0 is dark, 1 is light.
     for (mode, ground) in [(0, "rgb(16, 23, 31)"), (1, "rgb(244, 246, 248)")] {
         let mode = format!("--blink-settings=preferredColorScheme={mode}");
-        for (live, state) in [(&live, "in order"), (&overloaded, "overloaded: 0 refused a second")] {
+        for (live, state) in [
+            (&live, "in order"),
+            (&overloaded, "overloaded: 0 refused a second"),
+            (&failing, "store fails: who registers is refused"),
+        ] {
             let file = folder.join("frames.html");
             fs::write(&file, frames(&page, live)).unwrap();
             let url = format!("file://{}", file.display());
@@ -201,4 +206,30 @@ fn frames(page: &str, live: &str) -> String {
             frame.srcdoc = page; document.body.append(frame);
         }}</script>"
     )
+}
+
+#[test]
+fn who_asks_for_metrics_and_reads_nothing_keeps_nobody_waiting() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let ask = |request: &str| {
+        let mut stream = TcpStream::connect(server.metrics_address()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        stream
+    };
+    // More than are answered at once: some have asked and take nothing, some never finish asking.
+    let stalled: Vec<TcpStream> =
+        (0..30).flat_map(|_| [ask("GET /metrics HTTP/1.1\r\n\r\n"), ask("GET /metrics HTT")]).collect();
+    let to = server.address("tcp").to_string();
+    let calls = ["load", "sip", "call", "--transport", "tcp", "--users", "20", "--sources", "20", "--json"];
+    let load = Command::new(PROGRAM)
+        .args(calls)
+        .args(["--rate", "50", "--time", "1", "--warm-up", "0", "--server", &to])
+        .output()
+        .unwrap();
+    assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
+    let report: Value = serde_json::from_slice(&load.stdout).unwrap();
+    assert!(report["begun"].as_u64() > Some(20) && report["succeeded"] == report["begun"], "{report}");
+    // Once they are gone others are answered.
+    drop(stalled);
+    assert!(server.metrics("/metrics").contains("strandline_sip_calls_total "));
 }

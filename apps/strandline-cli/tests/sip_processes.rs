@@ -10,13 +10,14 @@ mod waiting;
 use std::collections::HashSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use phones::{Carrier, Phone};
 use processes::{is_there, kill, metric, restarts, workers};
-use sip_server::Server;
+use sip_server::{PROGRAM, Server};
 use waiting::at_last;
 
 /// A folder that goes with the test.
@@ -195,6 +196,40 @@ fn bindings_in_memory_are_known_to_all_processes() {
     kill(workers(&server)[2]);
     at_last("another has taken its place", || metric(&server, "users") == [9.0; 3]);
     phones::call(&mut phones, 0, 3);
+}
+
+#[test]
+fn a_process_that_is_started_again_drains_as_the_others_do() {
+    let folder = Folder::new("drains");
+    let token = folder.0.join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+    let token = token.to_str().unwrap();
+    let admin = ["--admin", "127.0.0.1:0", "--admin-token", token];
+    let server = Server::start(&[&["--processes", "2", "--metrics", "127.0.0.1:0"], &admin[..]].concat());
+    let told = |what: &[&str]| {
+        let whom = ["sip", "admin", "--address", server.admin(), "--token", token];
+        let output = Command::new(PROGRAM).args(whom).args(what).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    // So many ports that each process has some of them.
+    let all_get = |code: &str| {
+        (0..20).all(|number| {
+            let mut phone = Phone::new(&format!("phone{number}"), Carrier::Udp, &server);
+            phone.register().starts_with(code)
+        })
+    };
+    assert_eq!(told(&["drain"]), "draining: what begins something gets 503\n");
+    assert!(all_get("SIP/2.0 503"));
+    kill(workers(&server)[1]);
+    at_last("another has taken its place", || {
+        let page = server.metrics("/metrics");
+        page.contains("strandline_sip_worker_restarts_total 1\n")
+            && page.contains("strandline_sip_workers 2\n")
+    });
+    at_last("it drains too", || all_get("SIP/2.0 503"));
+    assert_eq!(told(&["drain", "--off"]), "not draining\n");
+    assert!(all_get("SIP/2.0 200"));
 }
 
 /// A socket that sends requests and gets answers.

@@ -117,6 +117,7 @@ fn stalls_are_survived(kind: Kind) {
     bob.cseq -= 1;
     assert!(bob.register(&server, "bob", 3600).starts_with("SIP/2.0 503"));
     assert!(metric(&server, "strandline_sip_store_working") == 0.0);
+    assert!(server.metrics("/live.json").contains("\"store_failing\":true"));
     Phone::new().reach(&server, "eve", &eve);
     database.restart();
     bob.register_at_last(&server, "bob");

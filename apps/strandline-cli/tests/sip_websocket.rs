@@ -5,10 +5,9 @@ mod sip_server;
 mod web_phone;
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use sip_server::{PROGRAM, Server};
 use tungstenite::Message;

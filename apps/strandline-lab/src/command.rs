@@ -18,7 +18,10 @@ use crate::trace::{self, TraceArgs};
 #[derive(Debug, Clone, Subcommand)]
 pub enum Lab {
     /// Show the experiments, and which are done
-    #[command(after_help = "Example:\n  strandline lab list jani-kant-2005")]
+    #[command(after_help = "\
+Examples:
+  strandline lab list                          all, and which are done
+  strandline lab list jani-kant-2005           those of one paper")]
     List(ListArgs),
     /// Measure: run experiments and note what comes out
     Run(RunArgs),

@@ -11,7 +11,7 @@ use crate::run::extract;
 /// `strandline lab instructions`
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   strandline lab instructions -- strandline perf server --once --quiet --json
 
 It needs valgrind, whose callgrind counts. The program is some fifty times slower meanwhile,

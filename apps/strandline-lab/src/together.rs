@@ -14,7 +14,7 @@ use crate::run::extract;
 /// `strandline lab together`
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
-Example:
+Examples:
   strandline lab together -- strandline perf client 10.0.1.2 --quiet --json \\
       + strandline perf client 10.0.1.2 --transport tcp --quiet --json
 

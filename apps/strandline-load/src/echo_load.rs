@@ -23,7 +23,8 @@ Examples:
   strandline load echo --serve --transport udp         with a server of its own: its processor time and memory
   strandline load echo --serve --hold --transport tcp --clients 3 --count 50000
                                                        memory of 50,000 connections: three servers, three clients
-  strandline load echo --lines --size 100000 --rate 10 how long 100 KB take to get there, on a new association
+  strandline load echo --lines --size 100000 --rate 10
+                                                       how long 100 KB take to get there, on a new association
   strandline load echo --serve --sip --transport tcp   INVITEs, each answered with 200 by a SIP front end
 The server, without --serve: strandline echo; with --sip: strandline sip --front-end
 

@@ -48,6 +48,7 @@ impl Server {
         all.iter().find(|one| one["protocol"] == protocol).unwrap()
     }
 
+    #[allow(dead_code, reason = "not every test has phones")]
     pub fn address(&self, protocol: &str) -> SocketAddr {
         let entry = self.entry(protocol);
         format!("{}:{}", entry["host"].as_str().unwrap(), entry["port"]).parse().unwrap()

@@ -33,6 +33,7 @@ const PICTURE: f64 = 720.0;
 Examples:
   strandline lab report                        of all that was measured: lab-report/index.html
   strandline lab report jani-kant-2005 --output /tmp/report
+                                               of one paper, in another folder
 
 The folder then has index.html, which loads nothing from anywhere, the figures as PNG,
 and the data as lines of JSON. What was not measured is left out (--unmeasured: is not).")]

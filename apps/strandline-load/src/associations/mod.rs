@@ -66,7 +66,8 @@ impl fmt::Display for Transport {
 Examples:
   strandline load associations                          up to 1,000,000 (about 2.5 GB of memory and 4 minutes)
   strandline load associations --count 10000            up to 10,000, in half a minute
-  strandline load associations --heartbeat 30 --hold 90 with heartbeats, and what they cost
+  strandline load associations --heartbeat 30 --hold 90
+                                                        with heartbeats, and what they cost
   strandline load associations --transport sctp,tcp     TCP beside it, up to --tcp-max (8 KB of kernel memory for each)
   strandline load associations --shards 2 --rate 20000  two shards; 20,000 new ones a second, each with a message")]
 pub struct Args {

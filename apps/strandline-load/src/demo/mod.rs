@@ -20,7 +20,15 @@ pub enum Part {
 
 /// `strandline demo`
 #[derive(Debug, Clone, clap::Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  strandline demo                                 in two minutes, with 50,000 associations
+  strandline demo --associations 5000 --no-raw    in half a minute, in UDP only
+  strandline demo --json > demo.json              for programs
+  strandline demo sip                             a SIP server, phones that call, its live page"
+)]
 pub struct Args {
     #[allow(missing_docs)]
     #[command(subcommand)]

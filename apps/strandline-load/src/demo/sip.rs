@@ -20,9 +20,9 @@ use crate::folder::Folder;
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline demo sip                           3,000 phones, 300 calls a second; then look at the live page
-  strandline demo sip --phones 10000 --rate 500  more of both over each transport
-  strandline demo sip --once --json             for programs")]
+  strandline demo sip                              3,000 phones, 300 calls a second
+  strandline demo sip --phones 10000 --rate 500    more of both over each transport
+  strandline demo sip --once --json                for programs")]
 pub struct Args {
     /// Phones over each transport
     #[arg(long, default_value_t = 1000, value_name = "N")]

@@ -23,9 +23,9 @@ const DURATION_MAX_S: f64 = 600.0;
 #[command(after_help = "\
 Only for servers of your own: it refuses addresses that are neither of this machine nor private.
 Examples:
-  strandline load flood --to 127.0.0.1:9899 --port 7007              as many INITs as one core can send
-  strandline load flood --to 10.0.0.1:9899 --port 7007 --rate 100000 100,000 a second
-  strandline load flood --to 10.0.0.1:9899 --port 7007 --plain       datagrams that aren't SCTP: the yardstick")]
+  strandline load flood --to 127.0.0.1:9899 --port 7007                 as many INITs as one core can send
+  strandline load flood --to 10.0.0.1:9899 --port 7007 --rate 100000    100,000 a second
+  strandline load flood --to 10.0.0.1:9899 --port 7007 --plain          datagrams that aren't SCTP: the yardstick")]
 pub struct Args {
     /// The server's UDP socket that carries SCTP
     #[arg(long, default_value = "127.0.0.1:9899", value_name = "ADDRESS:PORT")]

@@ -25,8 +25,9 @@ Examples:
   strandline perf client 192.0.2.7 -R -n 1G                    1 GiB from the server to here
   strandline perf client 192.0.2.7 --rate 200M                 200 Mbit/s and no more
   strandline perf client 192.0.2.7 --congestion bbr            another congestion control than CUBIC
-  strandline perf client 192.0.2.7 --trace run.jsonl           every packet; then strandline lab trace run.jsonl
-  strandline perf server --address 192.0.2.7 --address 198.51.100.7     two paths; the client learns both addresses"
+  strandline perf client 192.0.2.7 --trace run.jsonl           every packet, for strandline lab trace
+  strandline perf server --address 192.0.2.7 --address 198.51.100.7
+                                                               two paths; the client learns both addresses"
 )]
 pub struct Args {
     /// Which side this process is
@@ -111,6 +112,15 @@ const SHARDS_MAX: i64 = 64;
 
 /// Arguments of the server.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline perf server                           SCTP in UDP and TCP, on all addresses
+  strandline perf server --bind 192.0.2.7 --raw    on one address, and SCTP on IP as well
+  strandline perf server --once --json             one test, and its report
+  strandline perf server --shards 4                on four threads
+  strandline perf server --address 192.0.2.7 --address 198.51.100.7
+                                                   two paths
+The other side: strandline perf client 192.0.2.7")]
 pub struct ServerArgs {
     /// What both sides have
     #[command(flatten)]
@@ -125,6 +135,18 @@ pub struct ServerArgs {
 
 /// Arguments of the client.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_help = "\
+Examples:
+  strandline perf client 192.0.2.7                          10 s of 8 KiB messages over SCTP
+  strandline perf client 192.0.2.7 --transport tcp          the same path by TCP
+  strandline perf client 192.0.2.7 -R -t 30 --omit 3        from there to here, without its start
+  strandline perf client 192.0.2.7 -n 1G -P 4               1 GiB over 4 associations
+  strandline perf client 192.0.2.7 -l 64 --rate 20M         small messages at a steady rate
+  strandline perf client 192.0.2.7 --raw                    SCTP on IP itself (needs CAP_NET_RAW)
+  strandline perf client 192.0.2.7 --congestion bbr --json
+                                                            another controller; for programs
+  strandline perf client 192.0.2.7 --trace run.jsonl        every packet, for strandline lab trace
+The other side: strandline perf server. What it prints: docs/perf.md")]
 pub struct ClientArgs {
     /// The server's address or name
     #[arg(value_name = "ADDR")]

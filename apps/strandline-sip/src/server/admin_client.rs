@@ -3,11 +3,15 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::server::http::client::{ask, escape};
+use crate::server::http::client::{NoAnswer, ask, escape};
+
+/// Longer than a server may take: `store.timeout_ms` is 30 s at most.
+const PATIENCE_SECS: u16 = 40;
 
 /// Looks after a running server: who is registered, draining, the configuration read again.
 #[derive(Debug, Clone, clap::Args)]
@@ -19,8 +23,8 @@ Examples:
   strandline sip admin --token token show alice@example.com
   strandline sip admin --token token kick alice@example.com
   strandline sip admin --token token drain                 nothing new; drain --off ends that
-  strandline sip admin --token token reload                what is wrong with the file changes nothing
-The exit code is 1 if there is nobody such, or nothing could be done.")]
+  strandline sip admin --token token reload                a wrong file changes nothing
+The exit code is 1 if there is nobody such, or nothing could be done. Without an answer in time it tells how to find out what was.")]
 pub struct Args {
     /// Where the server's `admin` is
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9091")]
@@ -28,6 +32,9 @@ pub struct Args {
     /// The file with the token, the same as the server's
     #[arg(long, value_name = "FILE")]
     pub token: PathBuf,
+    /// How long an answer may take: what has to be written down waits for the store
+    #[arg(long, global = true, value_name = "SECONDS", default_value_t = PATIENCE_SECS, value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub timeout: u16,
     /// Say it as JSON
     #[arg(long, global = true)]
     pub json: bool,
@@ -40,8 +47,17 @@ pub struct Args {
 #[derive(Debug, Clone, clap::Subcommand)]
 pub enum What {
     /// Show what the server does
+    #[command(after_help = "\
+Examples:
+  strandline sip admin --token token status                       a line for each figure
+  strandline sip admin --token token status --json | jq .users    for programs")]
     Status,
     /// List who is registered
+    #[command(after_help = "\
+Examples:
+  strandline sip admin --token token bindings                     the first 1,000 users
+  strandline sip admin --token token bindings alice --limit 20    20 whose addresses begin so
+  strandline sip admin --token token bindings --limit 1000000 --json > bindings.json")]
     Bindings {
         /// Only users whose addresses begin so
         #[arg(default_value = "", hide_default_value = true)]
@@ -51,11 +67,21 @@ pub enum What {
         limit: usize,
     },
     /// Show where one user is registered
+    #[command(after_help = "\
+Examples:
+  strandline sip admin --token token show alice@example.com
+  strandline sip admin --token token show alice@example.com --json | jq -r '.bindings[].contact'")]
     Show {
         /// Such as alice@example.com
         user: String,
     },
     /// Take a user's bindings away, and close the connections that they came over
+    #[command(after_help = "\
+Examples:
+  strandline sip admin --token token kick alice@example.com    wherever she is registered
+  strandline sip admin --token token kick alice@example.com --contact 'sip:alice@192.0.2.9:5060'
+                                                               there only; show tells where
+The answer comes once the store has forgotten them too.")]
     Kick {
         /// Such as alice@example.com
         user: String,
@@ -64,13 +90,41 @@ pub enum What {
         contact: Option<String>,
     },
     /// Answer 503 to registrations and to what begins a dialog; what has begun goes on
+    #[command(after_help = "\
+Examples:
+  strandline sip admin --token token drain          before a new start
+  strandline sip admin --token token drain --off    it serves as before
+  strandline sip admin --token token status         whether it drains, and what has not ended yet
+A server that is started again does not drain.")]
     Drain {
         /// End that
         #[arg(long)]
         off: bool,
     },
     /// Read the configuration again
+    #[command(after_help = "\
+Examples:
+  strandline sip --config sip.toml --check                       tells what is wrong before
+  strandline sip admin --token token reload                      as SIGHUP, and tells what it changed
+  strandline sip admin --token token reload --json | jq .kept    what needs a new start")]
     Reload,
+}
+
+impl What {
+    /// What to do if it was asked for and no answer came.
+    fn find_out(&self) -> String {
+        let done = "what was asked for may have been done, or may be done yet";
+        match self {
+            Self::Status | Self::Bindings { .. } | Self::Show { .. } => {
+                "it may have too much to do: --timeout has it wait longer".to_owned()
+            }
+            Self::Kick { user, .. } => {
+                format!("{done}: `show {user}` tells; --timeout has it wait longer for the store")
+            }
+            Self::Drain { .. } => format!("{done}: `status` tells, at `draining`"),
+            Self::Reload => format!("{done}: `status` tells, at `reloads`, and so does the server's log"),
+        }
+    }
 }
 
 /// Does it.
@@ -80,7 +134,8 @@ pub enum What {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let path = &args.token;
     let token = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
-    let asking = Asking { address: args.address, token: token.trim().to_owned() };
+    let patience = Duration::from_secs(args.timeout.into());
+    let asking = Asking { address: args.address, token: token.trim().to_owned(), patience, what: &args.what };
     let value = match &args.what {
         What::Status => asking.ask("GET", "/status")?,
         What::Bindings { prefix, limit } => asking.list(prefix, *limit)?,
@@ -100,17 +155,25 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-struct Asking {
+struct Asking<'a> {
     address: SocketAddr,
     token: String,
+    patience: Duration,
+    what: &'a What,
 }
 
-impl Asking {
+impl Asking<'_> {
     fn ask(&self, method: &str, target: &str) -> Result<Value> {
         let address = self.address;
-        let (status, body) = ask(address, method, target, Some(&self.token)).with_context(|| {
-            format!("{address}: is a SIP server there that was started with --admin {address}?")
-        })?;
+        let answer = ask(address, method, target, Some(&self.token), self.patience);
+        let (status, body) = match answer {
+            Ok(answer) => answer,
+            Err(error) if error.may_be_done() => bail!("{address}: {error}; {}", self.what.find_out()),
+            Err(error @ NoAnswer::NotThere(_)) => bail!(
+                "{address}: is a SIP server there that was started with --admin {address}? {error}; nothing was asked"
+            ),
+            Err(error) => bail!("{address}: {error}: is that the address of its --admin?"),
+        };
         let value: Value =
             serde_json::from_str(&body).with_context(|| format!("{address} is no SIP server's [admin]"))?;
         if status == 200 {
@@ -144,7 +207,6 @@ impl Asking {
 
 /// As a person reads it.
 fn told(what: &What, value: &Value) -> String {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let list = |key: &str| -> String {
         value[key].as_array().into_iter().flatten().map(|one| format!("  {}\n", text(one))).collect()
     };
@@ -161,16 +223,56 @@ fn told(what: &What, value: &Value) -> String {
             format!("{} bindings removed, {} connections closed\n", value["removed"], value["closed"])
         }
         What::Drain { .. } => match value["draining"].as_bool() {
-            Some(true) => "draining: what begins something gets 503\n".to_owned(),
-            _ => "not draining\n".to_owned(),
+            Some(true) => format!("draining: what begins something gets 503\n{}", silent(value)),
+            _ => format!("not draining\n{}", silent(value)),
         },
         What::Reload => {
-            format!("changed:\n{}kept until the server is started again:\n{}", list("changed"), list("kept"))
+            let (changed, kept) = (list("changed"), list("kept"));
+            let or_nothing = |list: String| if list.is_empty() { "  nothing\n".to_owned() } else { list };
+            format!(
+                "changed:\n{}kept until the server is started again:\n{}{}",
+                or_nothing(changed),
+                or_nothing(kept),
+                silent(value)
+            )
         }
         What::Status => {
-            let lines = value.as_object().into_iter().flatten();
-            lines.map(|(key, value)| format!("{key:<20}{}\n", text(value))).collect()
+            let mut out = String::new();
+            figures("", value, &mut out);
+            out
         }
+    }
+}
+
+/// A line for each figure, with the names that lead to it in JSON.
+fn figures(name: &str, value: &Value, out: &mut String) {
+    let below = |key: &str| if name.is_empty() { key.to_owned() } else { format!("{name}.{key}") };
+    match value {
+        Value::Object(fields) => fields.iter().for_each(|(key, value)| figures(&below(key), value, out)),
+        Value::Array(items) if items.iter().any(Value::is_object) => {
+            let numbered = items.iter().enumerate();
+            numbered.for_each(|(at, value)| figures(&below(&(at + 1).to_string()), value, out));
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(text).collect();
+            out.push_str(&format!("{name:<28}{}\n", items.join(", ")));
+        }
+        Value::Null => out.push_str(&format!("{name:<28}-\n")),
+        value => out.push_str(&format!("{name:<28}{}\n", text(value))),
+    }
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Processes of the server that have not said that they did it.
+fn silent(value: &Value) -> String {
+    match value["workers_silent"].as_u64() {
+        Some(silent) if silent > 0 => {
+            format!("{silent} processes have not answered: `status` tells later whether they did it too\n")
+        }
+        _ => String::new(),
     }
 }
 

@@ -6,6 +6,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::steps::Steps;
+
 /// Seconds that are shown.
 const SHOWN: usize = 120;
 /// Longest time that is told apart, microseconds.
@@ -28,8 +30,11 @@ pub(super) struct Live {
     pub(super) waiting: usize,
     /// There is more than can be done.
     pub(super) overloaded: bool,
-    /// It is about to end.
+    /// What begins something is refused: somebody has asked for that, or it is about to end.
     pub(super) draining: bool,
+    /// The store can't be written or followed: who registers is refused.
+    #[serde(default)]
+    pub(super) store_failing: bool,
     /// What neighbours are told (RFC 7339).
     pub(super) allowed_share: f64,
     /// Of requests over UDP, by the kernel.
@@ -177,6 +182,9 @@ pub(super) struct Watch {
     seconds: VecDeque<Second>,
     /// When the batches were handed over that the store still has.
     handed_over: VecDeque<Duration>,
+    /// The same times since the start.
+    pub(super) handled_in: Steps,
+    pub(super) committed_in: Steps,
 }
 
 /// What happened since somebody asked.
@@ -203,12 +211,15 @@ impl Watch {
             taken: None,
             seconds: VecDeque::with_capacity(SHOWN),
             handed_over: VecDeque::new(),
+            handled_in: Steps::default(),
+            committed_in: Steps::default(),
         }
     }
 
     /// A request that begins something was handled, so long after it came.
     pub(super) fn on_handled(&mut self, time: Duration) {
         self.handled.record(time);
+        self.handled_in.record(time);
         if let Some(taken) = &mut self.taken {
             taken.handled.record(time);
         }
@@ -223,9 +234,11 @@ impl Watch {
     pub(super) fn on_settled(&mut self, now: Duration, batches: usize) {
         for _ in 0..batches {
             let Some(since) = self.handed_over.pop_front() else { return };
-            self.commits.record(now.saturating_sub(since));
+            let time = now.saturating_sub(since);
+            self.commits.record(time);
+            self.committed_in.record(time);
             if let Some(taken) = &mut self.taken {
-                taken.commits.record(now.saturating_sub(since));
+                taken.commits.record(time);
             }
         }
     }

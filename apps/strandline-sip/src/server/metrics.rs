@@ -3,6 +3,8 @@
 use std::fmt::Write as _;
 
 use super::hub::Hub;
+use super::process;
+use super::steps::Steps;
 use super::urgency::Urgency;
 
 /// Writes lines of metrics. Writing to a text doesn't fail.
@@ -31,6 +33,17 @@ impl Page {
         self.sample(name, "", value);
     }
 
+    fn histogram(&mut self, name: &str, help: &str, times: &Steps) {
+        self.family(name, "histogram", help);
+        for (bound, count) in times.cumulative() {
+            self.sample(&format!("{name}_bucket"), &format!("le=\"{bound}\""), count as f64);
+        }
+        let count = times.count() as f64;
+        self.sample(&format!("{name}_bucket"), "le=\"+Inf\"", count);
+        self.sample(&format!("{name}_sum"), "", times.sum().as_secs_f64());
+        self.sample(&format!("{name}_count"), "", count);
+    }
+
     fn by_urgency(&mut self, name: &str, help: &str, counts: &[u64]) {
         self.family(name, "counter", help);
         for (urgency, count) in Urgency::ALL.iter().zip(counts) {
@@ -41,9 +54,22 @@ impl Page {
 
 /// All metrics as text.
 pub(super) fn text(hub: &Hub) -> String {
-    let mut page = Page(String::with_capacity(8192));
+    let mut page = Page(String::with_capacity(16_384));
     inbox(hub, &mut page);
+    of_process(hub, &mut page);
     let service = hub.service.borrow();
+    let draining = f64::from(u8::from(service.is_draining()));
+    page.gauge(
+        "draining",
+        "1 while what begins something is answered with 503, as somebody has asked.",
+        draining,
+    );
+    let times = &hub.watch.borrow().handled_in;
+    page.histogram(
+        "answer_seconds",
+        "From when a request that begins something came until it was answered or sent on.",
+        times,
+    );
     let counters = service.counters();
     page.counter("requests_total", "Requests that were handled.", counters.requests);
     page.counter("responses_total", "Responses that were handled.", counters.responses);
@@ -78,6 +104,21 @@ pub(super) fn text(hub: &Hub) -> String {
     names(&service, &mut page);
     store(hub, &service, &mut page);
     page.0
+}
+
+/// With the names that they have everywhere, behind ours.
+fn of_process(hub: &Hub, page: &mut Page) {
+    page.family("build_info", "gauge", "1: what this is.");
+    page.sample("build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), 1.0);
+    let start = hub.clock.epoch_unix_secs as f64;
+    page.gauge("process_start_time_seconds", "When it was started, in seconds since 1970.", start);
+    let Some(taken) = process::taken() else { return };
+    page.family("process_cpu_seconds_total", "counter", "Processor time.");
+    page.sample("process_cpu_seconds_total", "", taken.cpu_secs);
+    page.gauge("process_resident_memory_bytes", "Memory that it has.", taken.resident_bytes as f64);
+    if let Some(files) = taken.files_max {
+        page.gauge("process_max_fds", "Open files that it may have; a connection is one.", files as f64);
+    }
 }
 
 fn neighbours(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
@@ -129,6 +170,8 @@ fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
     page.counter("store_failures_total", "Commits that failed.", figures.failures);
     page.family("store_commit_seconds_total", "counter", "How long those took that are durable.");
     page.sample("store_commit_seconds_total", "", figures.commit_time.as_secs_f64());
+    let waits = &hub.watch.borrow().committed_in;
+    page.histogram("store_wait_seconds", "How long answers waited until they were durable.", waits);
     let working = f64::from(u8::from(!figures.is_failing));
     page.gauge("store_working", "1 while the store can be written and followed.", working);
     let backlog = figures.backlog_bytes as f64;

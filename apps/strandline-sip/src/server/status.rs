@@ -25,6 +25,7 @@ fn live(hub: &Hub) -> Live {
         waiting,
         overloaded,
         draining: service.is_draining(),
+        store_failing: hub.store_figures().is_some_and(|figures| figures.is_failing),
         allowed_share: service.allowed_share(),
         let_through_share: hub.let_through.get(),
         totals,

@@ -29,6 +29,7 @@ Examples:
   strandline load phones                                 1,000, 10,000 and 100,000 TCP connections
   strandline load phones --steps 1000,250000             about 3 GB of memory
   strandline load phones --transport sctp --steps 1000,1000000
+                                                         a million associations
   strandline load phones --steps 100000 --return         and all come back at once
 A process has a descriptor for each TCP connection: there are as many servers, each with phones of its own, as their limit
 (--each) asks for.")]

@@ -1,44 +1,103 @@
 //! Asks a server of ours.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
-
-use anyhow::{Context, Result, bail};
+use std::time::{Duration, Instant};
 
 pub(in crate::server) use super::request::escape;
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a connection may take: nobody asks over a longer way.
+const CONNECT: Duration = Duration::from_secs(3);
 /// No answer is longer.
 const ANSWER_MAX: u64 = 16 << 20;
 
-/// The status and the body of the answer to a request without a body.
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::server) enum NoAnswer {
+    /// There is no connection, so nothing was asked.
+    #[error("{0}")]
+    NotThere(io::Error),
+    /// It was asked, and whether it does it nobody knows.
+    #[error("no answer within {} s", .0.as_secs_f64())]
+    Late(Duration),
+    /// The same.
+    #[error("the connection ended before the answer did{}", .0.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Ended(Option<io::Error>),
+    /// Somebody else is there.
+    #[error("what answers there doesn't speak HTTP as a SIP server's pages do")]
+    Other,
+}
+
+impl NoAnswer {
+    /// The request has left, so that it may have been carried out, or will be.
+    pub(in crate::server) const fn may_be_done(&self) -> bool {
+        matches!(self, Self::Late(_) | Self::Ended(_))
+    }
+}
+
+/// The status and the body of the answer to a request without a body, if it comes in so long.
 ///
 /// # Errors
-/// If nobody is there, or somebody else is.
+/// If nobody is there, or somebody else is, or it takes longer.
+#[allow(clippy::disallowed_methods, reason = "it waits for a server in real time")]
 pub(in crate::server) fn ask(
     address: SocketAddr,
     method: &str,
     target: &str,
     token: Option<&str>,
-) -> Result<(u16, String)> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    patience: Duration,
+) -> Result<(u16, String), NoAnswer> {
+    let until = Instant::now() + patience;
+    let mut stream =
+        TcpStream::connect_timeout(&address, CONNECT.min(patience)).map_err(NoAnswer::NotThere)?;
     let token = token.map_or(String::new(), |token| format!("Authorization: Bearer {token}\r\n"));
-    write!(stream, "{method} {target} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    let read = stream.take(ANSWER_MAX).read_to_string(&mut answer);
-    read.with_context(|| format!("{address} doesn't answer"))?;
-    parse(&answer)
+    let request =
+        format!("{method} {target} HTTP/1.1\r\nHost: {address}\r\n{token}Connection: close\r\n\r\n");
+    // It is short: there is room for it however little the other side reads.
+    stream.write_all(request.as_bytes()).map_err(|error| NoAnswer::Ended(Some(error)))?;
+    let mut answer = Vec::new();
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(NoAnswer::Late(patience));
+        }
+        let mut room = [0; 16 << 10];
+        match stream.set_read_timeout(Some(left)).and_then(|()| stream.read(&mut room)) {
+            Ok(0) => break,
+            Ok(len) => answer.extend_from_slice(room.get(..len).unwrap_or_default()),
+            Err(error) if is_passing(&error) => {}
+            Err(error) => return Err(NoAnswer::Ended(Some(error))),
+        }
+        if answer.len() as u64 > ANSWER_MAX {
+            return Err(NoAnswer::Other);
+        }
+    }
+    if answer.is_empty() {
+        return Err(NoAnswer::Ended(None));
+    }
+    let answer = parse(&String::from_utf8_lossy(&answer)).ok_or(NoAnswer::Other)?;
+    if answer.len.is_some_and(|len| answer.body.len() < len) {
+        return Err(NoAnswer::Ended(None));
+    }
+    Ok((answer.status, answer.body))
 }
 
-/// The status and the body of an answer.
-///
-/// # Errors
-/// If it is none.
-pub(in crate::server) fn parse(answer: &str) -> Result<(u16, String)> {
-    let Some((head, body)) = answer.split_once("\r\n\r\n") else { bail!("no HTTP") };
-    let status = head.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.split(' ').next()?.parse().ok());
-    Ok((status.context("no HTTP")?, body.to_owned()))
+/// An answer, and how long its body should be.
+struct Parsed {
+    status: u16,
+    body: String,
+    len: Option<usize>,
+}
+
+/// Nothing has come yet.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+/// `None` if it is no answer.
+fn parse(answer: &str) -> Option<Parsed> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.strip_prefix("HTTP/1.1 ")?.split(' ').next()?.parse().ok()?;
+    let len = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
+    Some(Parsed { status, body: body.to_owned(), len })
 }

@@ -37,9 +37,10 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
 
 /// In a word, and how bad that is.
 fn state(live: &Live) -> (&'static str, Color) {
-    match (live.draining, live.overloaded) {
-        (true, _) => ("ending", Color::Yellow),
-        (_, true) => ("overloaded", Color::Red),
+    match live {
+        Live { store_failing: true, .. } => ("store fails", Color::Red),
+        Live { draining: true, .. } => ("draining", Color::Yellow),
+        Live { overloaded: true, .. } => ("overloaded", Color::Red),
         _ => ("in order", Color::Green),
     }
 }

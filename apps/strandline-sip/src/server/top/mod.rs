@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
 Examples:
-  strandline sip --metrics 127.0.0.1:9090 ...     the server
+  strandline sip --metrics 127.0.0.1:9090         the server
   strandline sip top                              looks at it; q ends
   strandline sip top 192.0.2.1:9090               at one elsewhere
   strandline sip top --once                       once, as text")]

@@ -24,6 +24,7 @@ fn live() -> Live {
         waiting: 20,
         overloaded: true,
         draining: false,
+        store_failing: false,
         allowed_share: 0.5,
         let_through_share: 1.0,
         totals: Totals { registered: 5000, calls: 6000, requests: 7000, refused: 8000 },
@@ -77,4 +78,19 @@ fn q_escape_and_control_c_end_it() {
     let none = KeyModifiers::NONE;
     assert!(ends(KeyCode::Char('q'), none) && ends(KeyCode::Esc, none));
     assert!(ends(KeyCode::Char('c'), KeyModifiers::CONTROL) && !ends(KeyCode::Char('c'), none));
+}
+
+#[test]
+fn what_is_wrong_is_said_in_a_word() {
+    let word = |change: fn(&mut Live)| {
+        let mut live = Live { overloaded: false, ..live() };
+        change(&mut live);
+        draw::text(&live).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(word(|_| {}), "example.com, in order, up 1:02:05");
+    assert_eq!(word(|live| live.overloaded = true), "example.com, overloaded, up 1:02:05");
+    assert_eq!(word(|live| live.draining = true), "example.com, draining, up 1:02:05");
+    // Who registers is refused then, whatever else there is.
+    let all = |live: &mut Live| (live.store_failing, live.draining, live.overloaded) = (true, true, true);
+    assert_eq!(word(all), "example.com, store fails, up 1:02:05");
 }

@@ -28,6 +28,8 @@ use super::merged;
 pub(super) const SECOND: &str = "second";
 /// How long a worker may take, which may have other things to do.
 const PATIENCE: Duration = Duration::from_millis(1500);
+/// For what changes something, such as a configuration with a file of many users.
+const PATIENCE_TO_CHANGE: Duration = Duration::from_secs(15);
 
 /// Asks workers.
 pub(super) struct Asking {
@@ -112,15 +114,15 @@ impl Asking {
     }
 
     /// What those say that were asked, if they do so in time.
-    async fn said(asked: Vec<Asked<'_>>) -> Vec<Said> {
-        let said = asked.into_iter().map(|asked| asked.said(PATIENCE));
+    async fn said(asked: Vec<Asked<'_>>, patience: Duration) -> Vec<Said> {
+        let said = asked.into_iter().map(|asked| asked.said(patience));
         futures_util::future::join_all(said).await.into_iter().flatten().collect()
     }
 
     /// Asks all that serve, at once.
     async fn ask_all(&self, method: &str, target: &str) -> Vec<Said> {
         let serving = self.exchange.serving().into_iter();
-        Self::said(serving.map(|worker| self.ask(worker, method, target)).collect()).await
+        Self::said(serving.map(|worker| self.ask(worker, method, target)).collect(), PATIENCE).await
     }
 
     /// Has all do something. Those that don't serve yet do it before they do; only the others are waited for.
@@ -129,14 +131,23 @@ impl Asking {
         let linked = self.exchange.linked().into_iter();
         let mut asked: Vec<Asked<'_>> = linked.map(tell).collect();
         asked.retain(|asked| serving.contains(&asked.worker));
-        Self::said(asked).await
+        Self::said(asked, PATIENCE_TO_CHANGE).await
     }
 
-    /// Asks one that serves.
+    /// Asks one that serves, and another if that one says nothing; but what changes something is asked for once.
     async fn ask_any(&self, method: &str, target: &str, patience: Duration) -> Answer {
+        let changes = method != "GET";
         for worker in self.exchange.serving() {
-            if let Some((_, status, body)) = self.ask(worker, method, target).said(patience).await {
-                return Answer::text(status, "application/json", body);
+            match self.ask(worker, method, target).said(patience).await {
+                Some((_, status, body)) => return Answer::text(status, "application/json", body),
+                None if changes => {
+                    return Answer::error(
+                        503,
+                        "the process that was asked has not answered",
+                        "it may have done it, or may do it yet: look before you ask again",
+                    );
+                }
+                None => {}
             }
         }
         unavailable()
@@ -174,10 +185,11 @@ impl Asking {
         Answer::json(200, &all)
     }
 
-    /// What is done by all, and by how many already if that isn't all.
+    /// What is done by all, and how many haven't said so yet.
     fn done(&self, mut value: Value, said: &[Said]) -> Answer {
-        if let Some(value) = value.as_object_mut().filter(|_| said.len() < usize::from(self.count)) {
-            value.insert("workers_asked".to_owned(), said.len().into());
+        let silent = usize::from(self.count).saturating_sub(said.len());
+        if let Some(value) = value.as_object_mut().filter(|_| silent > 0) {
+            value.insert("workers_silent".to_owned(), silent.into());
         }
         Answer::json(200, &value)
     }

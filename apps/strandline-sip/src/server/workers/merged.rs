@@ -25,6 +25,7 @@ pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>) -> Live {
         waiting: sum(|live| live.waiting),
         overloaded: all().any(|live| live.overloaded),
         draining: all().any(|live| live.draining),
+        store_failing: all().any(|live| live.store_failing),
         allowed_share: least(|live| live.allowed_share),
         let_through_share: least(|live| live.let_through_share),
         totals,

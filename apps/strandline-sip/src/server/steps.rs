@@ -1,0 +1,48 @@
+//! Times as a histogram of Prometheus has them: how many took at most so long, since the start.
+
+use std::time::Duration;
+
+/// Up to which time each step counts, in microseconds.
+const BOUNDS: [u64; 13] = [
+    500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000,
+    5_000_000,
+];
+
+/// So many took so long.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Steps {
+    /// One for each bound, and one for those beyond the last.
+    counts: [u64; BOUNDS.len() + 1],
+    sum: Duration,
+}
+
+impl Steps {
+    pub(super) fn record(&mut self, time: Duration) {
+        let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let step = BOUNDS.partition_point(|bound| *bound < micros);
+        if let Some(count) = self.counts.get_mut(step) {
+            *count += 1;
+        }
+        self.sum = self.sum.saturating_add(time);
+    }
+
+    /// The bounds in seconds, and how many took at most so long.
+    pub(super) fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
+        let mut sum = 0;
+        BOUNDS.into_iter().zip(self.counts).map(move |(bound, count)| {
+            sum += count;
+            (bound as f64 / 1e6, sum)
+        })
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    pub(super) fn sum(&self) -> Duration {
+        self.sum
+    }
+}
+
+#[cfg(test)]
+mod tests;
