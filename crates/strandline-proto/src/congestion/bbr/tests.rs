@@ -18,6 +18,8 @@ struct Path {
     queue: u64,
     /// Every so manyth packet is lost; 0: none.
     loss_every: u64,
+    /// Others keep so much in the queue, whatever this one does.
+    others: Duration,
     /// The application has only so many bytes a second.
     offered: Option<u64>,
     /// When the bottleneck has sent all it has.
@@ -45,6 +47,7 @@ impl Path {
             delay,
             queue,
             loss_every: 0,
+            others: Duration::ZERO,
             offered: None,
             busy_until: Time::ZERO,
             wire: VecDeque::new(),
@@ -64,6 +67,7 @@ impl Path {
         self.flight += PMDCS;
         self.bbr.on_sent(self.now, PMDCS);
         let waiting = self.busy_until.since(self.now).as_nanos() * u128::from(self.rate) / 1_000_000_000;
+        self.busy_until = self.busy_until.max(self.now + self.others);
         let random = self.loss_every > 0 && self.sent.is_multiple_of(self.loss_every);
         if random || waiting > u128::from(self.queue) {
             self.dropped += 1;
@@ -279,7 +283,8 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
         path.run(Duration::from_secs(3));
         let reached = path.run(Duration::from_secs(3));
         let told = path.bandwidth();
-        assert!(told <= 12_500_000 / 100 * 105, "{each} ms: {told}");
+        // Pauses look like others' queue, and what is in flight beside that makes lumps larger.
+        assert!(told <= 12_500_000 / 100 * 106, "{each} ms: {told}");
         assert!(reached >= 12_500_000 / 100 * 85, "{each} ms: {reached}");
     }
 }
@@ -333,6 +338,25 @@ fn a_path_that_changes_is_found_out() {
         let reached = path.run(Duration::from_secs(5));
         assert!(reached >= rate / 100 * 88, "{rate} bytes a second, {delay} ms: {reached}");
     }
+}
+
+/// A queue that never goes away is others', who took it for a part of the path: two and a half times what the path holds is in flight
+/// then, and twice when they are gone.
+#[test]
+fn beside_others_that_keep_a_queue_more_is_in_flight() {
+    let mut path = Path::new(12_500_000, MS(60), 2_000_000);
+    path.run(Duration::from_secs(5));
+    let product = |path: &Path| path.bbr.path.as_ref().unwrap().model.in_flight(100);
+    assert!(u64::from(path.bbr.window()) <= product(&path) / 100 * 230);
+    path.others = MS(40);
+    let share = |path: &mut Path| {
+        path.run(MS(20));
+        u64::from(path.bbr.window()) * 100 / product(path)
+    };
+    assert!((0..500).any(|_| share(&mut path) >= 240));
+    path.others = Duration::ZERO;
+    path.run(Duration::from_secs(15));
+    assert!((0..500).all(|_| share(&mut path) <= 235));
 }
 
 #[test]
