@@ -215,7 +215,9 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
 async fn heed_hangups(mut hangup: Signal, reloader: Rc<Reloader>, hub: Rc<Hub>, is_worker: bool) {
     while hangup.recv().await.is_some() {
         if is_worker {
-            tracing::warn!("SIGHUP is for the process that was started, which reads the configuration for all");
+            tracing::warn!(
+                "SIGHUP is for the process that was started, which reads the configuration for all"
+            );
             continue;
         }
         // What is wrong is told in the log.
