@@ -19,7 +19,7 @@ use processes::{kill, metric, restarts, workers};
 use strandline_sip::auth::Algorithm;
 use tungstenite::Message;
 use udp_phone::Phone;
-use waiting::at_last;
+use waiting::{at_last, found_at_last};
 
 const SHA: Algorithm = Algorithm::Sha256;
 
@@ -43,24 +43,15 @@ fn all_die(world: &World) {
     }
 }
 
-/// A phone's connection, to a process that is known.
+/// A phone's connection.
 struct Connection {
     stream: TcpStream,
-    worker: usize,
     cseq: u32,
 }
 
 impl Connection {
     fn open(world: &World) -> Self {
-        let before = metric(&world.server, "connections");
-        let stream = web_phone::tcp(world.server.address("tcp"));
-        let mut worker = None;
-        at_last("it is counted", || {
-            let now = metric(&world.server, "connections");
-            worker = before.iter().zip(&now).position(|(before, now)| now > before);
-            worker.is_some()
-        });
-        Self { stream, worker: worker.unwrap(), cseq: 0 }
+        Self { stream: web_phone::tcp(world.server.address("tcp")), cseq: 0 }
     }
 
     /// The answer to a REGISTER of u0 with these credentials. Who is told that there is too much to do wasn't asked for any: it tries again.
@@ -101,15 +92,20 @@ impl Connection {
     }
 }
 
-/// A connection to each process.
-fn to_both(world: &World) -> [Connection; 2] {
-    let mut all = vec![Connection::open(world)];
-    at_last("both have one", || {
-        all.push(Connection::open(world));
-        all.last().unwrap().worker != all[0].worker
+/// A connection to each process, and a nonce of each. They are told apart by what stands in its nonces for its run.
+fn to_both(world: &World) -> [(Connection, String); 2] {
+    let run = |nonce: &str| nonce.split('.').nth(2).unwrap().to_owned();
+    let open = || {
+        let mut connection = Connection::open(world);
+        let nonce = connection.nonce();
+        (connection, nonce)
+    };
+    let first = open();
+    let other = found_at_last("a connection to the other process", || {
+        let next = open();
+        if run(&next.1) == run(&first.1) { Err(next.1) } else { Ok(next) }
     });
-    let last = all.pop().unwrap();
-    [all.swap_remove(0), last]
+    [first, other]
 }
 
 /// The password was right, and the nonce is of no use here: there is a new one.
@@ -120,8 +116,7 @@ fn is_stale(answer: &str) -> bool {
 #[test]
 fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
     let (world, users) = world("replays", "");
-    let [mut here, mut there] = to_both(&world);
-    let nonce = here.nonce();
+    let [(mut here, nonce), (mut there, _)] = to_both(&world);
     // Brought to the other process it is stale, and the one that it gets there counts there.
     let answer = there.prove(&nonce, 1);
     assert!(is_stale(&answer), "{answer}");
@@ -152,11 +147,10 @@ fn a_nonce_counts_at_the_process_that_made_it_and_replays_at_none() {
     }
     // Those that take their places don't know what was used: nothing of before counts there.
     all_die(&world);
-    for mut connection in to_both(&world) {
+    for (mut connection, fresh) in to_both(&world) {
         for (nonce, count) in [(&nonce, 1), (&nonce, 5), (&other, 5)] {
             assert!(is_stale(&connection.prove(nonce, count)), "{count}");
         }
-        let fresh = connection.nonce();
         assert!(connection.prove(&fresh, 1).starts_with("SIP/2.0 200"));
     }
     std::fs::remove_file(users).unwrap();
@@ -181,15 +175,6 @@ fn a_load_of_phones_proves_who_they_are_at_all_processes() {
         assert!(registered.iter().all(|count| *count > 0.0), "{what}: {registered:?}");
         std::fs::remove_file(users).unwrap();
     }
-    // The next connection of a phone may be another process's, where its nonce is stale: it is asked again.
-    let (world, users) = world("lifetime", "");
-    let to = world.server.address("tcp").to_string();
-    at_last("nonces are brought to the other process", || {
-        let what =
-            "register --transport tcp --lifetime transaction --users 2 --outstanding 2 --password secret";
-        sip_generator::succeeded(&to, what)["challenged"].as_u64().unwrap() > 2
-    });
-    std::fs::remove_file(users).unwrap();
 }
 
 #[test]
@@ -205,8 +190,20 @@ fn sipp_proves_who_it_is_at_all_processes() {
     // A socket for each call, so that both processes have some.
     for (protocol, transport) in [("udp", "un"), ("tcp", "tn")] {
         let before = metric(&world.server, "registered_total");
-        let more =
-            ["-inf", table.to_str().unwrap(), "-m", "200", "-r", "200", "-l", "50", "-max_socket", "1000"];
+        let more = [
+            "-inf",
+            table.to_str().unwrap(),
+            "-m",
+            "200",
+            "-r",
+            "200",
+            "-l",
+            "50",
+            "-max_socket",
+            "1000",
+            "-auth_uri",
+            "example.com",
+        ];
         let child = sipp::start(&world.server, protocol, transport, "register_auth", &more);
         sipp::succeed(child, protocol);
         let after = metric(&world.server, "registered_total");
