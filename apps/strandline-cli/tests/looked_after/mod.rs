@@ -27,14 +27,14 @@ impl World {
         Self { folder, server }
     }
 
-    /// Another configuration, which counts once it is read.
+    /// Another configuration, which counts once it is read. Disks and processors of tests are busy: that is waited for.
     pub fn write(folder: &Path, more: &str) {
         let listen = |protocol| format!("[[listen]]\nprotocol = \"{protocol}\"\naddress = \"127.0.0.1:0\"\n");
         let (udp, tcp, folder_name) = (listen("udp"), listen("tcp"), folder.display());
         let text = format!(
             "domains = [\"example.com\"]\n{udp}{tcp}[server]\nprocesses = 2\n[metrics]\naddress = \"127.0.0.1:0\"\n\
              [admin]\naddress = \"127.0.0.1:0\"\ntoken = \"{folder_name}/token\"\n\
-             [store]\npath = \"{folder_name}/sip.db\"\n{more}"
+             [overload]\npatience_ms = 250\n[store]\npath = \"{folder_name}/sip.db\"\ntimeout_ms = 30000\n{more}"
         );
         Self::write_all(folder, &text);
     }
