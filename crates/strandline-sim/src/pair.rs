@@ -51,7 +51,9 @@ pub enum Fate {
     Drop,
     /// It goes to its link twice.
     Duplicate,
-    /// It arrives so much later than it was sent, past its link, while others overtake it.
+    /// It goes to its link with a mark (ECN), if its sender said that it may be marked.
+    Mark,
+    /// It arrives so much later than it was sent, past its link, however long others take there.
     Delay(Duration),
 }
 
@@ -524,6 +526,10 @@ impl Pair {
         let delivered = match fate {
             Fate::Pass => matches!(self.network.send(now, carried.clone()), Verdict::Delivered(_)),
             Fate::Drop => false,
+            Fate::Mark => {
+                carried.ecn = if datagram.ecn == 0 { 0 } else { CONGESTION_EXPERIENCED };
+                matches!(self.network.send(now, carried), Verdict::Delivered(_))
+            }
             Fate::Duplicate => {
                 let first = self.network.send(now, carried.clone());
                 let second = self.network.send(now, carried.clone());

@@ -35,7 +35,7 @@ pub(crate) struct Ecn {
     marked: bool,
     /// Goes in CWR with the next data.
     cwr: Option<Tsn>,
-    /// What the latest ECNE named: it repeats itself until CWR has come.
+    /// What the latest ECNE named: it repeats itself until CWR has come. Forgotten once TSNs have gone half way round.
     named: Option<Tsn>,
     /// The path that an ECNE of the packet being received is about.
     told: Option<PathIndex>,
@@ -183,9 +183,16 @@ impl Association {
         }
         ecn.cwr = Some(lowest);
         let repeated = ecn.named.replace(lowest) == Some(lowest);
-        let index = self.outbound.path_of(lowest).map(PathIndex).or_else(|| self.paths.data_path());
+        let probed = self.outbound.probed_from(lowest);
+        let index = probed.or_else(|| self.outbound.path_of(lowest)).map(PathIndex);
+        let index = index.or_else(|| self.paths.data_path());
         let Some((index, marks)) = index.and_then(|index| Some((index, ecn.of(index)?))) else { return };
         if marks.trial.has_failed() {
+            return;
+        }
+        // What went again and may have taken another path was marked on the first one, whose window has shrunk for what was lost there.
+        let here = probed.is_some() || self.paths.len() == 1 || self.outbound.went_once(lowest);
+        if !here && marks.shrunk_until.is_none_or(|until| lowest.is_after(until)) {
             return;
         }
         let counts = !repeated && marks.shrunk_until.is_none_or(|until| lowest.is_after(until));
@@ -238,6 +245,8 @@ impl Association {
     /// What the windows shrank for is history once it is acknowledged.
     pub(super) fn settle_marks(&mut self) {
         let Some(ecn) = &mut self.ecn else { return };
+        // Half of all numbers later the same one is another chunk's.
+        ecn.named.take_if(|named| named.is_after(self.outbound.next_tsn()));
         for marks in &mut ecn.marks {
             marks.shrunk_until.take_if(|until| self.outbound.path_of(*until).is_none());
         }

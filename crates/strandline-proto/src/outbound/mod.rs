@@ -370,6 +370,20 @@ impl Outbound {
         sent.outstanding.get(sent.outstanding.index_of(tsn)?).map(|record| record.path)
     }
 
+    /// The chunk has gone once, as far as is known: only where losses are found by time.
+    #[must_use]
+    pub(crate) fn went_once(&self, tsn: Tsn) -> bool {
+        let Some(sent) = self.sent().filter(|sent| sent.outstanding.rack.is_some()) else { return true };
+        let record = sent.outstanding.index_of(tsn).and_then(|index| sent.outstanding.get(index));
+        record.is_none_or(|record| !record.has(RESENT))
+    }
+
+    /// The path whose tail-loss probe the chunk was, of which nobody knows yet whether it was needed.
+    #[must_use]
+    pub(crate) fn probed_from(&self, tsn: Tsn) -> Option<u8> {
+        self.sent()?.outstanding.rack.as_ref()?.probed_from(tsn)
+    }
+
     /// New data waits, the peer's window has no room for it and nothing is outstanding: a window probe is needed
     /// after one RTO (section 6.1 A).
     #[must_use]

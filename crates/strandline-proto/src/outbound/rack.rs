@@ -368,6 +368,12 @@ impl Rack {
         self.paths.iter().any(|path| path.has_probed_with(tsn))
     }
 
+    /// The path that asked by it.
+    pub(super) fn probed_from(&self, tsn: Tsn) -> Option<u8> {
+        let at = self.paths.iter().position(|path| path.has_probed_with(tsn))?;
+        u8::try_from(at).ok()
+    }
+
     /// The peer had the chunk already. Only of one that was sent again that is our doing.
     pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn) {
         for path in &mut self.paths {

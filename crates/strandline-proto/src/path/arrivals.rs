@@ -2,6 +2,9 @@
 //! no opportunity to send between them, are one arrival, for which the flight before the first of them counts. One by
 //! one, the later ones would find a window that is not full only because there was no time to fill it.
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 use crate::time::Time;

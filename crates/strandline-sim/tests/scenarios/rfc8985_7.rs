@@ -36,6 +36,19 @@ fn section_7_2_a_lone_packet_has_time_for_a_delayed_acknowledgement() {
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
 }
 
+/// A probe that is lost is followed by another one, after twice the time.
+#[test]
+fn section_7_2_each_probe_waits_twice_as_long_as_the_one_before() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(0, &[Fate::Drop; 2]);
+    scene.give(1);
+    scene.run(ms(900));
+    let times = scene.times(0);
+    assert!(times.len() == 3 && (320..326).contains(&times[1]), "{times:?}");
+    assert!((240..250).contains(&(times[2] - times[1])), "{times:?}");
+    assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (2, 0));
+}
+
 /// Data that was not sent yet is the better probe, one packet beyond the window at most.
 #[test]
 fn section_7_3_new_data_goes_as_a_probe_where_there_is_any() {

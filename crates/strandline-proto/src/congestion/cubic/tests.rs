@@ -331,3 +331,16 @@ proptest! {
         }
     }
 }
+
+/// Of two losses the first is certain: the second one's undoing brings back what was between them.
+#[test]
+fn what_was_before_a_certain_loss_does_not_come_back() {
+    let mut cubic = Cubic::new(1_000);
+    cubic.on_fast_retransmit(Time::ZERO);
+    let between = (cubic.window(), cubic.slow_start_threshold());
+    cubic.on_certain();
+    cubic.on_fast_retransmit(Time::ZERO);
+    assert!(cubic.window() < between.0);
+    cubic.on_undo();
+    assert_eq!((cubic.window(), cubic.slow_start_threshold()), between);
+}

@@ -240,3 +240,16 @@ proptest! {
         }
     }
 }
+
+/// Of two losses the first is certain: the second one's undoing brings back what was between them.
+#[test]
+fn what_was_before_a_certain_loss_does_not_come_back() {
+    let mut controller = Rfc9260 { cwnd: 100_000, ..Rfc9260::new(1_000, false) };
+    controller.on_fast_retransmit(Time::ZERO);
+    let between = (controller.window(), controller.slow_start_threshold());
+    controller.on_certain();
+    controller.on_fast_retransmit(Time::ZERO);
+    assert_eq!((between.0, controller.window()), (50_000, 25_000));
+    controller.on_undo();
+    assert_eq!((controller.window(), controller.slow_start_threshold()), between);
+}

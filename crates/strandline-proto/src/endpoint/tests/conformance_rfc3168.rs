@@ -1,6 +1,8 @@
 //! Explicit congestion notification: RFC 3168 for IP, RFC 4960 appendix A for the parameter and the chunks, RFC 8257
 //! section 3.2 for receivers that use DCTCP.
 
+mod wrap;
+
 use strandline_wire::chunk::{Chunk, Cwr, Ecne, Init, sack};
 use strandline_wire::number::Tsn;
 use strandline_wire::parameter::{Parameter, Parameters};
@@ -37,6 +39,11 @@ fn agreed(congestion: Algorithm) -> Raw {
 }
 
 fn agreed_with(congestion: Algorithm, recovery: Recovery) -> Raw {
+    agreed_from(congestion, recovery, Tsn(1000))
+}
+
+/// The peer's first TSN is this one.
+fn agreed_from(congestion: Algorithm, recovery: Recovery, tsn: Tsn) -> Raw {
     let pair = Pair::configured(|config| {
         config.recovery = recovery;
         config.congestion = congestion;
@@ -44,7 +51,7 @@ fn agreed_with(congestion: Algorithm, recovery: Recovery) -> Raw {
         config.path_mtu_max = config.path_mtu_initial;
         config.heartbeat_interval = None;
     });
-    Raw::open(pair, Init { parameters: Parameters::new(&DECLARATION), ..init(Tsn(1000)) })
+    Raw::open(pair, Init { parameters: Parameters::new(&DECLARATION), ..init(tsn) })
 }
 
 impl Raw {
@@ -217,22 +224,32 @@ struct Flow {
 impl Flow {
     fn grown(congestion: Algorithm, recovery: Recovery) -> Self {
         let mut flow = Self { raw: agreed_with(congestion, recovery), acked: 0, next: 0 };
+        flow.grow();
+        flow
+    }
+
+    fn grow(&mut self) {
         for _ in 0..4 {
-            flow.raw.pair.send(SERVER, flow.raw.server, 0, &[1; 200_000]);
+            self.raw.pair.send(SERVER, self.raw.server, 0, &[1; 200_000]);
         }
-        let heard = flow.raw.heard();
-        flow.count(&heard);
+        let heard = self.raw.heard();
+        self.count(&heard);
         for _ in 0..60 {
-            if flow.raw.cwnd() > 40 * 1240 {
-                return flow;
+            if self.raw.cwnd() > 40 * 1240 {
+                return;
             }
-            // So short that nothing is paced.
-            flow.raw.pair.now += Duration::from_millis(2);
-            flow.acked = flow.next;
-            let heard = flow.raw.say_sack(flow.next, 1 << 20, &[]);
-            flow.count(&heard);
+            self.acknowledge();
         }
-        panic!("it does not grow: {:?}", flow.path());
+        panic!("it does not grow: {:?}", self.path());
+    }
+
+    /// All that was sent has arrived.
+    fn acknowledge(&mut self) {
+        // So short that nothing is paced.
+        self.raw.pair.now += Duration::from_millis(2);
+        self.acked = self.next;
+        let heard = self.raw.say_sack(self.next, 1 << 20, &[]);
+        self.count(&heard);
     }
 
     fn count(&mut self, heard: &[Sent]) {

@@ -194,3 +194,17 @@ fn a_faster_path_is_no_reordering() {
     let (_, acks) = fixture.sack(6, &[(7, 10)]);
     assert_eq!(acks[0].lost_bytes, ROOM as u32, "three packets beyond a gap, and nothing was ever reordered");
 }
+
+/// Of a burst one in the middle is lost and the last one. When the first is repaired there is no gap any more that shows the other,
+/// but what was sent later has arrived.
+#[test]
+fn the_end_of_a_burst_is_lost_when_what_was_repaired_arrives() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(100);
+    fixture.sack(0, &[(1, 4)]);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(5, &[]);
+    assert_eq!(acks[0].lost_bytes, ROOM as u32);
+    assert_eq!(fixture.tsns(0), [5]);
+}

@@ -1,7 +1,7 @@
 //! How fast the carriers are on this host's loopback interface, without any SCTP above them:
 //!
 //! ```text
-//! cargo run --release -p strandline-io --example throughput
+//! cargo run --release -p strandline-io --example carrier_throughput
 //! ```
 //!
 //! One thread sends bursts of 40 packets of 1,452 bytes as fast as it can, another receives. Raw IP needs root.

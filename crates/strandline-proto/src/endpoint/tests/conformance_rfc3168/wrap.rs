@@ -1,0 +1,144 @@
+//! TSNs begin anew after 2^32 - 1 (RFC 9260 section 1.6): marks go by their order, not by their value, and what they left behind does
+//! not meet the same number again.
+
+use super::*;
+use crate::outbound::Outbound;
+
+impl Raw {
+    /// The server's next TSN is this one, as if it had sent all those before. Nothing may be outstanding.
+    fn skip_to(&mut self, next: Tsn) {
+        let association = self.pair.hosts[SERVER].endpoint.table.by_id_mut(self.server).expect("it lives");
+        assert!(association.outbound.is_empty());
+        association.outbound = Outbound::new(next, 1 << 20, 100);
+        self.server_tsn = next;
+    }
+}
+
+impl Flow {
+    /// As [`grown`](Self::grown); TSN 0 is in the middle of what is outstanding.
+    fn grown_across(congestion: Algorithm, recovery: Recovery) -> Self {
+        let known = Self::grown(congestion, recovery);
+        let middle = (known.acked + known.next) / 2;
+        let mut flow = Self { raw: agreed_with(congestion, recovery), acked: 0, next: 0 };
+        flow.raw.skip_to(Tsn(0_u32.wrapping_sub(middle)));
+        flow.grow();
+        let (lowest, next) = (flow.raw.server_tsn + flow.acked, flow.raw.server_tsn + flow.next);
+        assert!(lowest.0 > u32::MAX - 100 && next.0 < 100 && next.0 > 10, "{lowest:?} to {next:?}");
+        flow
+    }
+
+    /// The next TSN is this one, and as much is sent as may be.
+    fn go_on_from(&mut self, next: Tsn) {
+        self.raw.skip_to(next);
+        (self.acked, self.next) = (0, 0);
+        self.raw.pair.send(SERVER, self.raw.server, 0, &[1; 200_000]);
+        let heard = self.raw.heard();
+        self.count(&heard);
+    }
+
+    /// Sends all there is, and has it acknowledged.
+    fn finish(&mut self) {
+        for _ in 0..200 {
+            if self.raw.server().status(self.raw.server).unwrap().send_buffered == 0 {
+                return;
+            }
+            self.acknowledge();
+        }
+        panic!("it does not end: {:?}", self.path());
+    }
+
+    /// The number of the chunk with TSN 0, counted from the first that is outstanding.
+    fn zero(&self) -> u32 {
+        Tsn(0).distance_from(self.raw.server_tsn) - self.acked
+    }
+}
+
+/// The receiver's side.
+#[test]
+fn marks_are_told_across_the_wrap_until_a_cwr_that_is_no_older_comes() {
+    let mut raw = agreed_from(Algorithm::Rfc9260, Recovery::Rfc9260, Tsn(u32::MAX - 3));
+    assert_eq!(ecnes(&raw.say_marked(0, 0b10)), []);
+    assert_eq!(ecnes(&raw.say_marked(1, 0b11)), [(Tsn(u32::MAX - 2), true)]);
+    // 4 is TSN 0; it is marked, too, and so is what follows.
+    let told: Vec<_> = (2..8).flat_map(|number| ecnes(&raw.say_marked(number, 0b11))).collect();
+    assert!(told.len() >= 2 && told.iter().all(|told| *told == (Tsn(u32::MAX - 2), true)), "{told:?}");
+    raw.say_all(&[&Cwr { lowest_tsn: Tsn(u32::MAX - 3) }]);
+    assert!(!(8..10).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect::<Vec<_>>().is_empty());
+    raw.say_all(&[&Cwr { lowest_tsn: Tsn(1) }]);
+    let told: Vec<_> = (10..14).flat_map(|number| ecnes(&raw.say_marked(number, 0b10))).collect();
+    assert_eq!(told, [], "it answers what is older than TSN 1");
+    assert_eq!(ecnes(&raw.say_marked(14, 0b11)), [(Tsn(10), true)]);
+}
+
+/// The sender's: what was sent before the window shrank ends beyond TSN 0, and marks of it on both sides count once.
+#[test]
+fn marks_before_and_after_the_wrap_are_of_one_window() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown_across(congestion, recovery);
+        let before = flow.raw.cwnd();
+        flow.mark(0);
+        let once = flow.raw.cwnd();
+        assert!(once < before / 100 * 71, "{congestion:?} {recovery:?}: {once} of {before}");
+        let zero = flow.zero();
+        for beyond in [zero - 1, zero, zero + 5] {
+            flow.mark(beyond);
+            assert_eq!(flow.raw.cwnd(), once, "{congestion:?} {recovery:?}: {beyond}");
+        }
+        assert!(flow.lose() >= once, "{congestion:?} {recovery:?}: {:?}", flow.path());
+        // The next window's first mark counts.
+        let now = flow.raw.cwnd();
+        flow.acknowledge();
+        flow.mark(0);
+        assert!(
+            flow.raw.cwnd() < now / 100 * 85,
+            "{congestion:?} {recovery:?}: {} of {now}",
+            flow.raw.cwnd()
+        );
+    }
+}
+
+/// A loss or a time-out first, beyond TSN 0 what was sent before it.
+#[test]
+fn a_loss_or_a_time_out_before_the_wrap_covers_marks_after_it() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown_across(congestion, recovery);
+        flow.lose();
+        let (now, zero) = (flow.raw.cwnd(), flow.zero());
+        flow.mark(zero + 3);
+        assert_eq!(flow.raw.cwnd(), now, "{congestion:?} {recovery:?}");
+        let mut flow = Flow::grown_across(congestion, recovery);
+        flow.time_out();
+        let (before, zero) = (flow.path(), flow.zero());
+        flow.mark(zero + 3);
+        let after = flow.path();
+        assert_eq!(
+            (after.cwnd, after.ssthresh),
+            (before.cwnd, before.ssthresh),
+            "{congestion:?} {recovery:?}"
+        );
+    }
+}
+
+/// 2^32 chunks later the same number is another chunk's: that its mark was told before is long ago.
+#[test]
+fn a_mark_counts_where_one_of_the_same_number_was_told_before_the_numbers_went_round() {
+    for (congestion, recovery) in ALIKE {
+        let mut flow = Flow::grown(congestion, recovery);
+        flow.mark(0);
+        let (once, marked) = (flow.raw.cwnd(), flow.raw.server_tsn + flow.acked);
+        flow.finish();
+        for ahead in [1 << 30, 1 << 31, 3 << 30] {
+            flow.go_on_from(marked + ahead);
+            flow.finish();
+        }
+        flow.go_on_from(Tsn(marked.0.wrapping_sub(2)));
+        let before = flow.raw.cwnd();
+        assert!(before >= once && flow.next > 2, "{before} {once} {}", flow.next);
+        flow.mark(2);
+        assert!(
+            flow.raw.cwnd() < before / 100 * 85,
+            "{congestion:?} {recovery:?}: {} of {before}",
+            flow.raw.cwnd()
+        );
+    }
+}

@@ -1,0 +1,16 @@
+use super::*;
+
+/// That the window before a loss was in use says nothing of the one after it.
+#[test]
+fn a_loss_makes_a_window_of_which_nothing_is_known() {
+    let (rtt, at) = (Duration::from_millis(60), |ms| Time::ZERO + Duration::from_millis(ms));
+    let mut arrivals = Arrivals::default();
+    arrivals.on_sack(at(1000), 2, true);
+    arrivals.on_sack(at(1010), 2, false);
+    assert!(!arrivals.window_full() && arrivals.window_full_within(at(1010), rtt));
+    assert!(!arrivals.window_full_within(at(1061), rtt), "more than a round trip ago");
+    arrivals.forget_full();
+    assert!(!arrivals.window_full_within(at(1010), rtt));
+    arrivals.on_sack(at(1020), 2, true);
+    assert!(arrivals.window_full_within(at(1070), rtt));
+}
