@@ -207,6 +207,7 @@ impl Association {
         let sent = self.outbound.next_tsn().previous();
         let path = self.paths.get_mut(index);
         let (window, pmdcs) = (path.congestion.window(), path.data_chunk_len_max());
+        let round_trip = path.rto.srtt().unwrap_or_else(|| path.rto.rto());
         path.congestion.on_ecn(now);
         if shrinks_alike(&path.congestion) {
             path.congestion.on_certain();
@@ -214,7 +215,7 @@ impl Association {
         }
         let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index)) else { return };
         (marks.shrunk_until, marks.passed_over) = (Some(sent), false);
-        self.stats.ecn_failures += u32::from(marks.trial.on_mark(window, pmdcs));
+        self.stats.ecn_failures += u32::from(marks.trial.on_mark(now, round_trip, window, pmdcs));
     }
 
     /// The window of a path has shrunk for a loss or a time-out: marks of what was sent so far say nothing new.
@@ -229,16 +230,17 @@ impl Association {
 
     /// An acknowledgement made the window of a path shrink or undid that.
     pub(super) fn on_window_changed(&mut self, now: Time, index: PathIndex, ack: &PathAck) {
-        if ack.fast_retransmit_loss {
-            self.on_window_shrunk(index, ack.doubt_goes_on);
-        }
         if ack.undo
             && let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index))
         {
             marks.shrunk_until = None;
-            if core::mem::take(&mut marks.passed_over) {
+            if core::mem::take(&mut marks.passed_over) && !ack.fast_retransmit_loss {
                 self.shrink_for_mark(now, index);
             }
+        }
+        // After that: what was needless is from before what is lost now, which covers the marks as well.
+        if ack.fast_retransmit_loss {
+            self.on_window_shrunk(index, ack.doubt_goes_on);
         }
     }
 

@@ -486,6 +486,11 @@ impl Path {
     /// After [`on_sack`](Self::on_sack), or when time has told: what was lost, and how recovery goes on.
     pub(crate) fn on_loss(&mut self, now: Time, loss: &PathLoss) {
         let flight_before = self.flight.saturating_add(loss.acked_bytes);
+        // What was needless is from before what is lost now.
+        if loss.undo {
+            self.congestion.on_undo();
+            self.timed_out = false;
+        }
         if loss.shrink {
             if !loss.doubt_goes_on {
                 self.congestion.on_certain();
@@ -496,11 +501,8 @@ impl Path {
         if loss.lost_bytes > 0 {
             self.congestion.on_lost(loss.lost_bytes);
         }
-        if loss.undo {
-            self.congestion.on_undo();
-            self.prr = Prr::default();
-            self.timed_out = false;
-        } else if !(loss.in_recovery && self.congestion.recovers_in_proportion()) {
+        let is_undone = loss.undo && !loss.shrink;
+        if is_undone || !(loss.in_recovery && self.congestion.recovers_in_proportion()) {
             self.prr = Prr::default();
         } else {
             if loss.shrink || loss.repairs {

@@ -14,6 +14,9 @@ const STRIKES_MAX: u8 = 3;
 const PATIENCE: u32 = 2;
 /// So many marks in a row, each of another window, came though the window is as small as it gets.
 const MARKS_AT_FLOOR_MAX: u8 = 10;
+/// Those are in a row that come within so many round trips of one another, and what an acknowledgement may be delayed by.
+const IN_A_ROW: u32 = 4;
+const ACKNOWLEDGED_AFTER: Duration = Duration::from_millis(200);
 /// A window of so many packets, or less, is about as small as it gets.
 const FLOOR_PACKETS: u32 = 4;
 
@@ -29,13 +32,16 @@ pub(crate) struct EcnTrial {
     until: Time,
     strikes: u8,
     marks_at_floor: u8,
+    /// When the latest of these came.
+    marked_at: Time,
     failed: bool,
 }
 
 impl Default for EcnTrial {
     fn default() -> Self {
         let never = Time::MAX;
-        Self { since: never, first: never, until: never, strikes: 0, marks_at_floor: 0, failed: false }
+        let (strikes, marks_at_floor, marked_at) = (0, 0, Time::ZERO);
+        Self { since: never, first: never, until: never, strikes, marks_at_floor, marked_at, failed: false }
     }
 }
 
@@ -75,15 +81,17 @@ impl EcnTrial {
 
     /// A mark came while the window was so many bytes, at `pmdcs` for a packet. True if that ends the trial: the marks are not
     /// about how much is sent.
-    pub(crate) fn on_mark(&mut self, window: u32, pmdcs: u32) -> bool {
+    pub(crate) fn on_mark(&mut self, now: Time, round_trip: Duration, window: u32, pmdcs: u32) -> bool {
         if self.failed {
             return false;
         }
+        let in_a_row = now.since(self.marked_at) <= round_trip * IN_A_ROW + ACKNOWLEDGED_AFTER;
+        self.marked_at = now;
         if window > pmdcs.saturating_mul(FLOOR_PACKETS) {
             self.marks_at_floor = 0;
             return false;
         }
-        self.marks_at_floor += 1;
+        self.marks_at_floor = if in_a_row { self.marks_at_floor + 1 } else { 1 };
         self.failed = self.marks_at_floor >= MARKS_AT_FLOOR_MAX;
         self.failed
     }

@@ -13,7 +13,20 @@ use super::*;
 /// The way stands still from now on: what A sends within so long arrives after that, and the chunk that is sent first so much
 /// before the others.
 fn stands_still(scene: &mut Scene, messages: usize, time: Duration, ahead: Duration) {
+    stands_still_and_loses(scene, messages, time, ahead, None);
+}
+
+/// The same, and the chunk of this number is lost when it is sent for the first time, and so are so many of the first SACKs.
+fn stands_still_and_loses(
+    scene: &mut Scene,
+    messages: usize,
+    time: Duration,
+    ahead: Duration,
+    lost: Option<(u32, usize)>,
+) {
     let (until, first) = (scene.pair.now + time, scene.first);
+    let mut sacks = lost.map_or(0, |(_, sacks)| sacks);
+    let mut lost = lost.map(|(number, _)| first + number);
     let now = Rc::new(Cell::new(scene.pair.now));
     let clock = Rc::clone(&now);
     let is_first = move |packet: &Packet<'_>| {
@@ -21,6 +34,15 @@ fn stands_still(scene: &mut Scene, messages: usize, time: Duration, ahead: Durat
         chunks.any(|chunk| matches!(chunk, Chunk::Data(data) if data.tsn == first))
     };
     scene.pair.filter(move |from, packet| {
+        let mut chunks = packet.chunks().flatten().filter_map(|chunk| chunk.parse().ok());
+        let mut is_lost = |tsn| chunks.any(|chunk| matches!(chunk, Chunk::Data(data) if data.tsn == tsn));
+        if from == Side::A && lost.take_if(|tsn| is_lost(*tsn)).is_some() {
+            return Fate::Drop;
+        }
+        if from == Side::B && sacks > 0 {
+            sacks -= 1;
+            return Fate::Drop;
+        }
         let until = if is_first(packet) {
             Time::from_nanos(until.as_nanos() - ahead.as_nanos() as u64)
         } else {
@@ -58,6 +80,22 @@ fn a_needless_time_out_sends_little_again_and_is_undone() {
         let measured = path.srtt.unwrap() + path.rttvar.unwrap() * 4;
         assert_eq!(path.rto, measured.max(ms(1000)), "{late}: not backed off");
         assert!(scene.all_is_acknowledged());
+    }
+}
+
+/// One packet of those was lost: that shrinks the window as it was before the time-out.
+#[test]
+fn a_loss_among_what_comes_late_shrinks_the_window_of_before() {
+    for late in [1100, 1250, 1800] {
+        for (lost, sacks) in [(2, 0), (2, 1), (2, 2), (2, 3), (4, 2), (4, 3), (4, 4)] {
+            let mut scene = Scene::new(|_| ());
+            let before = scene.path().cwnd;
+            stands_still_and_loses(&mut scene, 8, ms(late), ms(0), Some((lost, sacks)));
+            let (stats, path) = (scene.stats(), scene.path());
+            assert_eq!((stats.timeouts, stats.undone), (1, 1), "{late}, {lost}, {sacks}: {:?}", scene.sent());
+            assert!(path.cwnd >= before / 100 * 65, "{late}, {lost}, {sacks}: {before} before, {path:?}");
+            assert!(scene.all_is_acknowledged());
+        }
     }
 }
 

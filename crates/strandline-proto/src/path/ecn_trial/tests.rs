@@ -62,15 +62,27 @@ fn what_went_without_it_says_nothing() {
 
 #[test]
 fn marks_that_nothing_helps_against_end_it() {
-    let pmdcs = 1000;
     let mut trial = EcnTrial::default();
+    let mut ms = 0;
+    let mut mark = |trial: &mut EcnTrial, after_ms: u64, window: u32| {
+        ms += after_ms;
+        trial.on_mark(at(ms), RTT, window, 1000)
+    };
     for _ in 0..MARKS_AT_FLOOR_MAX - 1 {
-        assert!(!trial.on_mark(2000, pmdcs));
+        assert!(!mark(&mut trial, 20, 2000));
     }
     // A window that could still shrink: then they may mean something.
-    assert!(!trial.on_mark(9000, pmdcs));
+    assert!(!mark(&mut trial, 20, 9000));
     for _ in 0..MARKS_AT_FLOOR_MAX - 1 {
-        assert!(!trial.on_mark(2000, pmdcs));
+        assert!(!mark(&mut trial, 20, 2000));
     }
-    assert!(trial.on_mark(2000, pmdcs) && trial.has_failed());
+    // Many round trips without one: these aren't in a row.
+    let pause = RTT.as_millis() as u64 * u64::from(IN_A_ROW) + 201;
+    for _ in 0..3 * MARKS_AT_FLOOR_MAX {
+        assert!(!mark(&mut trial, pause, 2000));
+    }
+    for _ in 0..MARKS_AT_FLOOR_MAX - 2 {
+        assert!(!mark(&mut trial, 20, 2000));
+    }
+    assert!(mark(&mut trial, 20, 2000) && trial.has_failed());
 }
