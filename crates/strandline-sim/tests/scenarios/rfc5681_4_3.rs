@@ -10,8 +10,9 @@ use strandline_wire::Tsn;
 
 use super::*;
 
-/// One chunk is lost so many times in a row, and each tenth of those after it once. The window before, and after so many round trips of 60 ms.
-fn windows(congestion: Algorithm, times: u32, round_trips: u64) -> (u32, u32) {
+/// One chunk is lost so many times in a row, and each tenth of those after it once. The window before, and after so
+/// much time.
+fn windows(congestion: Algorithm, times: u32, time: Duration) -> (u32, u32) {
     let mut pair =
         Pair::new(endpoint(|config| config.congestion = congestion), endpoint(|_| ()), link(ms(30), 100));
     let (a, b) = pair.connect();
@@ -35,7 +36,7 @@ fn windows(congestion: Algorithm, times: u32, round_trips: u64) -> (u32, u32) {
         if *seen <= losses { Fate::Drop } else { Fate::Pass }
     });
     let before = pair.a.endpoint.paths(a).unwrap()[0].cwnd;
-    stream(&mut pair, a, b, ms(60) * round_trips as u32);
+    stream(&mut pair, a, b, time);
     let path = &pair.a.endpoint.paths(a).unwrap()[0];
     assert_eq!(pair.a.endpoint.status(a).unwrap().stats.timeouts, 0);
     (before, path.cwnd)
@@ -43,9 +44,11 @@ fn windows(congestion: Algorithm, times: u32, round_trips: u64) -> (u32, u32) {
 
 #[test]
 fn a_chunk_that_is_lost_again_and_again_hides_no_losses() {
-    for congestion in [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp] {
+    // Six round trips: the larger a window, the longer its queue makes them.
+    let all = [(Algorithm::Cubic, 420), (Algorithm::Rfc9260, 900), (Algorithm::Dctcp, 900)];
+    for (congestion, time) in all {
         for times in [1, 5] {
-            let (before, after) = windows(congestion, times, 7);
+            let (before, after) = windows(congestion, times, ms(time));
             assert!(after < before / 3, "{congestion:?}, lost {times} times: {after} of {before}");
         }
     }
