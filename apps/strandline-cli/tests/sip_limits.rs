@@ -1,8 +1,9 @@
 //! Limits of `strandline sip` that need real sockets: associations, who may not send, and what is written at its end.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "what is tested works in real time")]
 
 mod sip_server;
+#[allow(dead_code, reason = "its phones do not register here")]
 mod udp_phone;
 
 use std::io::{Read, Write};
@@ -82,7 +83,6 @@ async fn associations_are_limited_in_number_and_by_access_lists_in_both_styles()
         assert!(matches!(ended, Ok(0) | Err(_)), "{style}: let go");
         assert!(arrive(&stacks[0], &server, "d").await.is_none(), "{style}: denied");
         std::fs::remove_file(file(style)).unwrap();
-        assert!(arrive(&stacks[0], &server, "a").await.is_none(), "{style}: denied");
     }
 }
 

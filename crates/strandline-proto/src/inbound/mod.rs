@@ -208,7 +208,7 @@ impl Inbound {
             }
             if run == Run::Broken {
                 flow.on_trouble();
-            } else if flow.every() > EVERY_MIN && !self.window.is_tight() {
+            } else if run == Run::Long && flow.every() > EVERY_MIN && !self.window.is_tight() {
                 rare = Some(&**flow);
             }
         }

@@ -8,10 +8,10 @@ use super::scene::Scene;
 use super::*;
 
 /// Ten packets and more may go at once.
-fn begun(change: impl Fn(&mut AssociationConfig)) -> Scene {
+fn begun(messages: usize, change: impl Fn(&mut AssociationConfig)) -> Scene {
     let mut scene = Scene::new(change);
-    scene.give(20);
-    scene.run(ms(2000));
+    scene.give(messages);
+    scene.run(ms(600));
     assert!(scene.all_is_acknowledged() && scene.sent_again().is_empty());
     scene.count_from_now();
     assert!(scene::packets(scene.path().cwnd) >= 15, "{:?}", scene.path());
@@ -22,11 +22,11 @@ fn begun(change: impl Fn(&mut AssociationConfig)) -> Scene {
 fn by_misses() -> Scene {
     let letter =
         AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
-    begun(|config| *config = AssociationConfig { burst_max: 0, ..letter.clone() })
+    begun(40, |config| *config = AssociationConfig { burst_max: 0, ..letter.clone() })
 }
 
 fn by_time() -> Scene {
-    begun(|_| ())
+    begun(20, |_| ())
 }
 
 fn drops(scene: &mut Scene, numbers: impl IntoIterator<Item = u32>) {
@@ -54,14 +54,14 @@ fn section_4_is_lost_by_three_behind_it_and_not_by_two() {
 #[test]
 fn section_4_set_pipe_all_losses_of_a_window_go_again_in_one_round_trip() {
     for mut scene in [by_time(), by_misses()] {
-        drops(&mut scene, [1, 3, 5, 7]);
+        drops(&mut scene, [1, 3, 5]);
         scene.give(14);
         scene.run(ms(1500));
-        for number in [1, 3, 5, 7] {
+        for number in [1, 3, 5] {
             let times = scene.times(number);
             assert!(times.len() == 2 && (60..120).contains(&times[1]), "{number}: {:?}", scene.sent());
         }
-        assert_eq!(scene.sent_again(), [1, 3, 5, 7]);
+        assert_eq!(scene.sent_again(), [1, 3, 5]);
         assert_eq!((scene.stats().fast_recoveries, scene.stats().timeouts), (1, 0));
         assert!(scene.all_is_acknowledged());
     }

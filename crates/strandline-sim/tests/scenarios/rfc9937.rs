@@ -69,7 +69,7 @@ fn what_sacks_out_of_order_tell_twice_counts_once() {
         let times = scene.times(0);
         assert_eq!(times.len(), 2, "{times:?}");
         assert_eq!(scene.stats().fast_recoveries, 1);
-        let recovery = times[1]..times[1] + 60;
+        let recovery = times[1]..times[1] + 30;
         scene.sent().iter().filter(|seen| recovery.contains(&seen.ms)).count()
     };
     let in_order = sent_in_recovery(0);

@@ -28,6 +28,9 @@ use super::asking::SECOND;
 use super::frame::ToSupervisor;
 use super::link::{Link, Order, Teller};
 
+/// SCTP ports from which workers but the first set up associations: their number is added.
+const OWN_PORTS: u16 = 49_152;
+
 /// This process, if it is one of several.
 pub(in crate::server) struct Worker {
     own: u8,
@@ -135,7 +138,12 @@ impl Worker {
         };
         let address = SocketAddr::new(listen.address.ip(), carrier);
         let port = self.sctp.filter(|_| self.own != 0).map(|(port, _)| port);
-        let sctp_port = self.sctp.filter(|_| self.own == 0).map_or(listen.sctp_port, |(port, _)| port);
+        // To a peer an association is one of two addresses and SCTP ports: those of different workers must not look alike.
+        let sctp_port = match (self.own, self.sctp) {
+            (0, Some((port, _))) => port,
+            (0, None) => listen.sctp_port,
+            (own, _) => OWN_PORTS + u16::from(own),
+        };
         (Listen { address, sctp_port, ..listen.clone() }, port)
     }
 
