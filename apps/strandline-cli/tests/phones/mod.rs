@@ -1,4 +1,5 @@
 //! Phones on UDP and TCP that register, call and are called.
+#![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -198,7 +199,6 @@ impl Phone {
     }
 
     /// Its connection ends.
-    #[allow(dead_code, reason = "not every test closes connections")]
     pub fn is_closed(&mut self) -> bool {
         self.receive_any().is_none()
     }
