@@ -324,6 +324,19 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
             format!("{right}[registrar]\nexpires_min_secs = 7200\n"),
             "registrar.expires_min_secs: more than 3600",
         ),
+        (format!("{right}[limits]\nusers_max = 0\n"), "limits.users_max: 0 is less than 1, the least"),
+        (
+            format!("{right}[limits]\nmessage_body_bytes_max = 10\n"),
+            "limits.message_body_bytes_max: 10 is less than 1024, the least",
+        ),
+        (
+            format!("{right}[auth]\nusers = \"/dev/null\"\nnonce_lifetime_secs = 0\n"),
+            "auth.nonce_lifetime_secs: 0 is not between 10 and 86,400",
+        ),
+        (
+            format!("{right}[server]\nprocesses = 2.5\n"),
+            "`processes` is a whole number, or \"auto\"",
+        ),
     ] {
         let (success, stderr) = check(&text);
         assert!(!success && stderr.contains(error), "{stderr} lacks {error}");
@@ -337,6 +350,10 @@ fn routes_are_checked_and_errors_tell_what_is_wrong() {
         (
             format!("{right}[[route]]\nto = [\"sip:192.0.2.1\"]\n"),
             "route: a prefix, such as \"+44\", or a domain",
+        ),
+        (
+            format!("{right}[[route]]\nprefix = \"+\"\nto = [{{ uri = \"sip:192.0.2.1\", prioriti = 1 }}]\n"),
+            "each of `to` is a SIP URI, or a table with `uri` and `priority`",
         ),
         (
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"tel:+1\"]\n"),

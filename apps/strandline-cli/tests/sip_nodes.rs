@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
 mod databases;
+#[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
 mod sip_server;
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 #![allow(clippy::disallowed_methods, reason = "real servers take real time to start")]
 
+#[allow(dead_code, reason = "not every test has all of it")]
 mod phones;
 mod sip_server;
 

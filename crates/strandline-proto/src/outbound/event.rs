@@ -4,6 +4,9 @@
 //! 4.3: losses in two successive windows, and the loss of a retransmission, lower the window twice). So there is one in each
 //! round trip at most: what was sent after its beginning takes that long to be missed.
 
+#[cfg(test)]
+mod tests;
+
 use crate::number::Tsn;
 
 /// A transmission of a chunk, by its place among all of its kind.
@@ -34,19 +37,5 @@ impl Moment {
     /// All that had been sent is acknowledged.
     pub(super) fn is_past(&self, cumulative: Tsn) -> bool {
         cumulative.next().is_at_or_after(self.tsn)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_was_sent_is_before_or_after() {
-        let moment = Moment { tsn: Tsn(3), again: 70_000 };
-        assert!(moment.is_before(Sent::Once(Tsn(3))) && !moment.is_before(Sent::Once(Tsn(2))));
-        assert!(!moment.is_before(Sent::Once(Tsn(u32::MAX))), "TSNs wrap");
-        assert!(moment.is_before(Sent::Again(70_000)) && !moment.is_before(Sent::Again(69_999)));
-        assert!(moment.is_past(Tsn(2)) && !moment.is_past(Tsn(1)));
     }
 }

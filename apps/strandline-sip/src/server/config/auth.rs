@@ -131,7 +131,12 @@ pub(super) fn check(file: Table, store: Option<&Store>) -> Result<Auth, ConfigEr
     if algorithms.is_empty() {
         return Err(wrong("auth.algorithms", "at least one is needed"));
     }
-    let nonce_lifetime = Duration::from_secs(file.nonce_lifetime_secs.unwrap_or(300));
+    let nonce_lifetime_secs = file.nonce_lifetime_secs.unwrap_or(300);
+    if !(10..=86_400).contains(&nonce_lifetime_secs) {
+        let message = format!("{nonce_lifetime_secs} is not between 10 and 86,400");
+        return Err(wrong("auth.nonce_lifetime_secs", message));
+    }
+    let nonce_lifetime = Duration::from_secs(nonce_lifetime_secs);
     let wrong_max = file.wrong_max.unwrap_or(auth::Authenticator::WRONG_MAX);
     if wrong_max > 1000 {
         return Err(wrong("auth.wrong_max", format!("{wrong_max} is not between 0, for no limit, and 1000")));

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::error::{ConfigError, wrong};
 use crate::codec::Limits;
 use crate::transaction::TransactionLimits;
 
@@ -26,16 +27,34 @@ pub(super) struct Checked {
     pub(super) udp_request_bytes: usize,
 }
 
-pub(super) fn check(file: &Table, users: usize, transactions: usize, message: Limits) -> Checked {
+/// # Errors
+/// For what would let nothing work.
+pub(super) fn check(
+    file: &Table,
+    users: usize,
+    transactions: usize,
+    message: Limits,
+) -> Result<Checked, ConfigError> {
+    for (key, value, least) in [
+        ("users_max", file.users_max, 1),
+        ("transactions_max", file.transactions_max, 1),
+        ("connections_max", file.connections_max, 1),
+        ("message_header_bytes_max", file.message_header_bytes_max, 1024),
+        ("message_body_bytes_max", file.message_body_bytes_max, 1024),
+    ] {
+        if let Some(value) = value.filter(|value| *value < least) {
+            return Err(wrong(format!("limits.{key}"), format!("{value} is less than {least}, the least")));
+        }
+    }
     let transactions = file.transactions_max.unwrap_or(transactions);
     let mut message = message;
     message.header_bytes_max = file.message_header_bytes_max.unwrap_or(message.header_bytes_max);
     message.body_bytes_max = file.message_body_bytes_max.unwrap_or(message.body_bytes_max);
-    Checked {
+    Ok(Checked {
         users: file.users_max.unwrap_or(users),
         transactions: TransactionLimits { servers_max: transactions, clients_max: transactions },
         connections: file.connections_max.unwrap_or(1_000_000),
         message,
         udp_request_bytes: file.udp_request_bytes_max.unwrap_or(1300),
-    }
+    })
 }

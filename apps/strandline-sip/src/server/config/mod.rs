@@ -178,7 +178,7 @@ impl Config {
         }
         let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();
         routes::check_reached(&config.settings.directory, &listens)?;
-        config.store = config.store.or_else(|| args.store.clone().map(Store::Sqlite));
+        config.store = args.store.clone().map(Store::Sqlite).or(config.store);
         config.metrics = args.metrics.or(config.metrics);
         config.settings.durable = config.store.is_some();
         config.settings.relay.open |= args.open_relay;
@@ -253,7 +253,7 @@ fn check(file: File) -> Result<Config, ConfigError> {
     };
     let domains = domains.into_iter().chain(directory.domains.keys().cloned()).collect();
     let limits =
-        limits::check(&file.limits, defaults.users_max, defaults.limits.servers_max, defaults.message);
+        limits::check(&file.limits, defaults.users_max, defaults.limits.servers_max, defaults.message)?;
     let settings = Settings {
         mode,
         domains,

@@ -20,7 +20,7 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "each of `to` is a SIP URI, or a table with `uri` and `priority`")]
 enum To {
     Uri(String),
     Hop(HopTable),

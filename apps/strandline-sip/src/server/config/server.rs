@@ -15,7 +15,7 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "`processes` is a whole number, or \"auto\"")]
 enum Given {
     Number(i64),
     Text(String),

@@ -279,9 +279,12 @@ impl Supervisor<'_> {
         self.group.reopen(worker)?;
         let (ours, theirs) = UnixStream::pair().context("a socket for a process")?;
         descriptors::send(&ours, &self.group.of(worker)).context("handing over sockets")?;
-        let program = std::env::current_exe().context("which program is this?")?;
-        let child = Command::new(program)
-            .args(std::env::args_os().skip(1))
+        // This very program, also if another has taken its place in the file system since.
+        let mut command = Command::new("/proc/self/exe");
+        let mut words = std::env::args_os();
+        words.next().map(|name| command.arg0(name));
+        let child = command
+            .args(words)
             .arg("--worker")
             .arg(worker.to_string())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
@@ -399,7 +402,8 @@ impl Supervisor<'_> {
             Some(code) => code.clamp(0, 255) as u8,
             None => 1,
         };
-        let lost = status.code() == Some(i32::from(LOST));
+        // One that can't begin because the database is away tries again; the others have what they need.
+        let lost = served && status.code() == Some(i32::from(LOST));
         if self.ends.is_some() {
             // One that didn't serve yet was told so before it could hear it.
             self.worst = self.worst.max(if served { code } else { 0 });

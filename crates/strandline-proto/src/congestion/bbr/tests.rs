@@ -79,7 +79,12 @@ impl Path {
         self.now += STEP;
         let stands_still =
             |each: Duration| self.now.as_nanos() as u128 % each.as_nanos() < each.as_nanos() / 5;
-        if self.stalls.is_some_and(stands_still) {
+        let stands_still = self.stalls.is_some_and(stands_still);
+        // The pacer makes good what a late timer cost.
+        let saved_s = if self.stalls.is_some() { 0.012 } else { 0.002 };
+        let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
+        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * saved_s + f64::from(PMDCS));
+        if stands_still {
             return;
         }
         while let Some((sent_at, at, arrived)) =
@@ -95,7 +100,7 @@ impl Path {
             }
             self.delivered += u64::from(PMDCS);
             if let Some(withheld) =
-                self.withheld.as_mut().filter(|_| self.delivered / u64::from(PMDCS) % 2 == 0)
+                self.withheld.as_mut().filter(|_| (self.delivered / u64::from(PMDCS)).is_multiple_of(2))
             {
                 *withheld += PMDCS;
                 continue;
@@ -103,10 +108,6 @@ impl Path {
             self.flight -= PMDCS;
             self.acknowledge(at, PMDCS, flight_before, sent_at);
         }
-        // The pacer makes good what a late timer cost.
-        let saved_s = if self.stalls.is_some() { 0.012 } else { 0.002 };
-        let rate = self.bbr.pacing_rate().unwrap_or(u64::MAX / 2) as f64;
-        self.credit = (self.credit + rate * STEP.as_secs_f64()).min(rate * saved_s + f64::from(PMDCS));
         self.offered_credit += self.offered.unwrap_or(0) as f64 * STEP.as_secs_f64();
         while self.flight < self.bbr.window() && self.credit > 0.0 {
             if self.offered.is_some() && self.offered_credit < f64::from(PMDCS) {
@@ -248,8 +249,8 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
         path.run(Duration::from_secs(3));
         let reached = path.run(Duration::from_secs(3));
         let told = path.bandwidth();
-        assert!(told <= 12_500_000 / 100 * 125, "{each} ms: {told}");
-        assert!(reached >= 12_500_000 / 100 * 78, "{each} ms: {reached}");
+        assert!(told <= 12_500_000 / 100 * 105, "{each} ms: {told}");
+        assert!(reached >= 12_500_000 / 100 * 85, "{each} ms: {reached}");
     }
 }
 
@@ -258,9 +259,10 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
 fn a_flow_without_a_queue_looks_for_the_shortest_round_trip_seldom() {
     let mut path = Path::new(12_500_000, MS(40), 1_500_000);
     path.run(Duration::from_secs(2));
-    path.delay = MS(40) + Duration::from_micros(500);
     let mut looked = 0;
-    for _ in 0..400_000 {
+    for step in 0..400_000 {
+        // Ever a little longer, so that none is the shortest again.
+        path.delay = MS(40) + Duration::from_micros(100 + step / 400);
         let before = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);
         path.step();
         let now = path.bbr.path.as_ref().is_some_and(|model| model.state == State::ProbeRtt);

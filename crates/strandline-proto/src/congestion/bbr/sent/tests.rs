@@ -43,7 +43,7 @@ proptest! {
         prop_assert!(told >= sum(from, from + long));
         // A sixty-fourth of the round trip on both sides, with the batches at their ends.
         let grain = 20_000 / 64 + 1;
-        let most = all.iter().filter(|(at, _)| *at <= from).map(|(at, _)| *at).last().unwrap_or(0);
+        let most = all.iter().filter(|(at, _)| *at <= from).map(|(at, _)| *at).next_back().unwrap_or(0);
         let more = sum(most.saturating_sub(grain + 1), from + long + grain);
         prop_assert!(told == u64::MAX || told <= more, "{told} {more}");
     }
