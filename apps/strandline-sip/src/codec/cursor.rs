@@ -74,9 +74,18 @@ impl<'a> Cursor<'a> {
         self.at != start
     }
 
-    /// The longest run of a class, possibly empty.
-    #[inline]
+    /// The longest run of a class, possibly empty. For what mostly is short.
+    #[inline(always)]
     pub(crate) fn run(&mut self, class: u16) -> &'a [u8] {
+        let rest = self.rest();
+        let len = rest.iter().position(|byte| !is(*byte, class)).unwrap_or(rest.len());
+        self.at += len;
+        rest.get(..len).unwrap_or(&[])
+    }
+
+    /// The same for what mostly is long.
+    #[inline(always)]
+    pub(crate) fn long_run(&mut self, class: u16) -> &'a [u8] {
         let rest = self.rest();
         let len = run_len(rest, class);
         self.at += len;
@@ -84,49 +93,72 @@ impl<'a> Cursor<'a> {
     }
 
     /// A run of a class that is not empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
         let run = self.run(class);
         if run.is_empty() { Err(self.error(kind)) } else { Ok(run) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn token(&mut self) -> Result<&'a [u8]> {
         self.some(class::TOKEN, ErrorKind::Token)
     }
 
+    /// The same for what mostly is long.
+    #[inline(always)]
+    pub(crate) fn long_some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
+        let run = self.long_run(class);
+        if run.is_empty() { Err(self.error(kind)) } else { Ok(run) }
+    }
+
     /// A run of a class in which `%` starts an escape of two hexadecimal digits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn escaped(&mut self, class: u16) -> Result<&'a [u8]> {
         let start = self.at;
-        loop {
-            self.run(class);
-            if self.peek() != Some(b'%') {
-                return Ok(self.since(start));
-            }
+        let run = self.run(class);
+        // Few texts have an escape.
+        if self.peek() != Some(b'%') {
+            return Ok(run);
+        }
+        self.escapes(class)?;
+        Ok(self.since(start))
+    }
+
+    /// Goes on with a run where an escape stands.
+    #[cold]
+    fn escapes(&mut self, class: u16) -> Result<()> {
+        while self.peek() == Some(b'%') {
             match self.rest() {
                 [_, high, low, ..] if is(*high, class::HEX) && is(*low, class::HEX) => self.at += 3,
                 _ => return Err(self.error(ErrorKind::Uri)),
             }
+            self.run(class);
         }
+        Ok(())
     }
 
     /// Decimal digits as a number up to `max`.
     #[inline]
     pub(crate) fn number(&mut self, max: u32) -> Result<u32> {
+        /// More than any `max`, and far from an overflow when a digit is added.
+        const TOO_LARGE: u64 = 1 << 40;
         let start = self.at;
-        let digits = self.some(class::DIGIT, ErrorKind::Number)?;
-        let value = if digits.len() < 10 {
-            // So many can't overflow.
-            digits.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'))
-        } else {
-            let next = |value: u32, digit: &u8| value.checked_mul(10)?.checked_add(u32::from(digit - b'0'));
-            digits.iter().try_fold(0, next).ok_or(Error::new(ErrorKind::TooLarge, start))?
-        };
-        if value > max {
-            return Err(Error::new(ErrorKind::TooLarge, start));
+        let mut value = 0;
+        for byte in self.rest() {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            value = (value * 10 + u64::from(digit)).min(TOO_LARGE);
+            self.at += 1;
         }
-        Ok(value)
+        if self.at == start {
+            return Err(self.error(ErrorKind::Number));
+        }
+        match u32::try_from(value) {
+            Ok(value) if value <= max => Ok(value),
+            _ => Err(Error::new(ErrorKind::TooLarge, start)),
+        }
     }
 
     /// A quoted string; what comes back is between the quotes, escapes untouched. The cursor stands on the first quote.
@@ -205,7 +237,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// How many bytes at the start are of the class. Four in a step: this is what most of a value goes through.
-#[inline]
+#[inline(always)]
 fn run_len(bytes: &[u8], class: u16) -> usize {
     let (fours, rest) = bytes.as_chunks::<4>();
     let mut len = 0;

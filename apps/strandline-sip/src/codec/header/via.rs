@@ -5,10 +5,11 @@ use core::net::IpAddr;
 
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::{Error, ErrorKind};
+use crate::codec::index::Index;
 use crate::codec::uri::host::{Host, ipv6};
 use crate::codec::uri::sip::port;
 
-use super::params::{ParamValue, Params, same};
+use super::params::{ParamValue, Params, Span, same};
 use super::values::{Element, sealed};
 
 /// How a message was or will be carried.
@@ -128,54 +129,146 @@ impl<'a> Via<'a> {
 
     /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed. The version
     /// is not looked at: one that is unknown is found in the first line, and answered with 505.
-    pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Self> {
-        sent_protocol(cursor).and_then(|(transport, _)| Self::sent_by(cursor, transport))
+    pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Host<'a>> {
+        sent_protocol(cursor)?;
+        sent_by(cursor).map(|(host, ..)| host)
     }
 
-    #[inline]
-    fn sent_by(cursor: &mut Cursor<'a>, transport: Transport<'a>) -> Result<Self> {
-        if !cursor.skip_space() {
+    /// Takes a Via, and says where its parts stand.
+    #[inline(always)]
+    fn take_placed(cursor: &mut Cursor<'a>) -> Result<(Self, Placed)> {
+        // A place of its own can stay in registers.
+        let mut place = *cursor;
+        let (transport, known) = sent_protocol(&mut place)?;
+        if !known {
             return Err(cursor.error(ErrorKind::Protocol));
         }
-        let host = Host::take(cursor)?;
-        let after = *cursor;
+        let (host, port, host_placed) = sent_by(&mut place)?;
+        let mut seen = Seen::default();
+        let mut placed = Placed { host: host_placed, ..Placed::default() };
+        let (params, params_placed) =
+            Params::take_placed(&mut place, |name, value, span| seen.see(name, value, span, &mut placed))?;
+        placed.params = params_placed;
+        *cursor = place;
+        let Seen { branch, received, rport, oc, alias } = seen;
+        Ok((Self { transport, host, port, params, branch, received, rport, oc, alias }, placed))
+    }
+}
+
+/// The topmost Via of a message, parsed with it: who handles a message needs it more than once. Texts are kept as their
+/// places in the message.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TopVia {
+    /// All that is not text.
+    via: Via<'static>,
+    /// The host, if it is a name.
+    host: Span,
+    branch: Span,
+    /// All parameters.
+    pub(crate) params: Span,
+    /// `received` with its semicolon.
+    pub(crate) received: Option<Span>,
+    /// `rport` with its semicolon.
+    pub(crate) rport: Option<Span>,
+    /// Where the next value in its line starts, or the line ends.
+    after: usize,
+}
+
+impl TopVia {
+    /// Parses the first value of a line. `None` if it is malformed or its transport unknown: it must be parsed when it is
+    /// asked for.
+    pub(crate) fn parse(mut cursor: Cursor<'_>) -> Option<Self> {
         cursor.skip_space();
-        let colon = cursor.peek() == Some(b':');
-        let port = if colon { blank_port(cursor)? } else { None };
-        if !colon {
-            *cursor = after;
-        }
+        let (via, placed) = Via::take_placed(&mut cursor).ok()?;
+        cursor.finish_element().ok()?;
+        let host = match via.host {
+            Host::Name(_) => Host::Name(b""),
+            Host::V4(address) => Host::V4(address),
+            Host::V6(address) => Host::V6(address),
+        };
+        let transport = match via.transport {
+            Transport::Udp => Transport::Udp,
+            Transport::Tcp => Transport::Tcp,
+            Transport::Tls => Transport::Tls,
+            Transport::Sctp => Transport::Sctp,
+            Transport::TlsSctp => Transport::TlsSctp,
+            Transport::Ws => Transport::Ws,
+            Transport::Wss => Transport::Wss,
+            Transport::Other(_) => return None,
+        };
+        let branch: Option<&'static [u8]> = via.branch.map(|_| &[][..]);
+        let Via { port, received, rport, oc, alias, .. } = via;
         let params = Params::default();
-        Ok(Self {
-            transport,
-            host,
-            port,
-            params,
-            branch: None,
-            received: None,
-            rport: None,
-            oc: false,
-            alias: false,
-        })
+        let via = Via { transport, host, port, params, branch, received, rport, oc, alias };
+        let Placed { host, params, branch, received, rport } = placed;
+        Some(Self { via, host, branch, params, received, rport, after: cursor.at() })
     }
 
+    /// The Via, with the texts of the message that it was parsed with.
     #[inline]
-    fn see(&mut self, name: &'a [u8], value: Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind> {
+    pub(crate) fn of<'a>(&self, bytes: &'a [u8]) -> Via<'a> {
+        let text = |(start, end): Span| bytes.get(start..end).unwrap_or(&[]);
+        let host = match self.via.host {
+            Host::Name(_) => Host::Name(text(self.host)),
+            address => address,
+        };
+        let branch = self.via.branch.map(|_| text(self.branch));
+        Via { host, branch, params: Params::taken(text(self.params)), ..self.via }
+    }
+
+    /// The host, if it is an address.
+    pub(crate) const fn address(&self) -> Option<IpAddr> {
+        self.via.host.ip()
+    }
+}
+
+/// Where parts of a Via stand.
+#[derive(Default)]
+struct Placed {
+    host: Span,
+    params: Span,
+    branch: Span,
+    received: Option<Span>,
+    rport: Option<Span>,
+}
+
+/// The parameters that matter.
+#[derive(Default)]
+struct Seen<'a> {
+    branch: Option<&'a [u8]>,
+    received: Option<IpAddr>,
+    rport: Option<Option<u16>>,
+    oc: bool,
+    alias: bool,
+}
+
+impl<'a> Seen<'a> {
+    #[inline(always)]
+    fn see(
+        &mut self,
+        name: &'a [u8],
+        value: Option<ParamValue<'a>>,
+        (start, end): Span,
+        placed: &mut Placed,
+    ) -> core::result::Result<(), ErrorKind> {
         // Parameters that matter are told apart by their length first: this is done for every message.
         match name.len() {
             6 if same(name, b"branch") => {
                 let Some(ParamValue::Token(branch)) = value else { return Err(ErrorKind::Branch) };
+                placed.branch = (end - branch.len(), end);
                 if self.branch.replace(branch).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
             8 if same(name, b"received") => {
                 let text = value.ok_or(ErrorKind::Host)?;
+                placed.received = Some((start, end));
                 if self.received.replace(address(text.as_bytes())?).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
             5 if same(name, b"rport") => {
+                placed.rport = Some((start, end));
                 let port = value.map(|text| whole_port(text.as_bytes())).transpose()?;
                 if self.rport.replace(port).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
@@ -225,7 +318,26 @@ fn slash(cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
+/// White space, the sender, its port if it has one, and where the sender stands.
+#[inline(always)]
+fn sent_by<'a>(cursor: &mut Cursor<'a>) -> Result<(Host<'a>, Option<u16>, Span)> {
+    if !cursor.skip_space() {
+        return Err(cursor.error(ErrorKind::Protocol));
+    }
+    let start = cursor.at();
+    let host = Host::take(cursor)?;
+    let after = *cursor;
+    let span = (start, after.at());
+    cursor.skip_space();
+    if cursor.peek() != Some(b':') {
+        *cursor = after;
+        return Ok((host, None, span));
+    }
+    blank_port(cursor).map(|port| (host, port, span))
+}
+
 /// `: port` with white space after the colon.
+#[inline(always)]
 fn blank_port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
     if matches!(cursor.rest(), [b':', b' ' | b'\t' | b'\r', ..]) {
         cursor.advance(1);
@@ -255,13 +367,10 @@ impl sealed::Sealed for Via<'_> {}
 impl<'a> Element<'a> for Via<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let start = *cursor;
-        let (transport, known) = sent_protocol(cursor)?;
-        if !known {
-            return Err(start.error(ErrorKind::Protocol));
-        }
-        let mut via = Self::sent_by(cursor, transport)?;
-        via.params = Params::take(cursor, |name, value| via.see(name, value))?;
-        Ok(via)
+        Self::take_placed(cursor).map(|(via, _)| via)
+    }
+
+    fn parsed(bytes: &'a [u8], index: &Index) -> Option<(Self, usize)> {
+        index.top_via().map(|top| (top.of(bytes), top.after))
     }
 }
