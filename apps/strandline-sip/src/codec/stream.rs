@@ -220,3 +220,6 @@ impl Head {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,31 +123,33 @@ pub(crate) fn quality(text: &[u8]) -> Result<u16> {
 }
 
 /// The display name, up to the `<` of the URI; nothing if there is no `<`.
-#[inline]
-fn display<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a [u8]>> {
-    let start = *cursor;
+fn display(mut cursor: Cursor<'_>) -> Result<(Option<&[u8]>, Cursor<'_>)> {
+    let start = cursor;
     let mut end = start;
     if cursor.peek() == Some(b'"') {
         cursor.quoted()?;
-        end = *cursor;
+        end = cursor;
         cursor.skip_space();
     } else {
         // Tokens, also directly before the bracket (RFC 4475 section 3.1.1.6).
         while !cursor.run(class::TOKEN).is_empty() {
-            end = *cursor;
+            end = cursor;
             cursor.skip_space();
         }
     }
     if cursor.peek() != Some(b'<') {
-        return if end.at() > start.at() { Err(cursor.error(ErrorKind::Brackets)) } else { Ok(None) };
+        return if end.at() > start.at() {
+            Err(cursor.error(ErrorKind::Brackets))
+        } else {
+            Ok((None, cursor))
+        };
     }
-    Ok(Some(end.since(start.at())).filter(|name| !name.is_empty()))
+    Ok((Some(end.since(start.at())).filter(|name| !name.is_empty()), cursor))
 }
 
 /// A URI without brackets: it ends before what would be a parameter, a header or the next value.
-#[inline]
-fn take_bare(cursor: &mut Cursor<'_>) -> Result<()> {
-    let start = *cursor;
+fn take_bare(mut cursor: Cursor<'_>) -> Result<Cursor<'_>> {
+    let start = cursor;
     let rest = cursor.rest();
     let ends = |byte: &u8| matches!(*byte, b';' | b',' | b'?') || !is(*byte, class::URI);
     let len = rest.iter().position(ends).unwrap_or(rest.len());
@@ -156,7 +158,7 @@ fn take_bare(cursor: &mut Cursor<'_>) -> Result<()> {
         // With `?` the URI must be in brackets (RFC 3261 section 20).
         Some(b'?') => Err(cursor.error(ErrorKind::Brackets)),
         _ if !cursor.since(start.at()).contains(&b':') => Err(start.error(ErrorKind::Uri)),
-        _ => Ok(()),
+        _ => Ok(cursor),
     }
 }
 
@@ -172,10 +174,10 @@ impl<'a> Address<'a> {
             ahead.run(class::TOKEN);
             if ahead.at() > cursor.at() && ahead.peek() == Some(b':') {
                 let uri_at = cursor.at();
-                take_bare(cursor)?;
+                *cursor = take_bare(*cursor)?;
                 return Ok((None, cursor.since(0), uri_at, false));
             }
-            name = display(cursor)?;
+            (name, *cursor) = display(*cursor)?;
         }
         if !cursor.eat(b'<') {
             return Err(cursor.error(ErrorKind::Uri));

@@ -38,26 +38,30 @@ impl<'a> Host<'a> {
         if cursor.rest().is_empty() { Ok(host) } else { Err(cursor.error(ErrorKind::Host)) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        match cursor.peek() {
-            Some(b'[') => return reference(cursor),
+        match Self::read(cursor.rest()) {
+            Some((host, len)) => {
+                cursor.advance(len);
+                Ok(host)
+            }
+            None => Err(cursor.error(ErrorKind::Host)),
+        }
+    }
+
+    /// The host at the start of `text`, and how long it is.
+    fn read(text: &'a [u8]) -> Option<(Self, usize)> {
+        match text.first() {
+            Some(b'[') => return reference(text),
             Some(b'0'..=b'9') => {
-                if let Some((address, len)) = ipv4(cursor.rest()) {
-                    cursor.advance(len);
-                    return Ok(Self::V4(address));
+                if let Some((address, len)) = ipv4(text) {
+                    return Some((Self::V4(address), len));
                 }
             }
             _ => {}
         }
-        match name_len(cursor.rest()) {
-            Some(len) => {
-                let start = cursor.at();
-                cursor.advance(len);
-                Ok(Self::Name(cursor.since(start)))
-            }
-            None => Err(cursor.error(ErrorKind::Host)),
-        }
+        let name = text.get(..name_len(text)?)?;
+        Some((Self::Name(name), name.len()))
     }
 
     /// The address, if it is one.
@@ -169,13 +173,11 @@ fn name_end(cursor: &Cursor<'_>, top: Option<u8>) -> Option<usize> {
 
 /// `[address]`. One colon too many before an IPv4 part, which the grammar of RFC 3261 wrongly asks for, is overlooked (RFC
 /// 5118 section 4.10).
-fn reference<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>> {
-    let error = cursor.error(ErrorKind::Host);
-    let inside = cursor.rest().get(1..).unwrap_or(&[]);
-    let len = inside.iter().take(64).position(|byte| *byte == b']').ok_or(error)?;
-    let address = ipv6(inside.get(..len).unwrap_or(&[])).ok_or(error)?;
-    cursor.advance(len + 2);
-    Ok(Host::V6(address))
+fn reference(text: &[u8]) -> Option<(Host<'_>, usize)> {
+    let inside = text.get(1..)?;
+    let len = inside.iter().take(64).position(|byte| *byte == b']')?;
+    let address = ipv6(inside.get(..len)?)?;
+    Some((Host::V6(address), len + 2))
 }
 
 /// An IPv6 address without its brackets.
@@ -191,3 +193,6 @@ pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     let mended = format!("{before}::{after}");
     mended.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -67,11 +67,16 @@ impl<'a> UriHeaders<'a> {
     /// Takes all headers. Afterwards they can't be malformed.
     #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        if cursor.peek() == Some(b'?') { Self::take_some(cursor) } else { Ok(Self::default()) }
+        if cursor.peek() != Some(b'?') {
+            return Ok(Self::default());
+        }
+        let headers = Self::read(*cursor)?;
+        cursor.advance(headers.raw.len());
+        Ok(headers)
     }
 
     #[cold]
-    fn take_some(cursor: &mut Cursor<'a>) -> Result<Self> {
+    fn read(mut cursor: Cursor<'a>) -> Result<Self> {
         let start = cursor.at();
         cursor.advance(1);
         loop {

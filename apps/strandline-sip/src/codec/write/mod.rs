@@ -52,3 +52,6 @@ pub(crate) fn check_known(name: HeaderName) -> Result<(), WriteError> {
 pub(crate) fn check_name(name: &[u8]) -> Result<(), WriteError> {
     if class::all(name, class::TOKEN) { Ok(()) } else { Err(WriteError::Name) }
 }
+
+#[cfg(test)]
+mod tests;

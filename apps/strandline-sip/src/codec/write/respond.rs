@@ -163,3 +163,6 @@ impl Lines<'_, '_, '_> {
         self.writer.buffer()
     }
 }
+
+#[cfg(test)]
+mod tests;

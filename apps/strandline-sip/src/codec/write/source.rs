@@ -129,3 +129,6 @@ impl<'a> Iterator for ViaParams<'a> {
         Some((name, start, self.end))
     }
 }
+
+#[cfg(test)]
+mod tests;
