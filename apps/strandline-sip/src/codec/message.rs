@@ -114,7 +114,8 @@ impl<'a> Message<'a> {
     /// Parses a whole message: a datagram of UDP, a message of SCTP or WebSocket, or what
     /// [`StreamFramer`](super::StreamFramer) cut out of a stream. Looks at the first line, finds all headers, and takes
     /// the body by Content-Length: what follows it is ignored, and if there is less, that is an error (RFC 3261 section
-    /// 18.3). Values of headers are parsed when they are asked for.
+    /// 18.3). Values of headers are parsed when they are asked for, but the topmost Via: nobody who handles or answers a
+    /// message can do without it.
     ///
     /// # Errors
     /// If the first line or a header line is malformed, a limit of the index is exceeded, or the body is too short.

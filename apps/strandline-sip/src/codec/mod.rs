@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | cut | a stream into messages and keep-alives | [`StreamFramer`] |
 //! | sort | by the first line alone | [`StartLine::parse`] |
-//! | index | finds all header lines in one pass, takes the body | [`Message::parse`] |
+//! | index | finds all header lines in one pass, parses the topmost Via, takes the body | [`Message::parse`] |
 //! | check | what every message must have | [`Message::essentials`] |
 //! | ask | one header, parsed then | [`Message::contacts`], [`Message::routes`], ... |
 //! | edit | as a proxy does, untouched bytes copied | [`Edits`] |
