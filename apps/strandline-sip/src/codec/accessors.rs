@@ -180,7 +180,7 @@ impl<'a> Message<'a> {
     #[inline]
     pub fn via(&self) -> Result<Via<'a>> {
         match self.index.top_via() {
-            Some(top) => Ok(top.of(self.bytes)),
+            Some(top) => Ok(Via::kept(top, self.bytes)),
             None => self.top(HeaderName::Via),
         }
     }

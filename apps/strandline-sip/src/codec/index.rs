@@ -2,11 +2,10 @@
 
 use super::class;
 use super::error::{Error, ErrorKind};
-use super::header::values::line_cursor;
-use super::header::via::TopVia;
 use super::limits::Limits;
 use super::name::{HeaderName, NAME_BYTES_MAX, NAMES_LEN};
 use super::scan;
+use super::top_via::TopVia;
 
 /// One header line. Folded ones are one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,11 +76,10 @@ impl Index {
         self.top_via = None;
     }
 
-    /// Parses the topmost Via, once for all who ask for it.
+    /// Keeps the topmost Via for all who ask for it.
     #[inline]
-    pub(crate) fn parse_top_via(&mut self, bytes: &[u8]) {
-        let cursor = self.first(HeaderName::Via).and_then(|number| line_cursor(bytes, self, number));
-        self.top_via = cursor.and_then(TopVia::parse);
+    pub(crate) fn keep_top_via(&mut self, via: Option<TopVia>) {
+        self.top_via = via;
     }
 
     /// The topmost Via, unless it is malformed.

@@ -153,7 +153,8 @@ impl<'a> Message<'a> {
             Err(RejectedLine { error, request: None }) => return Err(nothing(error)),
         };
         let read = index.read(bytes, end + 2);
-        index.parse_top_via(bytes);
+        let via = index.first(HeaderName::Via).and_then(|number| line_cursor(bytes, index, number));
+        index.keep_top_via(via.and_then(Via::keep));
         let index: &'a Index = index;
         let body_at = *read.as_ref().unwrap_or(&bytes.len());
         let headers_end = index.lines().last().map_or(end + 2, |line| line.end as usize + 2);

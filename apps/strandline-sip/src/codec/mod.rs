@@ -39,6 +39,7 @@ mod start_line;
 mod status;
 mod stream;
 mod stun;
+mod top_via;
 mod uri;
 mod write;
 
@@ -56,8 +57,9 @@ pub use header::event::{Event, Replaces, RetryAfter, Seconds, Warning};
 pub use header::media::{Choice, MediaType};
 pub use header::params::{ParamValue, Params, unquote};
 pub use header::token::{CallId, Number, ResourcePriority, Token};
+pub use header::transport::Transport;
 pub use header::values::{Element, Values};
-pub use header::via::{MAGIC_COOKIE, Transport, Via};
+pub use header::via::{MAGIC_COOKIE, Via};
 pub use index::Index;
 pub use limits::Limits;
 pub use message::{Header, Message, Rejected};

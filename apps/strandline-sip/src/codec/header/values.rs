@@ -118,7 +118,7 @@ impl<'a, T: Element<'a>> Values<'a, T> {
 
 /// The value of a line, as a place in the message.
 #[inline]
-pub(crate) fn line_cursor<'a>(bytes: &'a [u8], index: &'a Index, number: usize) -> Option<Cursor<'a>> {
+pub(crate) fn line_cursor<'a>(bytes: &'a [u8], index: &Index, number: usize) -> Option<Cursor<'a>> {
     let line = index.lines().get(number)?;
     Some(Cursor::new(bytes.get(..line.end as usize)?, line.value as usize))
 }

@@ -1,80 +1,17 @@
 //! Via (RFC 3261 sections 18.2 and 20.42, RFC 3581, RFC 5923, RFC 7339).
 
-use core::fmt;
 use core::net::IpAddr;
 
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::{Error, ErrorKind};
 use crate::codec::index::Index;
+use crate::codec::top_via::TopVia;
 use crate::codec::uri::host::{Host, ipv6};
 use crate::codec::uri::sip::port;
 
 use super::params::{ParamValue, Params, Span, same};
+use super::transport::Transport;
 use super::values::{Element, sealed};
-
-/// How a message was or will be carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Transport<'a> {
-    /// UDP.
-    Udp,
-    /// TCP.
-    Tcp,
-    /// TLS over TCP.
-    Tls,
-    /// SCTP (RFC 4168).
-    Sctp,
-    /// TLS over SCTP (RFC 4168).
-    TlsSctp,
-    /// WebSocket (RFC 7118).
-    Ws,
-    /// WebSocket over TLS (RFC 7118).
-    Wss,
-    /// Any other.
-    Other(&'a [u8]),
-}
-
-impl<'a> Transport<'a> {
-    /// The transport with this name, in any case.
-    #[inline]
-    #[must_use]
-    pub fn from_bytes(name: &'a [u8]) -> Self {
-        match name {
-            b"UDP" => return Self::Udp,
-            b"TCP" => return Self::Tcp,
-            _ => {}
-        }
-        let known = [Self::Udp, Self::Tcp, Self::Tls, Self::Sctp, Self::TlsSctp, Self::Ws, Self::Wss];
-        let found = known.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name));
-        found.unwrap_or(Self::Other(name))
-    }
-
-    /// Its name as it stands in Via.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        match self {
-            Self::Udp => b"UDP",
-            Self::Tcp => b"TCP",
-            Self::Tls => b"TLS",
-            Self::Sctp => b"SCTP",
-            Self::TlsSctp => b"TLS-SCTP",
-            Self::Ws => b"WS",
-            Self::Wss => b"WSS",
-            Self::Other(name) => name,
-        }
-    }
-
-    /// Does it deliver what it takes? All but UDP do; an unknown one is not trusted to.
-    #[must_use]
-    pub const fn is_reliable(&self) -> bool {
-        !matches!(self, Self::Udp | Self::Other(_))
-    }
-}
-
-impl fmt::Display for Transport<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.as_bytes().escape_ascii(), f)
-    }
-}
 
 /// One value of Via: `SIP/2.0/UDP host:port;branch=...`
 #[derive(Debug, Clone, Copy)]
@@ -134,6 +71,54 @@ impl<'a> Via<'a> {
         sent_by(cursor).map(|(host, ..)| host)
     }
 
+    /// Parses the first value of a line to be kept. `None` if it is malformed or its transport unknown: it must be parsed
+    /// when it is asked for.
+    pub(crate) fn keep(mut cursor: Cursor<'_>) -> Option<TopVia> {
+        cursor.skip_space();
+        let (via, placed) = Via::take_placed(&mut cursor).ok()?;
+        cursor.finish_element().ok()?;
+        let host = match via.host {
+            Host::Name(_) => Host::Name(b""),
+            Host::V4(address) => Host::V4(address),
+            Host::V6(address) => Host::V6(address),
+        };
+        let Via { port, received, rport, oc, alias, .. } = via;
+        Some(TopVia {
+            transport: via.transport.known()?,
+            host,
+            name: placed.host,
+            port,
+            params: placed.params,
+            branch: via.branch.map(|_| placed.branch),
+            received: placed.received.zip(received),
+            rport: placed.rport.zip(rport),
+            oc,
+            alias,
+            after: cursor.at(),
+        })
+    }
+
+    /// A Via that was kept, with the texts of the message that it was parsed with.
+    #[inline]
+    pub(crate) fn kept(top: &TopVia, bytes: &'a [u8]) -> Self {
+        let text = |(start, end): Span| bytes.get(start..end).unwrap_or(&[]);
+        let host = match top.host {
+            Host::Name(_) => Host::Name(text(top.name)),
+            address => address,
+        };
+        Self {
+            transport: top.transport,
+            host,
+            port: top.port,
+            params: Params::taken(text(top.params)),
+            branch: top.branch.map(text),
+            received: top.received.map(|(_, address)| address),
+            rport: top.rport.map(|(_, port)| port),
+            oc: top.oc,
+            alias: top.alias,
+        }
+    }
+
     /// Takes a Via, and says where its parts stand.
     #[inline(always)]
     fn take_placed(cursor: &mut Cursor<'a>) -> Result<(Self, Placed)> {
@@ -152,73 +137,6 @@ impl<'a> Via<'a> {
         *cursor = place;
         let Seen { branch, received, rport, oc, alias } = seen;
         Ok((Self { transport, host, port, params, branch, received, rport, oc, alias }, placed))
-    }
-}
-
-/// The topmost Via of a message, parsed with it: who handles a message needs it more than once. Texts are kept as their
-/// places in the message.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct TopVia {
-    /// All that is not text.
-    via: Via<'static>,
-    /// The host, if it is a name.
-    host: Span,
-    branch: Span,
-    /// All parameters.
-    pub(crate) params: Span,
-    /// `received` with its semicolon.
-    pub(crate) received: Option<Span>,
-    /// `rport` with its semicolon.
-    pub(crate) rport: Option<Span>,
-    /// Where the next value in its line starts, or the line ends.
-    after: usize,
-}
-
-impl TopVia {
-    /// Parses the first value of a line. `None` if it is malformed or its transport unknown: it must be parsed when it is
-    /// asked for.
-    pub(crate) fn parse(mut cursor: Cursor<'_>) -> Option<Self> {
-        cursor.skip_space();
-        let (via, placed) = Via::take_placed(&mut cursor).ok()?;
-        cursor.finish_element().ok()?;
-        let host = match via.host {
-            Host::Name(_) => Host::Name(b""),
-            Host::V4(address) => Host::V4(address),
-            Host::V6(address) => Host::V6(address),
-        };
-        let transport = match via.transport {
-            Transport::Udp => Transport::Udp,
-            Transport::Tcp => Transport::Tcp,
-            Transport::Tls => Transport::Tls,
-            Transport::Sctp => Transport::Sctp,
-            Transport::TlsSctp => Transport::TlsSctp,
-            Transport::Ws => Transport::Ws,
-            Transport::Wss => Transport::Wss,
-            Transport::Other(_) => return None,
-        };
-        let branch: Option<&'static [u8]> = via.branch.map(|_| &[][..]);
-        let Via { port, received, rport, oc, alias, .. } = via;
-        let params = Params::default();
-        let via = Via { transport, host, port, params, branch, received, rport, oc, alias };
-        let Placed { host, params, branch, received, rport } = placed;
-        Some(Self { via, host, branch, params, received, rport, after: cursor.at() })
-    }
-
-    /// The Via, with the texts of the message that it was parsed with.
-    #[inline]
-    pub(crate) fn of<'a>(&self, bytes: &'a [u8]) -> Via<'a> {
-        let text = |(start, end): Span| bytes.get(start..end).unwrap_or(&[]);
-        let host = match self.via.host {
-            Host::Name(_) => Host::Name(text(self.host)),
-            address => address,
-        };
-        let branch = self.via.branch.map(|_| text(self.branch));
-        Via { host, branch, params: Params::taken(text(self.params)), ..self.via }
-    }
-
-    /// The host, if it is an address.
-    pub(crate) const fn address(&self) -> Option<IpAddr> {
-        self.via.host.ip()
     }
 }
 
@@ -371,6 +289,6 @@ impl<'a> Element<'a> for Via<'a> {
     }
 
     fn parsed(bytes: &'a [u8], index: &Index) -> Option<(Self, usize)> {
-        index.top_via().map(|top| (top.of(bytes), top.after))
+        index.top_via().map(|top| (Self::kept(top, bytes), top.after))
     }
 }

@@ -49,7 +49,8 @@ pub(crate) type Noted = (usize, usize, Note);
 /// What is there already was not noted by us, so it is replaced. Works on a Via with malformed parameters too.
 pub(crate) fn notes(message: &Message<'_>, source: SocketAddr) -> [Option<Noted>; 3] {
     if let Some(top) = message.index.top_via() {
-        return notes_at(top.address(), top.received, top.rport, top.params.1, source);
+        let (received, rport) = (top.received.map(|(span, _)| span), top.rport.map(|(span, _)| span));
+        return notes_at(top.host.ip(), received, rport, top.params.1, source);
     }
     let line = message.index.first(HeaderName::Via);
     let cursor = line.and_then(|number| line_cursor(message.bytes, message.index, number));
