@@ -21,15 +21,18 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// May a Via have the parameter `oc` (RFC 7339)? No if these letters stand in none of them.
-    pub(crate) fn may_have_oc(&self) -> bool {
+    /// May a Via below the topmost have the parameter `oc` (RFC 7339)? No if these letters stand in none of their lines.
+    pub(crate) fn may_have_oc_below(&self) -> bool {
         let is = |byte: &u8, letter| u8::from(byte | 0x20 == letter);
         // All bytes without a way out in their midst: so it is many at a time.
         let holds = |value: &[u8]| {
             let pairs = value.iter().zip(value.get(1..).unwrap_or(&[]));
             pairs.fold(0, |found, (o, c)| found | (is(o, b'o') & is(c, b'c'))) != 0
         };
-        self.lines(HeaderName::Via).any(|line| holds(line.value()))
+        let mut lines = self.lines(HeaderName::Via);
+        // Without a comma the first line has the topmost only.
+        let first = lines.next().filter(|line| line.value().contains(&b','));
+        first.into_iter().chain(lines).any(|line| holds(line.value()))
     }
 }
 

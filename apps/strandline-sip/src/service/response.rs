@@ -166,7 +166,7 @@ impl Service {
         // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
         let meddles = |via: Via<'_>| via.oc && via.params.value(b"oc").is_some();
         let is_meddled_with =
-            || message.may_have_oc() && message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
+            || message.may_have_oc_below() && message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
         let flow = match self.transactions.server_flow(server) {
             Some((flow, _)) if asked || !self.feedback.is_empty() || is_meddled_with() => Some(flow),
             _ => None,

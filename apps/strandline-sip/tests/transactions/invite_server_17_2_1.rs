@@ -91,13 +91,13 @@ fn trying_that_is_written_when_it_is_needed_is_the_same() {
     let (mut world, _) = kept(Protocol::Udp);
     world.now = world.transactions.next_deadline().unwrap();
     world.transactions.handle_timeout(world.now, &mut world.out);
-    assert_eq!(world.sent_whole(), [expected.clone()]);
+    assert_eq!(world.sent_whole(), [expected.as_str()]);
     assert!(world.run_until(1000).is_empty());
     assert_eq!(world.receive(&invite), Received::Absorbed);
-    assert_eq!(world.sent_whole(), [expected.clone()]);
+    assert_eq!(world.sent_whole(), [expected.as_str()]);
     let (mut world, _) = kept(Protocol::Udp);
     assert_eq!(world.receive(&invite), Received::Absorbed);
-    assert_eq!(world.sent_whole(), [expected]);
+    assert_eq!(world.sent_whole(), [expected.as_str()]);
     // What is made of it before it was ever sent has its headers.
     let (mut world, id) = kept(Protocol::Tcp);
     let sent =

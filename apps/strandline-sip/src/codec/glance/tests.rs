@@ -20,13 +20,16 @@ fn one_via_is_told_from_several() {
 }
 
 #[test]
-fn oc_is_found_in_any_via_and_any_case() {
-    let may = |headers: &str| with(headers, |message| message.may_have_oc());
-    assert!(may("Via: SIP/2.0/UDP h;oc\r\n") && may("Via: SIP/2.0/UDP h\r\nv: SIP/2.0/UDP i; OC=7\r\n"));
+fn oc_is_found_in_any_via_below_the_topmost_and_in_any_case() {
+    let may = |headers: &str| with(headers, |message| message.may_have_oc_below());
+    assert!(may("Via: SIP/2.0/UDP h\r\nv: SIP/2.0/UDP i; OC=7\r\n"));
+    assert!(may("v: SIP/2.0/UDP h\r\nv: SIP/2.0/UDP i\r\nVia: SIP/2.0/UDP j;oC\r\n"));
     assert!(may(
         "Via: SIP/2.0/UDP a, SIP/2.0/UDP a-rather-long-name-of-a-host.example;branch=z9hG4bK;oC=1\r\n"
     ));
-    assert!(!may("Via: SIP/2.0/UDP h;branch=z9hG4bKo-c\r\nOc: oc\r\n"));
+    assert!(may("Via: SIP/2.0/UDP a,\r\n SIP/2.0/UDP b;oc\r\n"));
+    assert!(!may("Via: SIP/2.0/UDP h;oc\r\nv: SIP/2.0/UDP i;branch=z9hG4bK1\r\n"));
+    assert!(!may("Via: SIP/2.0/UDP h;branch=z9hG4bKo-c\r\nOc: oc\r\n") && !may("Subject: oc\r\n"));
 }
 
 #[test]
