@@ -26,6 +26,8 @@ mod cursor;
 mod datagram;
 mod error;
 mod essentials;
+#[cfg(feature = "server")]
+mod glance;
 mod header;
 mod index;
 mod limits;
