@@ -12,6 +12,9 @@ pub struct Cursor<'a> {
     at: usize,
 }
 
+/// Where something starts and ends in a text.
+pub(crate) type Span = (usize, usize);
+
 pub(crate) type Result<T> = core::result::Result<T, Error>;
 
 impl<'a> Cursor<'a> {

@@ -2,8 +2,8 @@
 
 use core::net::IpAddr;
 
-use super::header::params::Span;
-use super::header::transport::Transport;
+use super::cursor::Span;
+use super::transport::Transport;
 use super::uri::host::Host;
 
 /// The topmost Via of a message, parsed with it: who handles a message needs it more than once. Texts are kept as their

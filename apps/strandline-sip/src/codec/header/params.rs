@@ -2,7 +2,7 @@
 
 use crate::codec::as_sent::as_sent;
 use crate::codec::class;
-use crate::codec::cursor::{Cursor, Result};
+use crate::codec::cursor::{Cursor, Result, Span};
 use crate::codec::error::ErrorKind;
 
 /// The parameters of a header value: `;name`, `;name=token` or `;name="quoted string"`, with white space around the
@@ -11,9 +11,6 @@ use crate::codec::error::ErrorKind;
 pub struct Params<'a> {
     raw: &'a [u8],
 }
-
-/// Where something starts and ends in a text.
-pub(crate) type Span = (usize, usize);
 
 /// A parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,15 +2,15 @@
 
 use core::net::IpAddr;
 
-use crate::codec::cursor::{Cursor, Result};
+use crate::codec::cursor::{Cursor, Result, Span};
 use crate::codec::error::{Error, ErrorKind};
 use crate::codec::index::Index;
 use crate::codec::top_via::TopVia;
+use crate::codec::transport::Transport;
 use crate::codec::uri::host::{Host, ipv6};
 use crate::codec::uri::sip::port;
 
-use super::params::{ParamValue, Params, Span, same};
-use super::transport::Transport;
+use super::params::{ParamValue, Params, same};
 use super::values::{Element, sealed};
 
 /// One value of Via: `SIP/2.0/UDP host:port;branch=...`

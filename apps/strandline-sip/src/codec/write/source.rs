@@ -5,8 +5,8 @@ use core::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
 
-use crate::codec::cursor::Cursor;
-use crate::codec::header::params::{Span, take_param};
+use crate::codec::cursor::{Cursor, Span};
+use crate::codec::header::params::take_param;
 use crate::codec::header::values::line_cursor;
 use crate::codec::header::via::Via;
 use crate::codec::message::Message;

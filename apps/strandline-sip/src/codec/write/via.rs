@@ -5,8 +5,8 @@ use core::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
 
-use crate::codec::header::transport::Transport;
 use crate::codec::header::via::MAGIC_COOKIE;
+use crate::codec::transport::Transport;
 use crate::codec::uri::host::Host;
 
 use super::{WriteError, check_text};
