@@ -14,7 +14,7 @@ use super::ack::{self, PathAck};
 use super::doubt::Doubt;
 use super::event::Sent;
 use super::gaps::Gaps;
-use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
+use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, State};
 use super::rack::{Rack, is_before};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
@@ -101,9 +101,11 @@ impl Rack {
         (sticks, newest)
     }
 
+    /// `taken_back`: it had been acknowledged. A SACK that was overtaken by a later one takes back what the next one names once more,
+    /// so that the time is counted from there.
     fn judge(
         &mut self,
-        path: u8,
+        (path, taken_back): (u8, bool),
         sent: (Time, Tsn),
         (sticks, newest): (&Yardsticks, Time),
         now: Time,
@@ -113,7 +115,8 @@ impl Rack {
         }
         let stick = sticks.get(usize::from(path)).copied().flatten();
         let Some(stick) = stick.filter(|stick| is_before(sent, stick.latest)) else { return Verdict::Waits };
-        let at = Time::from_nanos(sent.0.as_nanos().saturating_add(stick.patience_ns));
+        let since = self.path(path).filter(|_| taken_back).map_or(sent.0, |path| path.taken_back.max(sent.0));
+        let at = Time::from_nanos(since.as_nanos().saturating_add(stick.patience_ns));
         if at <= now {
             return Verdict::Lost;
         }
@@ -141,7 +144,7 @@ impl Rack {
                 if record.state() == State::InFlight && !record.has(RESENT) {
                     let tsn = outstanding.tsn(index);
                     let sent = outstanding.sent_at(index).map(|at| (at, tsn));
-                    let path = record.path;
+                    let path = (record.path, record.has(CREDITED));
                     match sent.map_or(Verdict::Waits, |sent| self.judge(path, sent, (&sticks, newest), now)) {
                         Verdict::TooNew => break 'holes,
                         Verdict::Waits => self.judged = judged.take().unwrap_or(self.judged),
@@ -171,7 +174,8 @@ impl Rack {
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
-            let Some(path) = outstanding.get(index).map(|record| record.path) else { continue };
+            let Some(record) = outstanding.get(index) else { continue };
+            let path = (record.path, record.has(CREDITED));
             match self.judge(path, (at, tsn), sticks, now) {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,

@@ -189,7 +189,7 @@ impl SendWindow {
         }
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                let Some(left) = patience.checked_sub(renege(outstanding, index, paths)) else {
+                let Some(left) = patience.checked_sub(renege(outstanding, index, steps == 0, paths)) else {
                     progress.taken_back_too_often = true;
                     return newly;
                 };
@@ -219,13 +219,19 @@ fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
 }
 
 /// The peer no longer reports a chunk that a gap block had acknowledged (rule D iii): it is in flight again, with one
-/// miss indication. Returns how many chunks have to be looked at again for that.
-fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PATHS_MAX]) -> u32 {
-    if outstanding.get(index).is_none_or(|record| record.state() != State::GapAcked) {
+/// miss indication. `overtaken`: perhaps the SACK is older than the one before. Returns how many chunks have to be looked at again for that.
+fn renege(
+    outstanding: &mut Outstanding,
+    index: usize,
+    overtaken: bool,
+    paths: &mut [PathAck; PATHS_MAX],
+) -> u32 {
+    let Some(path) = outstanding.get(index).filter(|record| record.state() == State::GapAcked) else {
         return 0;
-    }
+    };
+    let path = path.path;
     outstanding.change(index, State::InFlight);
-    let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index));
+    let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = ack::of(paths, record.path);

@@ -79,6 +79,9 @@ pub(super) struct PathRack {
     pub(super) doubt: Doubt,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
+    /// When an acknowledgement was taken back the last time, by a SACK that may have been overtaken by the one before it: its
+    /// cumulative TSN was the same.
+    pub(super) taken_back: Time,
 }
 
 /// Sent before, in order of transmission.
@@ -391,8 +394,13 @@ impl Rack {
         self.judged = self.judged.saturating_sub(steps);
     }
 
-    /// The chunk is in flight again without having been sent again. Returns how many chunks are to be looked at again.
-    pub(super) fn on_reneged(&mut self, index: usize) -> usize {
+    /// The chunk is in flight again without having been sent again. `overtaken`: perhaps that is what was true before. Returns how many
+    /// chunks are to be looked at again.
+    pub(super) fn on_reneged(&mut self, index: usize, path: u8, overtaken: bool) -> usize {
+        let now = self.now;
+        if let Some(path) = self.path(path).filter(|_| overtaken) {
+            path.taken_back = now;
+        }
         let again = self.judged.saturating_sub(index);
         self.judged -= again;
         again

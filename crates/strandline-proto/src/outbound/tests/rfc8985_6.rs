@@ -208,3 +208,27 @@ fn the_end_of_a_burst_is_lost_when_what_was_repaired_arrives() {
     assert_eq!(acks[0].lost_bytes, ROOM as u32);
     assert_eq!(fixture.tsns(0), [5]);
 }
+
+/// A SACK that a later one has overtaken takes back what that named. The next one names it again: it is lost only if none does
+/// within a round trip and the reordering window.
+#[test]
+fn what_an_overtaken_sack_takes_back_is_not_lost() {
+    let mut fixture = Fixture::by_time(12);
+    fixture.wait(11);
+    let (_, acks) = fixture.sack(0, &[(1, 9)]);
+    assert_eq!(acks[0].lost_bytes, LOST);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(30);
+    let (_, acks) = fixture.sack(0, &[(1, 4)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 5 * LOST));
+    fixture.wait(30);
+    let (_, acks) = fixture.sack(0, &[(1, 10)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].flight_drop), (0, 6 * LOST));
+    // Another one, and nothing comes after it.
+    let (_, acks) = fixture.sack(0, &[(1, 7)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 3 * LOST));
+    let before = fixture.now;
+    let acks = fixture.loss_timer().unwrap();
+    assert_eq!(acks[0].lost_bytes, 2 * LOST, "and the latest has none behind it");
+    assert!(fixture.now.since(before) >= Duration::from_millis(100), "{:?}", fixture.now.since(before));
+}
