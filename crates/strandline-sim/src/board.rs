@@ -296,6 +296,7 @@ impl Board {
             }
             _ => {}
         }
+        self.late.values_mut().for_each(Late::settle);
         for (of, traffic) in &mut self.traffic {
             if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
                 traffic.sacks += 1;

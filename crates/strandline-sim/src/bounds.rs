@@ -151,8 +151,10 @@ impl Bounds {
                 reduction.on_delivered(delivered, u64::from(path.mtu));
             }
         }
-        // T3-rtx of one path of several takes all out of the flight there; its errors may have other reasons.
-        let expired = self.flight > 0 && (path.flight == 0 || !events.several);
+        // T3-rtx of one path of several takes all out of the flight there, unless there is none to go to; its errors may have other
+        // reasons.
+        let alone = !events.several || self.backed_off.is_some();
+        let expired = self.flight > 0 && (path.flight == 0 || alone);
         if events.timeouts > 0 && path.error_count > self.error_count && expired {
             self.backed_off = Some(1);
         } else if path.error_count == 0 || events.undone > 0 {

@@ -150,7 +150,7 @@ impl Controller for Swift {
 
     fn on_timeout(&mut self, now: Time) {
         // Of several in a row the first counts.
-        if self.cwnd > self.pmdcs {
+        if self.before == 0 {
             self.before = self.cwnd;
         }
         self.shrink(now, DECREASE_MAX);

@@ -11,7 +11,6 @@
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::{self, PathAck};
-use super::doubt::Doubt;
 use super::event::Sent;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, State};
@@ -194,8 +193,9 @@ impl Rack {
         outstanding.change(index, State::Marked);
         let ack = ack::of(acks, path);
         ack.lost_bytes += len;
+        let tsn = outstanding.tsn(index);
         if let Some(path) = self.path(path) {
-            path.on_lost(sent, moment, ack);
+            path.on_lost(tsn, sent, moment, ack);
         }
     }
 
@@ -222,19 +222,21 @@ impl Rack {
 
 /// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
 /// Whether the others are lost, answers tell ([`Frto`](super::frto::Frto)). Returns the bytes marked,
-/// header and padding included. `None`: that was tried and did not help, so that all have to be marked.
-pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
+/// header and padding included. `again`: nothing was acknowledged since the time-out before, so that the question is the same still
+/// (RFC 5682 section 3.2). `None`: there was an answer, and it did not help, so that all have to be marked.
+pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -> Option<u32> {
     let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out.is_some());
-    let mut rack = outstanding.rack.take_if(|rack| !tried(rack))?;
+    let mut rack = outstanding.rack.take_if(|rack| again || !tried(rack))?;
     let moment = rack.moment(outstanding.next_tsn());
     let packet = rack.packet + DATA_CHUNK_HEADER_LEN as u32;
     let mut room = packet;
     let mut bytes = 0;
     if let Some(state) = rack.path(path) {
         state.on_timeout(moment);
-        state.doubt.begin();
+        state.begin_doubt(again);
         state.frto.begin(moment.tsn.previous());
         for index in 0..outstanding.len() {
+            let tsn = outstanding.tsn(index);
             let Some(record) = outstanding.get_mut(index) else { break };
             if record.path != path || record.state() == State::GapAcked {
                 continue;
@@ -244,7 +246,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
                 break;
             }
             room = room.saturating_sub(len);
-            state.doubt.on_marked(record.has(RESENT) || record.state() == State::Marked);
+            state.doubt_marked(tsn, record, again);
             record.clear(FAST_MARKED);
             if record.state() == State::InFlight {
                 bytes += len;
@@ -257,24 +259,26 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
 }
 
 /// Everything in flight on the path was marked: it goes again, on another path if there is one. It may have been late
-/// only, which the peer tells by what comes twice.
-pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
+/// only, which the peer tells by what comes twice. `again` as in [`on_timeout`].
+pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: bool) {
     let path = path % PATHS_MAX as u8;
-    let next = outstanding.next_tsn();
-    let mut doubt = Doubt::default();
-    doubt.begin();
-    for record in outstanding.range(0, usize::MAX).filter(|record| record.path == path) {
-        if record.state() == State::Marked {
-            doubt.on_marked(record.has(RESENT));
+    let Some(mut rack) = outstanding.rack.take() else { return };
+    let moment = rack.moment(outstanding.next_tsn());
+    if let Some(state) = rack.path(path) {
+        state.on_timeout(moment);
+        state.begin_doubt(again);
+        for index in 0..outstanding.len() {
+            let tsn = outstanding.tsn(index);
+            let Some(record) = outstanding.get(index) else { break };
+            if record.path == path && record.state() == State::Marked {
+                // What was marked before is not told from what is marked now.
+                state.doubt_marked(tsn, record, true);
+            }
         }
+        state.frto.end();
+        state.deadline = None;
     }
-    let Some(rack) = &mut outstanding.rack else { return };
-    let moment = rack.moment(next);
-    let Some(state) = rack.path(path) else { return };
-    state.on_timeout(moment);
-    state.doubt = doubt;
-    state.frto.end();
-    state.deadline = None;
+    outstanding.rack = Some(rack);
 }
 
 /// Everything in flight on the path was marked, and nothing says that it is lost. Whether an earlier loss was one, duplicates

@@ -451,7 +451,8 @@ impl Outstanding {
         let Some(record) = self.records.get_mut(index) else { return };
         match &mut self.rack {
             Some(rack) => {
-                record.resent = rack.on_resent(now, tsn, record.path, record.has(PROBE));
+                let how = (!record.has(RESENT), record.has(PROBE));
+                record.resent = rack.on_resent(now, tsn, record.path, how);
                 record.clear(PROBE);
                 record.set(RESENT);
             }

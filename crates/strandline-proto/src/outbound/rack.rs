@@ -16,6 +16,7 @@ use super::ack::PathAck;
 use super::doubt::Doubt;
 use super::event::{Moment, Sent};
 use super::frto::{Decision, Frto};
+use super::outstanding::{RESENT, Record, State};
 use super::resent::ResentLog;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
@@ -158,6 +159,7 @@ impl PathRack {
     /// Ends recovery when all that was outstanding at its start is acknowledged.
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
         self.judge_probe(cumulative, now, ack);
+        self.doubt.forget_probes(cumulative);
         if self.widen_after.is_some_and(|after| cumulative.is_after(after)) {
             self.widen_after = None;
         }
@@ -196,7 +198,7 @@ impl PathRack {
     }
 
     /// A transmission of a chunk was found lost.
-    pub(super) fn on_lost(&mut self, sent: Sent, now: Moment, ack: &mut PathAck) {
+    pub(super) fn on_lost(&mut self, tsn: Tsn, sent: Sent, now: Moment, ack: &mut PathAck) {
         if self.is_new(sent) {
             self.recover(now);
             ack.fast_retransmit_loss = true;
@@ -209,7 +211,10 @@ impl PathRack {
             self.recover(self.began.unwrap_or(now));
             ack.repairs = true;
         }
-        self.doubt.on_marked(matches!(sent, Sent::Again(_)));
+        match sent {
+            Sent::Once(_) => self.doubt.on_marked(),
+            Sent::Again(_) => self.doubt.on_marked_again(tsn),
+        }
     }
 
     fn recover(&mut self, began: Moment) {
@@ -243,6 +248,20 @@ impl PathRack {
         self.only_marked = false;
         self.timed_out = Some(last_sent);
         self.probe = None;
+    }
+
+    /// A time-out puts into question whether anything was lost; `again`: together with the one before.
+    pub(super) fn begin_doubt(&mut self, again: bool) {
+        if again { self.doubt.begin_again() } else { self.doubt.begin() }
+    }
+
+    /// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.
+    pub(super) fn doubt_marked(&mut self, tsn: Tsn, record: &Record, known: bool) {
+        if record.has(RESENT) || (record.state() == State::Marked && !known) {
+            self.doubt.on_marked_again(tsn);
+        } else {
+            self.doubt.on_marked();
+        }
     }
 
     /// What was believed lost was not.
@@ -356,12 +375,18 @@ impl Rack {
         }
     }
 
-    /// A chunk is sent again. Gives its number in the log.
-    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, probe: bool) -> u16 {
-        if let Some(path) = self.path(from)
-            && !probe
-        {
-            path.doubt.on_resent(now, tsn);
+    /// A chunk is sent again that had been sent to path `from`. `first`: it had been sent once. `probe`: nothing told that it was lost. Gives
+    /// its number in the log.
+    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, (first, probe): (bool, bool)) -> u16 {
+        let from = usize::from(from) % PATHS_MAX;
+        for (number, path) in self.paths.iter_mut().enumerate() {
+            match number == from {
+                true if !probe => path.doubt.on_resent(now, tsn),
+                _ => path.doubt.on_resent_elsewhere(now, tsn),
+            }
+            if number == from && probe {
+                path.doubt.on_probe_resent(now, tsn, first);
+            }
         }
         self.log.push(tsn, now)
     }

@@ -125,8 +125,49 @@ fn only_the_latest_loss_is_undone() {
     swift.on_fast_retransmit(now);
     let window = swift.window();
     now += us(10_000);
+    swift.on_certain();
     swift.on_timeout(now);
     swift.on_timeout(now + us(20_000));
     swift.on_undo();
     assert_eq!(swift.window(), window);
+}
+
+/// Decision 26: a mark is a loss to it, but none that can turn out to be none.
+#[test]
+fn a_mark_halves_the_window_for_good() {
+    let mut swift = Swift::new(PMDCS);
+    swift.cwnd = 100 * PMDCS;
+    let now = Time::ZERO + Duration::from_secs(1);
+    swift.on_ecn(now);
+    assert_eq!((swift.window(), swift.starting), (50 * PMDCS, false), "and slow start is over");
+    swift.on_undo();
+    assert_eq!(swift.window(), 50 * PMDCS);
+    for _ in 0..10 {
+        swift.on_ecn(now);
+    }
+    assert_eq!(swift.window(), 2 * PMDCS, "no less than two packets");
+}
+
+/// The window shrinks once in a round trip, for the delay, a loss and a mark together.
+#[test]
+fn a_mark_within_a_round_trip_of_a_reduction_takes_nothing_more() {
+    let mut swift = Swift::new(PMDCS);
+    let now = Time::ZERO + Duration::from_secs(1);
+    swift.on_rtt(now, us(10_000));
+    swift.cwnd = 100 * PMDCS;
+    swift.on_ecn(now);
+    swift.on_ecn(now + us(9_000));
+    swift.on_fast_retransmit(now + us(9_900));
+    assert_eq!(swift.window(), 50 * PMDCS);
+    swift.on_ecn(now + us(10_000));
+    assert_eq!(swift.window(), 25 * PMDCS);
+}
+
+/// What tells of marks makes nothing grow.
+#[test]
+fn nothing_grows_by_what_was_marked() {
+    let mut swift = Swift::new(PMDCS);
+    let before = swift.window();
+    swift.on_ack(&Ack { marked: true, ..ack(Time::from_nanos(1), 10 * PMDCS, before, us(1000)) });
+    assert_eq!(swift.window(), before);
 }
