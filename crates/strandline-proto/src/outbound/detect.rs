@@ -27,12 +27,12 @@ const PACKETS_ACKED: u32 = 3;
 const LOOKED_AT_MAX: usize = 4096;
 
 /// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
-/// was needless. `newly_beyond`: the SACK acknowledged something beyond a gap.
+/// was needless. `newly`: of each path, the highest index that the SACK named for the first time behind a gap.
 pub(super) fn conclude(
     outstanding: &mut Outstanding,
     gaps: &Gaps,
     now: Time,
-    newly_beyond: bool,
+    newly: Newly,
     acks: &mut [PathAck; PATHS_MAX],
 ) {
     let Some(mut rack) = outstanding.rack.take() else { return };
@@ -48,11 +48,7 @@ pub(super) fn conclude(
         late |= path.deadline.take().is_some();
     }
     rack.settle_doubts();
-    if gaps.is_empty() {
-        rack.gap_sacks = 0;
-    } else if newly_beyond {
-        rack.gap_sacks = rack.gap_sacks.saturating_add(1);
-    }
+    rack.count_behind_gaps(outstanding, gaps, newly);
     if late || !(gaps.is_empty() && rack.log.is_empty()) {
         rack.find_lost(outstanding, gaps, now, acks);
     }
@@ -65,6 +61,18 @@ pub(super) fn conclude(
         ack.in_recovery = path.in_recovery();
     }
     outstanding.rack = Some(rack);
+}
+
+/// See [`conclude`].
+pub(super) type Newly = [Option<usize>; PATHS_MAX];
+
+/// A gap in what went to a path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gap {
+    /// The index of the first chunk that is missing.
+    first: Option<usize>,
+    /// Bytes acknowledged behind it.
+    behind: u32,
 }
 
 /// What decides about the chunks of a path.
@@ -86,13 +94,43 @@ enum Verdict {
 }
 
 impl Rack {
-    fn yardsticks(&self, outstanding: &Outstanding) -> (Yardsticks, Time) {
-        let many_acked = self.gap_sacks >= PACKETS_ACKED
-            || (self.packet > 0 && outstanding.gap_acked_bytes() >= PACKETS_ACKED * self.packet);
+    /// How much is acknowledged behind a gap (RFC 8985 section 6.2 step 4). What another path brings late makes no gap in what went to this
+    /// one.
+    fn count_behind_gaps(&mut self, outstanding: &Outstanding, gaps: &Gaps, newly: Newly) {
+        let mut found = [Gap::default(); PATHS_MAX];
+        if let Some(gap) = outstanding.only_path().and_then(|path| found.get_mut(path)) {
+            let first = (!gaps.is_empty()).then_some(0);
+            *gap = Gap { first, behind: outstanding.gap_acked_bytes() };
+        } else {
+            let named = gaps.last().map_or(0, |last| last + 1);
+            for (index, record) in outstanding.range(0, named.min(LOOKED_AT_MAX)).enumerate() {
+                let Some(gap) = found.get_mut(usize::from(record.path) % PATHS_MAX) else { continue };
+                match (record.state(), gap.first) {
+                    (State::GapAcked, Some(_)) => gap.behind += u32::from(record.len),
+                    (State::GapAcked, None) => {}
+                    (_, first) => gap.first = first.or(Some(index)),
+                }
+            }
+        }
+        for ((path, gap), newly) in self.paths.iter_mut().zip(found).zip(newly) {
+            path.behind_gap = gap.behind;
+            match (gap.first, newly) {
+                (Some(first), Some(newly)) if newly > first => {
+                    path.gap_sacks = path.gap_sacks.saturating_add(1)
+                }
+                _ if gap.behind == 0 => path.gap_sacks = 0,
+                _ => {}
+            }
+        }
+    }
+
+    fn yardsticks(&self) -> (Yardsticks, Time) {
         let mut sticks = [None; PATHS_MAX];
         let mut newest = Time::ZERO;
         for (stick, path) in sticks.iter_mut().zip(&self.paths) {
             let Some(latest) = path.latest else { continue };
+            let many_acked = path.gap_sacks >= PACKETS_ACKED
+                || (self.packet > 0 && path.behind_gap >= PACKETS_ACKED * self.packet);
             let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
             *stick = Some(Yardstick { latest, patience_ns });
             newest = newest.max(latest.0);
@@ -134,7 +172,7 @@ impl Rack {
         now: Time,
         acks: &mut [PathAck; PATHS_MAX],
     ) {
-        let (sticks, newest) = self.yardsticks(outstanding);
+        let (sticks, newest) = self.yardsticks();
         let mut judged = Some(self.judged);
         let mut left = LOOKED_AT_MAX;
         'holes: for hole in gaps.holes(outstanding.len()) {

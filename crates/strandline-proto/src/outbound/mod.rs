@@ -540,7 +540,8 @@ impl Outbound {
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
         let Some(busy) = &mut self.busy else { return };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, false, paths);
+        let newly = detect::Newly::default();
+        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, newly, paths);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
     }
 

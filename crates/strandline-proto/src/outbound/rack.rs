@@ -39,10 +39,19 @@ pub(super) struct Rack {
     pub(super) judged: usize,
     /// What a packet has room for, in bytes of user data.
     pub(super) packet: u32,
-    /// SACKs that acknowledged something beyond a gap since there is one.
-    pub(super) gap_sacks: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
     pub(super) can_ask: bool,
+}
+
+/// What an acknowledgement says of the round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// It answers the only transmission there was.
+    Once,
+    /// The chunk had been sent again.
+    Again,
+    /// The peer may have had it long before there was room to say so.
+    Late,
 }
 
 /// The state of one path.
@@ -50,8 +59,8 @@ pub(super) struct Rack {
 pub(super) struct PathRack {
     /// Of the chunks acknowledged, the one that was sent last. Those of one moment were sent in the order of TSNs.
     pub(super) latest: Option<(Time, Tsn)>,
-    /// What the SACK being taken in acknowledges of it: the latest, and whether that had been sent again.
-    fresh: Option<(Time, Tsn, bool)>,
+    /// What the SACK being taken in acknowledges of it: the latest.
+    fresh: Option<(Time, Tsn, Answer)>,
     /// Round-trip time of `latest`.
     pub(super) rtt_ns: u64,
     srtt_ns: u64,
@@ -80,6 +89,9 @@ pub(super) struct PathRack {
     pub(super) doubt: Doubt,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
+    /// What is acknowledged behind a gap in what went to it: bytes of user data, and SACKs that told of some since there is one.
+    pub(super) behind_gap: u32,
+    pub(super) gap_sacks: u32,
     /// When an acknowledgement was taken back the last time, by a SACK that may have been overtaken by the one before it: its
     /// cumulative TSN was the same.
     pub(super) taken_back: Time,
@@ -106,26 +118,28 @@ impl PathRack {
         self.probe.is_some_and(|(probe, _)| probe == tsn)
     }
 
-    fn offer(&mut self, at: Time, tsn: Tsn, resent: bool) {
+    fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
         if self.fresh.is_none_or(|(best, best_tsn, _)| is_before((best, best_tsn), (at, tsn))) {
-            self.fresh = Some((at, tsn, resent));
+            self.fresh = Some((at, tsn, answer));
         }
     }
 
     /// Takes over what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2). True if the latest of all had been sent again: all
     /// that was sent before it is late, also where no gap is left that shows it.
     pub(super) fn settle(&mut self, now: Time) -> bool {
-        let Some((at, tsn, resent)) = self.fresh.take() else { return false };
+        let Some((at, tsn, answer)) = self.fresh.take() else { return false };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
-        if !resent {
+        if answer == Answer::Once {
             self.on_rtt(now, rtt_ns);
         }
         let is_latest = self.latest.is_none_or(|latest| is_before(latest, (at, tsn)));
         if is_latest {
             self.latest = Some((at, tsn));
-            self.rtt_ns = now.since(at).as_nanos() as u64;
+            if answer != Answer::Late || self.rtt_ns == 0 {
+                self.rtt_ns = now.since(at).as_nanos() as u64;
+            }
         }
-        is_latest && resent
+        is_latest && answer == Answer::Again
     }
 
     fn on_rtt(&mut self, now: Time, rtt_ns: u64) {
@@ -278,7 +292,7 @@ impl PathRack {
         match self.frto.decide(cumulative, can_ask) {
             Decision::Wait => {}
             Decision::Ask => ack.asks = can_ask,
-            Decision::Right(Some((at, tsn))) => self.offer(at, tsn, true),
+            Decision::Right(Some((at, tsn))) => self.offer(at, tsn, Answer::Again),
             Decision::Right(None) => {}
             Decision::Needless => {
                 self.doubt.close();
@@ -301,7 +315,6 @@ impl Rack {
             paths: Vec::new(),
             judged: 0,
             packet: 0,
-            gap_sacks: 0,
             can_ask: false,
         }
     }
@@ -335,9 +348,15 @@ impl Rack {
         self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
     }
 
-    /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`. `overtaken`: a later one
-    /// had been acknowledged before.
-    pub(super) fn on_acked(&mut self, path: u8, at: Option<Time>, (first, tsn): (Tsn, Tsn), overtaken: bool) {
+    /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`, the last one sent then, and whether that
+    /// tells a round-trip time. `overtaken`: a later one had been acknowledged before.
+    pub(super) fn on_acked(
+        &mut self,
+        path: u8,
+        sent: Option<(Time, bool)>,
+        (first, tsn): (Tsn, Tsn),
+        overtaken: bool,
+    ) {
         let alone = self.paths.len() <= 1;
         let Some(path) = self.path(path) else { return };
         path.frto.on_acked(first, tsn);
@@ -345,8 +364,8 @@ impl Rack {
         // What went by another path may overtake without any reordering.
         path.reordering |=
             overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
-        if let Some(at) = at {
-            path.offer(at, tsn, false);
+        if let Some((at, timed)) = sent {
+            path.offer(at, tsn, if timed { Answer::Once } else { Answer::Late });
         }
     }
 
@@ -364,7 +383,7 @@ impl Rack {
         let in_time = rtt_ns >= least_ns;
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);
-            path.offer(at, tsn, true);
+            path.offer(at, tsn, Answer::Again);
         }
     }
 

@@ -45,8 +45,7 @@ fn bbr_beside_marks(mbit: u64, rtt: Duration, mark_bytes: usize, flows: usize) -
     (measured.rates.iter().map(|rate| rate / mbit as f64 / 1e6).collect(), measured.queue_bytes_mean)
 }
 
-/// Section 5: BBR answers marks, so that the queue stays about where they begin and the link full. (It kept 15 ms of queue behind a
-/// switch that marks at 2.4 ms.)
+/// Section 5: BBR answers marks, so that the queue stays about where they begin and the link full.
 #[test]
 fn bbr_keeps_the_queue_where_marks_begin() {
     for (mbit, rtt, mark_bytes) in [

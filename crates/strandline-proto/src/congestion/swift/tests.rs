@@ -148,19 +148,24 @@ fn a_mark_halves_the_window_for_good() {
     assert_eq!(swift.window(), 2 * PMDCS, "no less than two packets");
 }
 
-/// The window shrinks once in a round trip, for the delay, a loss and a mark together.
+/// Losses and marks of one window are one event to the path that calls. Each halves the window, also if it had just shrunk a little for
+/// the delay; the delay takes nothing more in that round trip.
 #[test]
-fn a_mark_within_a_round_trip_of_a_reduction_takes_nothing_more() {
-    let mut swift = Swift::new(PMDCS);
-    let now = Time::ZERO + Duration::from_secs(1);
-    swift.on_rtt(now, us(10_000));
-    swift.cwnd = 100 * PMDCS;
-    swift.on_ecn(now);
-    swift.on_ecn(now + us(9_000));
-    swift.on_fast_retransmit(now + us(9_900));
-    assert_eq!(swift.window(), 50 * PMDCS);
-    swift.on_ecn(now + us(10_000));
-    assert_eq!(swift.window(), 25 * PMDCS);
+fn a_loss_halves_the_window_whatever_the_delay_has_taken() {
+    for event in [Swift::on_fast_retransmit, Swift::on_ecn] {
+        let mut swift = Swift::new(PMDCS);
+        let now = Time::ZERO + Duration::from_secs(1);
+        swift.on_rtt(now, us(10_000));
+        swift.cwnd = 100 * PMDCS;
+        let flight = swift.window();
+        swift.on_ack(&ack(now, PMDCS, flight, us(13_000)));
+        let before = swift.window();
+        assert!(before < flight && before > flight * 8 / 10, "{before}");
+        event(&mut swift, now + us(5_000));
+        assert_eq!(swift.window(), before / 2);
+        swift.on_ack(&ack(now + us(9_000), PMDCS, before, us(40_000)));
+        assert_eq!(swift.window(), before / 2);
+    }
 }
 
 /// What tells of marks makes nothing grow.
