@@ -61,15 +61,17 @@ fn sources(folder: &std::path::Path) -> String {
     all
 }
 
+/// The rows of the tables in a page's section.
+fn rows_of<'a>(page: &'a str, section: &str) -> impl Iterator<Item = &'a str> {
+    let (_, after) = page.split_once(&format!("## {section}\n")).expect("the section is there");
+    after.lines().take_while(|line| !line.starts_with("## ")).filter(|line| line.starts_with("| "))
+}
+
 #[test]
 fn what_shows_that_a_complaint_is_answered_is_there() {
     let page = include_str!("../../docs/sip-operation.md");
-    let (_, after) = page.split_once("## What operators complain of\n").expect("the section is there");
-    let rows: Vec<&str> = after
-        .lines()
-        .take_while(|line| !line.starts_with("## "))
-        .filter(|line| line.starts_with("| ") && !line.starts_with("| complaint"))
-        .collect();
+    let rows: Vec<&str> =
+        rows_of(page, "What operators complain of").filter(|line| !line.starts_with("| complaint")).collect();
     let apps = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../apps"));
     let code = sources(&apps.join("strandline-sip")) + &sources(&apps.join("strandline-cli/tests"));
     for row in &rows {
@@ -93,9 +95,7 @@ fn what_shows_that_a_complaint_is_answered_is_there() {
 #[test]
 fn who_knows_kamailio_finds_each_module() {
     let page = include_str!("../../docs/sip-operation.md");
-    let (_, table) = page.split_once("## For who knows Kamailio\n").expect("the section is there");
-    let names: Vec<&str> = table
-        .lines()
+    let names: Vec<&str> = rows_of(page, "For who knows Kamailio")
         .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
         .flat_map(|cell| cell.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'))
         .collect();

@@ -1,6 +1,7 @@
 //! `make bench`: runs the rows of bench/rows.toml. Everything that takes part in a row takes its turn in each round, so
 //! that a slow moment of the machine meets all; the ratio is taken within each round. docs/benchmarks.md has the rest.
 
+mod awake;
 mod judge;
 mod machine;
 mod measure;
@@ -22,6 +23,7 @@ use clap::Parser;
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::awake::Awake;
 use crate::judge::{Demand, Rounds, Verdict, judge};
 use crate::measure::{Options, measure};
 use crate::network::Network;
@@ -48,6 +50,9 @@ struct Args {
     /// Both sides before everything else on their cores: for a machine that has other work as well
     #[arg(long)]
     realtime: bool,
+    /// Keep the cores from being halted: to wake a halted one of a virtual machine takes tens of microseconds, now and then
+    #[arg(long)]
+    awake: bool,
     /// Leave out what isn't among these subjects
     #[arg(long, value_delimiter = ',')]
     subjects: Vec<String>,
@@ -109,6 +114,7 @@ fn run(args: &Args) -> Result<ExitCode> {
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = runtime.block_on(async {
+        let _awake = args.awake.then(Awake::start).transpose()?;
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         tokio::select! {
@@ -328,6 +334,7 @@ fn write(args: &Args, results: &[RowResult], verdicts: &[(String, Vec<Verdict>)]
         "rounds": args.rounds,
         "seconds": args.seconds,
         "realtime": args.realtime,
+        "awake": args.awake,
         "rows": rows,
     });
     std::fs::write(&path, serde_json::to_string_pretty(&document)? + "\n")?;

@@ -193,6 +193,12 @@ pub(crate) enum Metric {
     Cores,
     /// Operations a second with too many offered, divided by the most that ever succeeded: where that is least.
     GoodputKept,
+    /// Operations a second that came to a good end while as many were offered as succeed with some under way at a time.
+    OfferedOnce,
+    /// The same with twice as many.
+    OfferedTwice,
+    OfferedFourTimes,
+    OfferedTenTimes,
     /// The share of those that were begun which came to their end: where that is least.
     Completed,
     /// Milliseconds that 99 of 100 of those took at most which were served: where that is most.
@@ -206,7 +212,7 @@ pub(crate) enum Metric {
 }
 
 impl Metric {
-    pub(crate) const ALL: [Self; 27] = [
+    pub(crate) const ALL: [Self; 31] = [
         Self::Goodput,
         Self::Messages,
         Self::Cpu,
@@ -229,6 +235,10 @@ impl Metric {
         Self::ServerCpu,
         Self::Cores,
         Self::GoodputKept,
+        Self::OfferedOnce,
+        Self::OfferedTwice,
+        Self::OfferedFourTimes,
+        Self::OfferedTenTimes,
         Self::Completed,
         Self::P99,
         Self::Response,
@@ -247,6 +257,10 @@ impl Metric {
                 | Self::InitsArrived
                 | Self::Operations
                 | Self::GoodputKept
+                | Self::OfferedOnce
+                | Self::OfferedTwice
+                | Self::OfferedFourTimes
+                | Self::OfferedTenTimes
                 | Self::Completed
         )
     }
@@ -285,6 +299,10 @@ impl Metric {
             Self::ServerCpu => "us of the server each",
             Self::Cores => "cores of the server",
             Self::GoodputKept => "of the best",
+            Self::OfferedOnce => "operations/s of as many",
+            Self::OfferedTwice => "of twice as many",
+            Self::OfferedFourTimes => "of 4 times as many",
+            Self::OfferedTenTimes => "of 10 times as many",
             Self::Completed => "of those begun",
             Self::P99 => "ms p99",
             Self::Response => "us response",

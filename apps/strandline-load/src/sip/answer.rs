@@ -1,6 +1,8 @@
 //! What a user agent reads of messages: as much as it needs, by looking for it.
 
-use memchr::{memchr, memmem};
+use std::sync::LazyLock;
+
+use memchr::{memchr, memmem, memrchr};
 
 use super::keep_alive::ANSWER;
 
@@ -45,9 +47,8 @@ impl<'a> Came<'a> {
 
     /// Which operation of ours a response belongs to: its branch.
     pub(super) fn branch(&self) -> Option<Mark> {
-        let via = self.value("Via");
-        let start = find(via, b"branch=z9hG4bK")? + b"branch=z9hG4bK".len();
-        Mark::read(via.get(start..)?)
+        let mut parameters = self.value("Via").split(|byte| *byte == b';');
+        Mark::read(parameters.find_map(|one| one.strip_prefix(b"branch=z9hG4bK"))?)
     }
 
     /// Which operation of ours a request belongs to: its Call-ID.
@@ -84,9 +85,12 @@ impl Mark {
 
 /// A number, and what comes after it.
 fn number(text: &[u8]) -> Option<(u32, &[u8])> {
-    let end = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, rest) = text.split_at_checked(end)?;
-    Some((core::str::from_utf8(digits).ok()?.parse().ok()?, rest))
+    let (mut number, mut rest) = (None, text);
+    while let [digit @ b'0'..=b'9', after @ ..] = rest {
+        number = Some(number.unwrap_or(0u32).checked_mul(10)?.checked_add(u32::from(digit - b'0'))?);
+        rest = after;
+    }
+    Some((number?, rest))
 }
 
 /// The value of a line of the header, if it has this name.
@@ -115,12 +119,18 @@ pub(crate) fn whole_message(stream: &[u8]) -> Option<Answer> {
     first_message(stream).map(|len| Answer { len, status: Came { bytes: stream }.status() })
 }
 
+/// Finds where a header ends.
+static END_OF_HEADER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(b"\r\n\r\n"));
+
 /// How long the first message of a stream is, once it is whole.
 pub(super) fn first_message(stream: &[u8]) -> Option<usize> {
-    let header = find(stream, b"\r\n\r\n")? + 4;
-    let length = Came { bytes: stream }.value("Content-Length");
+    let end = END_OF_HEADER.find(stream)?;
+    let header = stream.get(..end)?;
+    // Most write it last.
+    let last = memrchr(b'\n', header).and_then(|at| value_of(header.get(at + 1..)?, "Content-Length"));
+    let length = last.unwrap_or_else(|| Came { bytes: stream }.value("Content-Length"));
     let body = number(length).map_or(0, |(body, _)| body as usize);
-    Some(header + body).filter(|whole| *whole <= stream.len())
+    Some(end + 4 + body).filter(|whole| *whole <= stream.len())
 }
 
 /// How long the first message of a stream is, or the answer to a keep-alive, once it is whole.

@@ -68,13 +68,17 @@ impl Put for SocketAddr {
     fn put(&self, out: &mut Vec<u8>) {
         match self.ip() {
             IpAddr::V4(address) => {
-                for (number, octet) in address.octets().into_iter().enumerate() {
-                    if number > 0 {
-                        out.push(b'.');
-                    }
-                    octet.put(out);
+                // Three digits and a dot or a colon for each octet.
+                let (mut text, mut len) = ([0; 16], 0);
+                for octet in address.octets() {
+                    let (digits, count) = OCTETS[usize::from(octet)];
+                    text[len..len + 4].copy_from_slice(&digits);
+                    len += usize::from(count);
+                    text[len] = b'.';
+                    len += 1;
                 }
-                out.push(b':');
+                text[len - 1] = b':';
+                out.extend_from_slice(&text[..len]);
                 u32::from(self.port()).put(out);
             }
             // Writing to a buffer that grows does not fail.
@@ -85,16 +89,36 @@ impl Put for SocketAddr {
     }
 }
 
-/// At least `digits_min` digits, which is at least one.
+/// The digits of each octet, and how many they are.
+const OCTETS: [([u8; 4], u8); 256] = octets();
+
+const fn octets() -> [([u8; 4], u8); 256] {
+    let mut all = [([0; 4], 0); 256];
+    let mut octet = 0;
+    while octet < 256 {
+        let (high, middle, low) = ((octet / 100) as u8, (octet / 10 % 10) as u8, (octet % 10) as u8);
+        all[octet] = match octet {
+            0..10 => ([b'0' + low, 0, 0, 0], 1),
+            10..100 => ([b'0' + middle, b'0' + low, 0, 0], 2),
+            _ => ([b'0' + high, b'0' + middle, b'0' + low, 0], 3),
+        };
+        octet += 1;
+    }
+    all
+}
+
+/// Digits of the largest number.
+const DIGITS_MAX: usize = 20;
+
+/// At least `digits_min` digits, which is at least one and at most 20.
 fn decimal(number: u64, digits_min: usize, out: &mut Vec<u8>) {
-    let (at, mut rest) = (out.len(), number);
-    while rest > 0 || out.len() < at + digits_min {
-        out.push(b'0' + (rest % 10) as u8);
+    let (mut text, mut at, mut rest) = ([b'0'; DIGITS_MAX], DIGITS_MAX, number);
+    while rest > 0 && at > 0 {
+        at -= 1;
+        text[at] = b'0' + (rest % 10) as u8;
         rest /= 10;
     }
-    if let Some(digits) = out.get_mut(at..) {
-        digits.reverse();
-    }
+    out.extend_from_slice(&text[at.min(DIGITS_MAX - digits_min)..]);
 }
 
 #[cfg(test)]

@@ -20,6 +20,8 @@ pub(super) struct Counts {
     pub(super) stopped: u64,
     pub(super) handled: u64,
     pub(super) refused: u64,
+    /// Microseconds in which there was nothing to do.
+    pub(super) idle_us: u64,
 }
 
 /// Counts from one look to the next.
@@ -56,6 +58,7 @@ impl Arrivals {
             stopped: per_sec(counts.stopped, last.stopped),
             handled: per_sec(counts.handled, last.handled),
             refused: per_sec(counts.refused, last.refused),
+            busy: (1.0 - per_sec(counts.idle_us, last.idle_us) / 1e6).clamp(0.0, 1.0),
         };
         (self.looked, self.counts, self.held_up) = (now, counts, None);
         Some(came)

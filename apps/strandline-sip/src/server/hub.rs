@@ -21,7 +21,8 @@ use super::hep::{Hep, HepSettings};
 use super::inbox::{Inbox, Phone};
 use super::kept::Kept;
 use super::live::Watch;
-use super::socket::{Came, Carriers, Connections, Gate, Letter, Mail, Room, TlsSides, Udp};
+use super::socket::{Carriers, Connections, Letter, Mail, Room, TlsSides, Udp};
+use super::steering::Steering;
 
 /// How connections of browsers are taken (RFC 7118).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -124,6 +125,7 @@ pub(super) struct Hub {
     pub(super) worked: Cell<Duration>,
     /// The share of datagrams that the kernel lets through, of those that begin something.
     pub(super) let_through: Cell<f64>,
+    pub(super) steering: RefCell<Steering>,
     pub(super) watch: RefCell<Watch>,
     /// To the other workers of this server, if there are any.
     pub(super) mail: RefCell<Option<Rc<Mail>>>,
@@ -163,6 +165,7 @@ impl Hub {
             came: Notify::new(),
             worked: Cell::default(),
             let_through: Cell::new(1.0),
+            steering: RefCell::new(Steering::new()),
             watch: RefCell::new(Watch::new()),
             mail: RefCell::default(),
         })
@@ -231,12 +234,23 @@ impl Hub {
         self.associations() > self.connections.len()
     }
 
-    /// Looks at how many datagrams come, and lets the kernel drop some if they are far too many.
-    pub(super) fn steer(&self, gate: &mut Gate, came: Came, overloaded: bool) {
+    /// Looks at how many datagrams come, and lets the kernel drop some if they are far too many. To be called by whoever takes in what
+    /// comes, too, and not by a timer alone: in a flood all others wait for those who read it, timers as well.
+    pub(super) fn steer(&self) {
+        let now = self.clock.elapsed();
+        let mut steering = self.steering.borrow_mut();
+        if !steering.is_due(now) {
+            return;
+        }
         let udp = self.udp.borrow();
-        let share = gate.look(self.clock.elapsed(), came, overloaded);
-        self.inbox(|inbox| inbox.admit(gate.admitted()));
-        let (Some(share), Some(udp)) = (share, udp.as_ref()) else { return };
+        let (stopped, idle) = (udp.as_ref().map_or(0, |udp| udp.stopped()), self.clock.idle());
+        let (counts, overloaded) = self.inbox(|inbox| {
+            inbox.look(now);
+            (inbox.counters.counts(stopped, idle), inbox.admission.is_overloaded())
+        });
+        let Some(steered) = steering.look(now, counts, overloaded) else { return };
+        self.inbox(|inbox| inbox.admit(steered.admitted));
+        let (Some(share), Some(udp)) = (steered.share, udp.as_ref()) else { return };
         self.let_through.set(share);
         if let Err(error) = udp.let_through(share) {
             tracing::warn!(%error, share, "a filter for datagrams");

@@ -95,8 +95,8 @@ pub(super) struct InboxCounters {
 }
 
 impl InboxCounters {
-    /// Of requests that begin something; the kernel has stopped so many.
-    pub(super) fn counts(&self, stopped: u64) -> Counts {
+    /// Of requests that begin something; the kernel has stopped so many, and for so long there was nothing to do.
+    pub(super) fn counts(&self, stopped: u64, idle: Duration) -> Counts {
         let begins = |counts: &[u64; Urgency::ALL.len()]| counts.iter().skip(Urgency::Renewal as usize).sum();
         Counts {
             first: self.datagrams,
@@ -104,6 +104,7 @@ impl InboxCounters {
             stopped,
             handled: begins(&self.handled),
             refused: begins(&self.late),
+            idle_us: idle.as_micros() as u64,
         }
     }
 }

@@ -30,6 +30,7 @@ mod seeds;
 mod socket;
 mod sources;
 mod status;
+mod steering;
 mod steps;
 mod storage;
 mod style;

@@ -18,15 +18,14 @@ use crate::transaction::{Protocol, Time};
 
 use super::admin::Admin;
 use super::args::{Args, Command};
-use super::arrivals::Arrivals;
-use super::clock::Clock;
+use super::clock::{self, Clock};
 use super::config::{self, Config, Files, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
 use super::reload::Reloader;
 use super::seeds::{NonceKey, authenticator, random_key, random_seeds};
-use super::socket::{Connections, Failed, Gate, Many, One, Opened, Patience, Room, Sctp, Udp};
+use super::socket::{Connections, Failed, Many, One, Opened, Patience, Room, Sctp, Udp};
 use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
 use super::told::{self, Told};
@@ -92,7 +91,9 @@ fn work(number: u8, args: &Args) -> Result<ExitCode> {
 
 fn start(config: Config, args: &Args, mut worker: Option<Worker>) -> Result<()> {
     let prepared = Prepared::new(&config, worker.as_mut())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(31).build()?;
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().event_interval(31).on_thread_park(clock::waits).on_thread_unpark(clock::has_work);
+    let runtime = builder.build()?;
     let local = LocalSet::new();
     local.block_on(&runtime, serve(config, prepared, args, worker))
 }
@@ -245,21 +246,12 @@ async fn until_end(hub: &Rc<Hub>, worker: Option<&Worker>) -> Result<Option<Stor
 /// Timers, and bindings that expire.
 async fn tick(hub: Rc<Hub>, store_timeout: Duration) {
     let mut looks = Looks::default();
-    let mut gate = Gate::new();
-    let mut arrivals = Arrivals::default();
     let (mut look_at, mut second_at) = (LOOK, SECOND);
     loop {
         tokio::time::sleep(until_next_tick(&hub, store_timeout)).await;
         hub.refuse_overdue(store_timeout);
         let now = hub.clock.elapsed();
-        let stopped = hub.udp.borrow().as_ref().map_or(0, |udp| udp.stopped());
-        let (counts, overloaded) = hub.inbox(|inbox| {
-            inbox.look(now);
-            (inbox.counters.counts(stopped), inbox.admission.is_overloaded())
-        });
-        if let Some(came) = arrivals.look(now, counts) {
-            hub.steer(&mut gate, came, overloaded);
-        }
+        hub.steer();
         if now >= look_at {
             look_at = now + LOOK;
             let load = hub.inbox(|inbox| looks.look(now, &inbox.counters));

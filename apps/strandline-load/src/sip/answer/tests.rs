@@ -34,3 +34,16 @@ fn a_stream_is_cut_where_a_message_ends() {
     let two = [RINGING, RINGING].concat();
     assert_eq!(first_message(&two), Some(RINGING.len()));
 }
+
+#[test]
+fn the_length_of_a_body_may_stand_anywhere() {
+    for text in [
+        "SIP/2.0 200 OK\r\nContent-Length: 2\r\nX: 1\r\n\r\nhi",
+        "SIP/2.0 200 OK\r\nX: 1\r\ncontent-length:  2\r\n\r\nhi",
+        "SIP/2.0 200 OK\r\nX: 1\r\n\r\n",
+        "SIP/2.0 200 OK\r\n\r\n",
+    ] {
+        let stream = [text, "BYE sip:a SIP/2.0\r\n\r\n"].concat();
+        assert_eq!(first_message(stream.as_bytes()), Some(text.len()), "{text}");
+    }
+}

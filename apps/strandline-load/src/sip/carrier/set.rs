@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ pub(in crate::sip) struct Set {
     events: RefCell<Vec<epoll::Event>>,
     server: SocketAddr,
     local: Vec<IpAddr>,
+    /// The address that sockets have without being bound to one.
+    own: Option<IpAddr>,
     persistent: bool,
     /// With persistent connections one for each source, in their order.
     places: RefCell<Vec<Place>>,
@@ -97,6 +99,7 @@ pub(in crate::sip) async fn open(
         events: RefCell::new(Vec::with_capacity(EVENTS)),
         server,
         local: local.to_vec(),
+        own: own_address(server).ok(),
         persistent,
         places: RefCell::default(),
         free: RefCell::default(),
@@ -129,8 +132,9 @@ impl Set {
 
     /// Opens a connection for one request.
     fn begin(&self, source: usize, request: &[u8]) -> io::Result<()> {
-        let ip = self.local.get(source % self.local.len().max(1)).copied();
-        let stream = connect(ip.ok_or(ErrorKind::AddrNotAvailable)?, self.server)?;
+        let ip =
+            self.local.get(source % self.local.len().max(1)).copied().ok_or(ErrorKind::AddrNotAvailable)?;
+        let stream = connect(Some(ip).filter(|_| self.own != Some(ip)), self.server)?;
         // On the loopback it stands already.
         let written = match (&stream).write(request) {
             Ok(written) => written,
@@ -324,13 +328,23 @@ impl Place {
     }
 }
 
-/// Begins to connect, without waiting.
-fn connect(local: IpAddr, server: SocketAddr) -> io::Result<TcpStream> {
+/// The address that the kernel chooses for what goes to the server. Nothing is sent.
+fn own_address(server: SocketAddr) -> io::Result<IpAddr> {
+    let any = if server.is_ipv4() { IpAddr::from([0; 4]) } else { IpAddr::from([0; 16]) };
+    let socket = UdpSocket::bind(SocketAddr::new(any, 0))?;
+    socket.connect(server)?;
+    Ok(socket.local_addr()?.ip())
+}
+
+/// Begins to connect, without waiting, from an address if the kernel is not to choose it.
+fn connect(local: Option<IpAddr>, server: SocketAddr) -> io::Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(server), Type::STREAM.nonblocking(), None)?;
-    if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
-        socket.set_reuse_address(true)?;
+    if let Some(local) = local {
+        if setsockopt(&socket, IpBindAddressNoPort, &true).is_err() {
+            socket.set_reuse_address(true)?;
+        }
+        socket.bind(&SocketAddr::new(local, 0).into())?;
     }
-    socket.bind(&SocketAddr::new(local, 0).into())?;
     match socket.connect(&server.into()) {
         Ok(()) => {}
         Err(error) if error.raw_os_error() == Some(Errno::EINPROGRESS as i32) => {}

@@ -47,6 +47,7 @@ pub(super) fn take(udp: &Udp, hub: &Hub) -> (usize, bool) {
             });
         });
         taken += count;
+        hub.steer();
         if !more {
             return (taken, false);
         }

@@ -145,6 +145,9 @@ pub(in crate::server) struct Came {
     pub(in crate::server) handled: f64,
     /// That were refused, over all transports.
     pub(in crate::server) refused: f64,
+    /// The share of the time in which the server didn't wait for something to do, 0 to 1. That others had its processor meanwhile is
+    /// in it: this time wasn't there to be used.
+    pub(in crate::server) busy: f64,
 }
 
 /// How much is let through.
@@ -155,23 +158,33 @@ pub(in crate::server) struct Gate {
     /// What is let through beyond this is on trial.
     admitted: f64,
     trial_ends: Option<Duration>,
-    /// What could have been handled of late if nobody had been refused, each second, and how long that was looked at.
-    rate: f64,
+    /// Averages of late: what was handled each second, with what could have been in place of refusing others, and the share of the time
+    /// that was used.
+    work: f64,
+    busy: f64,
+    /// How long was looked at for these.
     looked: Duration,
-    /// The most of that. What holds it up for a moment doesn't close the gate.
+    /// What can be handled: what was done in the time that was used, if all of it had been. Of late, the most.
     can: f64,
-    /// Looks in a row at which too much came, and little.
+    /// Looks in a row at which too much came, and time was left.
     much: u32,
     little: u32,
+    /// What came for the first time at those last ones, each second, added up.
+    little_first: f64,
     overloaded: bool,
-    /// At the last look, little had come.
-    was_little: bool,
 }
 
 /// To read a request and refuse it without a word takes as long as a part of handling one, as measured.
 const READING: f64 = 1.0 / 20.0;
-/// So much time is looked at to find what can be handled: a tenth of a second is too short where the processor is shared.
+/// So much time is looked at to find what can be handled: a tenth of a second is too short where the processor is shared, and most of
+/// the first one goes into what began before.
 const AVERAGED: Duration = Duration::from_secs(1);
+/// When too much begins to come, what was seen before counts like so much time: it may have been requests of another kind.
+const BEFORE: Duration = Duration::from_millis(200);
+/// A look after a longer time counts like one after so long: the server was held up.
+const LOOK_MAX: Duration = Duration::from_millis(200);
+/// Less of the time in use tells nothing of what can be done.
+const BUSY_MIN: f64 = 0.01;
 /// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
 /// little.
 const CLOSE_AT: f64 = 2.0;
@@ -179,15 +192,15 @@ const CLOSE_AT: f64 = 2.0;
 /// mended before a trial is over.
 const WANTED: f64 = 1.15;
 /// The same while that isn't known well.
-const WANTED_FIRST: f64 = 2.0;
+const WANTED_FIRST: f64 = 1.5;
 /// What is let in is as much as is wanted, within this: for less the gate isn't moved.
 const NEARLY: f64 = 1.1;
 /// If it is more so often in a row: what comes in bursts isn't more for that.
 const LOOKS_UNTIL_CLOSED: u32 = 3;
 /// With so many times of what is wanted the gate doesn't wait for that.
 const FAR_TOO_MUCH: f64 = 2.0;
-/// With less than so many times of what is handled, more is let in, on trial: nearly all of it is handled.
-const OPEN_AT: f64 = 1.05;
+/// With less of the time in use, more is let in, on trial.
+const OPEN_AT: f64 = 0.92;
 /// If it is less so often in a row: who sends in bursts pauses between them.
 const LOOKS_UNTIL_OPEN: u32 = 5;
 /// Once nobody has to be refused any more, and no more than so many times of what can be handled is stopped, the gate opens without
@@ -199,9 +212,9 @@ const OPENING: f64 = 1.3;
 /// has asked within the last 7.5 s (T2 of RFC 3261, and the fourth time that an INVITE is sent). They are remembered, and refused
 /// from then on. To serve them would be too late for whom it is for, and let those wait who ask for the first time.
 const TRIAL: Duration = Duration::from_secs(4);
-/// How fast it is forgotten what could be done, each second: half of it in 14 s. Who is held up for a second by others on its machine
+/// How fast it is forgotten what could be done, each second: half of it in seven. Who is held up for a second by others on its machine
 /// can do as much afterwards.
-const FORGETTING: f64 = 0.95;
+const FORGETTING: f64 = 0.9;
 
 impl Gate {
     pub(in crate::server) fn new() -> Self {
@@ -209,13 +222,14 @@ impl Gate {
             share: 1.0,
             admitted: 1.0,
             trial_ends: None,
-            rate: 0.0,
+            work: 0.0,
+            busy: 0.0,
             looked: Duration::ZERO,
             can: 0.0,
             much: 0,
             little: 0,
+            little_first: 0.0,
             overloaded: false,
-            was_little: true,
         }
     }
 
@@ -245,34 +259,43 @@ impl Gate {
         (self.share != before).then_some(self.share)
     }
 
-    /// What can be handled. While there wasn't too much it was as much as came, and may have been something else that takes more or less
-    /// time: then it is counted anew.
+    /// What can be handled.
     fn learn(&mut self, came: &Came, overloaded: bool) {
-        let floods = came.first > self.can * FAR_TOO_MUCH && self.was_little;
-        if overloaded && (!self.overloaded || floods) {
-            (self.looked, self.can) = (Duration::ZERO, 0.0);
+        if overloaded && !self.overloaded {
+            (self.looked, self.can) = (self.looked.min(BEFORE), 0.0);
         }
         self.overloaded = overloaded;
-        self.looked += came.elapsed;
-        let weight = came.elapsed.as_secs_f64() / self.looked.min(AVERAGED).as_secs_f64().max(1e-3);
-        self.rate += (came.handled + came.refused * READING - self.rate) * weight.min(1.0);
-        self.can = self.rate.max(self.can * FORGETTING.powf(came.elapsed.as_secs_f64()));
-        self.was_little = came.first < self.rate * OPEN_AT;
+        let elapsed = came.elapsed.min(LOOK_MAX).as_secs_f64();
+        self.looked += came.elapsed.min(LOOK_MAX);
+        let weight = elapsed / self.looked.min(AVERAGED).as_secs_f64().max(1e-3);
+        let average = |of: &mut f64, now: f64| *of += (now - *of) * weight.min(1.0);
+        average(&mut self.work, came.handled + came.refused * READING);
+        average(&mut self.busy, came.busy);
+        let rate = self.work / self.busy.max(BUSY_MIN);
+        let before = if self.is_known() { self.can * FORGETTING.powf(elapsed) } else { 0.0 };
+        self.can = rate.max(before);
+    }
+
+    /// Was enough seen to tell what can be handled?
+    fn is_known(&self) -> bool {
+        self.looked >= AVERAGED
     }
 
     fn look_at_overload(&mut self, now: Duration, came: Came) {
         let Came { first, all, .. } = came;
-        let known = self.looked >= AVERAGED;
-        let wanted = self.can * if known { WANTED } else { WANTED_FIRST };
+        let wanted = self.can * if self.is_known() { WANTED } else { WANTED_FIRST };
         let much = all > self.can * CLOSE_AT && first > wanted * NEARLY;
         self.much = if much { self.much + 1 } else { 0 };
         if self.much >= LOOKS_UNTIL_CLOSED || (much && first > wanted * FAR_TOO_MUCH) {
             self.admitted *= wanted / first;
             (self.share, self.trial_ends, self.much) = (self.admitted, None, 0);
         }
-        self.little = if self.was_little { self.little + 1 } else { 0 };
-        if self.little >= LOOKS_UNTIL_OPEN && self.trial_ends.is_none() && self.share < 1.0 {
-            self.share = (self.admitted * wanted / first.max(1.0)).min(1.0);
+        let (little, before) =
+            if came.busy < OPEN_AT { (self.little + 1, self.little_first) } else { (0, -first) };
+        (self.little, self.little_first) = (little, before + first);
+        if little >= LOOKS_UNTIL_OPEN && self.trial_ends.is_none() && self.share < 1.0 {
+            let came = (self.little_first / f64::from(little)).max(1.0);
+            self.share = (self.admitted * (wanted / came).max(1.0)).min(1.0);
             self.trial_ends = Some(now + TRIAL);
         }
     }

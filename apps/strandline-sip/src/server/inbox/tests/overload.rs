@@ -39,6 +39,8 @@ struct World {
     left: f64,
     /// That may go into telling who is refused.
     to_tell: f64,
+    /// Milliseconds of processor time that weren't used.
+    idle: f64,
 }
 
 impl World {
@@ -56,6 +58,7 @@ impl World {
             due: 0.0,
             left: 0.0,
             to_tell: 0.0,
+            idle: 0.0,
         }
     }
 
@@ -76,15 +79,17 @@ impl World {
     /// A millisecond, in which so many calls begin and the processor has so much time.
     fn step(&mut self, now: u64, calls: f64, time: f64) {
         self.held_up(now, calls);
-        self.left = (self.left + time).min(time);
+        self.left = self.left.min(0.0) + time;
         for message in std::mem::take(&mut self.socket) {
             self.left -= READ;
             add(&mut self.inbox, at(now), flow(5060), message, false);
         }
         self.work(now);
+        self.idle += self.left.max(0.0);
         if now.is_multiple_of(10) {
             self.inbox.look(at(now));
-            let counts = self.inbox.counters.counts(self.stopped);
+            let idle = Duration::from_secs_f64(self.idle / 1000.0);
+            let counts = self.inbox.counters.counts(self.stopped, idle);
             let Some(came) = self.arrivals.look(at(now), counts) else { return };
             if let Some(share) = self.gate.look(at(now), came, self.inbox.admission.is_overloaded()) {
                 self.share = share;
