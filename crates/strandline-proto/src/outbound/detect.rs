@@ -13,8 +13,8 @@ use strandline_wire::DATA_CHUNK_HEADER_LEN;
 use super::ack::{self, PathAck};
 use super::event::Sent;
 use super::gaps::Gaps;
-use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, State};
-use super::rack::{Rack, is_before};
+use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
+use super::rack::{PathRack, Rack, is_before};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -284,7 +284,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
                 break;
             }
             room = room.saturating_sub(len);
-            state.doubt_marked(tsn, record, again);
+            doubt_marked(state, tsn, record, again);
             record.clear(FAST_MARKED);
             if record.state() == State::InFlight {
                 bytes += len;
@@ -294,6 +294,15 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
     }
     outstanding.rack = Some(rack);
     Some(bytes)
+}
+
+/// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.
+fn doubt_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
+    if record.has(RESENT) || (record.state() == State::Marked && !known) {
+        state.doubt.on_marked_again(tsn);
+    } else {
+        state.doubt.on_marked();
+    }
 }
 
 /// Everything in flight on the path was marked: it goes again, on another path if there is one. It may have been late
@@ -310,7 +319,7 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: boo
             let Some(record) = outstanding.get(index) else { break };
             if record.path == path && record.state() == State::Marked {
                 // What was marked before is not told from what is marked now.
-                state.doubt_marked(tsn, record, true);
+                doubt_marked(state, tsn, record, true);
             }
         }
         state.frto.end();

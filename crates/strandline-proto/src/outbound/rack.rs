@@ -16,7 +16,6 @@ use super::ack::PathAck;
 use super::doubt::Doubt;
 use super::event::{Moment, Sent};
 use super::frto::{Decision, Frto};
-use super::outstanding::{RESENT, Record, State};
 use super::resent::ResentLog;
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
@@ -267,15 +266,6 @@ impl PathRack {
     /// A time-out puts into question whether anything was lost; `again`: together with the one before.
     pub(super) fn begin_doubt(&mut self, again: bool) {
         if again { self.doubt.begin_again() } else { self.doubt.begin() }
-    }
-
-    /// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.
-    pub(super) fn doubt_marked(&mut self, tsn: Tsn, record: &Record, known: bool) {
-        if record.has(RESENT) || (record.state() == State::Marked && !known) {
-            self.doubt.on_marked_again(tsn);
-        } else {
-            self.doubt.on_marked();
-        }
     }
 
     /// What was believed lost was not.
