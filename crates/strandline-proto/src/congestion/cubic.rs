@@ -13,10 +13,8 @@ use crate::time::Time;
 const C: f64 = 0.5;
 /// beta_cubic of section 4.6.
 const BETA: f64 = 0.7;
-/// alpha_cubic of section 4.3: with what such a loss leaves of the window, what is as fair as adding one packet each round trip and halving.
-const fn alpha(beta: f64) -> f64 {
-    3.0 * (1.0 - beta) / (1.0 + beta)
-}
+/// alpha_cubic of section 4.3: what is as fair as adding one packet each round trip and halving.
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// What is left of the window by a loss on a path without a queue (Fu and Liew, TCP Veno, 2003): nothing overflowed. See decision 24.
 const BETA_UNQUEUED: f64 = 0.8;
 /// A round trip this much longer than the smallest shows a queue: a sixteenth of that, and half a millisecond.
@@ -35,12 +33,8 @@ pub struct Cubic {
     pmdcs: u16,
     /// The latest round-trip time shows a queue, or nothing is known of it.
     queued: bool,
-    /// The window shrank last for a loss on a path without a queue.
-    mild: bool,
     /// W_max, in bytes.
     w_max: u32,
-    /// cwnd_prior of section 4.3, in bytes: the window before it shrank.
-    prior: u32,
     /// W_est, in bytes.
     w_est: f64,
     /// K, in seconds.
@@ -71,8 +65,6 @@ struct Before {
     cwnd: u32,
     ssthresh: u32,
     w_max: u32,
-    prior: u32,
-    mild: bool,
     w_est: f64,
     k: f32,
     epoch: Time,
@@ -88,9 +80,7 @@ impl Cubic {
             ssthresh: u32::MAX,
             pmdcs: pmdcs as u16,
             queued: true,
-            mild: false,
             w_max: 0,
-            prior: 0,
             w_est: 0.0,
             k: 0.0,
             credit: 0,
@@ -122,7 +112,6 @@ impl Cubic {
             Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
             Step::Done => {
                 self.ssthresh = self.cwnd;
-                self.prior = self.cwnd;
                 self.aside = None;
             }
         }
@@ -143,8 +132,8 @@ impl Cubic {
         let cwnd = f64::from(self.cwnd);
         let target = cubic.clamp(cwnd, 1.5 * cwnd);
         let acked = f64::from(ack.acked_bytes);
-        let slower = alpha(if self.mild { BETA_UNQUEUED } else { BETA });
-        let alpha = if self.w_est >= f64::from(self.prior) { 1.0 } else { slower };
+        // Not cwnd_prior, and whatever the loss left: see decision 24.
+        let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
         self.w_est += alpha * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
         let friendly_growth = self.w_est - cwnd;
@@ -196,18 +185,16 @@ impl Cubic {
 
     /// Sections 4.6 and 4.7. `mild`: nothing overflowed.
     fn on_loss(&mut self, mild: bool) {
-        let Self { cwnd, ssthresh, w_max, prior, mild: was_mild, w_est, k, epoch, .. } = *self;
+        let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
         if !matches!(self.aside.as_deref(), Some(Aside::Before(_))) {
-            let before = Before { cwnd, ssthresh, w_max, prior, mild: was_mild, w_est, k, epoch };
+            let before = Before { cwnd, ssthresh, w_max, w_est, k, epoch };
             self.aside = Some(Box::new(Aside::Before(before)));
         }
-        self.mild = mild;
         let beta = if mild { BETA_UNQUEUED } else { BETA };
         // Below the last maximum: another flow wants its share (fast convergence).
         let shared = cwnd < w_max;
         let kept = if shared { (1.0 + beta) / 2.0 } else { 1.0 };
         self.w_max = (f64::from(cwnd) * kept) as u32;
-        self.prior = cwnd;
         self.ssthresh = ((f64::from(cwnd) * beta) as u32).max(self.pmdcs().saturating_mul(2));
         self.epoch = Time::MAX;
         self.credit = 0;
@@ -261,8 +248,6 @@ impl Controller for Cubic {
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.w_max = before.w_max;
-            self.prior = before.prior;
-            self.mild = before.mild;
             self.w_est = before.w_est;
             self.k = before.k;
             self.epoch = before.epoch;

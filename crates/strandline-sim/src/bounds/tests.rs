@@ -250,22 +250,3 @@ fn a_mark_that_is_answered_has_shrunk_the_window() {
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "marked") }
     }
 }
-
-/// RFC 9937 holds where there are several paths, too, of which any may have begun a recovery once more.
-#[test]
-fn more_than_in_proportion_on_one_of_several_paths() {
-    for (each, keeps) in [(1, true), (3, false)] {
-        let several = |ms, recoveries| Events { several: true, recoveries, ..events(ms) };
-        let mut bounds = Bounds::default();
-        bounds.before((0, 0), &path(100 * MTU, 100 * MTU), several(1, 0), NONE).expect("it keeps the bounds");
-        let mut outcome = Ok(());
-        for step in 0..20 {
-            let mut was = path(50 * MTU, 90 * MTU);
-            was.recovery_window = Some(100 * MTU);
-            let events = several(2 + u64::from(step), 1 + step / 10);
-            bounds.before((2 * MTU, 1), &was, events, NONE).expect("it keeps the bounds");
-            outcome = outcome.and_then(|()| send(&mut bounds, &was, each, events));
-        }
-        if keeps { outcome.expect("allowed") } else { is_about(outcome, "recovery") }
-    }
-}

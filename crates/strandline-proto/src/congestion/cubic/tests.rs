@@ -138,53 +138,6 @@ fn never_slower_than_reno() {
     assert!((90..=110).contains(&window), "{window} packets");
 }
 
-/// By how many packets W_est grows in a round trip.
-fn estimate_grows(cubic: &mut Cubic) -> f64 {
-    let before = cubic.w_est;
-    cubic.congestion_avoidance(&ack(cubic.epoch, cubic.cwnd, cubic.cwnd, ms(1)));
-    (cubic.w_est - before) / f64::from(PMDCS)
-}
-
-/// Section 4.3: alpha is what goes with the beta in force, and 1 from cwnd_prior on: the window before it shrank, not W_max, which fast
-/// convergence (section 4.7) and a time-out (section 4.8) leave below that.
-#[test]
-fn as_reno_below_the_window_before_the_loss() {
-    let shrunk = |shrink: fn(&mut Cubic)| {
-        let mut cubic = at(100);
-        shrink(&mut cubic);
-        cubic.cwnd = cubic.ssthresh;
-        let mut k = cubic.clone();
-        k.begin_epoch(Time::from_nanos(1));
-        k
-    };
-    let lost: fn(&mut Cubic) = |cubic| cubic.on_fast_retransmit(Time::ZERO);
-    let mild: fn(&mut Cubic) = |cubic| {
-        cubic.queued = false;
-        cubic.on_fast_retransmit(Time::ZERO);
-    };
-    let twice: fn(&mut Cubic) = |cubic| {
-        cubic.w_max = 120 * PMDCS;
-        cubic.on_fast_retransmit(Time::ZERO);
-    };
-    let timed_out: fn(&mut Cubic) = |cubic| cubic.on_timeout(Time::ZERO);
-    for (shrink, expected) in [(lost, 0.529), (mild, 0.333), (twice, 0.529), (timed_out, 0.529)] {
-        let mut cubic = shrunk(shrink);
-        let grows = estimate_grows(&mut cubic);
-        assert!((grows - expected).abs() < 0.001, "{grows}, not {expected}");
-        cubic.w_est = 99.0 * f64::from(PMDCS);
-        let grows = estimate_grows(&mut cubic);
-        assert!((grows - expected).abs() < 0.05, "{grows}, not {expected}: W_max is {}", cubic.w_max);
-        cubic.w_est = 100.0 * f64::from(PMDCS);
-        let grows = estimate_grows(&mut cubic);
-        assert!(grows > 0.9 && grows <= 1.0, "{grows}, not 1");
-    }
-    // Slow start that ended without a loss (section 4.10) grows as Reno at once.
-    let mut cubic = at(100);
-    cubic.prior = cubic.cwnd;
-    cubic.begin_epoch(Time::from_nanos(1));
-    assert!((estimate_grows(&mut cubic) - 1.0).abs() < 0.001);
-}
-
 /// Decision 24: the way became longer for good, and no queue is on it. That is known after two periods.
 #[test]
 fn the_smallest_round_trip_time_is_forgotten_in_time() {
