@@ -12,12 +12,19 @@ use std::time::Instant;
 use allocation_counter::measure;
 use bytes::{Bytes, BytesMut};
 use strandline_sip::codec::{
-    Cut, Edits, Host, Index, Limits, Message, NewVia, Reply, Side, StartLine, StatusCode, StreamFramer,
-    Transport,
+    Cut, Edits, HeaderName, Host, Index, Limits, Message, NewVia, Reply, Side, StartLine, StatusCode,
+    StreamFramer, Transport,
 };
 
 #[path = "../tests/oracle/mod.rs"]
 mod oracle;
+
+/// As phones send it that register again: short, and nothing asked for.
+const REFRESHING: &[u8] = b"REGISTER sip:example.com SIP/2.0\r\n\
+    Via: SIP/2.0/TCP 127.0.0.2:50506;branch=z9hG4bKr000000.1.1;rport\r\nMax-Forwards: 70\r\n\
+    From: <sip:u0@example.com>;tag=1\r\nTo: <sip:u0@example.com>\r\n\
+    Call-ID: r0-1795391738819@127.0.0.2:50506\r\nCSeq: 1 REGISTER\r\n\
+    Contact: <sip:u0@127.0.0.2:50506;transport=tcp>\r\nExpires: 3600\r\nContent-Length: 0\r\n\r\n";
 
 const RUNS: usize = 101;
 const MESSAGES: u32 = 1_000;
@@ -118,6 +125,27 @@ fn answer(bytes: &[u8], index: &mut Index, out: &mut BytesMut) {
     black_box(&out);
 }
 
+/// All that the registrar does with a REGISTER that refreshes a binding, of what is the codec's: cut, sorted, read and
+/// answered.
+fn refresh(bytes: &[u8], framer: &mut StreamFramer, index: &mut Index, out: &mut BytesMut) {
+    let cut = framer.cut(bytes).unwrap();
+    assert_eq!(cut, Cut::Message { len: bytes.len() });
+    black_box(StartLine::parse(bytes).unwrap());
+    let message = Message::parse(bytes, index).unwrap();
+    let essentials = message.essentials().unwrap();
+    black_box((essentials.to.sip_uri().unwrap(), essentials.from.sip_uri().unwrap()));
+    black_box((message.require().next(), message.supported().next(), message.paths().next()));
+    let contact = message.contacts().unwrap().next().unwrap().unwrap();
+    black_box((contact.sip_uri().unwrap(), contact.expires().unwrap(), message.expires().unwrap()));
+    out.clear();
+    let source = Some(([127, 0, 0, 2], 50_506).into());
+    let reply = Reply { to_tag: Some(b"b3b4e510bd5b482e"), source, ..Reply::new(StatusCode::OK) };
+    let mut writer = reply.write(&message, out);
+    writer.header_of(HeaderName::Contact, &[b"<", contact.uri_bytes(), b">", b";expires=", b"3600"]);
+    writer.finish(b"").unwrap();
+    black_box(&out);
+}
+
 fn ours(bytes: &'static [u8], read: fn(&[u8], &mut Index), name: &'static str) -> Case {
     let mut index = Index::new();
     case(name, move || read(black_box(bytes), &mut index))
@@ -160,10 +188,15 @@ fn main() {
     let answering = case("REGISTER parsed and answered with 200", move || {
         answer(black_box(oracle::REGISTER), &mut index, &mut out);
     });
+    let (mut index, mut out) = (Index::new(), BytesMut::with_capacity(4096));
+    let mut framer = StreamFramer::new(Side::Accepted, Limits::default());
+    let refreshing = case("refreshing REGISTER cut, sorted, read and answered", move || {
+        refresh(black_box(REFRESHING), &mut framer, &mut index, &mut out);
+    });
     let mut framer = StreamFramer::new(Side::Accepted, Limits::default());
     let framing = case("INVITE cut out of a stream", move || {
         let cut = framer.cut(black_box(oracle::INVITE)).unwrap();
         assert_eq!(cut, Cut::Message { len: oracle::INVITE.len() });
     });
-    table("Writing and framing", vec![forwarding, answering, framing]);
+    table("Writing and framing", vec![forwarding, answering, refreshing, framing]);
 }

@@ -179,7 +179,10 @@ impl<'a> Message<'a> {
     /// If it is missing or malformed.
     #[inline]
     pub fn via(&self) -> Result<Via<'a>> {
-        self.top(HeaderName::Via)
+        match self.index.top_via() {
+            Some(top) => Ok(Via::kept(top, self.bytes)),
+            None => self.top(HeaderName::Via),
+        }
     }
 
     /// Max-Forwards (RFC 3261 section 20.22).

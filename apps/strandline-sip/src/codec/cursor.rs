@@ -4,7 +4,8 @@ use super::class::{self, is};
 use super::error::{Error, ErrorKind};
 use super::scan;
 
-/// A place within `bytes`. `bytes` starts where offsets of errors count from and ends where the value ends.
+/// A place within `bytes`: small, and best kept in registers. What is called and not inlined takes it by value for that.
+/// `bytes` starts where offsets of errors count from and ends where the value ends.
 #[derive(Debug, Clone, Copy)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
@@ -61,22 +62,33 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(crate) fn skip_space(&mut self) -> bool {
         match self.peek() {
-            Some(byte) if byte <= b' ' => self.skip_some_space(),
+            Some(byte) if byte <= b' ' => {
+                let start = self.at;
+                self.at = self.after_space();
+                self.at != start
+            }
             _ => false,
         }
     }
 
-    fn skip_some_space(&mut self) -> bool {
-        let start = self.at;
-        while self.peek().is_some_and(|byte| is(byte, class::SPACE)) {
-            self.at += 1;
-        }
-        self.at != start
+    /// The place after the white space that starts here.
+    fn after_space(self) -> usize {
+        let space = |byte: &&u8| is(**byte, class::SPACE);
+        self.at + self.rest().iter().take_while(space).count()
     }
 
-    /// The longest run of a class, possibly empty.
-    #[inline]
+    /// The longest run of a class, possibly empty. For what mostly is short.
+    #[inline(always)]
     pub(crate) fn run(&mut self, class: u16) -> &'a [u8] {
+        let rest = self.rest();
+        let len = rest.iter().position(|byte| !is(*byte, class)).unwrap_or(rest.len());
+        self.at += len;
+        rest.get(..len).unwrap_or(&[])
+    }
+
+    /// The same for what mostly is long.
+    #[inline(always)]
+    pub(crate) fn long_run(&mut self, class: u16) -> &'a [u8] {
         let rest = self.rest();
         let len = run_len(rest, class);
         self.at += len;
@@ -84,62 +96,90 @@ impl<'a> Cursor<'a> {
     }
 
     /// A run of a class that is not empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
         let run = self.run(class);
         if run.is_empty() { Err(self.error(kind)) } else { Ok(run) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn token(&mut self) -> Result<&'a [u8]> {
         self.some(class::TOKEN, ErrorKind::Token)
     }
 
+    /// The same for what mostly is long.
+    #[inline(always)]
+    pub(crate) fn long_some(&mut self, class: u16, kind: ErrorKind) -> Result<&'a [u8]> {
+        let run = self.long_run(class);
+        if run.is_empty() { Err(self.error(kind)) } else { Ok(run) }
+    }
+
     /// A run of a class in which `%` starts an escape of two hexadecimal digits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn escaped(&mut self, class: u16) -> Result<&'a [u8]> {
         let start = self.at;
-        loop {
-            self.run(class);
-            if self.peek() != Some(b'%') {
-                return Ok(self.since(start));
-            }
+        let run = self.run(class);
+        // Few texts have an escape.
+        if self.peek() != Some(b'%') {
+            return Ok(run);
+        }
+        self.at = self.after_escapes(class)?;
+        Ok(self.since(start))
+    }
+
+    /// Where a run ends that goes on with an escape here.
+    #[cold]
+    fn after_escapes(mut self, class: u16) -> Result<usize> {
+        while self.peek() == Some(b'%') {
             match self.rest() {
                 [_, high, low, ..] if is(*high, class::HEX) && is(*low, class::HEX) => self.at += 3,
                 _ => return Err(self.error(ErrorKind::Uri)),
             }
+            self.run(class);
         }
+        Ok(self.at)
     }
 
     /// Decimal digits as a number up to `max`.
     #[inline]
     pub(crate) fn number(&mut self, max: u32) -> Result<u32> {
         let start = self.at;
-        let digits = self.some(class::DIGIT, ErrorKind::Number)?;
-        let value = if digits.len() < 10 {
-            // So many can't overflow.
-            digits.iter().fold(0, |value, digit| value * 10 + u32::from(digit - b'0'))
-        } else {
-            let next = |value: u32, digit: &u8| value.checked_mul(10)?.checked_add(u32::from(digit - b'0'));
-            digits.iter().try_fold(0, next).ok_or(Error::new(ErrorKind::TooLarge, start))?
-        };
-        if value > max {
+        let (mut value, mut len) = (0u64, 0);
+        for byte in self.rest() {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
+            }
+            // Of what overflows the length is looked at.
+            value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+            len += 1;
+        }
+        if len == 0 {
+            return Err(self.error(ErrorKind::Number));
+        }
+        self.at += len;
+        if value > u64::from(max) || len > 19 && !starts_with_zeros(self.since(start)) {
             return Err(Error::new(ErrorKind::TooLarge, start));
         }
-        Ok(value)
+        Ok(value as u32)
     }
 
     /// A quoted string; what comes back is between the quotes, escapes untouched. The cursor stands on the first quote.
+    #[inline]
     pub(crate) fn quoted(&mut self) -> Result<&'a [u8]> {
+        let (inside, after) = self.take_quoted()?;
+        self.at = after;
+        Ok(inside)
+    }
+
+    fn take_quoted(mut self) -> Result<(&'a [u8], usize)> {
         let open = self.at;
         self.at += 1;
         loop {
             self.at = scan::quote(self.bytes, self.at);
             match self.rest() {
                 [b'"', ..] => {
-                    let inside = self.since(open + 1);
-                    self.at += 1;
-                    return Ok(inside);
+                    return Ok((self.since(open + 1), self.at + 1));
                 }
                 [b'\\', next, ..] if *next != b'\r' && *next != b'\n' && next.is_ascii() => self.at += 2,
                 // LWS, perhaps folded.
@@ -204,8 +244,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Are all of these digits but the last 19 zeros? More of others is more than 64 bits have.
+#[cold]
+fn starts_with_zeros(digits: &[u8]) -> bool {
+    digits.iter().rev().skip(19).all(|digit| *digit == b'0')
+}
+
 /// How many bytes at the start are of the class. Four in a step: this is what most of a value goes through.
-#[inline]
+#[inline(always)]
 fn run_len(bytes: &[u8], class: u16) -> usize {
     let (fours, rest) = bytes.as_chunks::<4>();
     let mut len = 0;
@@ -226,3 +272,6 @@ fn run_len(bytes: &[u8], class: u16) -> usize {
     }
     len + rest.iter().position(|byte| !is(*byte, class)).unwrap_or(rest.len())
 }
+
+#[cfg(test)]
+mod tests;

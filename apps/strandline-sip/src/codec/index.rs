@@ -5,6 +5,7 @@ use super::error::{Error, ErrorKind};
 use super::limits::Limits;
 use super::name::{HeaderName, NAME_BYTES_MAX, NAMES_LEN};
 use super::scan;
+use super::top_via::TopVia;
 
 /// One header line. Folded ones are one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct Index {
     first: [u16; NAMES_LEN + 1],
     /// Bit by name: there is more than one.
     repeated: u128,
+    /// See [`TopVia`].
+    top_via: Option<TopVia>,
     limits: Limits,
 }
 
@@ -57,7 +60,7 @@ impl Index {
     pub fn with_limits(limits: Limits) -> Self {
         let limits = Limits { header_lines_max: limits.header_lines_max.min(usize::from(NONE)), ..limits };
         let lines = Vec::with_capacity(LINES_USUAL.min(limits.header_lines_max));
-        Self { lines, first: [NONE; NAMES_LEN + 1], repeated: 0, limits }
+        Self { lines, first: [NONE; NAMES_LEN + 1], repeated: 0, top_via: None, limits }
     }
 
     /// The limits it was made with.
@@ -70,6 +73,19 @@ impl Index {
         self.lines.clear();
         self.first = [NONE; NAMES_LEN + 1];
         self.repeated = 0;
+        self.top_via = None;
+    }
+
+    /// Keeps the topmost Via for all who ask for it.
+    #[inline]
+    pub(crate) fn keep_top_via(&mut self, via: Option<TopVia>) {
+        self.top_via = via;
+    }
+
+    /// The topmost Via, unless it is malformed.
+    #[inline]
+    pub(crate) fn top_via(&self) -> Option<&TopVia> {
+        self.top_via.as_ref()
     }
 
     #[inline]
@@ -158,9 +174,13 @@ pub(crate) struct Fault {
 /// Reads one header line that starts at `start`.
 #[inline]
 pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line, Fault> {
-    let window = bytes.get(start..).and_then(|rest| rest.first_chunk::<NAME_BYTES_MAX>());
-    let (name, colon) = match window.map(HeaderName::before_colon) {
-        Some((name, length)) if length > 0 => (name, start + length),
+    let rest = bytes.get(start..).unwrap_or(&[]);
+    let known = match rest.first_chunk::<NAME_BYTES_MAX>() {
+        Some(window) => HeaderName::before_colon(window),
+        None => HeaderName::before_colon(&last_window(rest)),
+    };
+    let (name, colon) = match known {
+        (name, length) if length > 0 => (name, start + length),
         _ => unusual_name(bytes, start)?,
     };
     let mut value = colon + 1;
@@ -173,6 +193,16 @@ pub(crate) fn read_line(bytes: &[u8], start: usize) -> core::result::Result<Line
         _ => value_end(bytes, value)?,
     };
     Ok(Line { start: start as u32, value: value as u32, end: end as u32, name, folded })
+}
+
+/// What is left of a message whose last line is a short one, with zeros after it, which are in no name.
+#[inline(never)]
+fn last_window(rest: &[u8]) -> [u8; NAME_BYTES_MAX] {
+    let mut window = [0; NAME_BYTES_MAX];
+    for (place, byte) in window.iter_mut().zip(rest) {
+        *place = *byte;
+    }
+    window
 }
 
 /// A name that is unknown, or has blanks before its colon, or is none; and the place of its colon.

@@ -59,6 +59,11 @@ impl<'a> Header<'a> {
         self.line.start as usize
     }
 
+    /// Where the next line starts.
+    pub(crate) const fn end(&self) -> usize {
+        self.line.end as usize + 2
+    }
+
     /// Where its value starts, after white space, even if that is folded.
     pub(crate) fn value_offset(&self) -> usize {
         let value = self.bytes.get(self.line.value as usize..self.line.end as usize).unwrap_or(&[]);
@@ -109,7 +114,8 @@ impl<'a> Message<'a> {
     /// Parses a whole message: a datagram of UDP, a message of SCTP or WebSocket, or what
     /// [`StreamFramer`](super::StreamFramer) cut out of a stream. Looks at the first line, finds all headers, and takes
     /// the body by Content-Length: what follows it is ignored, and if there is less, that is an error (RFC 3261 section
-    /// 18.3). Values of headers are parsed when they are asked for.
+    /// 18.3). Values of headers are parsed when they are asked for, but the topmost Via: nobody who handles or answers a
+    /// message can do without it.
     ///
     /// # Errors
     /// If the first line or a header line is malformed, a limit of the index is exceeded, or the body is too short.
@@ -147,6 +153,8 @@ impl<'a> Message<'a> {
             Err(RejectedLine { error, request: None }) => return Err(nothing(error)),
         };
         let read = index.read(bytes, end + 2);
+        let via = index.first(HeaderName::Via).and_then(|number| line_cursor(bytes, index, number));
+        index.keep_top_via(via.and_then(Via::keep));
         let index: &'a Index = index;
         let body_at = *read.as_ref().unwrap_or(&bytes.len());
         let headers_end = index.lines().last().map_or(end + 2, |line| line.end as usize + 2);
@@ -176,10 +184,11 @@ impl<'a> Message<'a> {
     pub fn is_answerable(&self) -> bool {
         let via = self.index.first(HeaderName::Via);
         let cursor = via.and_then(|number| line_cursor(self.bytes, self.index, number));
-        let sender = cursor.is_some_and(|mut cursor| {
+        let named = |mut cursor: Cursor<'a>| {
             cursor.skip_space();
             Via::head(&mut cursor).is_ok()
-        });
+        };
+        let sender = self.index.top_via().is_some() || cursor.is_some_and(named);
         sender && self.method().is_some_and(|method| method != Method::Ack)
     }
 
@@ -228,7 +237,9 @@ impl<'a> Message<'a> {
         let Some(line) = self.request_line() else { return Ok(None) };
         let end = line.uri_at + line.uri.len();
         let text = self.bytes.get(..end).unwrap_or(&[]);
-        Uri::parse_at(text, line.uri_at).and_then(|uri| uri.as_target(line.uri_at)).map(Some)
+        let uri = Uri::parse_at(text, line.uri_at)?;
+        uri.check_target(line.uri_at)?;
+        Ok(Some(uri))
     }
 
     /// The message as it was sent, without line ends before it and without what follows the body.

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | cut | a stream into messages and keep-alives | [`StreamFramer`] |
 //! | sort | by the first line alone | [`StartLine::parse`] |
-//! | index | finds all header lines in one pass, takes the body | [`Message::parse`] |
+//! | index | finds all header lines in one pass, parses the topmost Via, takes the body | [`Message::parse`] |
 //! | check | what every message must have | [`Message::essentials`] |
 //! | ask | one header, parsed then | [`Message::contacts`], [`Message::routes`], ... |
 //! | edit | as a proxy does, untouched bytes copied | [`Edits`] |
@@ -26,6 +26,8 @@ mod cursor;
 mod datagram;
 mod error;
 mod essentials;
+#[cfg(feature = "server")]
+mod glance;
 mod header;
 mod index;
 mod limits;
@@ -39,6 +41,7 @@ mod start_line;
 mod status;
 mod stream;
 mod stun;
+mod top_via;
 mod uri;
 mod write;
 
@@ -56,8 +59,9 @@ pub use header::event::{Event, Replaces, RetryAfter, Seconds, Warning};
 pub use header::media::{Choice, MediaType};
 pub use header::params::{ParamValue, Params, unquote};
 pub use header::token::{CallId, Number, ResourcePriority, Token};
+pub use header::transport::Transport;
 pub use header::values::{Element, Values};
-pub use header::via::{MAGIC_COOKIE, Transport, Via};
+pub use header::via::{MAGIC_COOKIE, Via};
 pub use index::Index;
 pub use limits::Limits;
 pub use message::{Header, Message, Rejected};

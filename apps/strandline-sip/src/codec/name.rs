@@ -23,6 +23,9 @@ macro_rules! names {
         /// All names, in the order of their numbers.
         const NAMES: [(HeaderName, &str, &str); HeaderName::Other as usize] =
             [$((HeaderName::$variant, $name, $compact),)*];
+
+        /// What stands before a value, in the same order.
+        static BEFORE_VALUE: [&str; HeaderName::Other as usize] = [$(concat!($name, ": "),)*];
     };
 }
 
@@ -255,6 +258,12 @@ impl HeaderName {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         NAMES.get(self as usize).map_or("", |(_, text, _)| *text)
+    }
+
+    /// The name as it is usually written, the colon and the blank before a value; empty for [`Other`](Self::Other).
+    #[inline]
+    pub(crate) fn before_value(self) -> &'static [u8] {
+        BEFORE_VALUE.get(self as usize).map_or(b"", |text| text.as_bytes())
     }
 
     /// The compact form, if there is one.

@@ -31,12 +31,12 @@ fn find(bytes: &[u8], at: usize, found: impl Fn(u64) -> u64, single: impl Fn(u8)
 }
 
 /// The first byte below 0x20 from `at` on, or the end.
-#[inline]
+#[inline(always)]
 pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
     // Two words in a step: this is what most of a message goes through. The first test is also met by bytes from 0xa0 on,
     // which are rare, and costs half.
     const LIMIT: u64 = ONES * 0x20;
-    let (sixteens, rest) = bytes.get(at..).unwrap_or(&[]).as_chunks::<16>();
+    let (sixteens, _) = bytes.get(at..).unwrap_or(&[]).as_chunks::<16>();
     let mut at = at;
     for sixteen in sixteens {
         let pair = u128::from_le_bytes(*sixteen);
@@ -52,7 +52,23 @@ pub(crate) fn control(bytes: &[u8], at: usize) -> usize {
         }
         at += 16;
     }
-    at + find(rest, 0, |word| below(word, 0x20), |byte| byte < 0x20)
+    control_at_end(bytes, at)
+}
+
+/// The same where less than sixteen bytes are left: they are looked at as the end of the last sixteen, and the zeros that
+/// these are filled up with stand for the end.
+#[inline(never)]
+fn control_at_end(bytes: &[u8], at: usize) -> usize {
+    let left = bytes.len().saturating_sub(at);
+    match bytes.last_chunk::<16>() {
+        Some(last) if left > 0 => {
+            let pair = u128::from_le_bytes(*last) >> (8 * (16 - left));
+            let (low, high) = (below(pair as u64, 0x20), below((pair >> 64) as u64, 0x20));
+            let found = if low != 0 { low.trailing_zeros() } else { 64 + high.trailing_zeros() };
+            at + (found / 8) as usize
+        }
+        _ => find(bytes, at, |word| below(word, 0x20), |byte| byte < 0x20),
+    }
 }
 
 /// The first colon or control character from `at` on, or the end.

@@ -73,7 +73,7 @@ impl<'a> StartLine<'a> {
         }
         let method = Method::from_bytes(name);
         let uri_at = cursor.at();
-        let uri = cursor.run(class::URI);
+        let uri = cursor.long_run(class::URI);
         let request = RequestLine { method, uri, uri_at };
         if uri.is_empty() || !cursor.eat(b' ') {
             // Blanks or brackets in the URI (RFC 4475 sections 3.1.2.7 to 3.1.2.9): there is a request to answer.
@@ -134,7 +134,7 @@ pub(crate) fn line_end(bytes: &[u8], start: usize) -> Result<usize> {
 /// A version and a blank: no method may be followed by a slash.
 #[inline]
 fn starts_like_a_status(line: &[u8]) -> bool {
-    line.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"SIP/"))
+    matches!(line, [b'S' | b's', b'I' | b'i', b'P' | b'p', b'/', ..])
 }
 
 fn is_version(text: &[u8]) -> bool {

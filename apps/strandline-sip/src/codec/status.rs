@@ -14,6 +14,14 @@ macro_rules! codes {
                 pub const $name: Self = Self($code);
             )*
 
+            /// The first line of a response with the usual phrase, if the code is a known one.
+            pub(crate) const fn usual_line(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some(concat!("SIP/2.0 ", $code, " ", $reason, "\r\n")),)*
+                    _ => None,
+                }
+            }
+
             /// The phrase that usually stands beside the code; that of its class if it is unknown.
             #[must_use]
             pub const fn reason(self) -> &'static str {

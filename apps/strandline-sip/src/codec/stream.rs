@@ -149,16 +149,20 @@ impl StreamFramer {
             if head.scanned > max {
                 return Err(Error::new(ErrorKind::HeadersTooLong, max));
             }
+            // What nearly all lines end with.
+            if let Some(b"\r\n") = received.get(head.scanned..head.scanned + 2) {
+                if head.scanned == head.line {
+                    return self.end_of_head(received, head);
+                }
+                head.see_line(received)?;
+                head.scanned += 2;
+                head.line = head.scanned;
+                continue;
+            }
             match received.get(head.scanned..).unwrap_or(&[]) {
                 [] | [b'\r'] => {
                     self.state = State::Head(head);
                     return Ok(Cut::Incomplete);
-                }
-                [b'\r', b'\n', ..] if head.scanned == head.line => return self.end_of_head(received, head),
-                [b'\r', b'\n', ..] => {
-                    head.see_line(received)?;
-                    head.scanned += 2;
-                    head.line = head.scanned;
                 }
                 [b'\r' | b'\n', ..] => return Err(Error::new(ErrorKind::LineEnd, head.scanned)),
                 // What else is wrong is found when the message is parsed: where it ends is known all the same.
@@ -185,26 +189,37 @@ impl StreamFramer {
     }
 }
 
-/// By the length first: few names that begin so are as long.
-fn is_content_length(name: &[u8]) -> bool {
-    match name {
-        [short] => short.eq_ignore_ascii_case(&b'l'),
-        name => name.eq_ignore_ascii_case(b"Content-Length"),
-    }
+/// If this line is Content-Length, where its value starts.
+#[inline(always)]
+fn content_length(line: &[u8]) -> Option<usize> {
+    const LONG: &[u8; 14] = b"Content-Length";
+    let len = match line {
+        [b'l' | b'L', ..] => 1,
+        [b'c' | b'C', b'o' | b'O', b'n' | b'N', ..] => {
+            let name = line.first_chunk::<{ LONG.len() }>()?;
+            (name == LONG || name.eq_ignore_ascii_case(LONG)).then_some(LONG.len())?
+        }
+        _ => return None,
+    };
+    let after = line.get(len..)?;
+    let blanks = after.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+    (after.get(blanks) == Some(&b':')).then_some(len + blanks + 1)
 }
 
 impl Head {
     /// A line has ended at `scanned`: is it Content-Length?
     fn see_line(&mut self, received: &[u8]) -> Result<()> {
-        let line = received.get(self.line..self.scanned).unwrap_or(&[]);
-        if self.line == 0 || !matches!(line.first(), Some(b'c' | b'C' | b'l' | b'L')) {
+        if self.line == 0 {
             return Ok(());
         }
-        let Some(colon) = line.iter().position(|byte| *byte == b':') else { return Ok(()) };
-        let name = line.get(..colon).unwrap_or(&[]).trim_ascii_end();
-        if is_content_length(name) && self.length.replace(self.line + colon + 1).is_some() {
+        let line = received.get(self.line..self.scanned).unwrap_or(&[]);
+        let Some(value) = content_length(line) else { return Ok(()) };
+        if self.length.replace(self.line + value).is_some() {
             return Err(Error::new(ErrorKind::Repeated, self.line).within(HeaderName::ContentLength));
         }
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,11 @@ pub fn write_aor(uri: &SipUri<'_>, out: &mut Vec<u8>) {
     match &uri.host {
         crate::codec::Host::Name(name) => {
             let name = name.strip_suffix(b".").unwrap_or(name);
-            out.extend(name.iter().map(u8::to_ascii_lowercase));
+            let at = out.len();
+            out.extend_from_slice(name);
+            if let Some(written) = out.get_mut(at..) {
+                written.make_ascii_lowercase();
+            }
         }
         address => out.extend_from_slice(address.to_string().as_bytes()),
     }

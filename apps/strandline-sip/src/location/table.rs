@@ -46,6 +46,21 @@ fn record(journal: &mut Journal, nodes: Option<&Nodes>, aor: &[u8], bindings: &[
     }
 }
 
+/// The connection, or none, that the only binding of a user needs to be noted for. `None` if there are more bindings, or none, or
+/// there is a GRUU to be noted. Most users have one binding, and a refresh leaves this as it was.
+fn only_connection(bindings: &[Binding]) -> Option<Option<u64>> {
+    match bindings {
+        [binding] if binding.gruu == 0 => Some(connection_of(binding)),
+        _ => None,
+    }
+}
+
+/// The connection of this node that a binding needs.
+fn connection_of(binding: &Binding) -> Option<u64> {
+    let needs = binding.flow_use != FlowUse::None && binding.origin.is_none();
+    Some(binding.flow.connection).filter(|connection| needs && *connection != 0)
+}
+
 impl Locations {
     /// Nobody is registered. At most `users_max` can be; `seed` must be random.
     #[must_use]
@@ -136,7 +151,7 @@ impl Locations {
             None => self.insert(aor)?,
         };
         let entry = self.entries.get_mut(slot)?;
-        let gruus = Gruus::of(&entry.bindings);
+        let (gruus, only) = (Gruus::of(&entry.bindings), only_connection(&entry.bindings));
         let result = match &mut self.nodes {
             None => change(&mut entry.bindings),
             Some(nodes) => {
@@ -147,7 +162,10 @@ impl Locations {
             }
         };
         record(journal, self.nodes.as_ref(), aor, &entry.bindings);
-        self.settle(slot, &gruus);
+        let is_noted = only.is_some() && only == only_connection(&entry.bindings);
+        if !is_noted {
+            self.settle(slot, &gruus);
+        }
         Some(result)
     }
 
@@ -231,12 +249,10 @@ impl Locations {
             self.entries.remove(slot);
             return;
         }
-        for binding in entry.bindings.iter().filter(|binding| binding.origin.is_none()) {
-            if binding.flow_use != FlowUse::None && binding.flow.connection != 0 {
-                let users = self.by_connection.entry(binding.flow.connection).or_default();
-                if users.last() != Some(&slot) && !users.contains(&slot) {
-                    users.push(slot);
-                }
+        for connection in entry.bindings.iter().filter_map(connection_of) {
+            let users = self.by_connection.entry(connection).or_default();
+            if users.last() != Some(&slot) && !users.contains(&slot) {
+                users.push(slot);
             }
         }
     }

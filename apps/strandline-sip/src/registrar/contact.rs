@@ -1,17 +1,20 @@
 //! What a REGISTER asks for each of its contacts.
 
-use crate::codec::{Address, HeaderName, Message, Route, SipUri, Uri, Values};
+use std::borrow::Cow;
+
+use crate::codec::{Address, HeaderName, Message, Params, Route, SipUri, Uri, Values};
 use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
 use super::{BAD_CONTACT, LACKS_OUTBOUND, NOT_SIP, Refusal, Request, TOO_MANY, supports};
 
-/// A contact as it is to be bound.
+/// A contact as it is to be bound: what of it stands in the message is left there.
 #[derive(Debug)]
-pub(super) struct Wanted {
-    contact: Vec<u8>,
-    params: Vec<u8>,
-    instance: Vec<u8>,
+pub(super) struct Wanted<'a> {
+    contact: &'a [u8],
+    uri: Option<SipUri<'a>>,
+    params: Cow<'a, [u8]>,
+    instance: &'a [u8],
     reg_id: u32,
     q: u16,
     /// Granted, in seconds; 0 removes the binding.
@@ -19,69 +22,127 @@ pub(super) struct Wanted {
     flow_use: FlowUse,
 }
 
-/// Reads all contacts.
-pub(super) fn wanted(
-    values: Values<'_, Address<'_>>,
-    request: &Request<'_>,
-    settings: &RegistrarSettings,
-    out: &mut Vec<Wanted>,
-) -> Result<(), Refusal> {
-    let default = match request.message.expires() {
-        Ok(Some(expires)) => expires.0,
-        // A malformed value is taken for the default (section 20.19).
-        Ok(None) | Err(_) => settings.expires_default_secs,
-    };
-    let has_path = request.message.has(HeaderName::Path);
-    if has_path && !supports(&request.message, b"path") {
-        return Err(Refusal::Unsupported("path"));
-    }
-    let direct = !has_path && request.message.vias().take(2).count() == 1;
-    for value in values {
-        let address = value.map_err(|_| BAD_CONTACT)?;
-        if out.len() >= settings.contacts_max {
-            return Err(TOO_MANY);
-        }
-        out.push(one(&address, default, direct, request, settings)?);
-    }
-    Ok(())
+/// All contacts of a request. Most have one, which needs no memory of its own.
+#[derive(Debug, Default)]
+pub(super) struct WantedAll<'a> {
+    first: Option<Wanted<'a>>,
+    more: Vec<Wanted<'a>>,
 }
 
-fn one(
-    address: &Address<'_>,
+impl<'a> WantedAll<'a> {
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Wanted<'a>> {
+        self.first.iter().chain(&self.more)
+    }
+
+    /// Reads all contacts. `expires` is what holds for those that say nothing.
+    pub(super) fn read(
+        &mut self,
+        values: Values<'a, Address<'a>>,
+        expires: u32,
+        request: &Request<'a>,
+        settings: &RegistrarSettings,
+    ) -> Result<(), Refusal> {
+        let has_path = request.message.has(HeaderName::Path);
+        if has_path && !supports(&request.message, b"path") {
+            return Err(Refusal::Unsupported("path"));
+        }
+        let direct = !has_path && is_from_phone(request);
+        for value in values {
+            let address = value.map_err(|_| BAD_CONTACT)?;
+            if self.len() >= settings.contacts_max {
+                return Err(TOO_MANY);
+            }
+            let wanted = one(&address, expires, direct, request, settings)?;
+            match &self.first {
+                None => self.first = Some(wanted),
+                Some(_) => self.more.push(wanted),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// There is one Via, so nobody is between.
+fn is_from_phone(request: &Request<'_>) -> bool {
+    let Request { message, essentials, .. } = request;
+    message.has_only(&essentials.via) || message.vias().take(2).count() == 1
+}
+
+/// Which parameters a contact has, of those that matter here: to look for each of them would be to parse all of them each time.
+#[derive(Debug, Default)]
+struct Has {
+    q: bool,
+    reg_id: bool,
+    instance: bool,
+    /// Those that are not the phone's to say.
+    others: bool,
+}
+
+impl Has {
+    fn of(params: &Params<'_>) -> Self {
+        let mut has = Self::default();
+        if params.as_bytes().is_empty() {
+            return has;
+        }
+        for (name, _) in params.iter() {
+            match name.len() {
+                1 => has.q |= name.eq_ignore_ascii_case(b"q"),
+                6 => has.reg_id |= name.eq_ignore_ascii_case(b"reg-id"),
+                13 => has.instance |= name.eq_ignore_ascii_case(b"+sip.instance"),
+                _ => has.others |= is_not_own(name),
+            }
+        }
+        has
+    }
+}
+
+fn one<'a>(
+    address: &Address<'a>,
     default: u32,
     direct: bool,
     request: &Request<'_>,
     settings: &RegistrarSettings,
-) -> Result<Wanted, Refusal> {
+) -> Result<Wanted<'a>, Refusal> {
     let uri = address.uri().map_err(|_| BAD_CONTACT)?;
-    if address.uri_bytes().len() + address.params.as_bytes().len() > settings.contact_bytes_max {
+    let contact = address.uri_bytes();
+    if contact.len() + address.params.as_bytes().len() > settings.contact_bytes_max {
         return Err(BAD_CONTACT);
     }
     let asked = address.expires().ok().flatten().unwrap_or(default);
     if asked > 0 && asked < settings.expires_min_secs {
         return Err(Refusal::TooBrief(settings.expires_min_secs));
     }
-    let reg_id = address.reg_id().map_err(|_| BAD_CONTACT)?.unwrap_or(0);
-    let instance = address.instance().unwrap_or(&[]);
+    let has = Has::of(&address.params);
+    let reg_id = if has.reg_id { address.reg_id().map_err(|_| BAD_CONTACT)?.unwrap_or(0) } else { 0 };
+    let instance = if has.instance { address.instance().unwrap_or(&[]) } else { &[] };
     let has_flows = direct || reg_id == 0 || instance.is_empty() || is_outbound(&request.message);
     if !has_flows && supports(&request.message, b"outbound") {
         return Err(LACKS_OUTBOUND);
     }
     let reg_id = if has_flows { reg_id } else { 0 };
-    if !instance.is_empty() && asked > 0 && uri.sip().is_none() {
+    let uri = match uri {
+        Uri::Sip(uri) => Some(uri),
+        _ => None,
+    };
+    if !instance.is_empty() && asked > 0 && uri.is_none() {
         return Err(NOT_SIP);
     }
-    let flow_use = match uri.sip() {
+    let flow_use = match &uri {
         Some(_) if direct && request.flow.protocol.is_websocket() => FlowUse::Only,
         Some(uri) if direct && settings.outbound => flow_use(uri, reg_id, instance, request),
         _ => FlowUse::None,
     };
     Ok(Wanted {
-        contact: address.uri_bytes().to_vec(),
-        params: own_params(address),
-        instance: instance.to_vec(),
+        contact,
+        uri,
+        params: if has.others { own_params(address).into() } else { address.params.as_bytes().into() },
+        instance,
         reg_id: if instance.is_empty() { 0 } else { reg_id },
-        q: address.q().ok().flatten().unwrap_or(1000),
+        q: if has.q { address.q().ok().flatten().unwrap_or(1000) } else { 1000 },
         expires: asked.min(settings.expires_max_secs),
         flow_use,
     })
@@ -95,7 +156,10 @@ fn is_outbound(message: &Message<'_>) -> bool {
 
 /// A phone that asked for it, or that isn't where it says it is, is reached over its flow only.
 fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_>) -> FlowUse {
-    let asked = uri.is_outbound() || (reg_id > 0 && !instance.is_empty());
+    // Most have parameters of other names only, which is seen before any is taken apart.
+    let params = uri.params.as_bytes();
+    let may_ask = params.windows(2).any(|two| matches!(two, [b';', b'o' | b'O' | b'%']));
+    let asked = (may_ask && uri.is_outbound()) || (reg_id > 0 && !instance.is_empty());
     let source = request.flow.peer.ip().to_canonical();
     let elsewhere = uri.host.ip().is_some_and(|ip| ip.to_canonical() != source);
     if asked || elsewhere {
@@ -107,16 +171,16 @@ fn flow_use(uri: &SipUri<'_>, reg_id: u32, instance: &[u8], request: &Request<'_
     }
 }
 
-/// The parameters that are the phone's to say: not `expires`, and no GRUUs (RFC 5627 section 5.1).
-fn own_params(address: &Address<'_>) -> Vec<u8> {
+/// Is this a parameter that is not the phone's to say: `expires`, and GRUUs (RFC 5627 section 5.1)?
+fn is_not_own(name: &[u8]) -> bool {
     const OTHERS: [&[u8]; 3] = [b"expires", b"pub-gruu", b"temp-gruu"];
-    let raw = address.params.as_bytes();
-    let is_other = |name: &[u8]| OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other));
-    if !address.params.iter().any(|(name, _)| is_other(name)) {
-        return raw.to_vec();
-    }
-    let mut out = Vec::with_capacity(raw.len());
-    for (name, value) in address.params.iter().filter(|(name, _)| !is_other(name)) {
+    OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other))
+}
+
+/// The parameters that are the phone's to say.
+fn own_params(address: &Address<'_>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(address.params.as_bytes().len());
+    for (name, value) in address.params.iter().filter(|(name, _)| !is_not_own(name)) {
         out.push(b';');
         out.extend_from_slice(name);
         match value {
@@ -135,10 +199,10 @@ fn own_params(address: &Address<'_>) -> Vec<u8> {
     out
 }
 
-impl Wanted {
+impl Wanted<'_> {
     /// Is this binding the one that is meant?
     pub(super) fn is_for(&self, binding: &Binding) -> bool {
-        binding.is_for(&self.instance, self.reg_id, &self.contact)
+        binding.is_for(self.instance, self.reg_id, self.contact)
     }
 
     /// Does an instance's contact lead back to the user? Then a request would go round (RFC 5627 section 5.1).
@@ -146,12 +210,12 @@ impl Wanted {
         if self.instance.is_empty() || self.expires == 0 {
             return false;
         }
-        let Ok(Uri::Sip(uri)) = Uri::parse(&self.contact) else { return false };
-        let (mut named, mut to) = (Vec::new(), Vec::new());
-        write_aor(&uri, &mut named);
-        if let Ok(uri) = request.essentials.to.sip_uri() {
-            write_aor(&uri, &mut to);
-        }
+        let Some(uri) = &self.uri else { return false };
+        let mut room = Vec::with_capacity(128);
+        write_aor(uri, &mut room);
+        let end = room.len();
+        write_aor(request.to, &mut room);
+        let (named, to) = room.split_at_checked(end).unwrap_or_default();
         let temporary = || {
             let gruu = request.gruus?.read(uri.user?)?;
             locations.with_gruu(gruu).map(|(user, _)| user == aor)
@@ -163,7 +227,7 @@ impl Wanted {
     /// before it end.
     fn gruu(&self, bindings: &mut [Binding], request: &Request<'_>) -> u64 {
         let Some(gruus) = request.gruus.filter(|_| !self.instance.is_empty()) else { return 0 };
-        let of_instance = bindings_of(bindings, &self.instance, request.unix_secs);
+        let of_instance = bindings_of(bindings, self.instance, request.unix_secs);
         let is_meant = |binding: &&&Binding| self.reg_id == 0 || binding.reg_id == self.reg_id;
         let ends = of_instance
             .iter()
@@ -174,7 +238,7 @@ impl Wanted {
             Some(_) if ends => {
                 let gruu = gruus.number(true);
                 for binding in bindings.iter_mut().filter(|binding| binding.origin.is_none()) {
-                    if is_same_instance(&binding.instance, &self.instance) {
+                    if is_same_instance(&binding.instance, self.instance) {
                         binding.gruu = gruu;
                     }
                 }
@@ -213,9 +277,9 @@ impl Wanted {
         let gruu = self.gruu(bindings, request);
         let found = found.map(|at| self.last(bindings, at));
         if let Some(binding) = found.and_then(|at| bindings.get_mut(at)) {
-            keep(&mut binding.contact, &self.contact);
+            keep(&mut binding.contact, self.contact);
             keep(&mut binding.params, &self.params);
-            keep(&mut binding.instance, &self.instance);
+            keep(&mut binding.instance, self.instance);
             keep(&mut binding.call_id, essentials.call_id);
             keep(&mut binding.path, &path);
             binding.cseq = essentials.cseq.number;
@@ -227,14 +291,14 @@ impl Wanted {
             return;
         }
         bindings.push(Binding {
-            contact: self.contact.as_slice().into(),
-            params: self.params.as_slice().into(),
+            contact: self.contact.into(),
+            params: (*self.params).into(),
             call_id: essentials.call_id.into(),
             cseq: essentials.cseq.number,
             expires_at,
             q: self.q,
             reg_id: self.reg_id,
-            instance: self.instance.as_slice().into(),
+            instance: self.instance.into(),
             path: path.into(),
             flow: request.flow,
             flow_use: self.flow_use,

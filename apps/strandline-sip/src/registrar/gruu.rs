@@ -12,7 +12,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest as _, Sha256};
 use siphasher::sip::SipHasher24;
 
-use crate::codec::{Essentials, SipUri, base64url, base64url_decode};
+use crate::codec::{SipUri, base64url, base64url_decode};
 
 /// What user parts of temporary GRUUs begin with.
 const PREFIX: &[u8] = b"tgruu.";
@@ -104,18 +104,17 @@ impl Gruus {
     }
 
     /// `;pub-gruu="..."`, and `;temp-gruu="..."` if the instance has a number.
-    pub(super) fn params(&self, essentials: &Essentials<'_>, instance: &[u8], number: u64) -> Vec<u8> {
+    pub(super) fn params(&self, to: &SipUri<'_>, instance: &[u8], number: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(240);
-        let Ok(to) = essentials.to.sip_uri() else { return out };
         let Some(user) = to.user else { return out };
         out.extend_from_slice(b";pub-gruu=\"");
-        address(&to, |out| out.extend_from_slice(user), &mut out);
+        address(to, |out| out.extend_from_slice(user), &mut out);
         out.extend_from_slice(b";gr=");
         escape(instance, &mut out);
         out.push(b'"');
         if number != 0 {
             out.extend_from_slice(b";temp-gruu=\"");
-            address(&to, |out| self.write_user(number, out), &mut out);
+            address(to, |out| self.write_user(number, out), &mut out);
             out.extend_from_slice(b";gr\"");
         }
         out

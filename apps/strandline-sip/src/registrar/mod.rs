@@ -8,11 +8,11 @@ mod gruu;
 mod respond;
 mod settings;
 
-use crate::codec::{Contacts, Essentials, HeaderName, Message, StatusCode};
+use crate::codec::{Contacts, Essentials, HeaderName, Message, SipUri, StatusCode};
 use crate::location::{Binding, Journal, Locations};
 use crate::transaction::Flow;
 
-use contact::{Wanted, wanted};
+use contact::{Wanted, WantedAll};
 pub use gruu::Gruus;
 pub use respond::{FLOW_TIMER_SECS, has_flow_timer, write_error, write_ok};
 pub use settings::RegistrarSettings;
@@ -49,11 +49,10 @@ const LOOP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Contact Leads Back
 const NOT_SIP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "An Instance Needs a SIP URI");
 const FULL: Refusal = Refusal::Status(StatusCode::SERVICE_UNAVAILABLE, "Too Many Users");
 
-/// The registrar, with room that it uses again and again.
+/// The registrar.
 #[derive(Debug)]
 pub struct Registrar {
     settings: RegistrarSettings,
-    wanted: Vec<Wanted>,
 }
 
 /// A REGISTER and where it came from.
@@ -63,6 +62,8 @@ pub struct Request<'a> {
     pub message: Message<'a>,
     /// Its essentials.
     pub essentials: &'a Essentials<'a>,
+    /// The URI of To.
+    pub to: &'a SipUri<'a>,
     /// The flow over which it came.
     pub flow: Flow,
     /// The time, in seconds since 1970.
@@ -84,7 +85,7 @@ impl Registrar {
     /// A registrar.
     #[must_use]
     pub const fn new(settings: RegistrarSettings) -> Self {
-        Self { settings, wanted: Vec::new() }
+        Self { settings }
     }
 
     /// Its settings.
@@ -95,7 +96,7 @@ impl Registrar {
 
     /// Does what a REGISTER for `aor` asks for, all of it or nothing (section 10.3, step 7).
     pub fn register(
-        &mut self,
+        &self,
         request: &Request<'_>,
         aor: &[u8],
         locations: &mut Locations,
@@ -112,17 +113,18 @@ impl Registrar {
                 if zero { remove_all(request, aor, locations, journal) } else { Err(BAD_STAR) }
             }
             Contacts::Some(values) => {
-                let mut wanted_contacts = std::mem::take(&mut self.wanted);
-                let read = wanted(values, request, &self.settings, &mut wanted_contacts);
-                let is_loop = |wanted: &Wanted| wanted.leads_back(request, aor, locations);
-                let result = match read {
-                    Ok(()) if wanted_contacts.iter().any(is_loop) => Err(LOOP),
-                    Ok(()) => self.bind(request, aor, &wanted_contacts, locations, journal),
-                    Err(refusal) => Err(refusal),
+                let default = match header {
+                    Ok(Some(expires)) => expires.0,
+                    // A malformed value is taken for the default (section 20.19).
+                    Ok(None) | Err(_) => self.settings.expires_default_secs,
                 };
-                wanted_contacts.clear();
-                self.wanted = wanted_contacts;
-                result
+                let mut wanted = WantedAll::default();
+                let is_loop = |wanted: &Wanted<'_>| wanted.leads_back(request, aor, locations);
+                match wanted.read(values, default, request, &self.settings) {
+                    Ok(()) if wanted.iter().any(is_loop) => Err(LOOP),
+                    Ok(()) => self.bind(request, aor, &wanted, locations, journal),
+                    Err(refusal) => Err(refusal),
+                }
             }
         };
         match result {
@@ -136,17 +138,14 @@ impl Registrar {
         &self,
         request: &Request<'_>,
         aor: &[u8],
-        wanted: &[Wanted],
+        wanted: &WantedAll<'_>,
         locations: &mut Locations,
         journal: &mut Journal,
     ) -> Result<bool, Refusal> {
-        if wanted.is_empty() {
-            return Ok(false);
-        }
         let bindings = locations.bindings(aor);
         let (call_id, cseq) = (request.essentials.call_id, request.essentials.cseq.number);
         let (mut added, mut same) = (0, true);
-        for wanted in wanted {
+        for wanted in wanted.iter() {
             match bindings.iter().find(|binding| wanted.is_for(binding)) {
                 Some(binding) if *binding.call_id == *call_id && cseq < binding.cseq => return Err(OLD),
                 // A repetition, unless it comes to another node.
@@ -168,7 +167,7 @@ impl Registrar {
         }
         let changed = locations.change(aor, journal, |bindings| {
             bindings.retain(|binding| !binding.has_expired(request.unix_secs));
-            for wanted in wanted {
+            for wanted in wanted.iter() {
                 wanted.apply(bindings, request);
             }
         });
@@ -196,6 +195,9 @@ fn remove_all(
 
 /// Does the sender say that it supports this extension?
 pub(crate) fn supports(message: &Message<'_>, option: &[u8]) -> bool {
-    let says = |name| message.values(name).flatten().any(|token: crate::codec::Token<'_>| token.is(option));
+    let says = |name| {
+        message.has(name)
+            && message.values(name).flatten().any(|token: crate::codec::Token<'_>| token.is(option))
+    };
     says(HeaderName::Supported) || says(HeaderName::Require)
 }

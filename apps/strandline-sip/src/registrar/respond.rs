@@ -29,17 +29,20 @@ pub fn write_ok(
 ) -> Result<(), WriteError> {
     let reply = Reply { to_tag: Some(to_tag), source: Some(request.flow.peer), ..Reply::new(StatusCode::OK) };
     let mut writer = reply.write(&request.message, out);
+    // Few phones have instances, and only theirs get any.
+    let has_instances = bindings.iter().any(|binding| !binding.instance.is_empty());
+    let gruus = if has_instances { request.gruus() } else { None };
     for binding in bindings.iter().filter(|binding| !binding.has_expired(request.unix_secs)) {
         let left = binding.expires_at - request.unix_secs;
         let mut digits = [0; 20];
         let left = decimal(left, &mut digits);
-        match request.gruus().filter(|_| !binding.instance.is_empty()) {
+        match gruus.filter(|_| !binding.instance.is_empty()) {
             None => writer.header_of(
                 HeaderName::Contact,
                 &[b"<", &binding.contact, b">", &binding.params, b";expires=", left],
             ),
             Some(gruus) => {
-                let gruus = gruus.params(request.essentials, &binding.instance, binding.gruu);
+                let gruus = gruus.params(request.to, &binding.instance, binding.gruu);
                 writer.header_of(
                     HeaderName::Contact,
                     &[b"<", &binding.contact, b">", &binding.params, &gruus, b";expires=", left],
@@ -47,7 +50,7 @@ pub fn write_ok(
             }
         };
     }
-    if supports(&request.message, b"path") {
+    if request.message.has(HeaderName::Path) && supports(&request.message, b"path") {
         for line in request.message.lines(HeaderName::Path) {
             writer.copy(&line);
         }

@@ -120,6 +120,10 @@ pub(super) struct Inbox {
     /// One for each urgency.
     queues: [VecDeque<Waiting>; Urgency::ALL.len()],
     bytes: usize,
+    /// How many wait.
+    waiting: usize,
+    /// When it was last looked for those who have waited too long. Whoever came since then hasn't by that time.
+    looked: Option<Duration>,
     /// Messages that came so far.
     came: u64,
     /// Goes on with each message that is handled.
@@ -148,6 +152,8 @@ impl Inbox {
             tokens: None,
             queues: Default::default(),
             bytes: 0,
+            waiting: 0,
+            looked: None,
             came: 0,
             turn: 0,
             after: VecDeque::new(),
@@ -177,7 +183,7 @@ impl Inbox {
 
     /// From now on it does as these say. What sources have sent is forgotten.
     pub(super) fn configure(&mut self, settings: InboxSettings, sources: Option<Sources>) {
-        (self.settings, self.sources) = (settings, sources);
+        (self.settings, self.sources, self.looked) = (settings, sources, None);
     }
 
     /// A message has come. `keep` makes a copy of it that lasts, and `knows` tells what is known of a phone that registers over a
@@ -197,14 +203,14 @@ impl Inbox {
         let mut urgency = Urgency::of(bytes);
         let overloaded = self.admission.is_overloaded();
         let unreliable = !flow.protocol.is_reliable();
-        let waits = overloaded || self.front().is_some_and(|front| now > front.came + CLOSER);
+        let waits = || overloaded || self.front().is_some_and(|front| now > front.came + CLOSER);
         if urgency == Urgency::Registration {
             urgency = match knows(&flow) {
                 Phone::Known => Urgency::Renewal,
                 Phone::Unknown => urgency,
                 Phone::Arriving => Urgency::Arrival,
             };
-        } else if waits {
+        } else if waits() {
             let tokens = self.tokens.as_ref();
             urgency =
                 urgency.looked_at(bytes, |user| tokens.is_some_and(|tokens| tokens.read(user).is_some()));
@@ -241,6 +247,7 @@ impl Inbox {
         let waiting = Waiting { flow, bytes: keep(), urgency, came: now, number: self.came };
         if let Some(queue) = self.queues.get_mut(urgency as usize) {
             queue.push_back(waiting);
+            self.waiting += 1;
         }
     }
 
@@ -318,11 +325,11 @@ impl Inbox {
 
     /// How many wait.
     pub(super) fn len(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
+        self.waiting
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.queues.iter().all(VecDeque::is_empty) && self.to_tell.is_empty()
+        self.waiting == 0 && self.to_tell.is_empty()
     }
 
     /// Looks at the load also while nothing comes: once nobody was refused for a while there is no overload.
@@ -370,13 +377,17 @@ impl Inbox {
     /// The next message to be handled. Who has waited too long is refused first: they may not take up room. What has begun
     /// is never refused: to drop it would waste what was done for it.
     pub(super) fn next(&mut self, now: Duration) -> Option<Waiting> {
-        self.admission.look(Time::ZERO + now);
-        self.refuse_late(now);
+        if self.looked != Some(now) {
+            self.looked = Some(now);
+            self.admission.look(Time::ZERO + now);
+            self.refuse_late(now);
+        }
         let Some(waiting) = self.next_in_turn() else {
             self.admission.on_dry();
             return None;
         };
         self.bytes -= waiting.bytes.len();
+        self.waiting -= 1;
         count(&mut self.counters.handled, waiting.urgency);
         if waiting.urgency >= Urgency::Renewal {
             self.admission.on_handled();
@@ -394,6 +405,7 @@ impl Inbox {
                 && let Some(Waiting { flow, bytes, urgency, .. }) = queue.pop_front()
             {
                 self.bytes -= bytes.len();
+                self.waiting -= 1;
                 self.refuse(now, flow, &bytes, || bytes.clone(), urgency);
             }
         }

@@ -32,7 +32,7 @@ impl Service {
             ..new.clone()
         };
         self.registrar = Registrar::new(settings.registrar);
-        self.index = Some(Index::with_limits(settings.message));
+        self.index = Some(Box::new(Index::with_limits(settings.message)));
         self.settings = settings;
     }
 

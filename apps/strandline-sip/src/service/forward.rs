@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use crate::codec::{Edits, HeaderName, Message, Method, NewVia, StatusCode, WriteError};
+use crate::codec::{Edits, HeaderName, Host, Message, Method, NewVia, StatusCode, WriteError, decimal};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
 
 use super::Service;
@@ -93,11 +93,7 @@ impl Service {
             return Err(full);
         }
         if invite {
-            let trying = StatusCode::TRYING;
-            // If it can't be written, a final answer made of it can't either: then none is sent.
-            let _ = self
-                .transactions
-                .trying(now, server, |out| reply::write(message, *flow, trying, None, None, &[0; 16], out));
+            self.transactions.trying_to(now, server, message);
         }
         if let Err(code) = self.send_to_all(now, &Copied { incoming, way, mark }, slot, targets) {
             self.give_up(now, slot, message, *flow, code);
@@ -233,21 +229,29 @@ impl Service {
         user: impl FnOnce(&mut Vec<u8>),
         params: &str,
     ) -> Result<Vec<u8>, WriteError> {
-        use std::io::Write;
         let tls = self.settings.address(Protocol::Tls).filter(|_| secure && !protocol.is_secure());
         let here = tls.or_else(|| self.settings.address(protocol)).ok_or(WriteError::Target)?;
         let protocol = here.protocol;
         let mut out = Vec::with_capacity(160);
         out.extend_from_slice(if secure { b"<sips:" } else { b"<sip:" });
         user(&mut out);
-        let (host, port, transport) = (here.host(), here.port, protocol.in_uri());
-        // Writing to a buffer that grows does not fail.
-        let _ = match protocol {
-            Protocol::Udp => write!(out, "@{host}:{port};{params}>"),
+        let mut digits = [0; 20];
+        let port = decimal(u64::from(here.port), &mut digits);
+        out.push(b'@');
+        match here.host() {
+            // Most are one of these, and formatting costs ten times as much as to copy what stands there.
+            Host::Name(_) | Host::V4(_) => out.extend_from_slice(here.host.as_bytes()),
+            Host::V6(address) => out.extend_from_slice(format!("[{address}]").as_bytes()),
+        }
+        let transport: [&[u8]; 2] = match protocol {
+            Protocol::Udp => [b"", b""],
             // RFC 5630 section 3.1.3: `transport=tls` is a thing of the past.
-            Protocol::Tls if secure => write!(out, "@{host}:{port};{params}>"),
-            _ => write!(out, "@{host}:{port};transport={transport};{params}>"),
+            Protocol::Tls if secure => [b"", b""],
+            _ => [b";transport=", protocol.in_uri().as_bytes()],
         };
+        let [named, transport] = transport;
+        let parts: [&[u8]; 7] = [b":", port, named, transport, b";", params.as_bytes(), b">"];
+        parts.into_iter().for_each(|part| out.extend_from_slice(part));
         Ok(out)
     }
 

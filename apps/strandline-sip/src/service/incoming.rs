@@ -7,7 +7,7 @@ use crate::transaction::Flow;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Incoming<'a> {
     pub(super) message: Message<'a>,
-    pub(super) essentials: Essentials<'a>,
+    pub(super) essentials: &'a Essentials<'a>,
     pub(super) flow: Flow,
     /// Who sent it has proved who they are.
     pub(super) proved: bool,

@@ -1,9 +1,7 @@
 //! Over which flows phones have registered of late: who is known there renews its registration. A filter of fixed size, so
 //! that the answer costs one look at memory and can be wrong, seldom and only to somebody's advantage.
 
-use core::hash::Hasher;
-
-use siphasher::sip::SipHasher13;
+use core::net::IpAddr;
 
 use crate::transaction::{Flow, Time};
 
@@ -13,10 +11,16 @@ const BITS: usize = 1 << 22;
 /// forgotten.
 const TURN_MS: u64 = 3_600_000;
 
+/// Both halves of a product.
+fn mix(one: u64, other: u64) -> u64 {
+    let product = u128::from(one) * u128::from(other);
+    (product >> 64) as u64 ^ product as u64
+}
+
 /// The flows.
 #[derive(Debug)]
 pub(super) struct Known {
-    hasher: SipHasher13,
+    key: [u64; 2],
     current: Vec<u64>,
     last: Vec<u64>,
     turned_ms: u64,
@@ -25,17 +29,24 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn new(key: [u8; 16]) -> Self {
         let filter = || vec![0; BITS / 64];
-        Self { hasher: SipHasher13::new_with_key(&key), current: filter(), last: filter(), turned_ms: 0 }
+        let (halves, _) = key.as_chunks::<8>();
+        let half = |number: usize| halves.get(number).map_or(0, |half| u64::from_le_bytes(*half));
+        Self { key: [half(0), half(1)], current: filter(), last: filter(), turned_ms: 0 }
     }
 
     /// The word and the bit of a flow. The number of a connection doesn't matter: after a restart it is another.
     fn place(&self, flow: &Flow) -> (usize, u64) {
-        let mut hasher = self.hasher;
-        hasher.write_u8(flow.protocol as u8);
-        core::hash::Hash::hash(&flow.peer.ip(), &mut hasher);
+        let (kind, high, low) = match flow.peer.ip() {
+            IpAddr::V4(address) => (4, 0, u64::from(address.to_bits())),
+            IpAddr::V6(address) => (6, (address.to_bits() >> 64) as u64, address.to_bits() as u64),
+        };
         // Over a connection the port is the connection's, and another the next time.
-        hasher.write_u16(if flow.protocol.is_reliable() { 0 } else { flow.peer.port() });
-        let hash = hasher.finish();
+        let port = if flow.protocol.is_reliable() { 0 } else { flow.peer.port() };
+        let rest = u64::from(port) | (flow.protocol as u64) << 16 | kind << 24;
+        // Nobody sees what comes of it, and a collision is to somebody's advantage: so two multiplications will do, with a key, so
+        // that nobody can tell who collides.
+        let [one, other] = self.key;
+        let hash = mix(mix(low ^ one, rest ^ other) ^ high, one ^ 0x9e37_79b9_7f4a_7c15);
         ((hash >> 6) as usize % (BITS / 64), 1 << (hash & 63))
     }
 

@@ -72,7 +72,8 @@ impl Service {
                 self.handle_message(now, flow, &bytes);
                 continue;
             }
-            let mut index = self.index.take().unwrap_or_else(|| Index::with_limits(self.settings.message));
+            let mut index =
+                self.index.take().unwrap_or_else(|| Box::new(Index::with_limits(self.settings.message)));
             if let Ok(message) = Message::parse(&bytes, &mut index) {
                 let later = Some((HeaderName::RetryAfter, &b"10"[..]));
                 self.answer(&message, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);

@@ -128,7 +128,8 @@ pub struct Service {
     epoch_unix_secs: u64,
     /// Requests that hops of trunks have, and until when they are to say something.
     hops: VecDeque<(Time, ClientId, u64)>,
-    index: Option<Index>,
+    /// In a place of its own: it is taken out for each message.
+    index: Option<Box<Index>>,
     aor: Vec<u8>,
     targets: Vec<Target>,
     counters: Counters,
@@ -191,7 +192,7 @@ impl Service {
             ended: Vec::new(),
             epoch_unix_secs,
             hops: VecDeque::new(),
-            index: Some(Index::with_limits(settings.message)),
+            index: Some(Box::new(Index::with_limits(settings.message))),
             aor: Vec::new(),
             targets: Vec::new(),
             counters: Counters::default(),

@@ -6,7 +6,7 @@ use core::net::SocketAddr;
 use bytes::BytesMut;
 
 use crate::codec::{HeaderName, Message, Reply, StatusCode, Via, WriteError};
-use crate::transaction::{Flow, ServerId};
+use crate::transaction::{Flow, ServerId, hex};
 
 use super::Service;
 use super::balance::Balance;
@@ -20,15 +20,6 @@ const MARGIN: usize = 64;
 
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
-
-fn digits(mut value: u64) -> Tag {
-    let mut tag = Tag::default();
-    for digit in &mut tag {
-        *digit = b"0123456789abcdef".get((value & 15) as usize).copied().unwrap_or(b'0');
-        value >>= 4;
-    }
-    tag
-}
 
 /// Where the answer to a request goes (RFC 3261 section 18.2.2, RFC 3581): back over its connection; or to the address
 /// that it came from, at the port that its Via names unless that asks for the one it came from. `maddr` is not followed: it
@@ -94,9 +85,9 @@ impl Service {
     pub(super) fn tag(&self, request: &Message<'_>) -> Tag {
         let mut hasher = self.hasher;
         for name in [HeaderName::CallId, HeaderName::From, HeaderName::CSeq] {
-            hasher.write(request.lines(name).next().map_or(&[], |line| line.value()));
+            hasher.write(request.first_value(name));
         }
-        digits(hasher.finish())
+        hex(hasher.finish())
     }
 
     /// The same when the request isn't at hand any more: no other transaction has it.
@@ -105,7 +96,7 @@ impl Service {
         hasher.write(b"server");
         hasher.write_u32(server.slot);
         hasher.write_u32(server.generation);
-        digits(hasher.finish())
+        hex(hasher.finish())
     }
 
     /// Answers without a transaction.

@@ -5,7 +5,7 @@ use core::hash::Hasher;
 use bytes::BytesMut;
 
 use crate::auth::Asking;
-use crate::codec::{HeaderName, Message, Method, StatusCode, Uri};
+use crate::codec::{HeaderName, Message, Method, StatusCode, Uri, Via};
 use crate::registrar::{Registered, Request, has_flow_timer, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
@@ -43,7 +43,7 @@ impl Service {
         if flow.protocol == Protocol::Tls && essentials.via.alias && self.proved.contains(&flow.connection) {
             self.aliased.push((flow.connection, essentials.via.port.unwrap_or(Protocol::Tls.default_port())));
         }
-        let incoming = Incoming { message: *message, essentials, flow, proved: false };
+        let incoming = Incoming { message: *message, essentials: &essentials, flow, proved: false };
         if self.settings.mode == Mode::FrontEnd {
             return self.answer(message, flow, StatusCode::OK, None, None);
         }
@@ -90,7 +90,7 @@ impl Service {
 
     /// ACK of a 2xx: it goes where the dialog goes, without a transaction.
     fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>) {
-        let Ok(way) = self.way(&incoming.message, &incoming.essentials) else { return };
+        let Ok(way) = self.way(&incoming.message, incoming.essentials) else { return };
         if matches!(self.settings.mode, Mode::Redirect) {
             return;
         }
@@ -212,11 +212,17 @@ impl Service {
     /// come back unchanged (RFC 5393 section 4.2).
     fn loop_mark(&self, incoming: &Incoming<'_>) -> Result<u64, Verdict> {
         let mark = self.mark(incoming);
+        let is_ours = |via: &Via<'_>| {
+            self.settings.is_here(&via.host, via.port.unwrap_or(5060))
+                && via.branch_id().and_then(Branch::read).is_some_and(|branch| branch.mark == mark)
+        };
+        let top = &incoming.essentials.via;
+        if incoming.message.has_only(top) {
+            return if is_ours(top) { Err((StatusCode::LOOP_DETECTED, None)) } else { Ok(mark) };
+        }
         for via in incoming.message.vias() {
             let Ok(via) = via else { return Err((StatusCode::BAD_REQUEST, Some("Malformed Via"))) };
-            if self.settings.is_here(&via.host, via.port.unwrap_or(5060))
-                && via.branch_id().and_then(Branch::read).is_some_and(|branch| branch.mark == mark)
-            {
+            if is_ours(&via) {
                 return Err((StatusCode::LOOP_DETECTED, None));
             }
         }
@@ -235,7 +241,9 @@ impl Service {
         part(essentials.to.tag.unwrap_or(&[]));
         part(essentials.call_id);
         for name in [HeaderName::Route, HeaderName::ProxyRequire, HeaderName::ProxyAuthorization] {
-            message.lines(name).for_each(|line| part(line.value()));
+            if message.has(name) {
+                message.lines(name).for_each(|line| part(line.value()));
+            }
         }
         hasher.write_u32(essentials.cseq.number);
         hasher.finish()
@@ -254,7 +262,7 @@ impl Service {
         if incoming.essentials.cseq.method != Method::Register {
             return None;
         }
-        let mut way = self.way(&incoming.message, &incoming.essentials).ok()?;
+        let mut way = self.way(&incoming.message, incoming.essentials).ok()?;
         way.asked = way.asked.filter(|_| self.is_from_node(&incoming.flow));
         if !self.is_for_us(&way) {
             return None;
@@ -302,7 +310,8 @@ impl Service {
         let gruus = self.settings.gives_gruus().then_some(&self.gruus);
         let unix_secs = self.unix_secs(now);
         let service_route = &self.settings.service_route;
-        let request = Request { message: *message, essentials, flow: *flow, unix_secs, gruus, service_route };
+        let request =
+            Request { message: *message, essentials, to: &uri, flow: *flow, unix_secs, gruus, service_route };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message);

@@ -156,16 +156,17 @@ impl Service {
         code: StatusCode,
         message: &Message<'_>,
     ) {
-        if !code.is_provisional()
-            && message.cseq().ok().flatten().is_some_and(|cseq| cseq.method == Method::Invite)
-        {
+        let method =
+            message.first_value(HeaderName::CSeq).trim_ascii_end().rsplit(u8::is_ascii_whitespace).next();
+        if !code.is_provisional() && method == Some(&b"INVITE"[..]) {
             self.told_end = Some(now);
         }
         let mut edits = Edits::new(*message);
         edits.pop_via();
         // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
         let meddles = |via: Via<'_>| via.oc && via.params.value(b"oc").is_some();
-        let is_meddled_with = || message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
+        let is_meddled_with =
+            || message.may_have_oc_below() && message.vias().nth(1).is_some_and(|via| via.is_ok_and(meddles));
         let flow = match self.transactions.server_flow(server) {
             Some((flow, _)) if asked || !self.feedback.is_empty() || is_meddled_with() => Some(flow),
             _ => None,

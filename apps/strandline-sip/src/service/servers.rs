@@ -357,7 +357,8 @@ impl Service {
         if !self.servers.may_return(now) {
             return;
         }
-        let mut index = self.index.take().unwrap_or_else(|| Index::with_limits(self.settings.message));
+        let mut index =
+            self.index.take().unwrap_or_else(|| Box::new(Index::with_limits(self.settings.message)));
         let via = Message::parse(bytes, &mut index).ok().filter(|message| !message.is_request());
         if let Some(via) = via.and_then(|message| message.via().ok()) {
             let port = via.port.unwrap_or(flow.protocol.default_port());

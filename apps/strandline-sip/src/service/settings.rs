@@ -163,7 +163,15 @@ impl Settings {
     pub fn is_domain(&self, host: &Host<'_>, port: Option<u16>) -> bool {
         let here =
             || port.is_none_or(|port| self.advertised.iter().any(|advertised| advertised.port == port));
-        let named = self.domains.iter().any(|domain| Host::Name(domain.as_bytes()) == *host);
-        (named && here()) || self.is_here(host, port.unwrap_or(5060))
+        let named = || match host {
+            // Mostly it is written as it is here: that is seen at once, other spellings byte by byte.
+            Host::Name(name) => {
+                let is = |domain: &String| domain.as_bytes() == *name;
+                self.domains.iter().any(is)
+                    || self.domains.iter().any(|domain| Host::Name(domain.as_bytes()) == *host)
+            }
+            Host::V4(_) | Host::V6(_) => false,
+        };
+        (named() && here()) || self.is_here(host, port.unwrap_or(5060))
     }
 }

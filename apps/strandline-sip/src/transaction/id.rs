@@ -4,6 +4,7 @@ use core::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
+use super::hex::{hex, unhex};
 use crate::codec::{Essentials, Method};
 
 /// A server transaction. Its slot is used again, but not the whole name.
@@ -60,8 +61,10 @@ impl Branch {
         let mut text = [b'.'; 41];
         let id = self.client.unwrap_or(ClientId { slot: STATELESS, nonce });
         let (name, mark) = text.split_at_mut(24);
-        hex(name, u128::from(id.slot) << 64 | u128::from(id.nonce));
-        hex(mark.get_mut(1..).unwrap_or(&mut []), u128::from(self.mark));
+        // The upper half of a slot is always empty, and left out.
+        copy(name, hex(id.slot.into()).split_at(8).1);
+        copy(name.split_at_mut(8).1, &hex(id.nonce));
+        copy(mark.split_at_mut(1).1, &hex(self.mark));
         text
     }
 
@@ -69,30 +72,19 @@ impl Branch {
     #[must_use]
     pub fn read(text: &[u8]) -> Option<Self> {
         let text: &BranchText = text.try_into().ok()?;
-        let (name, mark) = text.split_at(24);
-        let name = unhex(name)?;
-        let mark = unhex(mark.strip_prefix(b".")?)? as u64;
-        let id = ClientId { slot: (name >> 64) as u32, nonce: name as u64 };
+        let (slot, rest) = text.split_first_chunk::<8>()?;
+        let (nonce, rest) = rest.split_first_chunk()?;
+        let mark = unhex(rest.strip_prefix(b".")?.try_into().ok()?)?;
+        let mut whole = [b'0'; 16];
+        copy(whole.split_at_mut(8).1, slot);
+        let id = ClientId { slot: unhex(&whole)? as u32, nonce: unhex(nonce)? };
         Some(Self { client: Some(id).filter(|id| id.slot != STATELESS), mark })
     }
 }
 
-fn hex(place: &mut [u8], mut value: u128) {
-    for digit in place.iter_mut().rev() {
-        *digit = b"0123456789abcdef".get((value & 15) as usize).copied().unwrap_or(b'0');
-        value >>= 4;
-    }
-}
-
-fn unhex(text: &[u8]) -> Option<u128> {
-    text.iter().try_fold(0, |value: u128, digit| {
-        let digit = match digit {
-            b'0'..=b'9' => digit - b'0',
-            b'a'..=b'f' => digit - b'a' + 10,
-            _ => return None,
-        };
-        Some(value << 4 | u128::from(digit))
-    })
+/// Copies as much as there is room for.
+fn copy(place: &mut [u8], text: &[u8]) {
+    place.iter_mut().zip(text).for_each(|(place, byte)| *place = *byte);
 }
 
 /// What identifies a server transaction: a keyed hash, so that nobody can make two requests meet, and so long that none do
@@ -167,8 +159,11 @@ impl Parts {
 
     fn lower(&mut self, part: &[u8]) {
         self.number(part.len() as u32);
-        for byte in part {
-            self.0.write_u8(byte.to_ascii_lowercase());
+        for some in part.chunks(64) {
+            let mut room = [0; 64];
+            copy(&mut room, some);
+            room.make_ascii_lowercase();
+            self.0.write(room.get(..some.len()).unwrap_or(&[]));
         }
     }
 

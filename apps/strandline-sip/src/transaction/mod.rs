@@ -13,6 +13,7 @@
 mod client;
 mod derive;
 mod flow;
+mod hex;
 mod id;
 mod invite_client;
 mod invite_server;
@@ -30,6 +31,8 @@ mod timings;
 
 pub use client::{ClientStep, Ended};
 pub use flow::{Flow, Protocol};
+#[cfg(feature = "server")]
+pub(crate) use hex::hex;
 pub use id::{Branch, BranchText, ClientId, ServerId, WORKERS_MAX, worker_of};
 pub use invite_client::InviteClient;
 pub use invite_server::InviteServer;

@@ -33,6 +33,68 @@ fn a_new_flow_of_the_same_instance_takes_the_place_of_the_old_one() {
 }
 
 #[test]
+fn a_contact_that_came_over_another_hop_is_reached_at_its_own_address() {
+    let (alice, hop) = (Phone::udp("192.0.2.1:5060"), Phone::udp("203.0.113.5:5060"));
+    let register = hop.register("bob", 1, "Contact: <sip:bob@10.0.0.5:5070>\r\n");
+    let second = "SIP/2.0/UDP 10.0.0.5:5070;branch=z9hG4bKbob";
+    let direct = register.replacen("Via: ", "Via:  ", 1);
+    let one_line = register.replacen(";rport\r\n", &format!(";rport , {second}\r\n"), 1);
+    let folded = register.replacen(";rport\r\n", &format!(";rport,\r\n {second}\r\n"), 1);
+    let two_lines = register.replacen("From: ", &format!("v: {second}\r\nFrom: "), 1);
+    for (text, at) in [
+        (direct, "203.0.113.5:5060"),
+        (one_line, "10.0.0.5:5070"),
+        (folded, "10.0.0.5:5070"),
+        (two_lines, "10.0.0.5:5070"),
+    ] {
+        let mut world = World::new();
+        assert_eq!(world.one(&hop, &text).first_line(), "SIP/2.0 200 OK", "{text}");
+        let sent = world.invite(&alice, &alice.invite("bob", "1"));
+        assert_eq!(sent[0].flow.peer, at.parse().unwrap(), "{text}");
+    }
+}
+
+#[test]
+fn who_asks_for_its_flow_does_so_in_any_spelling() {
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
+    for (params, asks) in [
+        (";ob", true),
+        (";OB", true),
+        (";x=1;%6fb", true),
+        (";o%62=1", true),
+        (";obo", false),
+        (";x=ob", false),
+    ] {
+        let mut world = World::new();
+        world.register_with(
+            &bob,
+            "bob",
+            &format!("Contact: <sip:bob@192.0.2.2:5060;transport=tcp{params}>\r\n"),
+        );
+        world.service.connection_closed(9);
+        let sent = world.receive(&alice, &alice.invite("bob", "1"));
+        // Its binding has gone with the connection, or it is reached at its address.
+        assert_eq!(sent[0].first_line() == "SIP/2.0 404 Not Found", asks, "{params}: {sent:#?}");
+    }
+}
+
+#[test]
+fn parameters_of_a_contact_are_kept_but_for_those_that_are_not_the_phones_to_say() {
+    let bob = Phone::udp("192.0.2.2:5060");
+    let mut world = World::new();
+    for (cseq, said, kept) in [
+        (1, ";q=0.5;a=\"b;c\"", ";q=0.5;a=\"b;c\";expires=3600"),
+        (2, ";a;EXPIRES=90;b=c", ";a;b=c;expires=90"),
+        (3, ";temp-gruu=\"sip:x@y;gr\";q=1;Pub-Gruu=z", ";q=1;expires=3600"),
+        (4, "", ";expires=3600"),
+    ] {
+        let ok =
+            world.one(&bob, &bob.register("bob", cseq, &format!("Contact: <sip:bob@192.0.2.2>{said}\r\n")));
+        assert_eq!(ok.line("Contact"), Some(&*format!("<sip:bob@192.0.2.2>{kept}")), "{said}");
+    }
+}
+
+#[test]
 fn a_phone_behind_a_nat_is_reached_where_it_came_from() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("203.0.113.5:61234"));
     let mut world = World::new();

@@ -149,6 +149,11 @@ impl World {
         self.transactions.trying(self.now, id, write).unwrap();
     }
 
+    /// Keeps what 100 for an INVITE is made of.
+    pub fn trying_to(&mut self, id: ServerId, request: &str) {
+        self.parsed(request, |world, message, _| world.transactions.trying_to(world.now, id, message));
+    }
+
     /// A new client transaction and its request.
     pub fn client(&mut self, method: &str, protocol: Protocol) -> (ClientId, String) {
         let id = self.transactions.reserve_client(method == "INVITE", flow(protocol), 42).unwrap();

@@ -1,6 +1,8 @@
+use bytes::BytesMut;
+use strandline_sip::codec::{Index, Message, Reply, StatusCode};
 use strandline_sip::transaction::{Protocol, Received};
 
-use crate::harness::{World, request};
+use crate::harness::{World, flow, request};
 
 const BRANCH: &str = "z9hG4bKone";
 
@@ -59,6 +61,62 @@ fn who_asks_again_before_that_hears_trying() {
     let sent = world.transactions.respond_alike(world.now, id, code, b"mine", &mut world.out);
     assert_eq!(sent, Ok(true));
     assert_eq!(world.sent(), ["SIP/2.0 408 Request Timeout"]);
+}
+
+#[test]
+fn trying_that_is_written_when_it_is_needed_is_the_same() {
+    let via = "Via: SIP/2.0/UDP 10.0.0.1:5070 ;rport;branch=z9hG4bK77, SIP/2.0/UDP first.example\r\nv: SIP/2.0/UDP zero.example\r\n";
+    let invite =
+        request("INVITE", BRANCH).replace("Max-Forwards", &format!("Timestamp: 54 \r\n{via}Max-Forwards"));
+    let invite = invite.replace("Content-Length: 0\r\n\r\n", "Content-Length: 4\r\n\r\nbody");
+    assert!(invite.contains("zero.example") && invite.ends_with("body"), "{invite}");
+    let expected = {
+        let mut index = Index::new();
+        let message = Message::parse(invite.as_bytes(), &mut index).unwrap();
+        let mut out = BytesMut::new();
+        let source = Some(flow(Protocol::Udp).peer);
+        let reply = Reply { source, ..Reply::new(StatusCode::TRYING) };
+        reply.write(&message, &mut out).finish(b"").unwrap();
+        String::from_utf8(out.to_vec()).unwrap()
+    };
+    assert!(expected.contains("Timestamp: 54"), "{expected}");
+    let kept = |protocol| {
+        let mut world = World::new();
+        let id = world.server(&invite, protocol);
+        world.trying_to(id, &invite);
+        assert!(world.sent().is_empty() && world.run_until(199).is_empty());
+        (world, id)
+    };
+    // By time, once; and to who asks again before that or after it.
+    let (mut world, _) = kept(Protocol::Udp);
+    world.now = world.transactions.next_deadline().unwrap();
+    world.transactions.handle_timeout(world.now, &mut world.out);
+    assert_eq!(world.sent_whole(), [expected.as_str()]);
+    assert!(world.run_until(1000).is_empty());
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.sent_whole(), [expected.as_str()]);
+    let (mut world, _) = kept(Protocol::Udp);
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.sent_whole(), [expected.as_str()]);
+    // What is made of it before it was ever sent has its headers.
+    let (mut world, id) = kept(Protocol::Tcp);
+    let sent =
+        world.transactions.respond_alike(world.now, id, StatusCode::REQUEST_TIMEOUT, b"mine", &mut world.out);
+    assert_eq!(sent, Ok(true));
+    let [sent] = &world.sent_whole()[..] else { panic!("one is sent") };
+    assert!(
+        sent.starts_with("SIP/2.0 408") && sent.contains("zero.example") && sent.contains(";tag=mine"),
+        "{sent}"
+    );
+    // Who has been answered isn't told that it is tried.
+    for code in [180, 200, 486] {
+        let (mut world, id) = kept(Protocol::Udp);
+        assert!(world.respond(id, &invite, code));
+        world.sent();
+        assert!(world.run_until(499).is_empty(), "{code}");
+        assert_eq!(world.receive(&invite), Received::Absorbed);
+        assert!(world.sent().iter().all(|line| line.starts_with(&format!("SIP/2.0 {code}"))), "{code}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::codec::class::{self, is};
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::{Error, ErrorKind};
 use crate::codec::uri::Uri;
-use crate::codec::uri::sip::SipUri;
+use crate::codec::uri::sip::{SipUri, scheme};
 
 use super::params::{Params, same, whole_number};
 use super::values::{Element, sealed};
@@ -49,9 +49,9 @@ impl<'a> Address<'a> {
     /// # Errors
     /// If it is malformed or another.
     pub fn sip_uri(&self) -> Result<SipUri<'a>> {
-        match self.uri()? {
-            Uri::Sip(uri) => Ok(uri),
-            _ => Err(Error::new(ErrorKind::NotSip, self.uri_at)),
+        match scheme(self.text, self.uri_at) {
+            Some((cursor, secure)) => SipUri::take(cursor, secure),
+            None => self.uri().and(Err(Error::new(ErrorKind::NotSip, self.uri_at))),
         }
     }
 
@@ -123,31 +123,33 @@ pub(crate) fn quality(text: &[u8]) -> Result<u16> {
 }
 
 /// The display name, up to the `<` of the URI; nothing if there is no `<`.
-#[inline]
-fn display<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a [u8]>> {
-    let start = *cursor;
+fn display(mut cursor: Cursor<'_>) -> Result<(Option<&[u8]>, Cursor<'_>)> {
+    let start = cursor;
     let mut end = start;
     if cursor.peek() == Some(b'"') {
         cursor.quoted()?;
-        end = *cursor;
+        end = cursor;
         cursor.skip_space();
     } else {
         // Tokens, also directly before the bracket (RFC 4475 section 3.1.1.6).
         while !cursor.run(class::TOKEN).is_empty() {
-            end = *cursor;
+            end = cursor;
             cursor.skip_space();
         }
     }
     if cursor.peek() != Some(b'<') {
-        return if end.at() > start.at() { Err(cursor.error(ErrorKind::Brackets)) } else { Ok(None) };
+        return if end.at() > start.at() {
+            Err(cursor.error(ErrorKind::Brackets))
+        } else {
+            Ok((None, cursor))
+        };
     }
-    Ok(Some(end.since(start.at())).filter(|name| !name.is_empty()))
+    Ok((Some(end.since(start.at())).filter(|name| !name.is_empty()), cursor))
 }
 
 /// A URI without brackets: it ends before what would be a parameter, a header or the next value.
-#[inline]
-fn take_bare(cursor: &mut Cursor<'_>) -> Result<()> {
-    let start = *cursor;
+fn take_bare(mut cursor: Cursor<'_>) -> Result<Cursor<'_>> {
+    let start = cursor;
     let rest = cursor.rest();
     let ends = |byte: &u8| matches!(*byte, b';' | b',' | b'?') || !is(*byte, class::URI);
     let len = rest.iter().position(ends).unwrap_or(rest.len());
@@ -156,40 +158,34 @@ fn take_bare(cursor: &mut Cursor<'_>) -> Result<()> {
         // With `?` the URI must be in brackets (RFC 3261 section 20).
         Some(b'?') => Err(cursor.error(ErrorKind::Brackets)),
         _ if !cursor.since(start.at()).contains(&b':') => Err(start.error(ErrorKind::Uri)),
-        _ => Ok(()),
+        _ => Ok(cursor),
     }
 }
 
 impl<'a> Address<'a> {
-    /// Takes what comes before the parameters.
-    #[inline]
-    fn name_addr(cursor: &mut Cursor<'a>) -> Result<Self> {
+    /// Takes what comes before the parameters: the display name, the text up to the URI's end, where the URI starts in it,
+    /// and whether it is in brackets.
+    #[inline(always)]
+    fn name_addr(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, &'a [u8], usize, bool)> {
         // A bare URI starts with a token too, and a colon follows it.
-        let mut ahead = *cursor;
-        ahead.run(class::TOKEN);
-        let bare = ahead.at() > cursor.at() && ahead.peek() == Some(b':');
-        let (params, tag, expires) = (Params::default(), None, None);
-        if bare {
-            let uri_at = cursor.at();
-            take_bare(cursor)?;
-            return Ok(Self {
-                display: None,
-                bracketed: false,
-                params,
-                tag,
-                expires,
-                text: cursor.since(0),
-                uri_at,
-            });
+        let mut name = None;
+        if cursor.peek() != Some(b'<') {
+            let mut ahead = *cursor;
+            ahead.run(class::TOKEN);
+            if ahead.at() > cursor.at() && ahead.peek() == Some(b':') {
+                let uri_at = cursor.at();
+                *cursor = take_bare(*cursor)?;
+                return Ok((None, cursor.since(0), uri_at, false));
+            }
+            (name, *cursor) = display(*cursor)?;
         }
-        let display = display(cursor)?;
         if !cursor.eat(b'<') {
             return Err(cursor.error(ErrorKind::Uri));
         }
         let uri_at = cursor.at();
         let uri = cursor.bracketed()?;
         let text = cursor.since(0).get(..uri_at + uri.len()).unwrap_or(&[]);
-        Ok(Self { display, bracketed: true, params, tag, expires, text, uri_at })
+        Ok((name, text, uri_at, true))
     }
 }
 
@@ -198,9 +194,11 @@ impl sealed::Sealed for Address<'_> {}
 impl<'a> Element<'a> for Address<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let mut address = Self::name_addr(cursor)?;
+        // A place of its own can stay in registers.
+        let mut place = *cursor;
+        let (display, text, uri_at, bracketed) = Self::name_addr(&mut place)?;
         let (mut tag, mut expires) = (None, None);
-        address.params = Params::take(cursor, |name, value| {
+        let params = Params::take(&mut place, |name, value| {
             match name.len() {
                 3 if same(name, b"tag") => {
                     let value = value.ok_or(ErrorKind::Parameter)?;
@@ -214,9 +212,8 @@ impl<'a> Element<'a> for Address<'a> {
             }
             Ok(())
         })?;
-        address.expires = expires;
-        address.tag = tag;
-        Ok(address)
+        *cursor = place;
+        Ok(Self { display, bracketed, params, tag, expires, text, uri_at })
     }
 }
 

@@ -8,5 +8,6 @@ pub(crate) mod event;
 pub(crate) mod media;
 pub(crate) mod params;
 pub(crate) mod token;
+pub(crate) mod transport;
 pub(crate) mod values;
 pub(crate) mod via;

@@ -12,6 +12,9 @@ pub struct Params<'a> {
     raw: &'a [u8],
 }
 
+/// Where something starts and ends in a text.
+pub(crate) type Span = (usize, usize);
+
 /// A parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParamValue<'a> {
@@ -39,12 +42,12 @@ impl<'a> ParamValue<'a> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         if cursor.peek() == Some(b'"') {
             cursor.quoted().map(Self::Quoted)
         } else {
-            cursor.some(class::VALUE, ErrorKind::Parameter).map(Self::Token)
+            cursor.long_some(class::VALUE, ErrorKind::Parameter).map(Self::Token)
         }
     }
 }
@@ -74,17 +77,32 @@ impl<'a> Params<'a> {
         cursor: &mut Cursor<'a>,
         mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind>,
     ) -> Result<Self> {
+        Self::take_placed(cursor, |name, value, _| see(name, value)).map(|(params, _)| params)
+    }
+
+    /// The same with the place of each: from the end of what is before it to its own end. And the place of all.
+    #[inline(always)]
+    pub(crate) fn take_placed(
+        cursor: &mut Cursor<'a>,
+        mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>, Span) -> core::result::Result<(), ErrorKind>,
+    ) -> Result<(Self, Span)> {
         let start = cursor.at();
         let mut end = *cursor;
         cursor.skip_space();
         while cursor.peek() == Some(b';') {
             let at = *cursor;
             let (name, value) = take_param(cursor)?;
-            see(name, value).map_err(|kind| at.error(kind))?;
+            see(name, value, (end.at(), cursor.at())).map_err(|kind| at.error(kind))?;
             end = *cursor;
             cursor.skip_space();
         }
-        Ok(Self { raw: end.since(start) })
+        Ok((Self { raw: end.since(start) }, (start, end.at())))
+    }
+
+    /// Parameters that were taken before.
+    #[inline]
+    pub(crate) const fn taken(raw: &'a [u8]) -> Self {
+        Self { raw }
     }
 
     /// Takes parameters of which none has a meaning here.

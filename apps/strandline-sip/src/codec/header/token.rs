@@ -38,7 +38,7 @@ impl sealed::Sealed for CallId<'_> {}
 impl<'a> Element<'a> for CallId<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        cursor.some(class::WORD, ErrorKind::Token).map(Self)
+        cursor.long_some(class::WORD, ErrorKind::Token).map(Self)
     }
 }
 

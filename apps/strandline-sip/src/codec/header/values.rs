@@ -23,6 +23,13 @@ pub trait Element<'a>: sealed::Sealed + Sized {
     #[doc(hidden)]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self>;
 
+    /// The topmost value of a message, if it was parsed with the message, and where the next one starts.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn parsed(_bytes: &'a [u8], _index: &Index) -> Option<(Self, usize)> {
+        None
+    }
+
     /// Parses one value alone.
     ///
     /// # Errors
@@ -79,6 +86,14 @@ impl<'a, T: Element<'a>> Values<'a, T> {
         loop {
             let Some(number) = self.line else { return Ok(None) };
             let begun = self.cursor.is_some();
+            if !begun
+                && self.index.first(self.name) == Some(number)
+                && let Some((value, after)) = T::parsed(self.bytes, self.index)
+            {
+                let end = self.index.lines().get(number).map_or(after, |line| line.end as usize);
+                self.cursor = Some(Cursor::new(self.bytes.get(..end).unwrap_or(&[]), after));
+                return Ok(Some(value));
+            }
             let Some(mut cursor) = self.cursor.or_else(|| line_cursor(self.bytes, self.index, number)) else {
                 return Ok(None);
             };
@@ -103,7 +118,7 @@ impl<'a, T: Element<'a>> Values<'a, T> {
 
 /// The value of a line, as a place in the message.
 #[inline]
-pub(crate) fn line_cursor<'a>(bytes: &'a [u8], index: &'a Index, number: usize) -> Option<Cursor<'a>> {
+pub(crate) fn line_cursor<'a>(bytes: &'a [u8], index: &Index, number: usize) -> Option<Cursor<'a>> {
     let line = index.lines().get(number)?;
     Some(Cursor::new(bytes.get(..line.end as usize)?, line.value as usize))
 }
@@ -113,6 +128,8 @@ impl<'a, T: Element<'a>> Iterator for Values<'a, T> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        // Most headers that are asked for are not there.
+        self.line?;
         let step = self.step().map_err(|error| error.within(self.name)).transpose();
         if !matches!(step, Some(Ok(_))) {
             self.line = None;

@@ -1,79 +1,17 @@
 //! Via (RFC 3261 sections 18.2 and 20.42, RFC 3581, RFC 5923, RFC 7339).
 
-use core::fmt;
 use core::net::IpAddr;
 
 use crate::codec::cursor::{Cursor, Result};
 use crate::codec::error::{Error, ErrorKind};
+use crate::codec::index::Index;
+use crate::codec::top_via::TopVia;
 use crate::codec::uri::host::{Host, ipv6};
 use crate::codec::uri::sip::port;
 
-use super::params::{ParamValue, Params, same};
+use super::params::{ParamValue, Params, Span, same};
+use super::transport::Transport;
 use super::values::{Element, sealed};
-
-/// How a message was or will be carried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Transport<'a> {
-    /// UDP.
-    Udp,
-    /// TCP.
-    Tcp,
-    /// TLS over TCP.
-    Tls,
-    /// SCTP (RFC 4168).
-    Sctp,
-    /// TLS over SCTP (RFC 4168).
-    TlsSctp,
-    /// WebSocket (RFC 7118).
-    Ws,
-    /// WebSocket over TLS (RFC 7118).
-    Wss,
-    /// Any other.
-    Other(&'a [u8]),
-}
-
-impl<'a> Transport<'a> {
-    /// The transport with this name, in any case.
-    #[inline]
-    #[must_use]
-    pub fn from_bytes(name: &'a [u8]) -> Self {
-        match name {
-            b"UDP" => return Self::Udp,
-            b"TCP" => return Self::Tcp,
-            _ => {}
-        }
-        let known = [Self::Udp, Self::Tcp, Self::Tls, Self::Sctp, Self::TlsSctp, Self::Ws, Self::Wss];
-        let found = known.into_iter().find(|known| known.as_bytes().eq_ignore_ascii_case(name));
-        found.unwrap_or(Self::Other(name))
-    }
-
-    /// Its name as it stands in Via.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &'a [u8] {
-        match self {
-            Self::Udp => b"UDP",
-            Self::Tcp => b"TCP",
-            Self::Tls => b"TLS",
-            Self::Sctp => b"SCTP",
-            Self::TlsSctp => b"TLS-SCTP",
-            Self::Ws => b"WS",
-            Self::Wss => b"WSS",
-            Self::Other(name) => name,
-        }
-    }
-
-    /// Does it deliver what it takes? All but UDP do; an unknown one is not trusted to.
-    #[must_use]
-    pub const fn is_reliable(&self) -> bool {
-        !matches!(self, Self::Udp | Self::Other(_))
-    }
-}
-
-impl fmt::Display for Transport<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.as_bytes().escape_ascii(), f)
-    }
-}
 
 /// One value of Via: `SIP/2.0/UDP host:port;branch=...`
 #[derive(Debug, Clone, Copy)]
@@ -128,54 +66,127 @@ impl<'a> Via<'a> {
 
     /// Only the protocol and the sender: enough to know where to answer, even if the parameters are malformed. The version
     /// is not looked at: one that is unknown is found in the first line, and answered with 505.
-    pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Self> {
-        sent_protocol(cursor).and_then(|(transport, _)| Self::sent_by(cursor, transport))
+    pub(crate) fn head(cursor: &mut Cursor<'a>) -> Result<Host<'a>> {
+        sent_protocol(cursor)?;
+        sent_by(cursor).map(|(host, ..)| host)
     }
 
-    #[inline]
-    fn sent_by(cursor: &mut Cursor<'a>, transport: Transport<'a>) -> Result<Self> {
-        if !cursor.skip_space() {
-            return Err(cursor.error(ErrorKind::Protocol));
-        }
-        let host = Host::take(cursor)?;
-        let after = *cursor;
+    /// Parses the first value of a line to be kept. `None` if it is malformed or its transport unknown: it must be parsed
+    /// when it is asked for.
+    pub(crate) fn keep(mut cursor: Cursor<'_>) -> Option<TopVia> {
         cursor.skip_space();
-        let colon = cursor.peek() == Some(b':');
-        let port = if colon { blank_port(cursor)? } else { None };
-        if !colon {
-            *cursor = after;
-        }
-        let params = Params::default();
-        Ok(Self {
-            transport,
+        let (via, placed) = Via::take_placed(&mut cursor).ok()?;
+        cursor.finish_element().ok()?;
+        let host = match via.host {
+            Host::Name(_) => Host::Name(b""),
+            Host::V4(address) => Host::V4(address),
+            Host::V6(address) => Host::V6(address),
+        };
+        let Via { port, received, rport, oc, alias, .. } = via;
+        Some(TopVia {
+            transport: via.transport.known()?,
             host,
+            name: placed.host,
             port,
-            params,
-            branch: None,
-            received: None,
-            rport: None,
-            oc: false,
-            alias: false,
+            params: placed.params,
+            branch: via.branch.map(|_| placed.branch),
+            received: placed.received.zip(received),
+            rport: placed.rport.zip(rport),
+            oc,
+            alias,
+            after: cursor.at(),
         })
     }
 
+    /// A Via that was kept, with the texts of the message that it was parsed with.
     #[inline]
-    fn see(&mut self, name: &'a [u8], value: Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind> {
+    pub(crate) fn kept(top: &TopVia, bytes: &'a [u8]) -> Self {
+        let text = |(start, end): Span| bytes.get(start..end).unwrap_or(&[]);
+        let host = match top.host {
+            Host::Name(_) => Host::Name(text(top.name)),
+            address => address,
+        };
+        Self {
+            transport: top.transport,
+            host,
+            port: top.port,
+            params: Params::taken(text(top.params)),
+            branch: top.branch.map(text),
+            received: top.received.map(|(_, address)| address),
+            rport: top.rport.map(|(_, port)| port),
+            oc: top.oc,
+            alias: top.alias,
+        }
+    }
+
+    /// Takes a Via, and says where its parts stand.
+    #[inline(always)]
+    fn take_placed(cursor: &mut Cursor<'a>) -> Result<(Self, Placed)> {
+        // A place of its own can stay in registers.
+        let mut place = *cursor;
+        let (transport, known) = sent_protocol(&mut place)?;
+        if !known {
+            return Err(cursor.error(ErrorKind::Protocol));
+        }
+        let (host, port, host_placed) = sent_by(&mut place)?;
+        let mut seen = Seen::default();
+        let mut placed = Placed { host: host_placed, ..Placed::default() };
+        let (params, params_placed) =
+            Params::take_placed(&mut place, |name, value, span| seen.see(name, value, span, &mut placed))?;
+        placed.params = params_placed;
+        *cursor = place;
+        let Seen { branch, received, rport, oc, alias } = seen;
+        Ok((Self { transport, host, port, params, branch, received, rport, oc, alias }, placed))
+    }
+}
+
+/// Where parts of a Via stand.
+#[derive(Default)]
+struct Placed {
+    host: Span,
+    params: Span,
+    branch: Span,
+    received: Option<Span>,
+    rport: Option<Span>,
+}
+
+/// The parameters that matter.
+#[derive(Default)]
+struct Seen<'a> {
+    branch: Option<&'a [u8]>,
+    received: Option<IpAddr>,
+    rport: Option<Option<u16>>,
+    oc: bool,
+    alias: bool,
+}
+
+impl<'a> Seen<'a> {
+    #[inline(always)]
+    fn see(
+        &mut self,
+        name: &'a [u8],
+        value: Option<ParamValue<'a>>,
+        (start, end): Span,
+        placed: &mut Placed,
+    ) -> core::result::Result<(), ErrorKind> {
         // Parameters that matter are told apart by their length first: this is done for every message.
         match name.len() {
             6 if same(name, b"branch") => {
                 let Some(ParamValue::Token(branch)) = value else { return Err(ErrorKind::Branch) };
+                placed.branch = (end - branch.len(), end);
                 if self.branch.replace(branch).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
             8 if same(name, b"received") => {
                 let text = value.ok_or(ErrorKind::Host)?;
+                placed.received = Some((start, end));
                 if self.received.replace(address(text.as_bytes())?).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
                 }
             }
             5 if same(name, b"rport") => {
+                placed.rport = Some((start, end));
                 let port = value.map(|text| whole_port(text.as_bytes())).transpose()?;
                 if self.rport.replace(port).is_some() {
                     return Err(ErrorKind::ParameterRepeated);
@@ -225,7 +236,26 @@ fn slash(cursor: &mut Cursor<'_>) -> Result<()> {
     Ok(())
 }
 
+/// White space, the sender, its port if it has one, and where the sender stands.
+#[inline(always)]
+fn sent_by<'a>(cursor: &mut Cursor<'a>) -> Result<(Host<'a>, Option<u16>, Span)> {
+    if !cursor.skip_space() {
+        return Err(cursor.error(ErrorKind::Protocol));
+    }
+    let start = cursor.at();
+    let host = Host::take(cursor)?;
+    let after = *cursor;
+    let span = (start, after.at());
+    cursor.skip_space();
+    if cursor.peek() != Some(b':') {
+        *cursor = after;
+        return Ok((host, None, span));
+    }
+    blank_port(cursor).map(|port| (host, port, span))
+}
+
 /// `: port` with white space after the colon.
+#[inline(always)]
 fn blank_port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
     if matches!(cursor.rest(), [b':', b' ' | b'\t' | b'\r', ..]) {
         cursor.advance(1);
@@ -255,13 +285,10 @@ impl sealed::Sealed for Via<'_> {}
 impl<'a> Element<'a> for Via<'a> {
     #[inline]
     fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        let start = *cursor;
-        let (transport, known) = sent_protocol(cursor)?;
-        if !known {
-            return Err(start.error(ErrorKind::Protocol));
-        }
-        let mut via = Self::sent_by(cursor, transport)?;
-        via.params = Params::take(cursor, |name, value| via.see(name, value))?;
-        Ok(via)
+        Self::take_placed(cursor).map(|(via, _)| via)
+    }
+
+    fn parsed(bytes: &'a [u8], index: &Index) -> Option<(Self, usize)> {
+        index.top_via().map(|top| (Self::kept(top, bytes), top.after))
     }
 }

@@ -38,19 +38,30 @@ impl<'a> Host<'a> {
         if cursor.rest().is_empty() { Ok(host) } else { Err(cursor.error(ErrorKind::Host)) }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
-        if cursor.peek() == Some(b'[') {
-            return reference(cursor);
+        match Self::read(cursor.rest()) {
+            Some((host, len)) => {
+                cursor.advance(len);
+                Ok(host)
+            }
+            None => Err(cursor.error(ErrorKind::Host)),
         }
-        let rest = cursor.rest();
-        if let Some((address, len)) = ipv4(rest) {
-            cursor.advance(len);
-            return Ok(Self::V4(address));
+    }
+
+    /// The host at the start of `text`, and how long it is.
+    fn read(text: &'a [u8]) -> Option<(Self, usize)> {
+        match text.first() {
+            Some(b'[') => return reference(text),
+            Some(b'0'..=b'9') => {
+                if let Some((address, len)) = ipv4(text) {
+                    return Some((Self::V4(address), len));
+                }
+            }
+            _ => {}
         }
-        let len = name_len(rest).ok_or(cursor.error(ErrorKind::Host))?;
-        cursor.advance(len);
-        Ok(Self::Name(rest.get(..len).unwrap_or(&[])))
+        let name = text.get(..name_len(text)?)?;
+        Some((Self::Name(name), name.len()))
     }
 
     /// The address, if it is one.
@@ -83,7 +94,7 @@ impl PartialEq for Host<'_> {
         match (self, other) {
             (Self::Name(a), Self::Name(b)) => {
                 let (a, b) = (a.strip_suffix(b".").unwrap_or(a), b.strip_suffix(b".").unwrap_or(b));
-                a.eq_ignore_ascii_case(b)
+                a == b || a.eq_ignore_ascii_case(b)
             }
             (Self::V4(a), Self::V4(b)) => a == b,
             (Self::V6(a), Self::V6(b)) => a == b,
@@ -108,67 +119,65 @@ impl fmt::Display for Host<'_> {
 /// the numbers are decimal all the same. `None` if what follows belongs to a name.
 #[inline]
 fn ipv4(text: &[u8]) -> Option<(Ipv4Addr, usize)> {
-    let (mut address, mut dots) = (0u32, 0);
-    let (mut value, mut digits) = (0u32, 0);
-    let mut len = 0;
-    for byte in text {
-        let digit = byte.wrapping_sub(b'0');
-        if digit < 10 {
-            value = value * 10 + u32::from(digit);
-            digits += 1;
-            if digits > 3 {
-                return None;
-            }
-        } else if *byte == b'.' && dots < 3 && digits > 0 && value < 256 {
-            address = address << 8 | value;
-            dots += 1;
-            (value, digits) = (0, 0);
-        } else if is(*byte, class::LABEL) || matches!(byte, b'.' | b'-') {
-            return None;
-        } else {
-            break;
-        }
-        len += 1;
+    let (first, rest) = octet(text)?;
+    let (second, rest) = octet(rest.strip_prefix(b".")?)?;
+    let (third, rest) = octet(rest.strip_prefix(b".")?)?;
+    let (fourth, rest) = octet(rest.strip_prefix(b".")?)?;
+    if rest.first().is_some_and(|byte| is(*byte, class::LABEL) || matches!(byte, b'.' | b'-')) {
+        return None;
     }
-    let whole = dots == 3 && digits > 0 && value < 256;
-    whole.then(|| (Ipv4Addr::from(address << 8 | value), len))
+    Some((Ipv4Addr::new(first, second, third, fourth), text.len() - rest.len()))
+}
+
+/// A number of one to three digits up to 255, and what follows it.
+#[inline(always)]
+fn octet(text: &[u8]) -> Option<(u8, &[u8])> {
+    let digit = |at: usize| text.get(at).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10);
+    let first = digit(0)?;
+    let Some(second) = digit(1) else { return Some((first, text.get(1..)?)) };
+    let two = first * 10 + second;
+    let Some(third) = digit(2) else { return Some((two, text.get(2..)?)) };
+    let three = u16::from(two) * 10 + u16::from(third);
+    Some((u8::try_from(three).ok()?, text.get(3..)?))
 }
 
 /// How long the name at the start of `text` is: labels of letters, digits and `-` with dots between them and perhaps at the
 /// end; none is empty or starts or ends with `-`, and the last doesn't start with a digit.
 #[inline]
 fn name_len(text: &[u8]) -> Option<usize> {
-    let mut before = b'.';
-    let (mut top, mut len) = (b'.', 0);
-    for byte in text {
-        if is(*byte, class::LABEL) {
-            if before == b'.' {
-                top = *byte;
-            }
-        } else if *byte == b'.' {
-            if before == b'.' || before == b'-' {
+    let mut cursor = Cursor::new(text, 0);
+    let mut top = None;
+    loop {
+        let [first, ..] = cursor.run(class::LABEL) else {
+            // After the last dot nothing needs to follow, before the first something must.
+            let ends = top.is_some() && !matches!(cursor.peek(), Some(b'.' | b'-'));
+            return if ends { name_end(&cursor, top) } else { None };
+        };
+        top = Some(*first);
+        while cursor.eat(b'-') {
+            if cursor.run(class::LABEL).is_empty() && cursor.peek() != Some(b'-') {
                 return None;
             }
-        } else if *byte != b'-' {
-            break;
-        } else if before == b'.' {
-            return None;
         }
-        before = *byte;
-        len += 1;
+        if !cursor.eat(b'.') {
+            return name_end(&cursor, top);
+        }
     }
-    (len > 0 && before != b'-' && !top.is_ascii_digit()).then_some(len)
+}
+
+/// Where a name ends whose last label starts with `top`.
+#[inline(always)]
+fn name_end(cursor: &Cursor<'_>, top: Option<u8>) -> Option<usize> {
+    if top.is_some_and(|top| top.is_ascii_digit()) { None } else { Some(cursor.at()) }
 }
 
 /// `[address]`. One colon too many before an IPv4 part, which the grammar of RFC 3261 wrongly asks for, is overlooked (RFC
 /// 5118 section 4.10).
-fn reference<'a>(cursor: &mut Cursor<'a>) -> Result<Host<'a>> {
-    let error = cursor.error(ErrorKind::Host);
-    let inside = cursor.rest().get(1..).unwrap_or(&[]);
-    let len = inside.iter().take(64).position(|byte| *byte == b']').ok_or(error)?;
-    let address = ipv6(inside.get(..len).unwrap_or(&[])).ok_or(error)?;
-    cursor.advance(len + 2);
-    Ok(Host::V6(address))
+fn reference(text: &[u8]) -> Option<(Host<'_>, usize)> {
+    let inside = text.get(1..)?;
+    let len = inside.iter().take(64).position(|byte| *byte == b']')?;
+    let address = ipv6(inside.get(..len)?)?;
+    Some((Host::V6(address), len + 2))
 }
 
 /// An IPv6 address without its brackets.
@@ -184,3 +193,6 @@ pub(crate) fn ipv6(text: &[u8]) -> Option<Ipv6Addr> {
     let mended = format!("{before}::{after}");
     mended.parse().ok()
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,17 +57,9 @@ impl<'a> Uri<'a> {
     /// Parses the URI that starts at `at` and ends with `bytes`.
     #[inline]
     pub(crate) fn parse_at(bytes: &'a [u8], at: usize) -> Result<Self> {
-        let mut cursor = Cursor::new(bytes, at);
-        match cursor.rest() {
-            [b's' | b'S', b'i' | b'I', b'p' | b'P', b':', ..] => {
-                cursor.advance(4);
-                SipUri::take(&mut cursor, false).map(Self::Sip)
-            }
-            [b's' | b'S', b'i' | b'I', b'p' | b'P', b's' | b'S', b':', ..] => {
-                cursor.advance(5);
-                SipUri::take(&mut cursor, true).map(Self::Sip)
-            }
-            _ => Self::other(cursor),
+        match sip::scheme(bytes, at) {
+            Some((cursor, secure)) => SipUri::take(cursor, secure).map(Self::Sip),
+            None => Self::other(Cursor::new(bytes, at)),
         }
     }
 
@@ -103,11 +95,12 @@ impl<'a> Uri<'a> {
         }
     }
 
-    /// The URI as one that a request may be sent to: known, and without headers.
-    pub(crate) fn as_target(self, at: usize) -> Result<Self> {
-        match &self {
+    /// A request can be sent to this URI: it has no headers, and starts at `at`.
+    #[inline]
+    pub(crate) fn check_target(&self, at: usize) -> Result<()> {
+        match self {
             Self::Sip(uri) if !uri.headers.is_empty() => Err(Error::new(ErrorKind::UriHeaders, at)),
-            _ => Ok(self),
+            _ => Ok(()),
         }
     }
 }

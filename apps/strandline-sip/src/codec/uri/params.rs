@@ -17,7 +17,7 @@ as_sent!(UriParams, "All as they were sent, each with the `;` before it.");
 
 impl<'a> UriParams<'a> {
     /// Takes all parameters. Afterwards they can't be malformed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
         let start = cursor.at();
         while cursor.eat(b';') {
@@ -65,19 +65,28 @@ as_sent!(UriHeaders, "All as they were sent, with the `?` before them.");
 
 impl<'a> UriHeaders<'a> {
     /// Takes all headers. Afterwards they can't be malformed.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(cursor: &mut Cursor<'a>) -> Result<Self> {
+        if cursor.peek() != Some(b'?') {
+            return Ok(Self::default());
+        }
+        let headers = Self::read(*cursor)?;
+        cursor.advance(headers.raw.len());
+        Ok(headers)
+    }
+
+    #[cold]
+    fn read(mut cursor: Cursor<'a>) -> Result<Self> {
         let start = cursor.at();
-        if cursor.eat(b'?') {
-            loop {
-                let name = cursor.escaped(class::HNV)?;
-                if name.is_empty() || !cursor.eat(b'=') {
-                    return Err(cursor.error(ErrorKind::Uri));
-                }
-                cursor.escaped(class::HNV)?;
-                if !cursor.eat(b'&') {
-                    break;
-                }
+        cursor.advance(1);
+        loop {
+            let name = cursor.escaped(class::HNV)?;
+            if name.is_empty() || !cursor.eat(b'=') {
+                return Err(cursor.error(ErrorKind::Uri));
+            }
+            cursor.escaped(class::HNV)?;
+            if !cursor.eat(b'&') {
+                break;
             }
         }
         Ok(Self { raw: cursor.since(start) })

@@ -30,14 +30,13 @@ pub struct SipUri<'a> {
 
 impl<'a> SipUri<'a> {
     /// Parses what follows `sip:` or `sips:` up to the end.
-    #[inline]
-    pub(crate) fn take(cursor: &mut Cursor<'a>, secure: bool) -> Result<Self> {
-        let (user, password) = user_info(cursor)?;
-        let host = Host::take(cursor)?;
-        let port = port(cursor)?;
-        let params = UriParams::take(cursor)?;
-        let headers = UriHeaders::take(cursor)?;
-        if !cursor.rest().is_empty() {
+    pub(crate) fn take(mut cursor: Cursor<'a>, secure: bool) -> Result<Self> {
+        let (user, password) = user_info(&mut cursor)?;
+        let host = Host::take(&mut cursor)?;
+        let port = port(&mut cursor)?;
+        let params = UriParams::take(&mut cursor)?;
+        let headers = UriHeaders::take(&mut cursor)?;
+        if cursor.peek().is_some() {
             return Err(cursor.error(ErrorKind::Uri));
         }
         Ok(Self { secure, user, password, host, port, params, headers })
@@ -86,8 +85,20 @@ impl<'a> SipUri<'a> {
     }
 }
 
+/// If a SIP or SIPS URI starts at `at`, the place after its scheme and colon, and whether it is `sips:`.
+#[inline(always)]
+pub(crate) fn scheme(bytes: &[u8], at: usize) -> Option<(Cursor<'_>, bool)> {
+    match bytes.get(at..) {
+        Some([b's' | b'S', b'i' | b'I', b'p' | b'P', b':', ..]) => Some((Cursor::new(bytes, at + 4), false)),
+        Some([b's' | b'S', b'i' | b'I', b'p' | b'P', b's' | b'S', b':', ..]) => {
+            Some((Cursor::new(bytes, at + 5), true))
+        }
+        _ => None,
+    }
+}
+
 /// `user[:password]@`, if there is an `@`: it can't be anywhere else in a SIP URI.
-#[inline]
+#[inline(always)]
 fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, Option<&'a [u8]>)> {
     // Most have one, and most users are followed by it at once: only otherwise is it looked for.
     let start = *cursor;
@@ -105,7 +116,7 @@ fn user_info<'a>(cursor: &mut Cursor<'a>) -> Result<(Option<&'a [u8]>, Option<&'
 }
 
 /// `:port`, if it is there.
-#[inline]
+#[inline(always)]
 pub(crate) fn port(cursor: &mut Cursor<'_>) -> Result<Option<u16>> {
     if !cursor.eat(b':') {
         return Ok(None);

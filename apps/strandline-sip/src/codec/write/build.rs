@@ -66,6 +66,16 @@ impl<'b> MessageWriter<'b> {
         writer
     }
 
+    /// Starts a response with the usual phrase.
+    pub(crate) fn usual_response(out: &'b mut BytesMut, code: StatusCode) -> Self {
+        let Some(line) = code.usual_line() else {
+            return Self::response(out, code, code.reason().as_bytes());
+        };
+        let writer = Self { start: out.len(), out, result: Ok(()) };
+        writer.out.extend_from_slice(line.as_bytes());
+        writer
+    }
+
     pub(crate) fn buffer(&mut self) -> &mut BytesMut {
         self.out
     }
@@ -96,21 +106,21 @@ impl<'b> MessageWriter<'b> {
     /// A header whose value is a number.
     pub fn number(&mut self, name: HeaderName, value: u32) -> &mut Self {
         self.check(check_known(name));
-        self.put(&[name.as_str().as_bytes(), b": "]);
+        self.out.extend_from_slice(name.before_value());
         write_number(self.out, value);
-        self.put(&[b"\r\n"]);
+        self.out.extend_from_slice(b"\r\n");
         self
     }
 
     /// A header whose value is put together from parts.
     pub fn header_of(&mut self, name: HeaderName, parts: &[&[u8]]) -> &mut Self {
         self.check(check_known(name));
-        self.put(&[name.as_str().as_bytes(), b": "]);
-        for part in parts {
-            self.check(check_text(part));
-        }
+        let start = self.out.len();
+        self.out.extend_from_slice(name.before_value());
         self.put(parts);
-        self.put(&[b"\r\n"]);
+        // All parts at once.
+        self.check(check_text(self.out.get(start..).unwrap_or(&[])));
+        self.out.extend_from_slice(b"\r\n");
         self
     }
 
@@ -131,14 +141,19 @@ impl<'b> MessageWriter<'b> {
     ///
     /// # Errors
     /// If any text had a line break in it or any name was none. The buffer is then as it was before.
-    pub fn finish(mut self, body: &[u8]) -> Result<(), WriteError> {
+    pub fn finish(self, body: &[u8]) -> Result<(), WriteError> {
         if let Err(error) = self.result {
             self.out.truncate(self.start);
             return Err(error);
         }
-        self.put(&[b"Content-Length: "]);
+        if body.is_empty() {
+            self.out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
+            return Ok(());
+        }
+        self.out.extend_from_slice(b"Content-Length: ");
         write_number(self.out, u32::try_from(body.len()).unwrap_or(u32::MAX));
-        self.put(&[b"\r\n\r\n", body]);
+        self.out.extend_from_slice(b"\r\n\r\n");
+        self.out.extend_from_slice(body);
         Ok(())
     }
 }

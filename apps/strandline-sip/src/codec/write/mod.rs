@@ -9,6 +9,7 @@ pub(crate) mod via;
 
 use super::class;
 use super::name::HeaderName;
+use super::scan;
 
 /// Why nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -33,12 +34,14 @@ pub enum WriteError {
 
 /// A text that goes into a line must not end it.
 pub(crate) fn check_text(text: &[u8]) -> Result<(), WriteError> {
-    // Not to its first one only: without a way out in its midst it is many bytes at a time.
-    if text.iter().fold(false, |found, byte| found | matches!(byte, b'\r' | b'\n' | 0)) {
-        Err(WriteError::LineBreak)
-    } else {
-        Ok(())
+    let mut at = scan::control(text, 0);
+    while let Some(byte) = text.get(at) {
+        if matches!(byte, b'\r' | b'\n' | 0) {
+            return Err(WriteError::LineBreak);
+        }
+        at = scan::control(text, at + 1);
     }
+    Ok(())
 }
 
 /// Names of headers that are known are tokens; another has none here.
@@ -49,3 +52,6 @@ pub(crate) fn check_known(name: HeaderName) -> Result<(), WriteError> {
 pub(crate) fn check_name(name: &[u8]) -> Result<(), WriteError> {
     if class::all(name, class::TOKEN) { Ok(()) } else { Err(WriteError::Name) }
 }
+
+#[cfg(test)]
+mod tests;

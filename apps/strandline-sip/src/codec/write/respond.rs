@@ -4,6 +4,8 @@ use core::net::SocketAddr;
 
 use bytes::BytesMut;
 
+use crate::codec::cursor::Cursor;
+use crate::codec::header::address::Address;
 use crate::codec::message::{Header, Message};
 use crate::codec::name::HeaderName;
 use crate::codec::status::StatusCode;
@@ -59,70 +61,108 @@ impl Reply<'_> {
     /// Writes the first line and the headers that come from the request, and leaves the rest to the caller. The request
     /// may be one that was rejected: what is missing in it is left out.
     pub fn write<'b>(&self, request: &Message<'_>, out: &'b mut BytesMut) -> MessageWriter<'b> {
-        let reason = self.reason.unwrap_or(self.code.reason().as_bytes());
-        let mut writer = MessageWriter::response(out, self.code, reason);
-        self.vias(request, &mut writer);
+        let mut writer = match self.reason {
+            None => MessageWriter::usual_response(out, self.code),
+            Some(reason) => MessageWriter::response(out, self.code, reason),
+        };
+        let mut lines = Lines { bytes: request.bytes, writer: &mut writer, from: 0, to: 0 };
+        self.vias(request, &mut lines);
         if self.record_routes {
             for line in request.lines(HeaderName::RecordRoute) {
-                writer.copy(&line);
+                lines.copy(&line);
             }
         }
         let first = |name| request.lines(name).next();
         if let Some(from) = first(HeaderName::From) {
-            writer.copy(&from);
+            lines.copy(&from);
         }
         if let Some(to) = first(HeaderName::To) {
-            self.to(&to, &mut writer);
+            self.to(&to, &mut lines);
         }
-        let timestamp = (self.code == StatusCode::TRYING).then_some(HeaderName::Timestamp);
-        for name in [HeaderName::CallId, HeaderName::CSeq].into_iter().chain(timestamp) {
+        for name in [HeaderName::CallId, HeaderName::CSeq] {
             if let Some(line) = first(name) {
-                writer.copy(&line);
+                lines.copy(&line);
             }
         }
+        if self.code == StatusCode::TRYING
+            && let Some(line) = first(HeaderName::Timestamp)
+        {
+            lines.copy(&line);
+        }
+        lines.flush();
         writer
     }
 
-    fn vias(&self, request: &Message<'_>, writer: &mut MessageWriter<'_>) {
-        let mut lines = request.lines(HeaderName::Via);
-        if let (Some(source), Some(top)) = (self.source, lines.next()) {
-            let mut at = top.offset();
-            for (start, end, note) in notes_in_order(request, source) {
-                writer.put(&[request.bytes.get(at..start).unwrap_or(&[])]);
-                note.write(writer.buffer());
-                at = end;
+    fn vias(&self, request: &Message<'_>, lines: &mut Lines<'_, '_, '_>) {
+        let mut vias = request.lines(HeaderName::Via);
+        let Some(top) = vias.next() else { return };
+        let (mut at, end) = (top.offset(), top.end());
+        if let Some(source) = self.source {
+            for (start, after, note) in notes(request, source).into_iter().flatten() {
+                lines.range(at, start);
+                note.write(lines.buffer());
+                at = after;
             }
-            let line_end = top.offset() + top.line().len();
-            writer.put(&[request.bytes.get(at..line_end).unwrap_or(&[])]);
-        } else if let Some(top) = request.lines(HeaderName::Via).next() {
-            writer.copy(&top);
         }
-        for line in request.lines(HeaderName::Via).skip(1) {
-            writer.copy(&line);
+        lines.range(at, end);
+        for line in vias {
+            lines.copy(&line);
         }
     }
 
     /// To, with the tag if it has none. One that is malformed is left alone.
-    fn to(&self, to: &Header<'_>, writer: &mut MessageWriter<'_>) {
-        let untagged =
-            to.parse::<crate::codec::header::address::Address<'_>>().is_ok_and(|to| to.tag.is_none());
-        match self.to_tag.filter(|_| untagged) {
-            Some(tag) => {
-                writer.check(check_name(tag).map_err(|_| WriteError::Name));
-                writer.put(&[to.line().trim_ascii_end(), b";tag=", tag, b"\r\n"]);
-            }
-            None => {
-                writer.copy(to);
-            }
-        }
+    fn to(&self, to: &Header<'_>, lines: &mut Lines<'_, '_, '_>) {
+        let untagged = || is_bracketed(to) || to.parse::<Address<'_>>().is_ok_and(|to| to.tag.is_none());
+        let Some(tag) = self.to_tag.filter(|_| untagged()) else { return lines.copy(to) };
+        lines.writer.check(check_name(tag).map_err(|_| WriteError::Name));
+        lines.range(to.offset(), to.offset() + to.line().trim_ascii_end().len());
+        let out = lines.buffer();
+        out.extend_from_slice(b";tag=");
+        out.extend_from_slice(tag);
+        lines.range(to.end() - b"\r\n".len(), to.end());
     }
 }
 
-fn notes_in_order(
-    request: &Message<'_>,
-    source: SocketAddr,
-) -> impl Iterator<Item = super::source::Noted> + use<> {
-    let mut notes = notes(request, source);
-    notes.sort_unstable_by_key(|note| note.map_or(usize::MAX, |(start, end, _)| start.max(end)));
-    notes.into_iter().flatten()
+/// Is this a URI in brackets and nothing else? Most are.
+fn is_bracketed(to: &Header<'_>) -> bool {
+    let mut cursor = Cursor::new(to.value(), 0);
+    cursor.eat(b'<') && cursor.bracketed().is_ok() && cursor.peek().is_none()
 }
+
+/// Copies bytes of the request. What follows one another there is copied at once.
+struct Lines<'r, 'w, 'b> {
+    bytes: &'r [u8],
+    writer: &'w mut MessageWriter<'b>,
+    /// What is still to be copied.
+    from: usize,
+    to: usize,
+}
+
+impl Lines<'_, '_, '_> {
+    fn copy(&mut self, line: &Header<'_>) {
+        self.range(line.offset(), line.end());
+    }
+
+    fn range(&mut self, from: usize, to: usize) {
+        if from != self.to {
+            self.flush();
+            self.from = from;
+        }
+        self.to = to;
+    }
+
+    fn flush(&mut self) {
+        let waiting = self.bytes.get(self.from..self.to).unwrap_or(&[]);
+        self.writer.buffer().extend_from_slice(waiting);
+        self.from = self.to;
+    }
+
+    /// Where to write something that is not of the request.
+    fn buffer(&mut self) -> &mut BytesMut {
+        self.flush();
+        self.writer.buffer()
+    }
+}
+
+#[cfg(test)]
+mod tests;

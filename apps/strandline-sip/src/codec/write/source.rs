@@ -6,11 +6,12 @@ use core::net::{IpAddr, SocketAddr};
 use bytes::BytesMut;
 
 use crate::codec::cursor::Cursor;
-use crate::codec::header::params::take_param;
+use crate::codec::header::params::{Span, take_param};
 use crate::codec::header::values::line_cursor;
 use crate::codec::header::via::Via;
 use crate::codec::message::Message;
 use crate::codec::name::HeaderName;
+use crate::codec::uri::host::Host;
 
 use super::via::{write_address, write_number};
 
@@ -44,29 +45,46 @@ impl Note {
 /// A note and the bytes of the message that it replaces.
 pub(crate) type Noted = (usize, usize, Note);
 
-/// The notes about `source`: a `received` unless the sender named its address itself, and the port if it asked for it.
+/// The notes about `source`, in the order of their places: a `received` unless the sender named its address itself, and the port if it asked for it.
 /// What is there already was not noted by us, so it is replaced. Works on a Via with malformed parameters too.
 pub(crate) fn notes(message: &Message<'_>, source: SocketAddr) -> [Option<Noted>; 3] {
+    if let Some(top) = message.index.top_via() {
+        let (received, rport) = (top.received.map(|(span, _)| span), top.rport.map(|(span, _)| span));
+        return notes_at(top.host.ip(), received, rport, top.params.1, source);
+    }
     let line = message.index.first(HeaderName::Via);
     let cursor = line.and_then(|number| line_cursor(message.bytes, message.index, number));
     cursor.and_then(|cursor| notes_of(cursor, source)).unwrap_or_default()
 }
 
 fn notes_of(mut cursor: Cursor<'_>, source: SocketAddr) -> Option<[Option<Noted>; 3]> {
-    let (via, mut params) = ViaParams::take(&mut cursor)?;
-    let address = source.ip().to_canonical();
+    let (host, mut params) = ViaParams::take(&mut cursor)?;
     let (mut received, mut rport) = (None, None);
     for (name, start, end) in &mut params {
         if name.eq_ignore_ascii_case(b"received") {
-            received = Some((start, end, Note::Nothing));
+            received = Some((start, end));
         } else if name.eq_ignore_ascii_case(b"rport") {
-            rport = Some((start, end, Note::Port(source.port())));
+            rport = Some((start, end));
         }
     }
-    let end = params.end;
-    let named = via.host.ip().map(|ip| ip.to_canonical()) == Some(address);
-    let needed = !named || rport.is_some();
-    Some([received, rport, needed.then_some((end, end, Note::Address(address)))])
+    Some(notes_at(host.ip(), received, rport, params.end, source))
+}
+
+/// The notes in a Via whose sender has the address `named`, and whose parameters end at `end`.
+fn notes_at(
+    named: Option<IpAddr>,
+    received: Option<Span>,
+    rport: Option<Span>,
+    end: usize,
+    source: SocketAddr,
+) -> [Option<Noted>; 3] {
+    let address = source.ip().to_canonical();
+    let needed = named.map(|ip| ip.to_canonical()) != Some(address) || rport.is_some();
+    let last = needed.then_some((end, end, Note::Address(address)));
+    let received_first = received < rport;
+    let received = received.map(|(start, end)| (start, end, Note::Nothing));
+    let rport = rport.map(|(start, end)| (start, end, Note::Port(source.port())));
+    if received_first { [received, rport, last] } else { [rport, received, last] }
 }
 
 /// Where those parameters of the topmost Via stand that are `wanted`, each with its semicolon. Works on a Via with
@@ -89,16 +107,18 @@ struct ViaParams<'a> {
 }
 
 impl<'a> ViaParams<'a> {
-    fn take(cursor: &mut Cursor<'a>) -> Option<(Via<'a>, Self)> {
+    #[inline]
+    fn take(cursor: &mut Cursor<'a>) -> Option<(Host<'a>, Self)> {
         cursor.skip_space();
-        let via = Via::head(cursor).ok()?;
-        Some((via, Self { cursor: *cursor, end: cursor.at() }))
+        let host = Via::head(cursor).ok()?;
+        Some((host, Self { cursor: *cursor, end: cursor.at() }))
     }
 }
 
 impl<'a> Iterator for ViaParams<'a> {
     type Item = (&'a [u8], usize, usize);
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         self.cursor.skip_space();
         let start = self.end;
@@ -110,3 +130,6 @@ impl<'a> Iterator for ViaParams<'a> {
         Some((name, start, self.end))
     }
 }
+
+#[cfg(test)]
+mod tests;

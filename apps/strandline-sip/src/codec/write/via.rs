@@ -5,7 +5,8 @@ use core::net::IpAddr;
 
 use bytes::{BufMut, BytesMut};
 
-use crate::codec::header::via::{MAGIC_COOKIE, Transport};
+use crate::codec::header::transport::Transport;
+use crate::codec::header::via::MAGIC_COOKIE;
 use crate::codec::uri::host::Host;
 
 use super::{WriteError, check_text};
@@ -57,18 +58,48 @@ impl NewVia<'_> {
 pub(crate) fn write_address(out: &mut impl BufMut, address: IpAddr) {
     match address {
         IpAddr::V4(address) => {
-            for (number, octet) in address.octets().into_iter().enumerate() {
-                if number > 0 {
-                    out.put_u8(b'.');
+            let mut text = [b'.'; 16];
+            let mut len = 0;
+            for octet in address.octets() {
+                let (digits, count) = OCTETS[usize::from(octet)];
+                if let Some(place) = text.get_mut(len..).and_then(|rest| rest.first_chunk_mut::<4>()) {
+                    *place = digits;
                 }
-                out.put_slice(decimal(u64::from(octet), &mut [0; 20]));
+                len += usize::from(count) + 1;
             }
+            // Without the dot after the last.
+            out.put_slice(text.get(..len - 1).unwrap_or(&[]));
         }
         // Writing to a buffer that grows does not fail.
         IpAddr::V6(address) => {
             let _ = std::io::Write::write_fmt(&mut out.writer(), format_args!("{address}"));
         }
     }
+}
+
+/// The numbers up to 255 in decimal with dots after them, and how many digits they have.
+static OCTETS: [([u8; 4], u8); 256] = octets();
+
+const fn octets() -> [([u8; 4], u8); 256] {
+    let mut table = [([b'.'; 4], 0); 256];
+    let mut number = 0;
+    while number < 256 {
+        let digits = [(number / 100) as u8, (number / 10 % 10) as u8, (number % 10) as u8];
+        let mut from = if number > 99 {
+            0
+        } else if number > 9 {
+            1
+        } else {
+            2
+        };
+        while from < 3 {
+            table[number].0[table[number].1 as usize] = b'0' + digits[from];
+            table[number].1 += 1;
+            from += 1;
+        }
+        number += 1;
+    }
+    table
 }
 
 /// A host as it stands in a URI or in Via.

@@ -2,6 +2,7 @@
 
 mod clients;
 mod servers;
+mod trying;
 
 use core::hash::BuildHasherDefault;
 use std::collections::{HashMap, VecDeque};
@@ -116,6 +117,8 @@ struct Server {
     flow: Flow,
     /// The last response, as long as it may have to be sent again.
     response: Vec<u8>,
+    /// There was none: what stands there is of the request, for 100 to be made of.
+    asked: bool,
     user: u64,
 }
 

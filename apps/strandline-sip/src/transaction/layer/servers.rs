@@ -9,7 +9,6 @@ use super::super::invite_server::InviteServer;
 use super::super::non_invite_server::NonInviteServer;
 use super::super::outbox::Outbox;
 use super::super::server::{Arrival, ServerEnded};
-use super::super::step::{Timer, Timers};
 use super::super::time::Time;
 use super::{Arriving, BeginError, Event, Received, SERVER, Server, ServerMachine, Transactions};
 use crate::codec::{Essentials, Message, Method, StatusCode, WriteError};
@@ -64,7 +63,8 @@ impl Transactions {
         if step.send { Received::Ack } else { Received::Absorbed }
     }
 
-    fn on_again(&self, slot: u32, out: &mut Outbox) {
+    fn on_again(&mut self, slot: u32, out: &mut Outbox) {
+        self.make_trying(slot);
         let Some(server) = self.servers.get(slot) else { return };
         let arrival = match &server.machine {
             ServerMachine::Invite(machine) => machine.on_request(),
@@ -98,8 +98,16 @@ impl Transactions {
         self.counter += 1;
         let generation = self.counter as u32;
         let merged = merging.then_some(arriving.merged);
-        let server =
-            Server { machine, generation, key: arriving.key, merged, flow, response: Vec::new(), user };
+        let server = Server {
+            machine,
+            generation,
+            key: arriving.key,
+            merged,
+            flow,
+            response: Vec::new(),
+            asked: false,
+            user,
+        };
         let slot = self.servers.insert(server).ok_or(BeginError::Full)?;
         self.by_key.insert(arriving.key, slot);
         if let Some(merged) = merged {
@@ -134,6 +142,7 @@ impl Transactions {
         }
         let sent = out.write(server.flow, None, write)?;
         server.machine = machine;
+        server.asked = false;
         if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
             server.response = Vec::new();
         } else if !step.ended {
@@ -146,29 +155,6 @@ impl Transactions {
             self.remove_server(id.slot);
         }
         Ok(true)
-    }
-
-    /// Keeps 100 for an INVITE that was just begun, which `write` appends to a buffer. It is sent when the INVITE comes again, or
-    /// when nothing else was sent for [`Timings::trying`](crate::transaction::Timings::trying).
-    ///
-    /// # Errors
-    /// What `write` says; there is no 100 then.
-    pub fn trying(
-        &mut self,
-        now: Time,
-        id: ServerId,
-        write: impl FnOnce(&mut BytesMut) -> Result<(), WriteError>,
-    ) -> Result<(), WriteError> {
-        self.scratch.clear();
-        write(&mut self.scratch)?;
-        let Some(server) = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation)
-        else {
-            return Ok(());
-        };
-        server.response.extend_from_slice(&self.scratch);
-        let timers = Timers { resend: Timer::Start(self.timings.trying()), end: Timer::Keep };
-        self.set_timers(now, id.slot << 2 | SERVER, timers);
-        Ok(())
     }
 
     /// Sends a response that is made from the last one, when the request isn't at hand any more: a provisional one must have
@@ -184,6 +170,9 @@ impl Transactions {
         to_tag: &[u8],
         out: &mut Outbox,
     ) -> Result<bool, WriteError> {
+        if self.server(id).is_some() {
+            self.make_trying(id.slot);
+        }
         let Some(server) = self.server(id) else { return Ok(false) };
         let last = core::mem::take(&mut server.response);
         let mut index = core::mem::take(&mut self.index);
@@ -219,10 +208,13 @@ impl Transactions {
     }
 
     pub(super) fn resend_response(&mut self, now: Time, slot: u32, out: &mut Outbox) {
+        self.make_trying(slot);
         let Some(server) = self.servers.get_mut(slot) else { return };
         let ServerMachine::Invite(machine) = &mut server.machine else { return };
         let timers = machine.on_resend(&self.timings);
-        out.push(server.flow, None, &server.response);
+        if !server.response.is_empty() {
+            out.push(server.flow, None, &server.response);
+        }
         self.set_timers(now, slot << 2 | SERVER, timers);
     }
 

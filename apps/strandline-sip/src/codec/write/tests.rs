@@ -1,0 +1,35 @@
+use bytes::BytesMut;
+
+use super::via::write_address;
+use super::*;
+
+#[test]
+fn what_would_end_a_line_is_found_wherever_it_stands() {
+    for len in 0..40 {
+        for at in 0..len {
+            for (byte, ends) in
+                [(b'\r', true), (b'\n', true), (0, true), (b'\t', false), (1, false), (0xff, false)]
+            {
+                for filler in [b'x', b'\t', 0x80] {
+                    let mut text = vec![filler; len];
+                    text[at] = byte;
+                    assert_eq!(check_text(&text).is_err(), ends, "{text:?}");
+                }
+            }
+        }
+    }
+    assert_eq!(check_text(b""), Ok(()));
+}
+
+#[test]
+fn addresses_are_written_as_they_are_read() {
+    for number in 0..=255u8 {
+        for address in
+            [[number, 0, 10, 255], [1, number, 99, 100], [9, 200, number, 0], [255, 255, 255, number]]
+        {
+            let mut out = BytesMut::new();
+            write_address(&mut out, address.into());
+            assert_eq!(out, std::net::Ipv4Addr::from(address).to_string().as_bytes());
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Numbers as 16 hexadecimal digits and back, all digits at a time: branches and tags are written and read for each message.
+
+/// Sixteen times the same byte.
+const fn each(byte: u8) -> u128 {
+    u128::from_be_bytes([byte; 16])
+}
+
+/// The digits of a number in small letters, with zeros at the front.
+pub(crate) fn hex(number: u64) -> [u8; 16] {
+    // Each digit into a byte of its own, by halves.
+    let mut spread = u128::from(number);
+    for (shift, mask) in [
+        (32, 0xffff_ffff_0000_0000_ffff_ffff),
+        (16, 0xffff_0000_ffff_0000_ffff_0000_ffff),
+        (8, 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff),
+        (4, each(0x0f)),
+    ] {
+        spread = (spread | spread << shift) & mask;
+    }
+    // With six more, what is 10 or more carries into the upper half of its byte; `a` stands 39 further on than what follows `9`.
+    let letters = (spread + each(6)) >> 4 & each(1);
+    (spread + each(b'0') + letters * u128::from(b'a' - b'0' - 10)).to_be_bytes()
+}
+
+/// The number that [`hex`] wrote so; nothing for any other text.
+pub(crate) fn unhex(text: &[u8; 16]) -> Option<u64> {
+    let digits = u128::from_be_bytes(*text);
+    // Only letters have this bit, and their low halves begin with 1.
+    let letters = digits >> 6 & each(1);
+    let mut number = (digits & each(0x0f)) + letters * 9;
+    for (shift, mask) in [
+        (4, 0x00ff_00ff_00ff_00ff_00ff_00ff_00ff_00ff),
+        (8, 0xffff_0000_ffff_0000_ffff_0000_ffff),
+        (16, 0xffff_ffff_0000_0000_ffff_ffff),
+        (32, u128::from(u64::MAX)),
+    ] {
+        number = (number | number >> shift) & mask;
+    }
+    let number = number as u64;
+    (hex(number) == *text).then_some(number)
+}
+
+#[cfg(test)]
+mod tests;
