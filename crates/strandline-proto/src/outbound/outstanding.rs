@@ -230,10 +230,15 @@ impl Outstanding {
         Some(data(tsn, message, start, ending, payload))
     }
 
+    /// What [`push_whole`](Self::push_whole) gave a TSN goes there.
+    #[inline]
+    pub(super) fn goes_to(&mut self, path: u8) {
+        self.paths |= 1 << (path % PATHS_MAX as u8);
+    }
+
     /// Gives a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes afterwards.
     #[inline]
     pub(super) fn push_whole(&mut self, ahead: u32, path: u8, len: usize) {
-        self.paths |= 1 << (path % PATHS_MAX as u8);
         self.records.push_back(Record {
             message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_add(ahead),
             offset: 0,

@@ -106,6 +106,12 @@ impl Path {
         self.pacer.wait(rate, self.data_chunk_len_max());
     }
 
+    /// Something was held back, or would have been if the timer had not been late.
+    #[inline]
+    pub(crate) fn was_paced(&self) -> bool {
+        self.late_ms > 0 || self.pacer.holds()
+    }
+
     /// There is nothing that pacing could hold back: how late the timer comes for a batch that doesn't wait any more is not to be
     /// made good.
     pub(crate) fn forget_pace(&mut self) {
