@@ -269,6 +269,8 @@ pub struct PathStatus {
     pub mtu: u16,
     /// Consecutive errors.
     pub error_count: u16,
+    /// How often T3-rtx expired, or the path was left because it was silent; no more than 65,535.
+    pub timeouts: u16,
 }
 
 /// Heap and table memory of one association, itemised, in bytes.

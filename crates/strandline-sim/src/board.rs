@@ -1,6 +1,7 @@
 //! What an association has in flight, as the packets on the wire tell it: each chunk that was sent, whether a SACK has named
 //! it since, and whether anything told that it might be lost. Nothing here asks the engine.
 
+mod behind;
 mod late;
 #[cfg(test)]
 mod tests;
@@ -14,11 +15,15 @@ use strandline_proto::time::Time;
 use strandline_wire::chunk::{Chunk, Sack, kind};
 use strandline_wire::{Data, Packet, Tsn};
 
+use self::behind::BehindGaps;
 use self::late::Late;
 use crate::violation::{Violation, demand};
 
 /// Miss indications that mark a chunk (RFC 9260 section 7.2.4).
 const MISSES: u32 = 3;
+
+/// Gap blocks with which a SACK may have been full.
+const MAY_BE_ALL: usize = 16;
 
 /// Bytes of a DATA chunk, header and padding included: what congestion control counts (RFC 9260 section 7.2).
 fn chunk_bytes(data: &Data<'_>) -> u32 {
@@ -73,6 +78,15 @@ pub(crate) struct Traffic {
     pub(crate) set_up: bool,
 }
 
+/// What the peer told of marks (ECN) since that was last looked at.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Marks {
+    /// When the latest of the packets named was sent.
+    pub(crate) sent_at: Option<Time>,
+    /// Of one nobody knows, as it was sent again, or is acknowledged.
+    pub(crate) unknown: bool,
+}
+
 /// The chunks of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -84,10 +98,14 @@ pub(crate) struct Board {
     traffic: BTreeMap<IpAddr, Traffic>,
     /// What tells of losses at each address.
     late: BTreeMap<IpAddr, Late>,
-    /// SACKs that acknowledged something behind a gap since there is one.
-    gap_sacks: u32,
-    /// Chunks that the last SACK named, and their bytes.
-    named: (usize, u32),
+    behind: BehindGaps,
+    marks: Marks,
+    /// What the latest ECNE named, and when that was sent, once; it counts if CWR answers it.
+    told: Option<(Tsn, Option<Time>)>,
+    /// When that was sent which CWR answers in this step.
+    answered: Option<Time>,
+    /// The last SACK may have had no room for what lies behind the first of these, and came before the second was sent.
+    unnamed: Option<(Tsn, Tsn)>,
     /// The smallest path MTU.
     mtu_min: u32,
     /// The receive window in the last SACK.
@@ -117,9 +135,16 @@ impl Board {
         let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         let mut any = false;
         for chunk in packet.chunks().flatten() {
-            if let Ok(Chunk::Data(data)) = chunk.parse() {
-                any = true;
-                self.on_data(now, &data, to, set_up, recovery)?;
+            match chunk.parse() {
+                Ok(Chunk::Data(data)) => {
+                    any = true;
+                    self.on_data(now, &data, to, set_up, recovery)?;
+                }
+                Ok(Chunk::Cwr(cwr)) => {
+                    let told = self.told.filter(|(tsn, _)| *tsn == cwr.lowest_tsn);
+                    self.answered = told.and_then(|(_, sent_at)| sent_at).or(self.answered);
+                }
+                _ => {}
             }
         }
         let traffic = self.traffic.entry(to).or_default();
@@ -191,7 +216,7 @@ impl Board {
     /// What is lost by time is so from now on, and a recovery of its address begins.
     fn judge(&mut self, now: Time) {
         let Some(first) = self.first else { return };
-        let many = self.many_acknowledged();
+        let (behind, mtu_min) = (&self.behind, self.mtu_min);
         let mut recovers = Vec::new();
         // Chunks of one address follow one another, mostly.
         let mut of = None;
@@ -204,7 +229,7 @@ impl Board {
                 _ => of.insert((chunk.to, self.late.get(&chunk.to))).1,
             };
             let tsn = Tsn(first.0.wrapping_add(at as u32));
-            if late.is_some_and(|late| late.finds(now, chunk.at, tsn, many)) {
+            if late.is_some_and(|late| late.finds(now, chunk.at, tsn, behind.are_many(chunk.to, mtu_min))) {
                 chunk.late = true;
                 recovers.push(chunk.to);
             }
@@ -215,14 +240,8 @@ impl Board {
 
     /// A recovery is under way until all is acknowledged that was sent so far.
     fn recovers(&mut self, of: IpAddr) {
-        let next = self.first.map(|first| Tsn(first.0.wrapping_add(self.chunks.len() as u32)));
+        let next = self.next_tsn();
         self.late.entry(of).or_default().recovers_until = next;
-    }
-
-    /// Three packets behind a gap, or three SACKs that told of some: RFC 8985 section 6.2 step 4 asks for no reordering window then.
-    fn many_acknowledged(&self) -> bool {
-        let (named, bytes) = self.named;
-        self.gap_sacks >= MISSES || named >= MISSES as usize || bytes >= 2 * self.mtu_min
     }
 
     /// A chunk that nothing tells to be lost goes again: a tail-loss probe, after two round trips in which nothing was sent to
@@ -254,10 +273,10 @@ impl Board {
     /// arrived, and the reordering window has passed; by RFC 9260 section 7.2.4 three SACKs missed it; or it is excused.
     fn is_doubtful(&self, now: Time, chunk: &Sent, tsn: Tsn, recovery: Recovery) -> bool {
         let late = self.late.get(&chunk.to);
-        chunk.is_doubtful(now, tsn, recovery, late, self.many_acknowledged())
+        chunk.is_doubtful(now, tsn, recovery, late, self.behind.are_many(chunk.to, self.mtu_min))
     }
 
-    /// Whatever is outstanding may go again: T3-rtx expired, a router refused it, or the peer began anew.
+    /// Whatever is outstanding may go again: a router refused it, the peer began anew, or T3-rtx expired.
     pub(crate) fn excuse(&mut self, to: Option<IpAddr>) {
         self.least.clear();
         let mut recovers = Vec::new();
@@ -269,6 +288,36 @@ impl Board {
         recovers.into_iter().for_each(|of| self.recovers(of));
     }
 
+    /// T3-rtx of the only path expired, and losses are found by time: as many of the lowest chunks as fit a packet may go again, and
+    /// what came of the others the answer tells (RFC 5682 section 3.1 step 1).
+    pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {
+        self.least.clear();
+        let mut room = mtu;
+        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.to == to && !chunk.named) {
+            if chunk.bytes > room && room < mtu {
+                break;
+            }
+            room = room.saturating_sub(chunk.bytes);
+            chunk.excused = true;
+        }
+        self.recovers(to);
+    }
+
+    /// Nothing is outstanding.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The next TSN; none before the first.
+    pub(crate) fn next_tsn(&self) -> Option<Tsn> {
+        self.first.map(|first| Tsn(first.0.wrapping_add(self.chunks.len() as u32)))
+    }
+
+    /// Everything before that is acknowledged.
+    pub(crate) fn has_passed(&self, tsn: Tsn) -> bool {
+        self.first.is_some_and(|first| !first.is_before(tsn))
+    }
+
     /// A packet of the peer arrives.
     pub(crate) fn on_arrival(&mut self, now: Time, packet: &Packet<'_>) {
         for (at, chunk) in packet.chunks().flatten().enumerate() {
@@ -278,11 +327,24 @@ impl Board {
                         self.on_answer(now, &answer);
                     }
                 }
+                kind::ECNE => {
+                    if let Ok(Chunk::Ecne(ecne)) = chunk.parse() {
+                        self.on_ecne(ecne.lowest_tsn);
+                    }
+                }
                 // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
                 kind::COOKIE_ECHO if at == 0 => self.excuse(None),
                 _ => {}
             }
         }
+    }
+
+    fn on_ecne(&mut self, tsn: Tsn) {
+        let chunk = self.first.and_then(|first| self.chunks.get(tsn.distance_from(first) as usize));
+        let sent_at = chunk.filter(|chunk| !chunk.resent).map(|chunk| chunk.at);
+        self.marks.unknown |= sent_at.is_none();
+        self.marks.sent_at = self.marks.sent_at.max(sent_at);
+        self.told = Some((tsn, sent_at));
     }
 
     fn on_answer(&mut self, now: Time, answer: &Chunk<'_>) {
@@ -296,6 +358,7 @@ impl Board {
             }
             _ => {}
         }
+        self.late.values_mut().for_each(Late::settle);
         for (of, traffic) in &mut self.traffic {
             if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
                 traffic.sacks += 1;
@@ -319,24 +382,24 @@ impl Board {
         }
         // Offset 1 would be the chunk after the cumulative TSN, the first of those left.
         let highest = named.len();
-        let mut beyond = false;
         let first = sack.cumulative_tsn().next();
-        self.named = (0, 0);
+        self.behind.begin();
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
             let is_named = named.get(at).copied().unwrap_or(false);
             if is_named && !chunk.acknowledged {
                 let tsn = Tsn(first.0.wrapping_add(at as u32));
-                credit(now, &mut self.traffic, &mut self.late, chunk, tsn);
-                chunk.acknowledged = true;
-                beyond = true;
+                credit(now, &mut self.traffic, &mut self.late, chunk, (tsn, self.unnamed));
             }
+            self.behind.look(chunk.to, chunk.bytes, is_named, is_named && !chunk.acknowledged);
+            chunk.acknowledged |= is_named;
             chunk.misses += u32::from(!is_named && at < highest);
             chunk.named = is_named;
-            if is_named {
-                self.named = (self.named.0 + 1, self.named.1 + chunk.bytes);
-            }
         }
-        self.gap_sacks = if highest == 0 { 0 } else { self.gap_sacks + u32::from(beyond) };
+        self.behind.end();
+        // With so many blocks it may have been full: decision 23.
+        let full = sack.gap_blocks().count() >= MAY_BE_ALL;
+        let next = Tsn(first.0.wrapping_add(self.chunks.len() as u32));
+        self.unnamed = full.then(|| (Tsn(first.0.wrapping_add(highest as u32).wrapping_sub(1)), next));
     }
 
     /// False if the acknowledgement is old, or of what was never sent.
@@ -347,12 +410,9 @@ impl Board {
             return false;
         }
         for (at, chunk) in self.chunks.drain(..steps).enumerate() {
-            if chunk.named {
-                self.named = (self.named.0 - 1, self.named.1 - chunk.bytes);
-            }
             if !chunk.acknowledged {
                 let tsn = Tsn(first.0.wrapping_add(at as u32));
-                credit(now, &mut self.traffic, &mut self.late, &chunk, tsn);
+                credit(now, &mut self.traffic, &mut self.late, &chunk, (tsn, self.unnamed));
             }
         }
         self.first = Some(cumulative.next());
@@ -362,7 +422,7 @@ impl Board {
         if self.chunks.is_empty() {
             // An association that has nothing to do forgets.
             self.late.values_mut().for_each(Late::rest);
-            self.gap_sacks = 0;
+            self.behind = BehindGaps::default();
         }
         true
     }
@@ -373,7 +433,7 @@ impl Board {
             return *least;
         }
         let Some(first) = self.first else { return 0 };
-        let (late, many) = (self.late.get(&to), self.many_acknowledged());
+        let (late, many) = (self.late.get(&to), self.behind.are_many(to, self.mtu_min));
         let tsns = (0..).map(|at| Tsn(first.0.wrapping_add(at)));
         let all = self.chunks.iter().zip(tsns).filter(|(chunk, _)| !chunk.acknowledged && chunk.to == to);
         let least = all
@@ -398,6 +458,20 @@ impl Board {
         self.lost.remove(&of)
     }
 
+    pub(crate) fn take_marks(&mut self) -> Marks {
+        core::mem::take(&mut self.marks)
+    }
+
+    /// When the packet was sent of whose mark CWR in this step says that the window has shrunk for it.
+    pub(crate) fn take_answered(&mut self) -> Option<Time> {
+        self.answered.take()
+    }
+
+    /// Something that went there was acknowledged since the last look.
+    pub(crate) fn has_delivered(&self, of: IpAddr) -> bool {
+        self.traffic.get(&of).is_some_and(|traffic| traffic.delivered > 0)
+    }
+
     pub(crate) fn take_delivered(&mut self, of: IpAddr) -> (u32, u32) {
         let Some(traffic) = self.traffic.get_mut(&of) else { return (0, 0) };
         (core::mem::take(&mut traffic.delivered), core::mem::take(&mut traffic.sacks))
@@ -416,8 +490,9 @@ fn credit(
     traffic: &mut BTreeMap<IpAddr, Traffic>,
     late: &mut BTreeMap<IpAddr, Late>,
     chunk: &Sent,
-    tsn: Tsn,
+    (tsn, unnamed): (Tsn, Option<(Tsn, Tsn)>),
 ) {
     traffic.entry(chunk.to).or_default().delivered += chunk.bytes;
-    late.entry(chunk.to).or_default().on_acknowledged(now, (chunk.at, tsn), chunk.resent);
+    let unnamed = unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next));
+    late.entry(chunk.to).or_default().on_acknowledged(now, (chunk.at, tsn), chunk.resent || unnamed);
 }

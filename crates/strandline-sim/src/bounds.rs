@@ -12,7 +12,7 @@ use strandline_proto::config::{AssociationConfig, Recovery};
 use strandline_proto::stats::PathStatus;
 use strandline_proto::time::Time;
 
-use crate::board::Traffic;
+use crate::board::{Marks, Traffic};
 use crate::violation::{Violation, demand};
 use shrinking::Shrinking;
 
@@ -30,6 +30,9 @@ const FIRST_WINDOW_BYTES: u32 = 14_600;
 
 /// Packets that a SACK may add while less is in flight than the threshold (decision 23).
 const GROWTH_MAX: u64 = 64;
+
+/// Recoveries of several paths that are kept apart; with more nothing is demanded.
+const REDUCTIONS_MAX: usize = 8;
 
 /// One recovery.
 #[derive(Debug)]
@@ -63,8 +66,9 @@ pub(crate) struct Bounds {
     /// In flight when that was last looked at, and before what has come since if nothing of that acknowledged anything.
     flight: u32,
     flight_before: u32,
-    error_count: u16,
-    reduction: Option<Reduction>,
+    timeouts: u16,
+    /// The recovery under way; of several paths, those that may be.
+    reductions: Vec<Reduction>,
     /// A router refused what was in flight in this recovery.
     refused: bool,
     bucket: Option<Bucket>,
@@ -108,6 +112,8 @@ pub(crate) struct Step<'a> {
     pub(crate) config: &'a AssociationConfig,
     /// Something went again because it was lost: when the latest of it had been sent.
     pub(crate) lost: Option<Time>,
+    /// CWR went for a packet that was marked: when that had been sent.
+    pub(crate) marked: Option<Time>,
 }
 
 fn bytes_in(rate: u64, time: Duration) -> i64 {
@@ -122,24 +128,15 @@ impl Bounds {
     }
 
     /// Before anything is transmitted. `delivered`: bytes acknowledged since the last look, and SACKs that did.
-    pub(crate) fn before(&mut self, (delivered, sacks): (u32, u32), path: &PathStatus, events: Events) {
-        self.shrinking.look(path, delivered, events);
-        let again = events.recoveries != self.recoveries && !events.several;
-        if path.recovery_window.is_none() {
-            self.reduction = None;
-            self.refused = false;
-        } else if self.reduction.is_none() || again {
-            self.reduction = Some(Reduction {
-                flight_at_start: self.flight.max(1),
-                delivered: 0,
-                sent: 0,
-                allowed: 0,
-                sent_since: 0,
-                // The first retransmission.
-                exempt: 1,
-                exempt_since: 1,
-            });
-        }
+    pub(crate) fn before(
+        &mut self,
+        (delivered, sacks): (u32, u32),
+        path: &PathStatus,
+        events: Events,
+        marks: Marks,
+    ) -> Result<(), Violation> {
+        self.shrinking.look(path, delivered, events, marks)?;
+        self.begin_reduction(path, events);
         self.recoveries = events.recoveries;
         if delivered > 0 {
             self.known = true;
@@ -147,21 +144,47 @@ impl Bounds {
             let (at, bytes, before) =
                 if self.clocked.0 == events.now { self.clocked } else { (events.now, 0, 0) };
             self.clocked = (at, bytes + delivered, before + sacks);
-            if let Some(reduction) = &mut self.reduction {
+            for reduction in &mut self.reductions {
                 reduction.on_delivered(delivered, u64::from(path.mtu));
             }
         }
-        // T3-rtx of one path of several takes all out of the flight there; its errors may have other reasons.
-        let expired = self.flight > 0 && (path.flight == 0 || !events.several);
-        if events.timeouts > 0 && path.error_count > self.error_count && expired {
+        if core::mem::replace(&mut self.timeouts, path.timeouts) < path.timeouts {
             self.backed_off = Some(1);
         } else if path.error_count == 0 || events.undone > 0 {
             self.backed_off = None;
         }
-        self.error_count = path.error_count;
         self.refill(path, events.now);
         self.flight_before = if delivered > 0 { 0 } else { self.flight };
         self.flight = path.flight;
+        Ok(())
+    }
+
+    /// A recovery begins, or begins once more. Of several paths it is not known whose does: it may go by any of those that may have.
+    fn begin_reduction(&mut self, path: &PathStatus, events: Events) {
+        if path.recovery_window.is_none() {
+            self.reductions.clear();
+            self.refused = false;
+            return;
+        }
+        let again = events.recoveries != self.recoveries;
+        if !again && !self.reductions.is_empty() {
+            return;
+        }
+        if !events.several {
+            self.reductions.clear();
+        }
+        self.refused |= self.reductions.len() >= REDUCTIONS_MAX;
+        self.reductions.truncate(REDUCTIONS_MAX - 1);
+        self.reductions.push(Reduction {
+            flight_at_start: self.flight.max(1),
+            delivered: 0,
+            sent: 0,
+            allowed: 0,
+            sent_since: 0,
+            // The first retransmission.
+            exempt: 1,
+            exempt_since: 1,
+        });
     }
 
     fn refill(&mut self, path: &PathStatus, now: Time) {
@@ -271,25 +294,18 @@ impl Bounds {
     /// start.
     fn reduction(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let exempt = step.exempt();
-        let Some(reduction) = self.reduction.as_mut().filter(|_| !self.refused) else { return Ok(()) };
-        reduction.sent += u64::from(step.traffic.sent);
-        reduction.sent_since += u64::from(step.traffic.sent);
-        reduction.exempt += exempt;
-        reduction.exempt_since += exempt;
-        let mtu = u64::from(step.mtu);
-        let threshold = step.was.cwnd.max(step.path.cwnd);
-        let share =
-            (reduction.delivered * u64::from(threshold)).div_ceil(u64::from(reduction.flight_at_start));
-        let in_proportion = reduction.sent <= share + mtu * u64::from(1 + reduction.exempt);
-        let below = step.path.flight < threshold + step.mtu * (1 + exempt);
+        let reductions = if self.refused { &mut [] } else { self.reductions.as_mut_slice() };
         // What a probe sends again has left the flight when its timer expired.
         let replaced = step.path.flight <= step.was.flight.max(self.flight_before);
-        let slowly = reduction.sent_since <= reduction.allowed + mtu * u64::from(1 + reduction.exempt_since);
-        // With several paths it is not known whose recovery begins once more.
         let probed = step.traffic.packets <= exempt;
-        demand(in_proportion || replaced || probed || (below && slowly) || step.events.several, || {
+        // With several paths chunks leave the flight for another one, of which these accounts know nothing.
+        let mut allowed = reductions.is_empty() || replaced || probed || step.events.several;
+        for reduction in &mut *reductions {
+            allowed |= reduction.allows(step, exempt);
+        }
+        demand(allowed, || {
             format!(
-                "more sent in recovery than in proportion: {reduction:?} {share}\n before {:?}\n after {:?}",
+                "more sent in recovery than in proportion: {reductions:?}\n before {:?}\n after {:?}",
                 step.was, step.path
             )
         })
@@ -297,6 +313,20 @@ impl Bounds {
 }
 
 impl Reduction {
+    fn allows(&mut self, step: &Step<'_>, exempt: u32) -> bool {
+        self.sent += u64::from(step.traffic.sent);
+        self.sent_since += u64::from(step.traffic.sent);
+        self.exempt += exempt;
+        self.exempt_since += exempt;
+        let mtu = u64::from(step.mtu);
+        let threshold = step.was.cwnd.max(step.path.cwnd);
+        let share = (self.delivered * u64::from(threshold)).div_ceil(u64::from(self.flight_at_start));
+        let in_proportion = self.sent <= share + mtu * u64::from(1 + self.exempt);
+        let below = step.path.flight < threshold + step.mtu * (1 + exempt);
+        let slowly = self.sent_since <= self.allowed + mtu * u64::from(1 + self.exempt_since);
+        in_proportion || (below && slowly)
+    }
+
     fn on_delivered(&mut self, bytes: u32, mtu: u64) {
         let bytes = u64::from(bytes);
         self.delivered += bytes;

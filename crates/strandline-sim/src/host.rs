@@ -249,7 +249,8 @@ impl Host {
     /// Transmits all there is; true if there was anything.
     fn transmit(&mut self, shared: &mut Shared<'_>) -> Result<bool, Violation> {
         let Some(endpoint) = &mut self.endpoint else { return Ok(false) };
-        self.watch.before(endpoint, shared.now, self.apps.keys().copied());
+        let recovery = self.plan.config.association.recovery;
+        self.watch.before(endpoint, shared.now, self.apps.keys().copied(), recovery)?;
         let mut any = false;
         for _ in 0..ROUNDS_MAX {
             let transmit = endpoint.poll_transmit(shared.now, &mut self.buffer, self.plan.segments_max);

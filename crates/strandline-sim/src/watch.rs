@@ -48,10 +48,25 @@ struct Memory {
     mtus: BTreeMap<IpAddr, u16>,
     /// Tail-loss probes, time-outs, recoveries and what was undone of these, when that was last looked at.
     counted: [u32; 4],
+    /// Of each path: time-outs so far, and what is asked since the latest.
+    timeouts_of: BTreeMap<IpAddr, (u16, Option<Asked>)>,
+    /// Losses were to be found by time when nothing was outstanding.
+    by_time: bool,
+    /// The largest path MTU of each: chunks were made for it.
+    mtu_max: BTreeMap<IpAddr, u16>,
     /// Time-outs so far.
     timeouts: u32,
     /// Packets that may still ask whether the latest of them was needless (RFC 5682 section 2 step 2b).
     may_ask: u32,
+}
+
+/// After T3-rtx one packet asks what became of the others (RFC 5682).
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    /// Not answered for good before all up to here is acknowledged.
+    until: Tsn,
+    /// Something has been acknowledged since.
+    answered: bool,
 }
 
 fn counters(status: &Status) -> [u32; 4] {
@@ -76,12 +91,52 @@ impl Memory {
         }
     }
 
-    /// What came since the last look.
-    fn before(&mut self, now: Time, status: &Status, paths: &[PathStatus]) {
-        let events = self.events(now, status, paths.len());
-        if events.timeouts > 0 {
+    /// What may go again because T3-rtx expired: of the path where it did, all, or with nowhere else to go a packet.
+    fn excuse(&mut self, events: Events, paths: &[PathStatus], by_time: bool) {
+        let mut known = 0;
+        for path in paths {
+            let address = path.address.ip();
+            let mtu_max = self.mtu_max.entry(address).or_default();
+            *mtu_max = path.mtu.max(*mtu_max);
+            let (before, asked) = self.timeouts_of.get(&address).copied().unwrap_or_default();
+            let delivered = self.board.has_delivered(address);
+            let mut asked = asked.filter(|asked| !self.board.has_passed(asked.until));
+            if let Some(asked) = &mut asked {
+                asked.answered |= delivered;
+            }
+            if path.timeouts > before {
+                known += u32::from(path.timeouts - before);
+                // What was of no avail is not tried again.
+                if by_time && paths.len() == 1 && asked.is_none_or(|asked| !asked.answered) {
+                    self.board.excuse_first(address, u32::from(*mtu_max));
+                } else {
+                    self.board.excuse(Some(address));
+                }
+                asked = self.board.next_tsn().map(|until| Asked { until, answered: delivered });
+            }
+            self.timeouts_of.insert(address, (path.timeouts, asked));
+        }
+        if events.timeouts > known {
+            // A probe of a closed window is no error of a path.
             self.board.excuse(None);
         }
+    }
+
+    /// What came since the last look.
+    fn before(
+        &mut self,
+        now: Time,
+        status: &Status,
+        paths: &[PathStatus],
+        by_time: bool,
+    ) -> Result<(), Violation> {
+        let events = self.events(now, status, paths.len());
+        // Another way of finding losses is adopted when nothing is outstanding.
+        if self.board.is_idle() {
+            self.by_time = by_time;
+        }
+        self.excuse(events, paths, by_time && self.by_time);
+        let marks = self.board.take_marks();
         self.board.set_mtu_min(paths.iter().map(|path| u32::from(path.mtu)).min().unwrap_or(0));
         for path in paths {
             let address = path.address.ip();
@@ -92,8 +147,9 @@ impl Memory {
             }
             self.board.set_srtt(address, path.srtt);
             let delivered = self.board.take_delivered(address);
-            self.bounds.entry(address).or_default().before(delivered, path, events);
+            self.bounds.entry(address).or_default().before(delivered, path, events, marks)?;
         }
+        Ok(())
     }
 }
 
@@ -111,13 +167,15 @@ impl Watch {
         endpoint: &Endpoint,
         now: Time,
         ids: impl Iterator<Item = AssociationId>,
-    ) {
+        recovery: Recovery,
+    ) -> Result<(), Violation> {
         self.before.clear();
-        let memories = &mut self.memory;
-        self.before.extend(ids.filter_map(|id| {
-            let (status, paths) = (endpoint.status(id)?, endpoint.paths(id)?);
-            memories.entry(id).or_default().before(now, &status, &paths);
-            Some(Before {
+        for id in ids {
+            let (Some(status), Some(paths)) = (endpoint.status(id), endpoint.paths(id)) else { continue };
+            let by_time = recovery != Recovery::Rfc9260;
+            let looked_at = self.memory.entry(id).or_default().before(now, &status, &paths, by_time);
+            looked_at.map_err(|Violation(what)| Violation(format!("{id:?}: {what}")))?;
+            self.before.push(Before {
                 id,
                 status,
                 paths,
@@ -125,8 +183,9 @@ impl Watch {
                 new_chunks: 0,
                 packet_max: 0,
                 overfull: false,
-            })
-        }));
+            });
+        }
+        Ok(())
     }
 
     /// Sees a packet that is about to arrive.
@@ -233,6 +292,8 @@ fn sending(
     if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
         memory.counted = counters(status);
     }
+    // A path on which ECN was given up answers and does no more.
+    let marked = memory.board.take_answered().filter(|_| status.stats.ecn_failures == 0);
     for path in paths {
         let address = path.address.ip();
         let traffic = memory.board.traffic(address);
@@ -245,7 +306,7 @@ fn sending(
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let lost = memory.board.take_lost(address);
         let bounds = memory.bounds.entry(address).or_default();
-        bounds.after(Step { was, path, traffic, mtu, events, config, lost })?;
+        bounds.after(Step { was, path, traffic, mtu, events, config, lost, marked })?;
     }
     memory.board.end_step();
     Ok(())

@@ -62,6 +62,7 @@ impl Association {
             rto: path.rto.rto(),
             mtu: path.pmtu.mtu(),
             error_count: path.error_count,
+            timeouts: path.timeouts,
         };
         self.paths.iter().map(one).collect()
     }

@@ -89,7 +89,7 @@ impl Association {
         for index in self.paths.indices() {
             let path = self.paths.get(index);
             if path.timed_out && path.flight > 0 {
-                let marked = self.outbound.on_timeout(index.0);
+                let marked = self.outbound.on_timeout(index.0, false);
                 self.paths.get_mut(index).on_lost(marked);
             }
         }

@@ -149,9 +149,10 @@ impl Association {
         let probing = self.outbound.zero_window_probing();
         // With nowhere else to go the first packet alone asks what became of the others (RFC 5682).
         let first_only = !probing && self.paths.alternate(index).is_none();
+        let again = self.paths.get(index).timed_out;
         let marked = match first_only {
-            true => self.outbound.on_first_timeout(index.0),
-            false => self.outbound.on_timeout(index.0),
+            true => self.outbound.on_first_timeout(index.0, again),
+            false => self.outbound.on_timeout(index.0, again),
         };
         let path = self.paths.get_mut(index);
         let lost = path.flight;

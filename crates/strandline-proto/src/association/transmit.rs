@@ -187,6 +187,9 @@ impl Association {
         let resent = u64::from(self.stats.retransmissions.wrapping_sub(resent_before));
         let new = self.stats.data_sent - sent_before > resent;
         let ecn_capable = new && self.mark_new_data(now, index, resent > 0);
+        if with_data && self.paths.get(index).was_paced() && !self.has_data_work() {
+            self.paths.get_mut(index).forget_pace();
+        }
         let path = self.paths.get(index);
         Some(Transmit {
             destination: path.remote,

@@ -1,6 +1,7 @@
 //! BBR in the shape of its third version (draft-ietf-ccwg-bbr): a model of the path, its bandwidth and its smallest
 //! round-trip time, says at which rate to send and how much may be in flight. Losses bound what may be in flight only
-//! where they come with a queue, or are many: a path that loses at random is used all the same.
+//! where they come with a queue, or are many: a path that loses at random is used all the same. Marks (ECN) are answered each time,
+//! see decision 80.
 //!
 //! ```text
 //!   Startup --- bandwidth no longer grows ---> Drain --- the queue is gone ---> ProbeBw
@@ -95,6 +96,9 @@ impl PathModel {
         self.state = state;
         self.since = now;
         self.since_round = self.model.rounds();
+        if state == State::ProbeBw(Phase::Refill) {
+            self.model.forget_marks();
+        }
         if state == State::ProbeBw(Phase::Up) {
             self.full_bandwidth = self.model.bandwidth();
         }
@@ -175,9 +179,7 @@ impl PathModel {
             if sample.lossy {
                 self.model.on_start_overflowed(sample);
             }
-            self.filled = true;
-            self.model.set_steady();
-            self.enter(now, State::Drain);
+            self.end_startup(now);
         }
     }
 
@@ -265,7 +267,23 @@ impl PathModel {
             State::ProbeBw(Phase::Cruise) => self.in_flight_high(pmdcs) / 20 * 17,
             _ => self.in_flight_high(pmdcs),
         };
-        (self.model.in_flight(gain) + extra).min(high)
+        (self.model.in_flight(gain) + extra).min(high).min(self.model.in_flight_low())
+    }
+
+    /// The network marked a packet: the start or the probe is over, and less may be in flight.
+    fn on_marked(&mut self, now: Time) {
+        self.model.on_marked();
+        match self.state {
+            State::Startup => self.end_startup(now),
+            State::ProbeBw(Phase::Refill | Phase::Up) => self.enter(now, State::ProbeBw(Phase::Down)),
+            _ => {}
+        }
+    }
+
+    fn end_startup(&mut self, now: Time) {
+        self.filled = true;
+        self.model.set_steady();
+        self.enter(now, State::Drain);
     }
 }
 
@@ -384,21 +402,23 @@ impl Controller for Bbr {
 
     fn on_timeout(&mut self, _now: Time) {
         // Of several in a row the first counts.
-        if self.cwnd > self.pmdcs {
+        if self.before == 0 {
             self.before = self.cwnd;
-            self.cwnd = self.pmdcs;
         }
+        self.cwnd = self.cwnd.min(self.pmdcs);
+    }
+
+    fn on_certain(&mut self) {
+        self.before = 0;
     }
 
     fn on_undo(&mut self) {
         self.cwnd = self.cwnd.max(core::mem::take(&mut self.before));
     }
 
-    fn on_ecn(&mut self, _now: Time) {
-        // What is in flight is more than the path takes without a queue.
-        if let Some(path) = &mut self.path {
-            path.model.on_congestion();
-        }
+    fn on_ecn(&mut self, now: Time) {
+        self.path(now).on_marked(now);
+        self.set_window(0);
     }
 
     fn heap_bytes(&self) -> usize {

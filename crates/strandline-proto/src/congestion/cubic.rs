@@ -20,6 +20,8 @@ const BETA_UNQUEUED: f64 = 0.8;
 /// A round trip this much longer than the smallest shows a queue: a sixteenth of that, and half a millisecond.
 const QUEUE_DIVISOR: u32 = 16;
 const QUEUE_MIN_US: u32 = 500;
+/// The smallest round-trip time is that of two such periods at most: the way may have become longer.
+const MIN_RTT_PERIOD_S: u16 = 30;
 /// What one SACK may add in slow start, in packets: it may stand for those of a whole train.
 const SLOW_START_MAX: u32 = 64;
 
@@ -37,20 +39,28 @@ pub struct Cubic {
     w_est: f64,
     /// K, in seconds.
     k: f32,
-    /// Fractions of a byte that the window has grown by.
-    credit: f32,
+    /// Parts of a byte that the window has grown by, of 65,536.
+    credit: u16,
     /// When congestion avoidance began or went on after a pause; `Time::MAX`: not yet.
     epoch: Time,
-    /// The smoothed round-trip time and the smallest, in microseconds; 0: not known.
+    /// The smoothed round-trip time, and the smallest of the present period and of the one before, in microseconds; 0: not known.
     rtt_us: u32,
-    min_us: u32,
-    /// Slow start of the beginning, in which the delay is watched.
-    hystart: Option<Box<HyStart>>,
-    before: Option<Box<Before>>,
+    min_us: [u32; 2],
+    /// When the period began: the low bits of the seconds.
+    period_s: u16,
+    aside: Option<Box<Aside>>,
 }
 
-/// The window before a loss, in case it was none.
+/// What there is only some time.
 #[derive(Debug, Clone)]
+enum Aside {
+    /// Slow start of the beginning, in which the delay is watched.
+    Start(HyStart),
+    /// The window before a loss, in case it was none.
+    Before(Before),
+}
+
+#[derive(Debug, Clone, Copy)]
 struct Before {
     cwnd: u32,
     ssthresh: u32,
@@ -73,12 +83,12 @@ impl Cubic {
             w_max: 0,
             w_est: 0.0,
             k: 0.0,
-            credit: 0.0,
+            credit: 0,
             epoch: Time::MAX,
             rtt_us: 0,
-            min_us: 0,
-            hystart: None,
-            before: None,
+            min_us: [0; 2],
+            period_s: 0,
+            aside: None,
         }
     }
 
@@ -96,12 +106,13 @@ impl Cubic {
             self.cwnd = self.cwnd.saturating_add(growth);
             return;
         }
-        let hystart = self.hystart.get_or_insert_with(Box::default);
+        let start = || Box::new(Aside::Start(HyStart::default()));
+        let Aside::Start(hystart) = &mut **self.aside.get_or_insert_with(start) else { return };
         match hystart.on_ack(ack.now, ack.acked_bytes, ack.flight_before, growth, ack.latest_rtt) {
             Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
             Step::Done => {
                 self.ssthresh = self.cwnd;
-                self.hystart = None;
+                self.aside = None;
             }
         }
     }
@@ -121,15 +132,16 @@ impl Cubic {
         let cwnd = f64::from(self.cwnd);
         let target = cubic.clamp(cwnd, 1.5 * cwnd);
         let acked = f64::from(ack.acked_bytes);
+        // Not cwnd_prior, and whatever the loss left: see decision 24.
         let alpha = if self.w_est >= f64::from(self.w_max) { 1.0 } else { ALPHA };
         self.w_est += alpha * f64::from(self.pmdcs) * acked / cwnd;
         let cubic_growth = (target - cwnd) * acked / cwnd;
         let friendly_growth = self.w_est - cwnd;
         let growth = if friendly_growth > 0.0 && cubic < self.w_est { friendly_growth } else { cubic_growth };
         // No faster than slow start.
-        let growth = growth.min(acked) + f64::from(self.credit);
+        let growth = growth.min(acked) + f64::from(self.credit) / 65_536.0;
         self.cwnd = self.cwnd.saturating_add(growth as u32);
-        self.credit = growth.fract() as f32;
+        self.credit = (growth.fract() * 65_536.0) as u16;
     }
 
     fn begin_epoch(&mut self, now: Time) {
@@ -150,35 +162,42 @@ impl Cubic {
             self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
         }
         if let Some(rtt_us) = ack.latest_rtt.map(micros) {
-            self.min_us = if self.min_us == 0 { rtt_us } else { self.min_us.min(rtt_us) };
-            let queue_us = self.min_us / QUEUE_DIVISOR + QUEUE_MIN_US;
-            self.queued = rtt_us - self.min_us >= queue_us;
+            let min_us = self.note_min(ack.now, rtt_us);
+            self.queued = rtt_us - min_us >= min_us / QUEUE_DIVISOR + QUEUE_MIN_US;
         }
     }
 
-    /// What is left of the window by a loss that SACKs report: what was sent after it and arrived tells of the queue.
-    fn beta(&self) -> f64 {
-        if self.queued { BETA } else { BETA_UNQUEUED }
+    /// The smallest round-trip time, this one included.
+    fn note_min(&mut self, now: Time, rtt_us: u32) -> u32 {
+        let now_s = (now.as_nanos() / 1_000_000_000) as u16;
+        let [current, before] = &mut self.min_us;
+        if now_s.wrapping_sub(self.period_s) > MIN_RTT_PERIOD_S {
+            *before = core::mem::take(current);
+            self.period_s = now_s;
+        }
+        *current = if *current == 0 { rtt_us } else { rtt_us.min(*current) };
+        if *before == 0 { *current } else { (*before).min(*current) }
     }
 
     fn pmdcs(&self) -> u32 {
         u32::from(self.pmdcs)
     }
 
-    /// Sections 4.6 and 4.7.
-    fn on_loss(&mut self, beta: f64) {
-        if self.before.is_none() {
-            let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
-            self.before = Some(Box::new(Before { cwnd, ssthresh, w_max, w_est, k, epoch }));
+    /// Sections 4.6 and 4.7. `mild`: nothing overflowed.
+    fn on_loss(&mut self, mild: bool) {
+        let Self { cwnd, ssthresh, w_max, w_est, k, epoch, .. } = *self;
+        if !matches!(self.aside.as_deref(), Some(Aside::Before(_))) {
+            let before = Before { cwnd, ssthresh, w_max, w_est, k, epoch };
+            self.aside = Some(Box::new(Aside::Before(before)));
         }
+        let beta = if mild { BETA_UNQUEUED } else { BETA };
         // Below the last maximum: another flow wants its share (fast convergence).
-        let shared = self.cwnd < self.w_max;
+        let shared = cwnd < w_max;
         let kept = if shared { (1.0 + beta) / 2.0 } else { 1.0 };
-        self.w_max = (f64::from(self.cwnd) * kept) as u32;
-        self.ssthresh = ((f64::from(self.cwnd) * beta) as u32).max(self.pmdcs().saturating_mul(2));
+        self.w_max = (f64::from(cwnd) * kept) as u32;
+        self.ssthresh = ((f64::from(cwnd) * beta) as u32).max(self.pmdcs().saturating_mul(2));
         self.epoch = Time::MAX;
-        self.credit = 0.0;
-        self.hystart = None;
+        self.credit = 0;
     }
 }
 
@@ -204,14 +223,15 @@ impl Controller for Cubic {
     }
 
     fn on_fast_retransmit(&mut self, _now: Time) {
-        self.on_loss(self.beta());
+        // What was sent after what is lost, and arrived, tells of the queue.
+        self.on_loss(!self.queued);
         self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
     fn on_timeout(&mut self, _now: Time) {
         // Of several in a row the first counts.
         if self.cwnd > self.pmdcs() {
-            self.on_loss(BETA);
+            self.on_loss(false);
             self.cwnd = self.pmdcs();
             // What the path took before says nothing any more: growth begins anew where slow start ends (section 4.8).
             self.w_max = 0;
@@ -219,11 +239,12 @@ impl Controller for Cubic {
     }
 
     fn on_certain(&mut self) {
-        self.before = None;
+        self.aside.take_if(|aside| matches!(**aside, Aside::Before(_)));
     }
 
     fn on_undo(&mut self) {
-        if let Some(before) = self.before.take() {
+        if let Some(Aside::Before(before)) = self.aside.as_deref().cloned() {
+            self.aside = None;
             self.cwnd = self.cwnd.max(before.cwnd);
             self.ssthresh = self.ssthresh.max(before.ssthresh);
             self.w_max = before.w_max;
@@ -234,19 +255,17 @@ impl Controller for Cubic {
     }
 
     fn on_ecn(&mut self, _now: Time) {
-        self.on_loss(BETA);
+        self.on_loss(false);
         self.cwnd = self.cwnd.min(self.ssthresh);
-        self.before = None;
+        self.on_certain();
     }
 
     fn heap_bytes(&self) -> usize {
-        self.hystart.as_ref().map_or(0, |_| size_of::<HyStart>())
-            + self.before.as_ref().map_or(0, |_| size_of::<Before>())
+        self.aside.as_ref().map_or(0, |_| size_of::<Aside>())
     }
 
     fn release_idle(&mut self) {
-        self.hystart = None;
-        self.before = None;
+        self.aside = None;
     }
 
     fn on_idle(&mut self, rto_periods: u32) {

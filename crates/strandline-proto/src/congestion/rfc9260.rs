@@ -119,9 +119,7 @@ impl Controller for Rfc9260 {
 
     fn on_timeout(&mut self, _now: Time) {
         // After several in a row, what was before the first.
-        if self.cwnd > self.pmdcs || self.before.is_none() {
-            self.before = Some((self.cwnd, self.ssthresh));
-        }
+        self.before.get_or_insert((self.cwnd, self.ssthresh));
         self.ssthresh = self.halved();
         self.cwnd = self.pmdcs;
         self.partial_bytes_acked = 0;

@@ -143,14 +143,13 @@ impl Controller for Swift {
         if self.before == 0 {
             self.before = self.cwnd;
         }
-        if self.may_shrink(now) {
-            self.shrink(now, DECREASE_MAX);
-        }
+        // Also if it has shrunk for the delay in this round trip, by whatever that was: losses of one round trip are one event.
+        self.shrink(now, DECREASE_MAX);
     }
 
     fn on_timeout(&mut self, now: Time) {
         // Of several in a row the first counts.
-        if self.cwnd > self.pmdcs {
+        if self.before == 0 {
             self.before = self.cwnd;
         }
         self.shrink(now, DECREASE_MAX);
@@ -166,9 +165,7 @@ impl Controller for Swift {
     }
 
     fn on_ecn(&mut self, now: Time) {
-        if self.may_shrink(now) {
-            self.shrink(now, DECREASE_MAX);
-        }
+        self.shrink(now, DECREASE_MAX);
     }
 
     fn on_idle(&mut self, rto_periods: u32) {

@@ -90,6 +90,7 @@ impl Outbound {
             if let Some(rack) = &mut outstanding.rack {
                 rack.set_packet(packet_space);
             }
+            outstanding.goes_to(path);
             outstanding.adopt(now, queue.take(bundled.chunks as usize), user_data);
             queue.on_sent(user_data);
             self.window.spend(user_data);

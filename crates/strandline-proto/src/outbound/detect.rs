@@ -11,11 +11,10 @@
 use strandline_wire::DATA_CHUNK_HEADER_LEN;
 
 use super::ack::{self, PathAck};
-use super::doubt::Doubt;
 use super::event::Sent;
 use super::gaps::Gaps;
-use super::outstanding::{FAST_MARKED, Outstanding, PROBE, RESENT, State};
-use super::rack::{Rack, is_before};
+use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
+use super::rack::{PathRack, Rack, is_before};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -28,12 +27,12 @@ const PACKETS_ACKED: u32 = 3;
 const LOOKED_AT_MAX: usize = 4096;
 
 /// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
-/// was needless. `newly_beyond`: the SACK acknowledged something beyond a gap.
+/// was needless. `newly`: of each path, the highest index that the SACK named for the first time behind a gap.
 pub(super) fn conclude(
     outstanding: &mut Outstanding,
     gaps: &Gaps,
     now: Time,
-    newly_beyond: bool,
+    newly: Newly,
     acks: &mut [PathAck; PATHS_MAX],
 ) {
     let Some(mut rack) = outstanding.rack.take() else { return };
@@ -49,11 +48,7 @@ pub(super) fn conclude(
         late |= path.deadline.take().is_some();
     }
     rack.settle_doubts();
-    if gaps.is_empty() {
-        rack.gap_sacks = 0;
-    } else if newly_beyond {
-        rack.gap_sacks = rack.gap_sacks.saturating_add(1);
-    }
+    rack.count_behind_gaps(outstanding, gaps, newly);
     if late || !(gaps.is_empty() && rack.log.is_empty()) {
         rack.find_lost(outstanding, gaps, now, acks);
     }
@@ -66,6 +61,18 @@ pub(super) fn conclude(
         ack.in_recovery = path.in_recovery();
     }
     outstanding.rack = Some(rack);
+}
+
+/// See [`conclude`].
+pub(super) type Newly = [Option<usize>; PATHS_MAX];
+
+/// A gap in what went to a path.
+#[derive(Debug, Clone, Copy, Default)]
+struct Gap {
+    /// The index of the first chunk that is missing.
+    first: Option<usize>,
+    /// Bytes acknowledged behind it.
+    behind: u32,
 }
 
 /// What decides about the chunks of a path.
@@ -87,13 +94,43 @@ enum Verdict {
 }
 
 impl Rack {
-    fn yardsticks(&self, outstanding: &Outstanding) -> (Yardsticks, Time) {
-        let many_acked = self.gap_sacks >= PACKETS_ACKED
-            || (self.packet > 0 && outstanding.gap_acked_bytes() >= PACKETS_ACKED * self.packet);
+    /// How much is acknowledged behind a gap (RFC 8985 section 6.2 step 4). What another path brings late makes no gap in what went to this
+    /// one.
+    fn count_behind_gaps(&mut self, outstanding: &Outstanding, gaps: &Gaps, newly: Newly) {
+        let mut found = [Gap::default(); PATHS_MAX];
+        if let Some(gap) = outstanding.only_path().and_then(|path| found.get_mut(path)) {
+            let first = (!gaps.is_empty()).then_some(0);
+            *gap = Gap { first, behind: outstanding.gap_acked_bytes() };
+        } else {
+            let named = gaps.last().map_or(0, |last| last + 1);
+            for (index, record) in outstanding.range(0, named.min(LOOKED_AT_MAX)).enumerate() {
+                let Some(gap) = found.get_mut(usize::from(record.path) % PATHS_MAX) else { continue };
+                match (record.state(), gap.first) {
+                    (State::GapAcked, Some(_)) => gap.behind += u32::from(record.len),
+                    (State::GapAcked, None) => {}
+                    (_, first) => gap.first = first.or(Some(index)),
+                }
+            }
+        }
+        for ((path, gap), newly) in self.paths.iter_mut().zip(found).zip(newly) {
+            path.behind_gap = gap.behind;
+            match (gap.first, newly) {
+                (Some(first), Some(newly)) if newly > first => {
+                    path.gap_sacks = path.gap_sacks.saturating_add(1)
+                }
+                _ if gap.behind == 0 => path.gap_sacks = 0,
+                _ => {}
+            }
+        }
+    }
+
+    fn yardsticks(&self) -> (Yardsticks, Time) {
         let mut sticks = [None; PATHS_MAX];
         let mut newest = Time::ZERO;
         for (stick, path) in sticks.iter_mut().zip(&self.paths) {
             let Some(latest) = path.latest else { continue };
+            let many_acked = path.gap_sacks >= PACKETS_ACKED
+                || (self.packet > 0 && path.behind_gap >= PACKETS_ACKED * self.packet);
             let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
             *stick = Some(Yardstick { latest, patience_ns });
             newest = newest.max(latest.0);
@@ -101,9 +138,11 @@ impl Rack {
         (sticks, newest)
     }
 
+    /// `taken_back`: it had been acknowledged. A SACK that was overtaken by a later one takes back what the next one names once more,
+    /// so that the time is counted from there.
     fn judge(
         &mut self,
-        path: u8,
+        (path, taken_back): (u8, bool),
         sent: (Time, Tsn),
         (sticks, newest): (&Yardsticks, Time),
         now: Time,
@@ -113,7 +152,8 @@ impl Rack {
         }
         let stick = sticks.get(usize::from(path)).copied().flatten();
         let Some(stick) = stick.filter(|stick| is_before(sent, stick.latest)) else { return Verdict::Waits };
-        let at = Time::from_nanos(sent.0.as_nanos().saturating_add(stick.patience_ns));
+        let since = self.path(path).filter(|_| taken_back).map_or(sent.0, |path| path.taken_back.max(sent.0));
+        let at = Time::from_nanos(since.as_nanos().saturating_add(stick.patience_ns));
         if at <= now {
             return Verdict::Lost;
         }
@@ -132,7 +172,7 @@ impl Rack {
         now: Time,
         acks: &mut [PathAck; PATHS_MAX],
     ) {
-        let (sticks, newest) = self.yardsticks(outstanding);
+        let (sticks, newest) = self.yardsticks();
         let mut judged = Some(self.judged);
         let mut left = LOOKED_AT_MAX;
         'holes: for hole in gaps.holes(outstanding.len()) {
@@ -141,7 +181,7 @@ impl Rack {
                 if record.state() == State::InFlight && !record.has(RESENT) {
                     let tsn = outstanding.tsn(index);
                     let sent = outstanding.sent_at(index).map(|at| (at, tsn));
-                    let path = record.path;
+                    let path = (record.path, record.has(CREDITED));
                     match sent.map_or(Verdict::Waits, |sent| self.judge(path, sent, (&sticks, newest), now)) {
                         Verdict::TooNew => break 'holes,
                         Verdict::Waits => self.judged = judged.take().unwrap_or(self.judged),
@@ -171,7 +211,8 @@ impl Rack {
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
-            let Some(path) = outstanding.get(index).map(|record| record.path) else { continue };
+            let Some(record) = outstanding.get(index) else { continue };
+            let path = (record.path, record.has(CREDITED));
             match self.judge(path, (at, tsn), sticks, now) {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,
@@ -190,8 +231,9 @@ impl Rack {
         outstanding.change(index, State::Marked);
         let ack = ack::of(acks, path);
         ack.lost_bytes += len;
+        let tsn = outstanding.tsn(index);
         if let Some(path) = self.path(path) {
-            path.on_lost(sent, moment, ack);
+            path.on_lost(tsn, sent, moment, ack);
         }
     }
 
@@ -218,19 +260,21 @@ impl Rack {
 
 /// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
 /// Whether the others are lost, answers tell ([`Frto`](super::frto::Frto)). Returns the bytes marked,
-/// header and padding included. `None`: that was tried and did not help, so that all have to be marked.
-pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
+/// header and padding included. `again`: nothing was acknowledged since the time-out before, so that the question is the same still
+/// (RFC 5682 section 3.2). `None`: there was an answer, and it did not help, so that all have to be marked.
+pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -> Option<u32> {
     let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out.is_some());
-    let mut rack = outstanding.rack.take_if(|rack| !tried(rack))?;
+    let mut rack = outstanding.rack.take_if(|rack| again || !tried(rack))?;
     let moment = rack.moment(outstanding.next_tsn());
     let packet = rack.packet + DATA_CHUNK_HEADER_LEN as u32;
     let mut room = packet;
     let mut bytes = 0;
     if let Some(state) = rack.path(path) {
         state.on_timeout(moment);
-        state.doubt.begin();
+        state.begin_doubt(again);
         state.frto.begin(moment.tsn.previous());
         for index in 0..outstanding.len() {
+            let tsn = outstanding.tsn(index);
             let Some(record) = outstanding.get_mut(index) else { break };
             if record.path != path || record.state() == State::GapAcked {
                 continue;
@@ -240,7 +284,7 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
                 break;
             }
             room = room.saturating_sub(len);
-            state.doubt.on_marked(record.has(RESENT) || record.state() == State::Marked);
+            doubt_marked(state, tsn, record, again);
             record.clear(FAST_MARKED);
             if record.state() == State::InFlight {
                 bytes += len;
@@ -252,25 +296,36 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8) -> Option<u32>
     Some(bytes)
 }
 
-/// Everything in flight on the path was marked: it goes again, on another path if there is one. It may have been late
-/// only, which the peer tells by what comes twice.
-pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8) {
-    let path = path % PATHS_MAX as u8;
-    let next = outstanding.next_tsn();
-    let mut doubt = Doubt::default();
-    doubt.begin();
-    for record in outstanding.range(0, usize::MAX).filter(|record| record.path == path) {
-        if record.state() == State::Marked {
-            doubt.on_marked(record.has(RESENT));
-        }
+/// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.
+fn doubt_marked(state: &mut PathRack, tsn: Tsn, record: &Record, known: bool) {
+    if record.has(RESENT) || (record.state() == State::Marked && !known) {
+        state.doubt.on_marked_again(tsn);
+    } else {
+        state.doubt.on_marked();
     }
-    let Some(rack) = &mut outstanding.rack else { return };
-    let moment = rack.moment(next);
-    let Some(state) = rack.path(path) else { return };
-    state.on_timeout(moment);
-    state.doubt = doubt;
-    state.frto.end();
-    state.deadline = None;
+}
+
+/// Everything in flight on the path was marked: it goes again, on another path if there is one. It may have been late
+/// only, which the peer tells by what comes twice. `again` as in [`on_timeout`].
+pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: bool) {
+    let path = path % PATHS_MAX as u8;
+    let Some(mut rack) = outstanding.rack.take() else { return };
+    let moment = rack.moment(outstanding.next_tsn());
+    if let Some(state) = rack.path(path) {
+        state.on_timeout(moment);
+        state.begin_doubt(again);
+        for index in 0..outstanding.len() {
+            let tsn = outstanding.tsn(index);
+            let Some(record) = outstanding.get(index) else { break };
+            if record.path == path && record.state() == State::Marked {
+                // What was marked before is not told from what is marked now.
+                doubt_marked(state, tsn, record, true);
+            }
+        }
+        state.frto.end();
+        state.deadline = None;
+    }
+    outstanding.rack = Some(rack);
 }
 
 /// Everything in flight on the path was marked, and nothing says that it is lost. Whether an earlier loss was one, duplicates

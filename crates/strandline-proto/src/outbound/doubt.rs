@@ -2,7 +2,8 @@
 //! arrived the first time, there was no congestion, and the window is what it was before (the idea of RFC 3708).
 //!
 //! A mark is refuted if the chunk is acknowledged before it was sent again, or if the peer reports the retransmission as
-//! a duplicate, which every SCTP receiver does. That an acknowledgement comes sooner than any answer could (RFC 3522)
+//! a duplicate, which every SCTP receiver does. Of what was sent more often than twice each transmission after the first has to be
+//! reported: duplicates are listed as often as they come (RFC 9260 section 3.3.4). That an acknowledgement comes sooner than any answer could (RFC 3522)
 //! proves nothing here: without time stamps in packets a small packet on a slow link is faster than any that was measured.
 
 use crate::number::Tsn;
@@ -18,6 +19,9 @@ pub(super) struct Doubt {
     marked: u32,
     /// Sent again, when, and not refuted; in order of time.
     resent: Vec<(Time, Tsn)>,
+    /// Tail-loss probes that were retransmissions, and not refuted, of chunks that were sent again for nothing else; in order of
+    /// time. If such a chunk is marked, they are in doubt as well.
+    probes: Vec<(Time, Tsn)>,
     /// There was a recovery, and none of its losses is certain.
     open: bool,
     /// Something was refuted.
@@ -42,6 +46,11 @@ impl Doubt {
         self.any = false;
     }
 
+    /// Another time-out, and nothing was acknowledged since the one before: all are undone together, or none.
+    pub(super) fn begin_again(&mut self) {
+        self.marked = 0;
+    }
+
     /// Something is acknowledged that was sent at `latest`. That is a round trip after a retransmission of which the peer told no
     /// second copy: what it repaired was lost, and nothing is undone.
     pub(super) fn settle(&mut self, latest: Time, round_trip_ns: u64) {
@@ -60,19 +69,62 @@ impl Doubt {
         self.open = false;
     }
 
-    /// A chunk was marked. Twice in one recovery: the first time will not have been for nothing.
-    pub(super) fn on_marked(&mut self, resent: bool) {
+    /// A chunk was marked that was sent once.
+    pub(super) fn on_marked(&mut self) {
         self.marked += 1;
-        self.open &= !resent;
+    }
+
+    /// A chunk was marked that had been sent again. What is known of each time it was may still be refuted; otherwise the first time
+    /// will not have been for nothing.
+    pub(super) fn on_marked_again(&mut self, tsn: Tsn) {
+        self.marked += 1;
+        let Self { resent, probes, .. } = self;
+        let before = resent.len();
+        resent.extend(probes.extract_if(.., |(_, probe)| *probe == tsn));
+        if resent.len() > before {
+            resent.sort_by_key(|(at, _)| *at);
+        }
+        self.open &= self.knows(tsn);
+    }
+
+    fn knows(&self, tsn: Tsn) -> bool {
+        self.resent.iter().any(|(_, resent)| *resent == tsn)
     }
 
     /// A marked chunk was sent again, on whichever path.
     pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn) {
         self.marked = self.marked.saturating_sub(1);
+        self.watch(now, tsn);
+    }
+
+    /// A chunk was sent again for the doubt of another path, or as a tail-loss probe: if it is in this doubt as well, one more copy has
+    /// to be reported.
+    pub(super) fn on_resent_elsewhere(&mut self, now: Time, tsn: Tsn) {
+        if self.knows(tsn) {
+            self.watch(now, tsn);
+        }
+    }
+
+    fn watch(&mut self, now: Time, tsn: Tsn) {
         self.open &= self.resent.len() < RESENT_MAX;
         if self.open {
             self.resent.push((now, tsn));
         }
+    }
+
+    /// A tail-loss probe of this path was a retransmission. `first`: the chunk had been sent once.
+    pub(super) fn on_probe_resent(&mut self, now: Time, tsn: Tsn, first: bool) {
+        let known = first || self.probes.iter().any(|(_, probe)| *probe == tsn);
+        if known && self.probes.len() < RESENT_MAX {
+            self.probes.push((now, tsn));
+        } else {
+            self.probes.retain(|(_, probe)| *probe != tsn);
+        }
+    }
+
+    /// All up to here is acknowledged: its probes tell no more.
+    pub(super) fn forget_probes(&mut self, cumulative: Tsn) {
+        self.probes.retain(|(_, probe)| probe.is_after(cumulative));
     }
 
     /// Marked chunks are acknowledged though they were not sent again.
@@ -83,6 +135,9 @@ impl Doubt {
 
     /// The retransmission of a chunk was needless. False if it is not known to have been sent again.
     pub(super) fn on_refuted(&mut self, tsn: Tsn) -> bool {
+        if let Some(at) = self.probes.iter().position(|(_, probe)| *probe == tsn) {
+            self.probes.remove(at);
+        }
         let Some(at) = self.resent.iter().position(|(_, resent)| *resent == tsn) else { return false };
         self.resent.remove(at);
         self.any = true;
@@ -99,6 +154,6 @@ impl Doubt {
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        self.resent.capacity() * size_of::<(Time, Tsn)>()
+        (self.resent.capacity() + self.probes.capacity()) * size_of::<(Time, Tsn)>()
     }
 }

@@ -23,6 +23,11 @@ pub(super) struct Gaps {
     /// Sorted; neither overlapping nor adjacent.
     current: Vec<Run>,
     previous: Vec<Run>,
+    /// The most blocks that a SACK had.
+    blocks_max: usize,
+    /// The highest index that the latest SACK named, if it was as full as any: of what lies behind that nobody knows since when it has been
+    /// there.
+    cut_at: Option<usize>,
 }
 
 /// Blocks beyond which the room is given back once there is no gap: only hostile peers or very bad networks get there.
@@ -57,6 +62,7 @@ impl Gaps {
         core::mem::swap(&mut self.current, &mut self.previous);
         self.current.clear();
         let mut sorted = true;
+        self.cut_at = None;
         for run in blocks.filter_map(to_run) {
             sorted &= self.current.last().is_none_or(|last| *last <= run);
             self.current.push(run);
@@ -64,6 +70,9 @@ impl Gaps {
         if !sorted {
             self.current.sort_unstable();
         }
+        let blocks = self.current.len();
+        let full = blocks >= MAY_BE_ALL && blocks + blocks / 16 >= self.blocks_max;
+        self.blocks_max = self.blocks_max.max(blocks);
         self.current.dedup_by(|next, run| {
             let joined = u32::from(next.start) <= u32::from(run.end) + 1;
             if joined {
@@ -72,6 +81,7 @@ impl Gaps {
             joined
         });
         if may_be_cut && self.current.len() >= MAY_BE_ALL {
+            self.cut_at = self.last().filter(|_| full);
             self.keep_beyond();
         }
     }
@@ -115,6 +125,11 @@ impl Gaps {
             from = next;
             (hole.start < limit).then_some(hole)
         })
+    }
+
+    /// See the field.
+    pub(super) fn cut_at(&self) -> Option<usize> {
+        self.cut_at
     }
 
     /// The highest index named.

@@ -486,13 +486,14 @@ impl Outbound {
     }
 
     /// T3-rtx of the path expired (section 6.3.3): everything in flight on it is marked for retransmission, and fast
-    /// recovery ends. Returns the bytes that left the path's flight.
-    pub(crate) fn on_timeout(&mut self, path: u8) -> u32 {
+    /// recovery ends. `again`: nothing was acknowledged on it since the time-out before, so that the doubt about that goes on. Returns the
+    /// bytes that left the path's flight.
+    pub(crate) fn on_timeout(&mut self, path: u8, again: bool) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
-        detect::on_path_marked(&mut busy.sent.outstanding, path);
+        detect::on_path_marked(&mut busy.sent.outstanding, path, again);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes
@@ -521,12 +522,14 @@ impl Outbound {
 
     /// T3-rtx of the path expired, there is no other path to go to, and losses are found by time: only as many of its
     /// lowest chunks as fit a packet are marked for retransmission; the answer to them tells of the others. Where losses
-    /// are found by miss indications, or that did not help, it is [`on_timeout`](Self::on_timeout).
-    pub(crate) fn on_first_timeout(&mut self, path: u8) -> u32 {
+    /// are found by miss indications, or there was an answer and it did not help, it is [`on_timeout`](Self::on_timeout). `again` as
+    /// there.
+    pub(crate) fn on_first_timeout(&mut self, path: u8, again: bool) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let Some(bytes) = detect::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8) else {
-            return self.on_timeout(path);
+        let Some(bytes) = detect::on_timeout(&mut busy.sent.outstanding, path % PATHS_MAX as u8, again)
+        else {
+            return self.on_timeout(path, again);
         };
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
@@ -537,7 +540,8 @@ impl Outbound {
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
         let Some(busy) = &mut self.busy else { return };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, false, paths);
+        let newly = detect::Newly::default();
+        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, newly, paths);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
     }
 

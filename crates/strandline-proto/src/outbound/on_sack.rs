@@ -4,7 +4,7 @@ use strandline_wire::GapBlock;
 
 use super::ack::{self, PathAck};
 use super::copies::Copies;
-use super::detect;
+use super::detect::{self, Newly};
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
 use super::outstanding::{CHUNKS_MAX, CREDITED, Outstanding, RESENT, Record, State};
@@ -114,11 +114,13 @@ impl SendWindow {
             in_fast_recovery: self.recovery.is_active(),
             taken_back_too_often: false,
         };
-        let mut beyond = false;
+        let mut newly = Newly::default();
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
-            beyond = self.take_gaps(steps, blocks, &mut progress, paths);
+            newly = self.take_gaps(steps, blocks, &mut progress, paths);
+        } else {
+            self.outstanding.set_unnamed(None);
         }
-        detect::conclude(&mut self.outstanding, &self.gaps, now, beyond, paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, newly, paths);
         self.gaps.settle();
         progress
     }
@@ -132,7 +134,7 @@ impl SendWindow {
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
-        detect::conclude(&mut self.outstanding, &self.gaps, now, false, paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, Newly::default(), paths);
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
@@ -145,19 +147,19 @@ impl SendWindow {
         }
     }
 
-    /// Gap blocks: what they add, what that tells to be missing, and what they take back, in this order. True if they
-    /// acknowledge something for the first time.
+    /// Gap blocks: what they add, what that tells to be missing, and what they take back, in this order. Gives the highest index of each
+    /// path that they acknowledge for the first time.
     fn take_gaps(
         &mut self,
         steps: usize,
         blocks: impl Iterator<Item = GapBlock>,
         progress: &mut Progress,
         paths: &mut [PathAck; PATHS_MAX],
-    ) -> bool {
+    ) -> Newly {
         let Self { outstanding, gaps, recovery, patience } = self;
         let overtaken = gaps.last().unwrap_or(0);
         gaps.replace(blocks, outstanding.rack.is_some());
-        let mut newly = false;
+        let mut newly = Newly::default();
         let mut first_acked = [usize::MAX; PATHS_MAX];
         let mut highest = 0;
         for run in gaps.added() {
@@ -167,7 +169,9 @@ impl SendWindow {
                     let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
                     *first = (*first).min(index);
                     highest = index;
-                    newly = true;
+                    if let Some(newly) = newly.get_mut(usize::from(record.path) % PATHS_MAX) {
+                        *newly = Some(index);
+                    }
                     outstanding.tell_gap_acked(index, &record, overtaken);
                 }
                 if let Some(record) = outstanding.get_mut(index) {
@@ -175,7 +179,8 @@ impl SendWindow {
                 }
             }
         }
-        progress.newly_acked |= newly;
+        outstanding.set_unnamed(gaps.cut_at());
+        progress.newly_acked |= newly.iter().any(Option::is_some);
         let missing = Missing { below: highest, all: progress.in_fast_recovery && steps > 0 };
         let mut first_missing = [usize::MAX; PATHS_MAX];
         if outstanding.rack.is_none() {
@@ -189,7 +194,7 @@ impl SendWindow {
         }
         for run in gaps.withdrawn() {
             for index in usize::from(run.start)..=usize::from(run.end) {
-                let Some(left) = patience.checked_sub(renege(outstanding, index, paths)) else {
+                let Some(left) = patience.checked_sub(renege(outstanding, index, steps == 0, paths)) else {
                     progress.taken_back_too_often = true;
                     return newly;
                 };
@@ -219,13 +224,19 @@ fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
 }
 
 /// The peer no longer reports a chunk that a gap block had acknowledged (rule D iii): it is in flight again, with one
-/// miss indication. Returns how many chunks have to be looked at again for that.
-fn renege(outstanding: &mut Outstanding, index: usize, paths: &mut [PathAck; PATHS_MAX]) -> u32 {
-    if outstanding.get(index).is_none_or(|record| record.state() != State::GapAcked) {
+/// miss indication. `overtaken`: perhaps the SACK is older than the one before. Returns how many chunks have to be looked at again for that.
+fn renege(
+    outstanding: &mut Outstanding,
+    index: usize,
+    overtaken: bool,
+    paths: &mut [PathAck; PATHS_MAX],
+) -> u32 {
+    let Some(path) = outstanding.get(index).filter(|record| record.state() == State::GapAcked) else {
         return 0;
-    }
+    };
+    let path = path.path;
     outstanding.change(index, State::InFlight);
-    let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index));
+    let again = outstanding.rack.as_mut().map_or(0, |rack| rack.on_reneged(index, path, overtaken));
     let Some(record) = outstanding.get_mut(index) else { return 0 };
     record.misses = 1;
     let path = ack::of(paths, record.path);

@@ -7,6 +7,8 @@
 //! A chunk is in one of three states. `change` is the way from one to another, and `take_front` lets whole runs of
 //! chunks in one state go: the sums of each state balance because they are kept there.
 
+mod questions;
+
 use std::collections::VecDeque;
 
 use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
@@ -127,6 +129,10 @@ pub(super) struct Outstanding {
     /// Bytes of the records acknowledged by gap blocks.
     gap_acked_bytes: u32,
     times: SendTimes,
+    /// The latest SACK had no room for what lies behind the first of these, and was sent before the second was: how long that took nobody knows.
+    unnamed: Option<(Tsn, Tsn)>,
+    /// A bit for each path that any of these was sent to.
+    paths: u8,
     /// Losses are found by time; otherwise by miss indications.
     pub(super) rack: Option<Box<Rack>>,
 }
@@ -160,6 +166,8 @@ impl Outstanding {
             marked_from: 0,
             gap_acked_bytes: 0,
             times: SendTimes::default(),
+            unnamed: None,
+            paths: 0,
             rack: (recovery == Recovery::Rack).then(|| Box::new(Rack::new())),
         }
     }
@@ -205,6 +213,7 @@ impl Outstanding {
         let len = u16::try_from(len).ok()?;
         let tsn = self.first + self.records.len() as u32;
         self.times.on_sent(tsn, now);
+        self.paths |= 1 << (path % PATHS_MAX as u8);
         self.records.push_back(Record {
             message: self.first_message.wrapping_add(self.messages.len() as u32).wrapping_sub(1),
             offset: start as u32,
@@ -219,6 +228,12 @@ impl Outstanding {
         self.in_flight_bytes += u32::from(len);
         self.bytes += u32::from(len);
         Some(data(tsn, message, start, ending, payload))
+    }
+
+    /// What [`push_whole`](Self::push_whole) gave a TSN goes there.
+    #[inline]
+    pub(super) fn goes_to(&mut self, path: u8) {
+        self.paths |= 1 << (path % PATHS_MAX as u8);
     }
 
     /// Gives a TSN to a whole message of `len` bytes, the `ahead`-th of those that [`adopt`](Self::adopt) takes afterwards.
@@ -314,6 +329,9 @@ impl Outstanding {
         if let Some(rack) = &mut self.rack {
             rack.advance(steps);
         }
+        if self.records.is_empty() {
+            self.paths = 0;
+        }
         self.drop_messages(ended, copies);
         (newly_acked, (before - self.bytes) as usize)
     }
@@ -370,10 +388,11 @@ impl Outstanding {
         if flags & RESENT == 0 {
             // The last one of a run was sent last, and only its time counts.
             let at = self.sent_at(last);
+            let timed = !self.is_unnamed(last);
             path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(at);
             let tsns = (self.tsn(first), self.tsn(last));
             if let Some(rack) = &mut self.rack {
-                rack.on_acked(number, at, tsns, first < overtaken);
+                rack.on_acked(number, at.map(|at| (at, timed)), tsns, first < overtaken);
             }
         } else {
             (first..=last).for_each(|index| self.tell_resent_acked(index));
@@ -394,9 +413,9 @@ impl Outstanding {
         if record.has(RESENT) {
             self.tell_resent_acked(index);
         } else {
-            let (at, tsn) = (self.sent_at(index), self.tsn(index));
+            let (at, tsn, timed) = (self.sent_at(index), self.tsn(index), !self.is_unnamed(index));
             if let Some(rack) = &mut self.rack {
-                rack.on_acked(record.path, at, (tsn, tsn), index < overtaken);
+                rack.on_acked(record.path, at.map(|at| (at, timed)), (tsn, tsn), index < overtaken);
             }
         }
         if record.state == State::Marked
@@ -451,114 +470,31 @@ impl Outstanding {
         let Some(record) = self.records.get_mut(index) else { return };
         match &mut self.rack {
             Some(rack) => {
-                record.resent = rack.on_resent(now, tsn, record.path, record.has(PROBE));
+                let how = (!record.has(RESENT), record.has(PROBE));
+                record.resent = rack.on_resent(now, tsn, record.path, how);
                 record.clear(PROBE);
                 record.set(RESENT);
             }
             None => self.times.forget(),
         }
         record.path = path;
+        self.paths |= 1 << path;
         record.misses = 0;
         self.change(index, State::InFlight);
     }
 
-    /// The chunk's index, if it is in flight and was last sent as entry `number` of the log says.
-    pub(super) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
-        let index = self.index_of(tsn)?;
-        let record = self.records.get(index)?;
-        let is = record.has(RESENT) && record.resent == number && record.state == State::InFlight;
-        is.then_some(index)
-    }
-
-    /// The TSN of a record.
-    pub(super) fn tsn(&self, index: usize) -> Tsn {
-        self.first + index as u32
-    }
-
-    /// Bytes of the records acknowledged by gap blocks.
-    pub(super) fn gap_acked_bytes(&self) -> u32 {
-        self.gap_acked_bytes
-    }
-
-    /// When a record was sent for the first time, if that is of use: a round-trip time by miss indications only while
-    /// nothing was sent again, by time only if itself was not.
-    pub(super) fn sent_at(&self, index: usize) -> Option<Time> {
-        self.times.of(self.tsn(index))
-    }
-
-    pub(super) fn get(&self, index: usize) -> Option<&Record> {
-        self.records.get(index)
+    /// A SACK has been taken in. `cut_at`: the highest index that it named, if it had no room for more.
+    pub(super) fn set_unnamed(&mut self, cut_at: Option<usize>) {
+        self.unnamed = cut_at.map(|index| (self.tsn(index), self.next_tsn()));
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut Record> {
         self.records.get_mut(index)
     }
 
-    /// Records from `start` to before `end`.
-    pub(super) fn range(&self, start: usize, end: usize) -> impl Iterator<Item = &Record> {
-        let end = end.min(self.records.len());
-        self.records.range(start.min(end)..end)
-    }
-
-    /// Index of a TSN, if it is outstanding.
-    pub(super) fn index_of(&self, tsn: Tsn) -> Option<usize> {
-        let index = tsn.distance_from(self.first) as usize;
-        (index < self.records.len()).then_some(index)
-    }
-
-    #[inline]
-    pub(super) fn next_tsn(&self) -> Tsn {
-        self.first + self.records.len() as u32
-    }
-
-    /// The Cumulative TSN Ack Point.
-    pub(super) fn cumulative_ack(&self) -> Tsn {
-        self.first.previous()
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.records.len()
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
-    #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.records.len() >= CHUNKS_MAX
-    }
-
-    pub(super) fn in_flight_bytes(&self) -> u32 {
-        self.in_flight_bytes
-    }
-
-    pub(super) fn bytes(&self) -> u32 {
-        self.bytes
-    }
-
-    #[inline]
-    pub(super) fn marked(&self) -> u32 {
-        self.marked
-    }
-
-    pub(super) fn messages(&self) -> usize {
-        self.messages.len()
-    }
-
     /// The messages that are not acknowledged whole, oldest first.
     pub(super) fn into_messages(self) -> impl Iterator<Item = Message> {
         self.messages.into_iter()
-    }
-
-    pub(super) fn record_heap_bytes(&self) -> usize {
-        let rack = self.rack.as_ref().map_or(0, |rack| rack.heap_bytes());
-        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes() + rack
-    }
-
-    pub(super) fn message_heap_bytes(&self) -> usize {
-        self.messages.capacity() * size_of::<Message>()
     }
 }
 

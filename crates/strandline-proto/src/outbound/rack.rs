@@ -38,10 +38,19 @@ pub(super) struct Rack {
     pub(super) judged: usize,
     /// What a packet has room for, in bytes of user data.
     pub(super) packet: u32,
-    /// SACKs that acknowledged something beyond a gap since there is one.
-    pub(super) gap_sacks: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
     pub(super) can_ask: bool,
+}
+
+/// What an acknowledgement says of the round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// It answers the only transmission there was.
+    Once,
+    /// The chunk had been sent again.
+    Again,
+    /// The peer may have had it long before there was room to say so.
+    Late,
 }
 
 /// The state of one path.
@@ -49,8 +58,8 @@ pub(super) struct Rack {
 pub(super) struct PathRack {
     /// Of the chunks acknowledged, the one that was sent last. Those of one moment were sent in the order of TSNs.
     pub(super) latest: Option<(Time, Tsn)>,
-    /// What the SACK being taken in acknowledges of it: the latest, and whether that had been sent again.
-    fresh: Option<(Time, Tsn, bool)>,
+    /// What the SACK being taken in acknowledges of it: the latest.
+    fresh: Option<(Time, Tsn, Answer)>,
     /// Round-trip time of `latest`.
     pub(super) rtt_ns: u64,
     srtt_ns: u64,
@@ -79,6 +88,12 @@ pub(super) struct PathRack {
     pub(super) doubt: Doubt,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
+    /// What is acknowledged behind a gap in what went to it: bytes of user data, and SACKs that told of some since there is one.
+    pub(super) behind_gap: u32,
+    pub(super) gap_sacks: u32,
+    /// When an acknowledgement was taken back the last time, by a SACK that may have been overtaken by the one before it: its
+    /// cumulative TSN was the same.
+    pub(super) taken_back: Time,
 }
 
 /// Sent before, in order of transmission.
@@ -102,26 +117,28 @@ impl PathRack {
         self.probe.is_some_and(|(probe, _)| probe == tsn)
     }
 
-    fn offer(&mut self, at: Time, tsn: Tsn, resent: bool) {
+    fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
         if self.fresh.is_none_or(|(best, best_tsn, _)| is_before((best, best_tsn), (at, tsn))) {
-            self.fresh = Some((at, tsn, resent));
+            self.fresh = Some((at, tsn, answer));
         }
     }
 
     /// Takes over what a SACK acknowledged (RFC 8985 section 6.2 steps 1 and 2). True if the latest of all had been sent again: all
     /// that was sent before it is late, also where no gap is left that shows it.
     pub(super) fn settle(&mut self, now: Time) -> bool {
-        let Some((at, tsn, resent)) = self.fresh.take() else { return false };
+        let Some((at, tsn, answer)) = self.fresh.take() else { return false };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
-        if !resent {
+        if answer == Answer::Once {
             self.on_rtt(now, rtt_ns);
         }
         let is_latest = self.latest.is_none_or(|latest| is_before(latest, (at, tsn)));
         if is_latest {
             self.latest = Some((at, tsn));
-            self.rtt_ns = now.since(at).as_nanos() as u64;
+            if answer != Answer::Late || self.rtt_ns == 0 {
+                self.rtt_ns = now.since(at).as_nanos() as u64;
+            }
         }
-        is_latest && resent
+        is_latest && answer == Answer::Again
     }
 
     fn on_rtt(&mut self, now: Time, rtt_ns: u64) {
@@ -155,6 +172,7 @@ impl PathRack {
     /// Ends recovery when all that was outstanding at its start is acknowledged.
     pub(super) fn on_cumulative(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
         self.judge_probe(cumulative, now, ack);
+        self.doubt.forget_probes(cumulative);
         if self.widen_after.is_some_and(|after| cumulative.is_after(after)) {
             self.widen_after = None;
         }
@@ -193,7 +211,7 @@ impl PathRack {
     }
 
     /// A transmission of a chunk was found lost.
-    pub(super) fn on_lost(&mut self, sent: Sent, now: Moment, ack: &mut PathAck) {
+    pub(super) fn on_lost(&mut self, tsn: Tsn, sent: Sent, now: Moment, ack: &mut PathAck) {
         if self.is_new(sent) {
             self.recover(now);
             ack.fast_retransmit_loss = true;
@@ -206,7 +224,10 @@ impl PathRack {
             self.recover(self.began.unwrap_or(now));
             ack.repairs = true;
         }
-        self.doubt.on_marked(matches!(sent, Sent::Again(_)));
+        match sent {
+            Sent::Once(_) => self.doubt.on_marked(),
+            Sent::Again(_) => self.doubt.on_marked_again(tsn),
+        }
     }
 
     fn recover(&mut self, began: Moment) {
@@ -242,6 +263,11 @@ impl PathRack {
         self.probe = None;
     }
 
+    /// A time-out puts into question whether anything was lost; `again`: together with the one before.
+    pub(super) fn begin_doubt(&mut self, again: bool) {
+        if again { self.doubt.begin_again() } else { self.doubt.begin() }
+    }
+
     /// What was believed lost was not.
     pub(super) fn on_undone(&mut self) {
         self.began = None;
@@ -256,7 +282,7 @@ impl PathRack {
         match self.frto.decide(cumulative, can_ask) {
             Decision::Wait => {}
             Decision::Ask => ack.asks = can_ask,
-            Decision::Right(Some((at, tsn))) => self.offer(at, tsn, true),
+            Decision::Right(Some((at, tsn))) => self.offer(at, tsn, Answer::Again),
             Decision::Right(None) => {}
             Decision::Needless => {
                 self.doubt.close();
@@ -279,7 +305,6 @@ impl Rack {
             paths: Vec::new(),
             judged: 0,
             packet: 0,
-            gap_sacks: 0,
             can_ask: false,
         }
     }
@@ -313,9 +338,15 @@ impl Rack {
         self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
     }
 
-    /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`. `overtaken`: a later one
-    /// had been acknowledged before.
-    pub(super) fn on_acked(&mut self, path: u8, at: Option<Time>, (first, tsn): (Tsn, Tsn), overtaken: bool) {
+    /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`, the last one sent then, and whether that
+    /// tells a round-trip time. `overtaken`: a later one had been acknowledged before.
+    pub(super) fn on_acked(
+        &mut self,
+        path: u8,
+        sent: Option<(Time, bool)>,
+        (first, tsn): (Tsn, Tsn),
+        overtaken: bool,
+    ) {
         let alone = self.paths.len() <= 1;
         let Some(path) = self.path(path) else { return };
         path.frto.on_acked(first, tsn);
@@ -323,8 +354,8 @@ impl Rack {
         // What went by another path may overtake without any reordering.
         path.reordering |=
             overtaken && (alone || path.latest.is_some_and(|(_, latest)| latest.is_after(tsn)));
-        if let Some(at) = at {
-            path.offer(at, tsn, false);
+        if let Some((at, timed)) = sent {
+            path.offer(at, tsn, if timed { Answer::Once } else { Answer::Late });
         }
     }
 
@@ -342,7 +373,7 @@ impl Rack {
         let in_time = rtt_ns >= least_ns;
         if !path.frto.holds(at, tsn, in_time) && in_time {
             path.on_arrived(sent);
-            path.offer(at, tsn, true);
+            path.offer(at, tsn, Answer::Again);
         }
     }
 
@@ -353,12 +384,18 @@ impl Rack {
         }
     }
 
-    /// A chunk is sent again. Gives its number in the log.
-    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, probe: bool) -> u16 {
-        if let Some(path) = self.path(from)
-            && !probe
-        {
-            path.doubt.on_resent(now, tsn);
+    /// A chunk is sent again that had been sent to path `from`. `first`: it had been sent once. `probe`: nothing told that it was lost. Gives
+    /// its number in the log.
+    pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, (first, probe): (bool, bool)) -> u16 {
+        let from = usize::from(from) % PATHS_MAX;
+        for (number, path) in self.paths.iter_mut().enumerate() {
+            match number == from {
+                true if !probe => path.doubt.on_resent(now, tsn),
+                _ => path.doubt.on_resent_elsewhere(now, tsn),
+            }
+            if number == from && probe {
+                path.doubt.on_probe_resent(now, tsn, first);
+            }
         }
         self.log.push(tsn, now)
     }
@@ -391,8 +428,13 @@ impl Rack {
         self.judged = self.judged.saturating_sub(steps);
     }
 
-    /// The chunk is in flight again without having been sent again. Returns how many chunks are to be looked at again.
-    pub(super) fn on_reneged(&mut self, index: usize) -> usize {
+    /// The chunk is in flight again without having been sent again. `overtaken`: perhaps that is what was true before. Returns how many
+    /// chunks are to be looked at again.
+    pub(super) fn on_reneged(&mut self, index: usize, path: u8, overtaken: bool) -> usize {
+        let now = self.now;
+        if let Some(path) = self.path(path).filter(|_| overtaken) {
+            path.taken_back = now;
+        }
         let again = self.judged.saturating_sub(index);
         self.judged -= again;
         again

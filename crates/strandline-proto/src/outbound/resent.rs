@@ -1,5 +1,8 @@
 //! When chunks were sent again: an entry for each such transmission, in the order of time.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use crate::number::Tsn;
@@ -38,9 +41,11 @@ impl ResentLog {
         self.first + self.entries.len() as u64
     }
 
-    /// The whole number of an entry, of which a record holds the lower half.
+    /// The whole number of an entry, of which a record holds the lower bits: the latest that has them. The entry itself may have made
+    /// room, or be of no use any more.
     pub(super) fn whole(&self, number: u16) -> u64 {
-        self.first + u64::from(number.wrapping_sub(self.first as u16))
+        let last = self.next().saturating_sub(1);
+        last.saturating_sub(u64::from((last as u16).wrapping_sub(number)))
     }
 
     /// When that was.

@@ -1,5 +1,8 @@
 //! How much of the window may go at once, and at which rate the rest (RFC 9260 section 6.1 rule D; decisions 9 and 36).
 
+#[cfg(test)]
+mod tests;
+
 use core::time::Duration;
 
 use super::destination::Path;
@@ -101,6 +104,19 @@ impl Path {
         }
         let rate = self.pacing_rate();
         self.pacer.wait(rate, self.data_chunk_len_max());
+    }
+
+    /// Something was held back, or would have been if the timer had not been late.
+    #[inline]
+    pub(crate) fn was_paced(&self) -> bool {
+        self.late_ms > 0 || self.pacer.holds()
+    }
+
+    /// There is nothing that pacing could hold back: how late the timer comes for a batch that doesn't wait any more is not to be
+    /// made good.
+    pub(crate) fn forget_pace(&mut self) {
+        self.pacer.clear();
+        self.late_ms = 0;
     }
 
     /// If the next batch is due, the timer has done its work.

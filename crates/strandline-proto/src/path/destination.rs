@@ -62,6 +62,8 @@ pub(crate) struct Path {
     pub(super) arrivals: Arrivals,
     /// Consecutive errors (RFC 9260 section 8.2).
     pub(crate) error_count: u16,
+    /// Expirations of T3-rtx, and of what stands for it.
+    pub(crate) timeouts: u16,
     /// T3-rtx expired and nothing was acknowledged since: only one packet may be in flight (section 7.2.3).
     pub(crate) timed_out: bool,
     pub(super) choices: Choices,
@@ -153,6 +155,7 @@ impl Path {
             burst_allowance: 0,
             arrivals: Arrivals::default(),
             error_count: 0,
+            timeouts: 0,
             timed_out: false,
             choices: Choices::new(config.recovery),
             exempt: false,
@@ -368,10 +371,14 @@ impl Path {
         config: &AssociationConfig,
     ) -> TimeoutOutcome {
         self.stop_rtx();
-        self.congestion.on_certain();
+        // Nothing was acknowledged since the one before: of several in a row the window before the first is kept.
+        if !self.timed_out {
+            self.congestion.on_certain();
+        }
         self.congestion.on_timeout(now);
         self.rto.back_off(config);
         self.timed_out = true;
+        self.timeouts = self.timeouts.saturating_add(1);
         self.arrivals.forget_full();
         self.prr = Prr::default();
         self.probes = 0;

@@ -16,6 +16,9 @@ pub(super) struct Late {
     rtt_min: Option<Duration>,
     /// There was one since all had been acknowledged: before that it may be forgotten.
     measured: bool,
+    /// Of what the answer being looked at acknowledges, what was sent last, and whether that had been sent before: only that one measures
+    /// (step 1).
+    fresh: Option<((Time, Tsn), bool)>,
     /// All before this has to be acknowledged before the recovery ends.
     pub(super) recovers_until: Option<Tsn>,
 }
@@ -31,12 +34,19 @@ impl Late {
         let rtt = now.since(sent.0);
         if !resent {
             self.rtt_min = Some(self.rtt_min.map_or(rtt, |min| min.min(rtt)));
-            self.measured = true;
+        }
+        if self.fresh.is_none_or(|(fresh, _)| is_before(fresh, sent)) {
+            self.fresh = Some((sent, resent));
         }
         if self.latest.is_none_or(|latest| is_before(latest, sent)) {
             self.rtt = if resent && self.latest.is_some() { rtt.min(self.rtt) } else { rtt };
             self.latest = Some(sent);
         }
+    }
+
+    /// An answer has been looked at.
+    pub(super) fn settle(&mut self) {
+        self.measured |= self.fresh.take().is_some_and(|(_, resent)| !resent);
     }
 
     /// Steps 4 and 5: a chunk that was sent at that time is lost. The reordering window is a quarter of the smallest round-trip time at

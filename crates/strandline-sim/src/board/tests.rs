@@ -117,3 +117,37 @@ fn what_has_arrived_never_goes_again() {
     sends(&mut board, 10, 3).expect_err("acknowledged by a gap block");
     sends(&mut board, 10, 7).expect_err("6 comes first");
 }
+
+/// After T3-rtx on the only path a packet goes again; the others only when its answer tells that they are lost.
+#[test]
+fn a_time_out_excuses_one_packet() {
+    let mut board = five();
+    board.excuse_first(TO.into(), 1500);
+    sends(&mut board, 1000, 1).expect("the lowest");
+    let Violation(text) = sends(&mut board, 1000, 2).expect_err("nobody has answered");
+    assert!(text.contains("for no reason"), "{text}");
+    let mut board = five();
+    board.excuse_first(TO.into(), 1500);
+    sends(&mut board, 1000, 1).expect("the lowest");
+    hears(&mut board, 1010, 1, &[]);
+    sends(&mut board, 1010, 2).expect("what was sent after it has arrived");
+}
+
+/// What another address brings late makes no gap here.
+#[test]
+fn gaps_of_another_address_do_not_count() {
+    let mut behind = BehindGaps::default();
+    let (one, other) = (TO.into(), [10, 0, 0, 2].into());
+    let sack = |behind: &mut BehindGaps, of_others_missing: bool| {
+        behind.begin();
+        behind.look(if of_others_missing { other } else { one }, 1000, false, false);
+        for _ in 0..4 {
+            behind.look(one, 1000, true, true);
+        }
+        behind.end();
+    };
+    sack(&mut behind, true);
+    assert!(!behind.are_many(one, 1500) && !behind.are_many(other, 1500));
+    sack(&mut behind, false);
+    assert!(behind.are_many(one, 1500) && !behind.are_many(other, 1500));
+}

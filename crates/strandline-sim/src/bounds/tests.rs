@@ -31,12 +31,21 @@ fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> 
     path.flight += sent;
     let traffic = Traffic { sent, new: sent, packets, ..Traffic::default() };
     let config = AssociationConfig::default();
-    bounds.after(Step { was, path: &path, traffic, mtu: MTU, events, config: &config, lost: None })
+    bounds.after(Step {
+        was,
+        path: &path,
+        traffic,
+        mtu: MTU,
+        events,
+        config: &config,
+        lost: None,
+        marked: None,
+    })
 }
 
 /// A SACK for a packet.
 fn acknowledged(bounds: &mut Bounds, path: &PathStatus, packets: u32, events: Events) {
-    bounds.before((packets * MTU, 1), path, events);
+    bounds.before((packets * MTU, 1), path, events, Marks::default()).expect("it keeps the bounds");
 }
 
 fn is_about(outcome: Result<(), Violation>, what: &str) {
@@ -88,17 +97,20 @@ fn a_rate_of_more_windows_a_round_trip_than_decided() {
 
 #[test]
 fn more_in_recovery_than_in_proportion() {
+    let began = |ms| Events { recoveries: 1, ..events(ms) };
     for (each, keeps) in [(1, true), (2, false)] {
         let mut bounds = Bounds::default();
-        bounds.before((0, 0), &path(100 * MTU, 100 * MTU), events(1));
+        bounds
+            .before((0, 0), &path(100 * MTU, 100 * MTU), events(1), Marks::default())
+            .expect("it keeps the bounds");
         let mut outcome = Ok(());
         // Two packets arrive at a time; half as many may go while the flight is above the threshold.
         for step in 0..20 {
             let flight = (99 - step) * MTU;
             let mut was = path(50 * MTU, flight);
             was.recovery_window = Some(flight);
-            acknowledged(&mut bounds, &was, 2, events(2 + u64::from(step)));
-            outcome = outcome.and_then(|()| send(&mut bounds, &was, each, events(2 + u64::from(step))));
+            acknowledged(&mut bounds, &was, 2, began(2 + u64::from(step)));
+            outcome = outcome.and_then(|()| send(&mut bounds, &was, each, began(2 + u64::from(step))));
         }
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "recovery") }
     }
@@ -108,11 +120,13 @@ fn more_in_recovery_than_in_proportion() {
 fn a_second_packet_after_t3_rtx() {
     for (packets, keeps) in [(1, true), (2, false)] {
         let mut bounds = Bounds::default();
-        bounds.before((0, 0), &path(10 * MTU, 5 * MTU), events(1));
+        bounds
+            .before((0, 0), &path(10 * MTU, 5 * MTU), events(1), Marks::default())
+            .expect("it keeps the bounds");
         let mut was = path(MTU, 0);
-        was.error_count = 1;
+        (was.error_count, was.timeouts) = (1, 1);
         let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
-        bounds.before((0, 0), &was, expired);
+        bounds.before((0, 0), &was, expired, Marks::default()).expect("it keeps the bounds");
         let outcome = send(&mut bounds, &was, packets, Events { timeouts: 0, ..expired });
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
     }
@@ -129,6 +143,7 @@ fn losses_after_the_window_shrank() {
         (49, 110, "cubic", true),
         (49, 110, "dctcp", true),
         (70, 110, "dctcp", false),
+        (70, 110, "swift", false),
         (70, 110, "bbr", true),
     ] {
         let mut bounds = Bounds::default();
@@ -138,13 +153,100 @@ fn losses_after_the_window_shrank() {
         {
             let mut was = path(cwnd * MTU, 10 * MTU);
             was.congestion = controller;
-            bounds.before((MTU, 1), &was, events(ms));
+            let events = Events { recoveries: u32::from(ms >= 100) + u32::from(ms >= 200), ..events(ms) };
+            bounds.before((MTU, 1), &was, events, Marks::default()).expect("it keeps the bounds");
             let lost = lost.map(|ms| Time::ZERO + Duration::from_millis(ms));
             let traffic = Traffic { sent: MTU, packets: 1, ..Traffic::default() };
-            let step =
-                Step { was: &was, path: &was, traffic, mtu: MTU, events: events(ms), config: &config, lost };
+            let step = Step {
+                was: &was,
+                path: &was,
+                traffic,
+                mtu: MTU,
+                events,
+                config: &config,
+                lost,
+                marked: None,
+            };
             outcome = outcome.and_then(|()| bounds.after(step));
         }
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "has not shrunk") }
+    }
+}
+
+/// The window of a path of 100 packets at these moments, and what happened then.
+fn windows(looks: &[(u64, u32, Events, Marks)]) -> Result<(), Violation> {
+    let mut bounds = Bounds::default();
+    looks.iter().try_for_each(|(_, cwnd, events, marks)| {
+        bounds.before((MTU, 1), &path(cwnd * MTU, 10 * MTU), *events, *marks)
+    })
+}
+
+fn lost(ms: u64) -> Events {
+    Events { recoveries: 1, exempt: 1, ..events(ms) }
+}
+
+const NONE: Marks = Marks { sent_at: None, unknown: false };
+
+#[test]
+fn what_is_undone_gives_the_window_back() {
+    let undone = |ms| Events { undone: 1, ..lost(ms) };
+    for (after, keeps) in [(100, true), (120, true), (99, false), (70, false)] {
+        let outcome =
+            windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE), (20, after, undone(20), NONE)]);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+    // Three time-outs in a row: what was before the first.
+    let expired = |ms| Events { timeouts: 1, exempt: 1, ..events(ms) };
+    for (after, keeps) in [(100, true), (1, false), (50, false)] {
+        let mut bounds = Bounds::default();
+        let mut outcome = bounds.before((MTU, 1), &path(100 * MTU, 10 * MTU), events(1), NONE);
+        for ms in [1000, 3000, 7000] {
+            outcome = outcome.and_then(|()| bounds.before((0, 0), &path(MTU, 10 * MTU), expired(ms), NONE));
+        }
+        let undone = Events { undone: 1, ..events(7100) };
+        let path = path(after * MTU, 10 * MTU);
+        let outcome = outcome.and_then(|()| bounds.before((MTU, 1), &path, undone, NONE));
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+}
+
+/// A mark shrinks the window once: what had been sent before it fell, no more.
+#[test]
+fn a_window_falls_for_a_reason() {
+    let told = |ms| Marks { sent_at: Some(Time::ZERO + Duration::from_millis(ms)), unknown: false };
+    let outcome = windows(&[(1, 100, events(1), NONE), (9, 70, events(9), NONE)]);
+    is_about(outcome, "for nothing");
+    for (sent_ms, keeps) in [(50, true), (10, true), (9, true), (8, false)] {
+        let outcome = windows(&[
+            (1, 100, events(1), NONE),
+            (9, 70, events(9), told(3)),
+            (60, 49, events(60), told(sent_ms)),
+        ]);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "for nothing") }
+    }
+    windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE)]).expect("a loss");
+}
+
+/// CWR says that the window has shrunk for what was marked.
+#[test]
+fn a_mark_that_is_answered_has_shrunk_the_window() {
+    let config = AssociationConfig::default();
+    for (cwnd, controller, keeps) in [(70, "cubic", true), (100, "cubic", false), (100, "dctcp", true)] {
+        let mut bounds = Bounds::default();
+        let sent_at = Some(Time::ZERO + Duration::from_millis(3));
+        let marks = Marks { sent_at, unknown: false };
+        for (ms, cwnd, marks) in [(1, 100, NONE), (2, 100, NONE), (9, cwnd, marks)] {
+            let mut was = path(cwnd * MTU, 10 * MTU);
+            was.congestion = controller;
+            bounds.before((MTU, 1), &was, events(ms), marks).expect("it keeps the bounds");
+        }
+        let mut was = path(cwnd * MTU, 10 * MTU);
+        was.congestion = controller;
+        let traffic = Traffic { sent: MTU, packets: 1, ..Traffic::default() };
+        let (events, lost) = (events(9), None);
+        let step =
+            Step { was: &was, path: &was, traffic, mtu: MTU, events, config: &config, lost, marked: sent_at };
+        let outcome = bounds.after(step);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "marked") }
     }
 }

@@ -33,3 +33,40 @@ fn the_receiver_counts_marks_only_where_both_asked() {
         assert_eq!(stats.marks_received > 0, ecn);
     }
 }
+
+/// What BBR does on a link whose switch marks above so many bytes: a share of its rate, and how long the queue is in bytes.
+fn bbr_beside_marks(mbit: u64, rtt: Duration, mark_bytes: usize, flows: usize) -> (Vec<f64>, f64) {
+    let mut config = config(Algorithm::Bbr);
+    Arc::make_mut(&mut config.association).ecn = true;
+    let link = LinkConfig { mark_bytes, ..link(mbit, rtt, 20 * mark_bytes) };
+    let mut flows = Flows::new(&config, link, flows);
+    flows.run(Duration::from_secs(3));
+    let measured = flows.run(Duration::from_secs(12));
+    (measured.rates.iter().map(|rate| rate / mbit as f64 / 1e6).collect(), measured.queue_bytes_mean)
+}
+
+/// Section 5: BBR answers marks, so that the queue stays about where they begin and the link full.
+#[test]
+fn bbr_keeps_the_queue_where_marks_begin() {
+    for (mbit, rtt, mark_bytes) in [
+        (100, ms(1), 30_000),
+        (50, ms(20), 60_000),
+        (10, ms(20), 25_000),
+        (100, ms(20), 100_000),
+        (20, ms(60), 60_000),
+    ] {
+        let (shares, queue) = bbr_beside_marks(mbit, rtt, mark_bytes, 1);
+        println!("{mbit} Mbit/s {rtt:?} marks at {mark_bytes}: {:.3}, {queue:.0} bytes", shares[0]);
+        assert!(queue < mark_bytes as f64 * 1.25, "{mbit} {rtt:?}: {queue} behind {mark_bytes}");
+        assert!(shares[0] > 0.88, "{mbit} {rtt:?}: {shares:?}");
+    }
+}
+
+#[test]
+fn bbr_flows_share_a_link_that_marks() {
+    let (shares, queue) = bbr_beside_marks(100, ms(20), 100_000, 2);
+    println!("{shares:?} {queue}");
+    let all: f64 = shares.iter().sum();
+    assert!(all > 0.88 && queue < 150_000.0, "{shares:?} {queue}");
+    assert!(shares.iter().all(|share| (0.6..1.4).contains(&(share / all * 2.0))), "{shares:?}");
+}

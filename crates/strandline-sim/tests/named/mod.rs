@@ -27,5 +27,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         4,
         "SACKs out of order: what one took back and the next acknowledged again counted twice as delivered (RFC 9937)",
     ),
+    (1273, "what a SACK took back that was overtaken by a later one was lost at once"),
+    (2866, "the same, and the recovery that began took the reordering window from what followed"),
+    (2201, "the timer of pacing came late for a batch that didn't wait any more, and that was made good"),
     (170, "what was saved up at the rate before a loss went at once after it"),
 ];

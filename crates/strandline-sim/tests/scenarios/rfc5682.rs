@@ -4,6 +4,7 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::time::Time;
 use strandline_sim::pair::Fate;
 
@@ -52,7 +53,7 @@ fn stands_still_and_loses(
         if from == Side::A && !left.is_zero() { Fate::Delay(left) } else { Fate::Pass }
     });
     scene.give(messages);
-    let end = scene.pair.now + ms(3000);
+    let end = scene.pair.now + time.max(ms(1500)) + ms(1500);
     let b = scene.b;
     while scene.pair.now < end {
         now.set(scene.pair.now);
@@ -80,6 +81,37 @@ fn a_needless_time_out_sends_little_again_and_is_undone() {
         let measured = path.srtt.unwrap() + path.rttvar.unwrap() * 4;
         assert_eq!(path.rto, measured.max(ms(1000)), "{late}: not backed off");
         assert!(scene.all_is_acknowledged());
+    }
+}
+
+/// Section 3.2: a pause of several time-outs. All of them were needless, and the window is what it was before the first; beside the
+/// probes each sent the lowest chunk again and nothing else.
+#[test]
+fn a_pause_of_several_time_outs_is_undone_as_one_is() {
+    for algorithm in
+        [Algorithm::Cubic, Algorithm::Rfc9260, Algorithm::Dctcp, Algorithm::Swift, Algorithm::Bbr]
+    {
+        for (late, timeouts) in [(2500, 1), (3500, 2), (6500, 2), (7800, 3)] {
+            let mut scene = Scene::new(|config| config.congestion = algorithm);
+            let before = scene.path();
+            stands_still(&mut scene, 8, ms(late), ms(0));
+            let (stats, path) = (scene.stats(), scene.path());
+            let case = format!("{algorithm:?} {late}");
+            assert_eq!((stats.timeouts, stats.undone), (timeouts, 1), "{case}: {:?}", scene.sent());
+            let early = scene.sent().into_iter().filter(|seen| seen.ms < 900);
+            let highest = early.flat_map(|seen| seen.numbers).max();
+            let again = scene.sent_again();
+            assert!(again.iter().all(|number| *number == 0 || Some(*number) == highest), "{case}: {again:?}");
+            assert_eq!(scene.times(0).len() as u32, 1 + timeouts, "{case}");
+            assert!(path.cwnd >= before.cwnd, "{case}: {before:?}, {path:?}");
+            assert!(
+                path.ssthresh >= before.ssthresh || algorithm == Algorithm::Swift,
+                "{case}: {before:?}, {path:?}"
+            );
+            let measured = path.srtt.unwrap() + path.rttvar.unwrap() * 4;
+            assert_eq!(path.rto, measured.max(ms(1000)), "{case}: not backed off");
+            assert!(scene.all_is_acknowledged());
+        }
     }
 }
 

@@ -116,3 +116,38 @@ fn section_4_4_2_what_is_kept_goes_in_no_burst() {
     assert!(moments[0].0 - began < ms(1) && first <= kept / 5, "{first} of {kept} at once: {moments:?}");
     assert!((kept / 10 * 9..=kept + 8).contains(&all), "{all} in a round trip, a window of {kept}");
 }
+
+/// BBR knows the rate of the path: trickling along for ten seconds, and pauses of seconds, don't lower it, and the first data after
+/// them goes at that rate, in no burst.
+#[test]
+fn section_4_2_bbr_keeps_its_rate_through_trickles_and_pauses() {
+    let mut scene = filled(Algorithm::Bbr);
+    let before = scene.path().pacing_rate.unwrap();
+    trickle(&mut scene, 2, 500);
+    scene.run(ms(4000));
+    let after = scene.path().pacing_rate.unwrap();
+    assert!(after >= before / 10 * 7, "{before} a second, and {after}");
+    scene.pair.clear_captured();
+    let began = scene.pair.now.since(scene.began);
+    scene.give(400);
+    scene.run(ms(25));
+    let sent: usize = scene.sent().iter().map(|seen| seen.numbers.len()).sum();
+    let at_once =
+        scene.sent().iter().filter(|seen| seen.at == began).map(|seen| seen.numbers.len()).sum::<usize>();
+    let most = packets(u32::try_from(after * 25 / 1000).unwrap()) as usize + 40;
+    assert!(sent > 20 && sent <= most, "{sent} in 25 ms, {most} allowed at {after} a second");
+    assert!(at_once <= packets(u32::try_from(after * 4 / 1000).unwrap()) as usize + 12, "{at_once} at once");
+}
+
+/// Swift keeps the window through a trickle as well, and a pause lowers it no further than to where one begins.
+#[test]
+fn section_4_2_swift_keeps_what_it_may() {
+    let mut scene = filled(Algorithm::Swift);
+    let before = scene.path().cwnd;
+    trickle(&mut scene, 2, 250);
+    assert!(scene.path().cwnd >= before / 10 * 9, "{before} and {:?}", scene.path());
+    scene.run(ms(10_000));
+    scene.give(1);
+    scene.run(ms(100));
+    assert!(packets(scene.path().cwnd) >= 10, "{:?}", scene.path());
+}

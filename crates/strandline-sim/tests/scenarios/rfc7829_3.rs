@@ -259,6 +259,43 @@ fn a_moment_of_silence_costs_little() {
     paths.finish();
 }
 
+/// All that A sends on the first path within so long arrives at its end, in order.
+fn stand_still(paths: &mut TwoPaths, link: &LinkConfig, time: Duration, ahead: usize) {
+    let end = paths.pair.now + time;
+    while paths.pair.now < end {
+        let left = end.since(paths.pair.now);
+        let (a, b) = (paths.pair.addresses(Side::A)[0].ip(), paths.pair.addresses(Side::B)[0].ip());
+        let held = LinkConfig { delay: link.delay + left, ..link.clone() };
+        paths.pair.network.link(a, b).change(Change::Config(held));
+        paths.run(left.min(Duration::from_micros(500)), ahead);
+    }
+    TwoPaths::change_path(&mut paths.pair, 0, &Change::Config(link.clone()));
+}
+
+/// A path stands still for longer than what counts as silence, and nothing is lost on it. The window is what it was, whichever of its
+/// packets had gone again as probes, on which path, when it was left.
+#[test]
+fn silence_in_which_nothing_is_lost_is_undone() {
+    for (delay, mbps) in [(100, 1000), (500, 1000), (5_000, 100), (10_000, 20), (30_000, 20)] {
+        for pause in [470, 520, 590] {
+            let link = LinkConfig { queue_bytes_max: 200_000, ..link(Duration::from_micros(delay), mbps) };
+            let mut paths = TwoPaths::new([link.clone(), link.clone()], |_| ());
+            paths.run(ms(1500), 60_000);
+            let before = paths.paths()[0].clone();
+            let undone = paths.pair.a.endpoint.status(paths.a).unwrap().stats.undone;
+            stand_still(&mut paths, &link, ms(pause), 60_000);
+            let case = format!("{delay} us, {pause} ms");
+            let stats = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
+            assert_eq!(stats.timeouts, 1, "{case}: {:?}", paths.paths());
+            paths.run(ms(500), 60_000);
+            let stats = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
+            assert_eq!(stats.undone, undone + 1, "{case}: {:?}", paths.paths());
+            assert!(paths.paths()[0].cwnd >= before.cwnd, "{case}: {before:?} {:?}", paths.paths());
+            paths.finish();
+        }
+    }
+}
+
 /// Section 5: with a limit for the primary path the other one becomes primary for good.
 #[test]
 fn section_5_the_primary_path_switches_over() {

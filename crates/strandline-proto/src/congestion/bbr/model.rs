@@ -24,6 +24,10 @@ const LOSS_MAX_WITHOUT_QUEUE: u64 = 20;
 /// Bytes sent after which half of what was lost is forgotten, in packets.
 const LOSS_MEMORY_PACKETS: u64 = 200;
 
+/// Hundredths of what was in flight that may be after a mark (RFC 8511 has eight tenths for a controller that halves for a loss, and 85
+/// hundredths for one that leaves seven tenths).
+const MARKED_LEAVES: u64 = 85;
+
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
 
@@ -93,6 +97,10 @@ pub(super) struct Model {
     in_flight_high: u64,
     /// It was lowered in this round.
     lowered: bool,
+    /// Bytes in flight for which the network marks packets, less what a mark takes; `u64::MAX`: it doesn't.
+    in_flight_low: u64,
+    /// A mark came in this round.
+    marked: bool,
     /// Bytes to be acknowledged until all is that was in flight when the sender could send no more: rates measured up to then
     /// are those of the sender, not of the path.
     starved: u32,
@@ -124,6 +132,8 @@ impl Model {
             round_flight: [0; 2],
             in_flight_high: u64::MAX,
             lowered: false,
+            in_flight_low: u64::MAX,
+            marked: false,
             starved: 0,
         }
     }
@@ -214,6 +224,9 @@ impl Model {
         self.round_flight = [0, self.round_flight[0]];
         self.round_rtt = Duration::MAX;
         self.lowered = false;
+        if !core::mem::take(&mut self.marked) {
+            self.in_flight_low = self.in_flight_low.saturating_add(u64::from(pmdcs));
+        }
     }
 
     /// Hundredths that may be lost with a queue: those that are lost without one come on top, twice, as they come by chance.
@@ -334,6 +347,23 @@ impl Model {
             let least = self.in_flight(100) / 10 * 7;
             self.in_flight_high = u64::from(now.max(before)).max(least).min(self.in_flight_high);
         }
+    }
+
+    /// The network marked what was sent in this round or in the one before: less than was in flight then may be from now on.
+    pub(super) fn on_marked(&mut self) {
+        self.marked = true;
+        let [now, before] = self.round_flight;
+        let flight = u64::from(now.max(before)).min(self.in_flight_low);
+        self.in_flight_low = flight / 100 * MARKED_LEAVES;
+    }
+
+    /// More is tried again.
+    pub(super) fn forget_marks(&mut self) {
+        self.in_flight_low = u64::MAX;
+    }
+
+    pub(super) fn in_flight_low(&self) -> u64 {
+        self.in_flight_low
     }
 
     /// The start ended with losses: what arrived in its last round fits the path, with its queue.

@@ -158,6 +158,8 @@ impl Path {
     }
 }
 
+mod ecn;
+
 const MS: fn(u64) -> Duration = Duration::from_millis;
 
 #[test]

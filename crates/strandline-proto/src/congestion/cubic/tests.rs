@@ -138,6 +138,25 @@ fn never_slower_than_reno() {
     assert!((90..=110).contains(&window), "{window} packets");
 }
 
+/// Decision 24: the way became longer for good, and no queue is on it. That is known after two periods.
+#[test]
+fn the_smallest_round_trip_time_is_forgotten_in_time() {
+    let mut cubic = at(100);
+    let say = |cubic: &mut Cubic, second: u64, rtt| {
+        cubic.on_ack(&ack(Time::ZERO + Duration::from_secs(second), 0, 0, rtt));
+        cubic.queued
+    };
+    assert!(!say(&mut cubic, 1, ms(50)));
+    for second in 2..31 {
+        assert!(say(&mut cubic, second, ms(80)), "{second}");
+    }
+    assert!(say(&mut cubic, 40, ms(80)), "of the period before");
+    assert!((60..100).any(|second| !say(&mut cubic, second, ms(80))));
+    // A pause of hours, and seconds of which only the low bits are kept.
+    assert!(say(&mut cubic, 70_000, ms(100)));
+    assert!(!say(&mut cubic, 70_032, ms(100)));
+}
+
 /// Section 5.8 and RFC 9260 section 7.2.2: what is not used does not grow, and a pause is no time to grow in.
 #[test]
 fn unused_windows_do_not_grow() {

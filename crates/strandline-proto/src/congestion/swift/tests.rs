@@ -125,8 +125,54 @@ fn only_the_latest_loss_is_undone() {
     swift.on_fast_retransmit(now);
     let window = swift.window();
     now += us(10_000);
+    swift.on_certain();
     swift.on_timeout(now);
     swift.on_timeout(now + us(20_000));
     swift.on_undo();
     assert_eq!(swift.window(), window);
+}
+
+/// Decision 26: a mark is a loss to it, but none that can turn out to be none.
+#[test]
+fn a_mark_halves_the_window_for_good() {
+    let mut swift = Swift::new(PMDCS);
+    swift.cwnd = 100 * PMDCS;
+    let now = Time::ZERO + Duration::from_secs(1);
+    swift.on_ecn(now);
+    assert_eq!((swift.window(), swift.starting), (50 * PMDCS, false), "and slow start is over");
+    swift.on_undo();
+    assert_eq!(swift.window(), 50 * PMDCS);
+    for _ in 0..10 {
+        swift.on_ecn(now);
+    }
+    assert_eq!(swift.window(), 2 * PMDCS, "no less than two packets");
+}
+
+/// Losses and marks of one window are one event to the path that calls. Each halves the window, also if it had just shrunk a little for
+/// the delay; the delay takes nothing more in that round trip.
+#[test]
+fn a_loss_halves_the_window_whatever_the_delay_has_taken() {
+    for event in [Swift::on_fast_retransmit, Swift::on_ecn] {
+        let mut swift = Swift::new(PMDCS);
+        let now = Time::ZERO + Duration::from_secs(1);
+        swift.on_rtt(now, us(10_000));
+        swift.cwnd = 100 * PMDCS;
+        let flight = swift.window();
+        swift.on_ack(&ack(now, PMDCS, flight, us(13_000)));
+        let before = swift.window();
+        assert!(before < flight && before > flight * 8 / 10, "{before}");
+        event(&mut swift, now + us(5_000));
+        assert_eq!(swift.window(), before / 2);
+        swift.on_ack(&ack(now + us(9_000), PMDCS, before, us(40_000)));
+        assert_eq!(swift.window(), before / 2);
+    }
+}
+
+/// What tells of marks makes nothing grow.
+#[test]
+fn nothing_grows_by_what_was_marked() {
+    let mut swift = Swift::new(PMDCS);
+    let before = swift.window();
+    swift.on_ack(&Ack { marked: true, ..ack(Time::from_nanos(1), 10 * PMDCS, before, us(1000)) });
+    assert_eq!(swift.window(), before);
 }

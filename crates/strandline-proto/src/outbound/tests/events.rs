@@ -52,7 +52,7 @@ fn each_round_trip_with_losses_is_an_event() {
 fn a_retransmission_lost_after_a_time_out_is_another_event() {
     let mut fixture = Fixture::by_time(4);
     fixture.wait(1000);
-    let bytes = fixture.out.on_first_timeout(0);
+    let bytes = fixture.out.on_first_timeout(0, false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [0]);
     fixture.wait(100);

@@ -115,7 +115,7 @@ impl Rig {
             self.take_sack(point, &[GapBlock { start: 2, end: 3 }, GapBlock { start: 5, end }]);
         }
         if round.is_multiple_of(10) {
-            self.out.on_timeout(0);
+            self.out.on_timeout(0, false);
         }
         self.send();
         self.take_sack(last, &[]);

@@ -225,7 +225,12 @@ impl Fixture {
     }
 
     fn timeout(&mut self, path: u8) -> u32 {
-        let bytes = self.out.on_timeout(path);
+        self.timeout_after(path, false)
+    }
+
+    /// `again`: nothing was acknowledged on the path since the one before.
+    fn timeout_after(&mut self, path: u8, again: bool) -> u32 {
+        let bytes = self.out.on_timeout(path, again);
         self.flight[usize::from(path)] -= bytes;
         self.check();
         bytes

@@ -4,7 +4,11 @@ use super::*;
 
 impl Fixture {
     fn first_timeout(&mut self, path: u8) -> u32 {
-        let bytes = self.out.on_first_timeout(path);
+        self.one_more_timeout(path, false)
+    }
+
+    fn one_more_timeout(&mut self, path: u8, again: bool) -> u32 {
+        let bytes = self.out.on_first_timeout(path, again);
         self.flight[usize::from(path)] -= bytes;
         self.check();
         bytes
@@ -112,16 +116,49 @@ fn as_many_as_fit_a_packet() {
     assert_eq!(fixture.packets(0).len(), 1);
 }
 
-/// If that was of no avail, all are marked.
+/// There was an answer after the first time-out, and yet another one follows: all are marked.
 #[test]
-fn the_second_time_out_marks_all() {
+fn a_time_out_after_an_answer_marks_all() {
+    let mut fixture = asking();
+    fixture.wait(2000);
+    assert_eq!(fixture.one_more_timeout(0, false), 6 * ROOM as u32);
+    assert_eq!(fixture.tsns(0), [1, 2, 3, 4, 5, 6]);
+}
+
+/// Section 3.2: nothing came since the first time-out, so that the question is the same: one packet goes again each time, and that all
+/// was only late shows in the same way, however often it expired.
+#[test]
+fn time_outs_in_a_row_ask_the_same_question() {
+    for times in 2..5 {
+        let mut fixture = Fixture::by_time(5);
+        fixture.wait(1000);
+        fixture.first_timeout(0);
+        assert_eq!(fixture.tsns(0), [0]);
+        for _ in 1..times {
+            fixture.wait(2000);
+            assert_eq!(fixture.one_more_timeout(0, true), ROOM as u32);
+            assert_eq!(fixture.tsns(0), [0]);
+        }
+        fixture.wait(100);
+        let (_, acks) = fixture.sack(2, &[]);
+        assert!(acks[0].undo && acks[0].lost_bytes == 0, "{times}: step 3b");
+    }
+}
+
+/// If they were right, the answer to the last one says so.
+#[test]
+fn time_outs_in_a_row_that_were_right_send_all_again() {
     let mut fixture = Fixture::by_time(5);
     fixture.wait(1000);
     fixture.first_timeout(0);
     fixture.packet(0);
     fixture.wait(2000);
-    assert_eq!(fixture.first_timeout(0), 5 * ROOM as u32);
-    assert_eq!(fixture.tsns(0), [0, 1, 2, 3, 4]);
+    fixture.one_more_timeout(0, true);
+    fixture.packet(0);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(1, &[]);
+    assert_eq!((acks[0].lost_bytes, acks[0].undo), (4 * ROOM as u32, false));
+    assert_eq!(fixture.tsns(0), [1, 2, 3, 4]);
 }
 
 /// A lone packet on a slow link may be faster than any of a full queue was: half the least round trip counts here.

@@ -208,3 +208,92 @@ fn the_end_of_a_burst_is_lost_when_what_was_repaired_arrives() {
     assert_eq!(acks[0].lost_bytes, ROOM as u32);
     assert_eq!(fixture.tsns(0), [5]);
 }
+
+/// A SACK that a later one has overtaken takes back what that named. The next one names it again: it is lost only if none does
+/// within a round trip and the reordering window.
+#[test]
+fn what_an_overtaken_sack_takes_back_is_not_lost() {
+    let mut fixture = Fixture::by_time(12);
+    fixture.wait(11);
+    let (_, acks) = fixture.sack(0, &[(1, 9)]);
+    assert_eq!(acks[0].lost_bytes, LOST);
+    assert_eq!(fixture.tsns(0), [0]);
+    fixture.wait(30);
+    let (_, acks) = fixture.sack(0, &[(1, 4)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 5 * LOST));
+    fixture.wait(30);
+    let (_, acks) = fixture.sack(0, &[(1, 10)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].flight_drop), (0, 6 * LOST));
+    // Another one, and nothing comes after it.
+    let (_, acks) = fixture.sack(0, &[(1, 7)]);
+    assert_eq!((acks[0].lost_bytes, acks[0].reneged_bytes), (0, 3 * LOST));
+    let before = fixture.now;
+    let acks = fixture.loss_timer().unwrap();
+    assert_eq!(acks[0].lost_bytes, 2 * LOST, "and the latest has none behind it");
+    assert!(fixture.now.since(before) >= Duration::from_millis(100), "{:?}", fixture.now.since(before));
+}
+
+/// Step 4 counts what went to the same path: what another one brings late makes no gap here, and takes no reordering window.
+#[test]
+fn gaps_that_another_path_makes_do_not_count() {
+    let mut fixture = Fixture::by_time(0);
+    let send = |fixture: &mut Fixture, path, packets| {
+        for _ in 0..packets {
+            fixture.wait(1);
+            fixture.push(FULL);
+            assert_eq!(fixture.packet(path).len(), 1);
+        }
+    };
+    send(&mut fixture, 1, 1);
+    send(&mut fixture, 0, 8);
+    fixture.wait(98);
+    let (_, acks) = fixture.sack(0, &[(1, 4)]);
+    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (0, 0));
+    assert_eq!(fixture.out.loss_deadline(), Time::MAX, "nothing is late on either path");
+    fixture.wait(2);
+    let (_, acks) = fixture.sack(0, &[(1, 4), (6, 6)]);
+    assert_eq!(acks[0].lost_bytes, 0, "one packet behind a gap");
+    assert!(fixture.out.loss_deadline() > fixture.now);
+    let (_, acks) = fixture.sack(0, &[(1, 4), (6, 8)]);
+    assert_eq!((acks[0].lost_bytes, acks[1].lost_bytes), (LOST, 0), "three");
+}
+
+/// The same with SACKs instead of packets: three that tell of something behind a gap.
+#[test]
+fn sacks_for_what_is_behind_another_paths_gap_do_not_count() {
+    let mut fixture = Fixture::by_time(0);
+    let send = |fixture: &mut Fixture, path, len| {
+        fixture.wait(1);
+        fixture.push(len);
+        assert_eq!(fixture.packet(path).len(), 1);
+    };
+    send(&mut fixture, 1, 10);
+    for _ in 0..8 {
+        send(&mut fixture, 0, 10);
+    }
+    fixture.wait(98);
+    for last in 1..=4 {
+        fixture.sack(0, &[(1, last)]);
+    }
+    let (_, acks) = fixture.sack(0, &[(1, 4), (6, 6)]);
+    assert_eq!(acks[0].lost_bytes, 0);
+    for (last, lost) in [(7, 0), (8, 28)] {
+        let (_, acks) = fixture.sack(0, &[(1, 4), (6, last)]);
+        assert_eq!(acks[0].lost_bytes, lost, "{last}");
+    }
+}
+
+/// A SACK as full as any says nothing of what lies behind its last block. What is named later may have arrived long ago: it measures no
+/// round-trip time by which others are late.
+#[test]
+fn what_a_full_sack_had_no_room_for_makes_no_round_trip_longer() {
+    for (blocks, measures) in [(16, false), (15, true)] {
+        let mut fixture = Fixture::by_time(60);
+        let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
+        fixture.sack(0, &gaps);
+        fixture.wait(500);
+        fixture.sack(60, &[]);
+        let rack = fixture.out.busy.as_ref().unwrap().sent.outstanding.rack.as_ref().unwrap();
+        assert_eq!(rack.round_trip_ns() > 130_000_000, measures, "{blocks}: {}", rack.round_trip_ns());
+    }
+}

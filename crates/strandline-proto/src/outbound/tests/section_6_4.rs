@@ -37,5 +37,5 @@ fn path_number_beyond_the_array_wraps() {
     fixture.push(10);
     fixture.out.next_new(fixture.now, PATHS_MAX as u8 + 2, ROOM, ROOM).unwrap();
     assert_eq!(fixture.out.flight_of(2), 28);
-    assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2), 28);
+    assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2, false), 28);
 }

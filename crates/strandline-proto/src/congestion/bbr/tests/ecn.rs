@@ -1,0 +1,98 @@
+//! Marks (RFC 3168 section 5): each window with one is answered, and the queue stays where they begin.
+
+use super::*;
+
+/// A path as it is after some time without marks, and what is in flight there.
+fn steady() -> (Path, u64) {
+    let mut path = Path::new(12_500_000, MS(20), 1_250_000);
+    path.run(Duration::from_secs(3));
+    while path.bbr.path.as_ref().unwrap().state != State::ProbeBw(Phase::Cruise) {
+        path.step();
+    }
+    path.run(MS(100));
+    let flight = u64::from(path.flight);
+    (path, flight)
+}
+
+fn state(path: &Path) -> State {
+    path.bbr.path.as_ref().unwrap().state
+}
+
+#[test]
+fn a_mark_leaves_85_hundredths_of_what_was_in_flight() {
+    let (mut path, flight) = steady();
+    path.bbr.on_ecn(path.now);
+    let window = u64::from(path.bbr.window());
+    assert!(window <= flight * 90 / 100, "{window} of {flight}");
+    assert!(window >= flight * 80 / 100, "{window} of {flight}");
+    // The next one a round trip later takes as much of what is left.
+    path.run(MS(21));
+    path.bbr.on_ecn(path.now);
+    let again = u64::from(path.bbr.window());
+    assert!((window * 84 / 100..=window * 88 / 100).contains(&again), "{again} of {window}");
+    for _ in 0..60 {
+        path.bbr.on_ecn(path.now);
+    }
+    assert_eq!(path.bbr.window(), WINDOW_MIN * PMDCS, "no less than what keeps acknowledgements coming");
+}
+
+/// A packet more in each round trip, and all the model has when bandwidth is probed for.
+#[test]
+fn without_marks_it_grows_again() {
+    let (mut path, _) = steady();
+    path.bbr.on_ecn(path.now);
+    let before = path.bbr.window();
+    path.run(MS(200));
+    let after = path.bbr.window();
+    assert!(
+        (before + 5 * PMDCS..=before + 11 * PMDCS).contains(&after),
+        "{before}, ten round trips, {after}"
+    );
+    while state(&path) != State::ProbeBw(Phase::Up) {
+        path.step();
+    }
+    path.run(MS(20));
+    assert!(path.bbr.window() > before * 3 / 2, "{before}, probing {}", path.bbr.window());
+}
+
+#[test]
+fn a_mark_ends_the_start_and_the_probe_for_bandwidth() {
+    let mut path = Path::new(12_500_000, MS(20), 1_250_000);
+    path.run(MS(70));
+    assert_eq!(state(&path), State::Startup);
+    path.bbr.on_ecn(path.now);
+    assert_eq!(state(&path), State::Drain);
+    let (mut path, _) = steady();
+    while state(&path) != State::ProbeBw(Phase::Up) {
+        path.step();
+    }
+    path.bbr.on_ecn(path.now);
+    assert_eq!(state(&path), State::ProbeBw(Phase::Down));
+}
+
+/// Marks are answered beside others, too, where losses don't bound what is in flight.
+#[test]
+fn beside_others_marks_count() {
+    let mut path = Path::new(12_500_000, MS(60), 2_000_000);
+    path.run(Duration::from_secs(5));
+    path.others = MS(40);
+    for _ in 0..500 {
+        path.run(MS(20));
+        if path.bbr.path.as_ref().unwrap().contest.contested() {
+            break;
+        }
+    }
+    assert!(path.bbr.path.as_ref().unwrap().contest.contested());
+    let flight = path.flight;
+    path.bbr.on_ecn(path.now);
+    assert!(path.bbr.window() <= flight / 100 * 92, "{} of {flight}", path.bbr.window());
+}
+
+/// A mark that comes before anything was acknowledged, of what went with the set-up.
+#[test]
+fn the_first_thing_heard_may_be_a_mark() {
+    let mut bbr = Bbr::new(PMDCS);
+    bbr.on_ecn(Time::ZERO);
+    assert!(bbr.window() >= WINDOW_MIN * PMDCS);
+    assert!(bbr.window() <= initial_window_of_ten(PMDCS));
+}

@@ -1,0 +1,109 @@
+//! What is outstanding: questions that change nothing.
+
+use super::{CHUNKS_MAX, Message, Outstanding, RESENT, Record, State};
+use crate::config::PATHS_MAX;
+use crate::number::Tsn;
+use crate::time::Time;
+
+impl Outstanding {
+    /// The chunk's index, if it is in flight and was last sent as entry `number` of the log says.
+    pub(in crate::outbound) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
+        let index = self.index_of(tsn)?;
+        let record = self.records.get(index)?;
+        let is = record.has(RESENT) && record.resent == number && record.state == State::InFlight;
+        is.then_some(index)
+    }
+
+    /// The TSN of a record.
+    pub(in crate::outbound) fn tsn(&self, index: usize) -> Tsn {
+        self.first + index as u32
+    }
+
+    /// Bytes of the records acknowledged by gap blocks.
+    pub(in crate::outbound) fn gap_acked_bytes(&self) -> u32 {
+        self.gap_acked_bytes
+    }
+
+    /// When a record was sent for the first time, if that is of use: a round-trip time by miss indications only while
+    /// nothing was sent again, by time only if itself was not.
+    pub(in crate::outbound) fn sent_at(&self, index: usize) -> Option<Time> {
+        self.times.of(self.tsn(index))
+    }
+
+    /// The only path that anything outstanding was sent to; `None` if there are several.
+    pub(in crate::outbound) fn only_path(&self) -> Option<usize> {
+        (self.paths.count_ones() <= 1).then(|| self.paths.trailing_zeros() as usize % PATHS_MAX)
+    }
+
+    /// It may have arrived long before a SACK had room to name it, so that it tells no round-trip time.
+    pub(in crate::outbound) fn is_unnamed(&self, index: usize) -> bool {
+        let tsn = self.tsn(index);
+        self.unnamed.is_some_and(|(named, next)| tsn.is_after(named) && tsn.is_before(next))
+    }
+
+    pub(in crate::outbound) fn get(&self, index: usize) -> Option<&Record> {
+        self.records.get(index)
+    }
+
+    /// Records from `start` to before `end`.
+    pub(in crate::outbound) fn range(&self, start: usize, end: usize) -> impl Iterator<Item = &Record> {
+        let end = end.min(self.records.len());
+        self.records.range(start.min(end)..end)
+    }
+
+    /// Index of a TSN, if it is outstanding.
+    pub(in crate::outbound) fn index_of(&self, tsn: Tsn) -> Option<usize> {
+        let index = tsn.distance_from(self.first) as usize;
+        (index < self.records.len()).then_some(index)
+    }
+
+    #[inline]
+    pub(in crate::outbound) fn next_tsn(&self) -> Tsn {
+        self.first + self.records.len() as u32
+    }
+
+    /// The Cumulative TSN Ack Point.
+    pub(in crate::outbound) fn cumulative_ack(&self) -> Tsn {
+        self.first.previous()
+    }
+
+    pub(in crate::outbound) fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    #[inline]
+    pub(in crate::outbound) fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    #[inline]
+    pub(in crate::outbound) fn is_full(&self) -> bool {
+        self.records.len() >= CHUNKS_MAX
+    }
+
+    pub(in crate::outbound) fn in_flight_bytes(&self) -> u32 {
+        self.in_flight_bytes
+    }
+
+    pub(in crate::outbound) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline]
+    pub(in crate::outbound) fn marked(&self) -> u32 {
+        self.marked
+    }
+
+    pub(in crate::outbound) fn messages(&self) -> usize {
+        self.messages.len()
+    }
+
+    pub(in crate::outbound) fn record_heap_bytes(&self) -> usize {
+        let rack = self.rack.as_ref().map_or(0, |rack| rack.heap_bytes());
+        self.records.capacity() * size_of::<Record>() + self.times.heap_bytes() + rack
+    }
+
+    pub(in crate::outbound) fn message_heap_bytes(&self) -> usize {
+        self.messages.capacity() * size_of::<Message>()
+    }
+}
