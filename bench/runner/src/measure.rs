@@ -159,6 +159,8 @@ impl Test<'_> {
             .args(words_before)
             .args(["netns", "exec", self.network.namespace(side, self.link)])
             .args(["timeout", "--signal=KILL", &limit])
+            // Whoever is killed can end nobody: what it started ends with it.
+            .args(["setpriv", "--pdeathsig", "KILL"])
             .args(priority)
             .args(["taskset", "-c", core])
             .arg(path)

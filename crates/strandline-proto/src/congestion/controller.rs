@@ -43,7 +43,7 @@ impl Ack {
 #[cfg(test)]
 impl Ack {
     /// The one that tests vary: of a full window, without loss or mark.
-    pub(super) fn of(now: Time, acked_bytes: u32, flight_before: u32) -> Self {
+    pub(crate) fn of(now: Time, acked_bytes: u32, flight_before: u32) -> Self {
         Self {
             now,
             acked_bytes,

@@ -55,18 +55,7 @@ fn paced() -> (Path, Time) {
 fn a_late_timer_is_made_good_only_if_something_waited_for_it() {
     let after = |waits: bool| {
         let (mut path, now) = paced();
-        path.congestion.on_ack(&crate::congestion::Ack {
-            now,
-            acked_bytes: 60_000,
-            flight_before: path.flight,
-            window_full: true,
-            cumulative_advanced: true,
-            in_fast_recovery: false,
-            all_acked: false,
-            rtt: None,
-            latest_rtt: None,
-            marked: false,
-        });
+        path.congestion.on_ack(&crate::congestion::Ack::of(now, 60_000, path.flight));
         send_all(&mut path, now);
         path.end_burst();
         path.wait_for_pace();
