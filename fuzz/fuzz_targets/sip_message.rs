@@ -5,7 +5,8 @@
 use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use strandline_sip::codec::{
-    Edits, HeaderName, Host, Index, Message, Multipart, NewVia, Reply, StatusCode, Transport, binding_answer,
+    Edits, HeaderName, Host, Index, Message, MessageWriter, Multipart, NewVia, Reply, StatusCode, Transport, binding_answer,
+    unfold,
 };
 
 /// Asks for everything; returns how many values there were.
@@ -47,6 +48,25 @@ fn walk(message: &Message<'_>) -> usize {
     count
 }
 
+/// What stands in a header can be written into another, and is the same there, in one line or in several; it begins no other.
+fn copy_values(message: &Message<'_>) {
+    for header in message.headers() {
+        let (value, line) = (header.value(), unfold(header.value()));
+        assert!(!line.contains(&b'\n'));
+        let mut out = BytesMut::new();
+        let mut writer = MessageWriter::response(&mut out, StatusCode::OK, b"");
+        writer.header_named(b"X-Value", value).header_named(b"X-Line", &line);
+        writer.finish(b"").expect("what was read can be written");
+        let mut index = Index::new();
+        // The two may be longer together than a message's headers.
+        if let Ok(again) = Message::parse(&out, &mut index) {
+            assert_eq!(again.headers().count(), 3);
+            assert!(again.lines_named(b"X-Value").map(|line| line.value()).eq([value]));
+            assert!(again.lines_named(b"X-Line").map(|line| line.value()).eq([line.trim_ascii()]));
+        }
+    }
+}
+
 fn edit(message: Message<'_>) {
     let mut out = BytesMut::new();
     Edits::new(message).write(&mut out).expect("nothing was edited");
@@ -79,6 +99,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut index = Index::new();
     let message = match Message::parse(bytes, &mut index) {
         Ok(message) => {
+            copy_values(&message);
             edit(message);
             Some(message)
         }

@@ -43,6 +43,7 @@ mod stream;
 mod stun;
 mod top_via;
 mod transport;
+mod unfold;
 mod uri;
 mod write;
 
@@ -74,6 +75,7 @@ pub use status::StatusCode;
 pub use stream::{Cut, Side, StreamFramer};
 pub use stun::binding_answer;
 pub use transport::Transport;
+pub use unfold::unfold;
 pub use uri::escape::{Unescaped, unescape};
 pub use uri::host::Host;
 pub use uri::params::{UriHeaders, UriParams};

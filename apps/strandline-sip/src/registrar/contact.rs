@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::codec::{Address, HeaderName, Message, Params, Route, SipUri, Uri, Values};
+use crate::codec::{Address, HeaderName, Message, Params, Route, SipUri, Uri, Values, unfold};
 use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
@@ -14,7 +14,7 @@ pub(super) struct Wanted<'a> {
     contact: &'a [u8],
     uri: Option<SipUri<'a>>,
     params: Cow<'a, [u8]>,
-    instance: &'a [u8],
+    instance: Cow<'a, [u8]>,
     reg_id: u32,
     q: u16,
     /// Granted, in seconds; 0 removes the binding.
@@ -139,9 +139,9 @@ fn one<'a>(
     Ok(Wanted {
         contact,
         uri,
-        params: if has.others { own_params(address).into() } else { address.params.as_bytes().into() },
-        instance,
+        params: if has.others { own_params(address).into() } else { unfold(address.params.as_bytes()) },
         reg_id: if instance.is_empty() { 0 } else { reg_id },
+        instance: unfold(instance),
         q: if has.q { address.q().ok().flatten().unwrap_or(1000) } else { 1000 },
         expires: asked.min(settings.expires_max_secs),
         flow_use,
@@ -191,7 +191,7 @@ fn own_params(address: &Address<'_>) -> Vec<u8> {
             }
             Some(crate::codec::ParamValue::Quoted(text)) => {
                 out.extend_from_slice(b"=\"");
-                out.extend_from_slice(text);
+                out.extend_from_slice(&unfold(text));
                 out.push(b'"');
             }
         }
@@ -202,7 +202,7 @@ fn own_params(address: &Address<'_>) -> Vec<u8> {
 impl Wanted<'_> {
     /// Is this binding the one that is meant?
     pub(super) fn is_for(&self, binding: &Binding) -> bool {
-        binding.is_for(self.instance, self.reg_id, self.contact)
+        binding.is_for(&self.instance, self.reg_id, self.contact)
     }
 
     /// Does an instance's contact lead back to the user? Then a request would go round (RFC 5627 section 5.1).
@@ -227,7 +227,7 @@ impl Wanted<'_> {
     /// before it end.
     fn gruu(&self, bindings: &mut [Binding], request: &Request<'_>) -> u64 {
         let Some(gruus) = request.gruus.filter(|_| !self.instance.is_empty()) else { return 0 };
-        let of_instance = bindings_of(bindings, self.instance, request.unix_secs);
+        let of_instance = bindings_of(bindings, &self.instance, request.unix_secs);
         let is_meant = |binding: &&&Binding| self.reg_id == 0 || binding.reg_id == self.reg_id;
         let ends = of_instance
             .iter()
@@ -238,7 +238,7 @@ impl Wanted<'_> {
             Some(_) if ends => {
                 let gruu = gruus.number(true);
                 for binding in bindings.iter_mut().filter(|binding| binding.origin.is_none()) {
-                    if is_same_instance(&binding.instance, self.instance) {
+                    if is_same_instance(&binding.instance, &self.instance) {
                         binding.gruu = gruu;
                     }
                 }
@@ -279,7 +279,7 @@ impl Wanted<'_> {
         if let Some(binding) = found.and_then(|at| bindings.get_mut(at)) {
             keep(&mut binding.contact, self.contact);
             keep(&mut binding.params, &self.params);
-            keep(&mut binding.instance, self.instance);
+            keep(&mut binding.instance, &self.instance);
             keep(&mut binding.call_id, essentials.call_id);
             keep(&mut binding.path, &path);
             binding.cseq = essentials.cseq.number;
@@ -298,7 +298,7 @@ impl Wanted<'_> {
             expires_at,
             q: self.q,
             reg_id: self.reg_id,
-            instance: self.instance.into(),
+            instance: (*self.instance).into(),
             path: path.into(),
             flow: request.flow,
             flow_use: self.flow_use,
@@ -326,7 +326,7 @@ fn path(message: &Message<'_>) -> Vec<u8> {
         if !path.is_empty() {
             path.push(b',');
         }
-        path.extend_from_slice(line.value());
+        path.extend_from_slice(&unfold(line.value()));
     }
     path
 }

@@ -8,6 +8,7 @@ mod dialogs_16_6;
 mod edge_rfc5626;
 mod ends;
 mod flows_rfc5626;
+mod folded_7_3_1;
 mod forking_16_7;
 mod gruu_nodes;
 mod gruu_rfc5627;

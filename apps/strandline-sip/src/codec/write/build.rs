@@ -8,7 +8,7 @@ use crate::codec::name::HeaderName;
 use crate::codec::status::StatusCode;
 
 use super::via::{NewVia, write_number};
-use super::{WriteError, check_known, check_name, check_text};
+use super::{WriteError, check_known, check_name, check_text, check_value};
 
 /// Writes a message: first line, headers in the order in which they are given, Content-Length and body at the end.
 ///
@@ -98,7 +98,7 @@ impl<'b> MessageWriter<'b> {
     /// A header by its name.
     pub fn header_named(&mut self, name: &[u8], value: &[u8]) -> &mut Self {
         self.check(check_name(name));
-        self.check(check_text(value));
+        self.check(check_value(value));
         self.put(&[name, b": ", value, b"\r\n"]);
         self
     }
@@ -119,7 +119,7 @@ impl<'b> MessageWriter<'b> {
         self.out.extend_from_slice(name.before_value());
         self.put(parts);
         // All parts at once.
-        self.check(check_text(self.out.get(start..).unwrap_or(&[])));
+        self.check(check_value(self.out.get(start..).unwrap_or(&[])));
         self.out.extend_from_slice(b"\r\n");
         self
     }

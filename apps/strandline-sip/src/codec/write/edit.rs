@@ -14,7 +14,7 @@ use crate::codec::name::HeaderName;
 
 use super::source::{Note, notes, via_param_places};
 use super::via::{NewVia, write_number};
-use super::{WriteError, check_known, check_name, check_text};
+use super::{WriteError, check_known, check_name, check_text, check_value};
 
 const EDITS_MAX: usize = 24;
 
@@ -157,7 +157,7 @@ impl<'a> Edits<'a> {
 
     /// Adds a value on top of Route, Record-Route, Path, Service-Route or another list, in a line of its own.
     pub fn push_value(&mut self, name: HeaderName, value: &'a [u8]) -> &mut Self {
-        match check_known(name).and_then(|()| check_text(value)) {
+        match check_known(name).and_then(|()| check_value(value)) {
             Ok(()) => self.push(self.before(name), Insert::Line(name.as_str().as_bytes(), value)),
             Err(error) => self.fail(error),
         }
@@ -243,7 +243,7 @@ impl<'a> Edits<'a> {
 
     /// Adds a header after all others.
     pub fn add(&mut self, name: &'a [u8], value: &'a [u8]) -> &mut Self {
-        match check_name(name).and_then(|()| check_text(value)) {
+        match check_name(name).and_then(|()| check_value(value)) {
             Ok(()) => self.splice(
                 self.message.headers_end,
                 self.message.headers_end,

@@ -15,7 +15,8 @@ use super::scan;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// A line break in a text that was to be written: what follows it would be a header of its own.
+    /// A line break in a text that was to be written, and no blank after it that has the value go on: what follows it would be a
+    /// header of its own.
     #[error("line break in a value")]
     LineBreak,
     /// A name that is no token.
@@ -40,6 +41,23 @@ pub(crate) fn check_text(text: &[u8]) -> Result<(), WriteError> {
             return Err(WriteError::LineBreak);
         }
         at = scan::control(text, at + 1);
+    }
+    Ok(())
+}
+
+/// A text that goes into a header's value must not end the line, but may go on in the next one, as values do that were read (RFC
+/// 3261 section 7.3.1); and what may be quoted in those may be here.
+pub(crate) fn check_value(text: &[u8]) -> Result<(), WriteError> {
+    let mut at = scan::control(text, 0);
+    while let Some(after) = text.get(at..) {
+        at += match after {
+            [] => break,
+            [b'\r', b'\n', b' ' | b'\t', ..] => 3,
+            [0, ..] if at > 0 && text.get(at - 1) == Some(&b'\\') => 1,
+            [b'\r' | b'\n' | 0, ..] => return Err(WriteError::LineBreak),
+            _ => 1,
+        };
+        at = scan::control(text, at);
     }
     Ok(())
 }

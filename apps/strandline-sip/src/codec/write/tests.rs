@@ -22,6 +22,39 @@ fn what_would_end_a_line_is_found_wherever_it_stands() {
 }
 
 #[test]
+fn a_value_goes_on_in_the_next_line_only_with_a_blank() {
+    let goes: [&[u8]; 5] = [b"a\r\n b", b"a\r\n\tb\r\n  c", b"\r\n \r\n ", b"\"\\\0\"", b""];
+    for text in goes {
+        assert_eq!(check_value(text), Ok(()), "{text:?}");
+        assert_eq!(check_text(text).is_ok(), text.is_empty());
+    }
+    let ends: [&[u8]; 9] = [
+        b"a\r\nb: c",
+        b"a\r\n",
+        b"a\n b",
+        b"a\r b",
+        b"a\r",
+        b"a\r\n b\r\n\r\n",
+        b"\0",
+        b"a\\b\0",
+        b"\\\r\nX: y",
+    ];
+    for text in ends {
+        assert_eq!(check_value(text), Err(WriteError::LineBreak), "{text:?}");
+    }
+    // Wherever it stands.
+    for len in 0..40 {
+        for at in 0..len {
+            let mut text = vec![b'x'; len];
+            text.splice(at..at, *b"\r\n ");
+            assert_eq!(check_value(&text), Ok(()));
+            text[at + 2] = b'y';
+            assert_eq!(check_value(&text), Err(WriteError::LineBreak));
+        }
+    }
+}
+
+#[test]
 fn addresses_are_written_as_they_are_read() {
     for number in 0..=255u8 {
         for address in
