@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use libfuzzer_sys::fuzz_target;
 use strandline_sip::codec::{
     Edits, HeaderName, Host, Index, Message, MessageWriter, Multipart, NewVia, Reply, StatusCode, Transport, binding_answer,
-    unfold,
+    method_and_rest, unfold,
 };
 
 /// Asks for everything; returns how many values there were.
@@ -99,6 +99,8 @@ fuzz_target!(|bytes: &[u8]| {
     let mut index = Index::new();
     let message = match Message::parse(bytes, &mut index) {
         Ok(message) => {
+            let method = message.method().filter(|method| method.as_bytes().len() < 32);
+            assert_eq!(method_and_rest(bytes).map(|(method, _)| method), method);
             copy_values(&message);
             edit(message);
             Some(message)

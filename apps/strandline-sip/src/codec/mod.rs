@@ -69,7 +69,7 @@ pub use message::{Header, Message, Rejected};
 pub use method::Method;
 pub use multipart::{Multipart, Part};
 pub use name::HeaderName;
-pub use peek::header_lines;
+pub use peek::{header_lines, method_and_rest};
 pub use start_line::{RequestLine, StartLine, StatusLine};
 pub use status::StatusCode;
 pub use stream::{Cut, Side, StreamFramer};

@@ -1,6 +1,32 @@
 //! A look at headers before a message is indexed: for sorting messages that wait. Nothing is checked.
 
+use super::method::Method;
 use super::scan;
+use super::start_line::{skip_line_ends, starts_like_a_status};
+
+/// The longest method that is looked for.
+const METHOD_MAX: usize = 32;
+
+/// The method of a request, and what follows its blank. `None` of a response, or if no blank comes soon.
+///
+/// ```
+/// use strandline_sip::codec::{Method, method_and_rest};
+///
+/// let (method, rest) = method_and_rest(b"\r\nBYE sip:a@example.com SIP/2.0\r\n").ok_or("a response")?;
+/// assert_eq!((method, rest), (Method::Bye, &b"sip:a@example.com SIP/2.0\r\n"[..]));
+/// assert!(method_and_rest(b"SIP/2.0 200 OK\r\n").is_none());
+/// # Ok::<(), &str>(())
+/// ```
+#[must_use]
+pub fn method_and_rest(bytes: &[u8]) -> Option<(Method<'_>, &[u8])> {
+    let line = bytes.get(skip_line_ends(bytes)..)?;
+    if starts_like_a_status(line) {
+        return None;
+    }
+    let end = line.iter().take(METHOD_MAX).position(|byte| *byte <= b' ')?;
+    let (name, rest) = line.split_at_checked(end)?;
+    Some((Method::from_bytes(name), rest.strip_prefix(b" ")?))
+}
 
 /// The header lines of a message as names and values, with the lines that go on a value. It ends with the headers, or
 /// where a line has no colon.

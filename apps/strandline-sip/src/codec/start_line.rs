@@ -133,7 +133,7 @@ pub(crate) fn line_end(bytes: &[u8], start: usize) -> Result<usize> {
 
 /// A version and a blank: no method may be followed by a slash.
 #[inline]
-fn starts_like_a_status(line: &[u8]) -> bool {
+pub(crate) fn starts_like_a_status(line: &[u8]) -> bool {
     matches!(line, [b'S' | b's', b'I' | b'i', b'P' | b'p', b'/', ..])
 }
 

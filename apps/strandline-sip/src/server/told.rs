@@ -21,7 +21,7 @@ pub(super) fn print(told: &Told<'_>) {
     let Told { advertised, carriers, users, others, .. } = told;
     if told.json {
         let one = |(one, carrier): (&Advertised, &Option<u16>)| {
-            let (name, host, port) = (one.protocol.name(), &one.host, one.port);
+            let (name, host, port) = (one.protocol.name(), one.name(), one.port);
             let carrier = carrier.map_or(String::new(), |port| format!(",\"carrier\":{port}"));
             format!("{{\"protocol\":\"{name}\",\"host\":\"{host}\",\"port\":{port}{carrier}}}")
         };
@@ -39,9 +39,9 @@ pub(super) fn print(told: &Told<'_>) {
     };
     println!("SIP server, until SIGTERM or interrupted; {users} users registered{processes}:");
     for (one, carrier) in advertised.iter().zip(carriers.iter()) {
-        let name = one.protocol.name().to_ascii_uppercase();
+        let (name, host, port) = (one.protocol.name().to_ascii_uppercase(), one.name(), one.port);
         let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
-        println!("  {name:<5}{} port {}{carrier}", one.host, one.port);
+        println!("  {name:<5}{host} port {port}{carrier}");
     }
     for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
         match name {

@@ -1,7 +1,7 @@
 //! What comes first when there is more than can be done: told by the first line, before anything else is parsed; and where
 //! messages wait already, by a look at some of the headers.
 
-use crate::codec::{Method, StartLine, header_lines};
+use crate::codec::{Method, header_lines, method_and_rest};
 
 #[cfg(test)]
 mod tests;
@@ -40,22 +40,21 @@ impl Urgency {
         }
     }
 
-    /// By the first line. What has none is rejected soon enough.
+    /// By the start of the first line, of which nothing is checked: that is done when the message is parsed. What is no request comes
+    /// first, and is rejected soon enough.
     pub(super) fn of(bytes: &[u8]) -> Self {
-        match StartLine::parse(bytes) {
-            Ok(StartLine::Request(line)) => match line.method {
-                Method::Register => Self::Registration,
-                Method::Ack
-                | Method::Bye
-                | Method::Cancel
-                | Method::Prack
-                | Method::Update
-                | Method::Info
-                | Method::Notify => Self::Begun,
-                _ if is_sos(line.uri) => Self::Emergency,
-                _ => Self::New,
-            },
-            Ok(StartLine::Status(_)) | Err(_) => Self::Begun,
+        let Some((method, rest)) = method_and_rest(bytes) else { return Self::Begun };
+        match method {
+            Method::Register => Self::Registration,
+            Method::Ack
+            | Method::Bye
+            | Method::Cancel
+            | Method::Prack
+            | Method::Update
+            | Method::Info
+            | Method::Notify => Self::Begun,
+            _ if is_sos(rest) => Self::Emergency,
+            _ => Self::New,
         }
     }
 
@@ -89,9 +88,9 @@ impl Urgency {
     }
 }
 
-/// A service URN for emergencies (RFC 5031), or `sip:sos@`, as some phones write it.
-fn is_sos(uri: &[u8]) -> bool {
-    let begins = |with: &[u8]| uri.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
+/// Does it begin with a service URN for emergencies (RFC 5031), or `sip:sos@`, as some phones write it?
+fn is_sos(rest: &[u8]) -> bool {
+    let begins = |with: &[u8]| rest.get(..with.len()).is_some_and(|head| head.eq_ignore_ascii_case(with));
     begins(b"urn:service:sos") || begins(b"sip:sos@") || begins(b"sips:sos@")
 }
 

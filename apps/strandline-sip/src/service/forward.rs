@@ -55,7 +55,7 @@ impl Service {
         // The slot of the context is the transaction's name for us.
         let slot = self.contexts.next_free();
         let server =
-            self.transactions.begin_server(arriving, back, false, u64::from(slot)).map_err(|_| full)?;
+            self.transactions.begin_server(arriving, back, None, u64::from(slot)).map_err(|_| full)?;
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
@@ -93,7 +93,7 @@ impl Service {
             return Err(full);
         }
         if invite {
-            self.transactions.trying_to(now, server, message);
+            self.transactions.trying(now, server, message);
         }
         if let Err(code) = self.send_to_all(now, &Copied { incoming, way, mark }, slot, targets) {
             self.give_up(now, slot, message, *flow, code);
@@ -240,7 +240,7 @@ impl Service {
         out.push(b'@');
         match here.host() {
             // Most are one of these, and formatting costs ten times as much as to copy what stands there.
-            Host::Name(_) | Host::V4(_) => out.extend_from_slice(here.host.as_bytes()),
+            Host::Name(_) | Host::V4(_) => out.extend_from_slice(here.name().as_bytes()),
             Host::V6(address) => out.extend_from_slice(format!("[{address}]").as_bytes()),
         }
         let transport: [&[u8]; 2] = match protocol {

@@ -71,8 +71,8 @@ impl Service {
         let own = address.map(|address| address.address.ip());
         self.nodes = Some(Peers { own, ..Peers::default() });
         if let Some(NodeAddress { protocol, address }) = address {
-            let (host, port) = (address.ip().to_string(), address.port());
-            self.settings.advertised.push(Advertised { protocol, host, port });
+            let host = address.ip().to_string();
+            self.settings.advertised.push(Advertised::new(protocol, host, address.port()));
         }
     }
 

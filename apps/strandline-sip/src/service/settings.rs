@@ -25,29 +25,36 @@ pub enum Mode {
 pub struct Advertised {
     /// For what.
     pub protocol: Protocol,
-    /// A name or an address, an IPv6 address without brackets.
-    pub host: String,
     /// The port.
     pub port: u16,
+    /// A name or an address, an IPv6 address without brackets.
+    host: String,
+    /// The address that it is, if it is one: each message asks for that.
+    ip: Option<IpAddr>,
 }
 
 impl Advertised {
+    /// `host` is a name or an address, an IPv6 address without brackets.
+    #[must_use]
+    pub fn new(protocol: Protocol, host: String, port: u16) -> Self {
+        // As in URIs, where zeros in front don't matter.
+        let ip = host.parse::<IpAddr>().ok().or_else(|| Host::parse(host.as_bytes()).ok()?.ip());
+        Self { protocol, port, host, ip }
+    }
+
+    /// The host as it was given.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.host
+    }
+
     /// The host as it stands in Via.
     #[must_use]
     pub fn host(&self) -> Host<'_> {
-        match self.host.parse() {
-            Ok(IpAddr::V4(address)) => Host::V4(address),
-            Ok(IpAddr::V6(address)) => Host::V6(address),
-            Err(_) => Host::Name(self.host.as_bytes()),
-        }
-    }
-
-    /// Is it this host? Names and addresses are never the same, so most questions are answered without parsing.
-    fn is_at(&self, host: &Host<'_>) -> bool {
-        match host {
-            Host::Name(_) => Host::Name(self.host.as_bytes()) == *host,
-            Host::V4(_) => Host::parse(self.host.as_bytes()).is_ok_and(|own| own == *host),
-            Host::V6(_) => self.host() == *host,
+        match self.ip {
+            Some(IpAddr::V4(address)) => Host::V4(address),
+            Some(IpAddr::V6(address)) => Host::V6(address),
+            None => Host::Name(self.host.as_bytes()),
         }
     }
 }
@@ -155,7 +162,7 @@ impl Settings {
     /// Is this one of its addresses?
     #[must_use]
     pub fn is_here(&self, host: &Host<'_>, port: u16) -> bool {
-        self.advertised.iter().any(|advertised| advertised.port == port && advertised.is_at(host))
+        self.advertised.iter().any(|advertised| advertised.port == port && advertised.host() == *host)
     }
 
     /// Is this a domain of its users?

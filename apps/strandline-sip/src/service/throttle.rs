@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::HashMap;
 
-use crate::codec::{HeaderName, Message, Via};
+use crate::codec::{HeaderName, Message, ParamValue, Via};
 use crate::transaction::Time;
 
 /// Neighbours that are remembered; what others ask for isn't heeded.
@@ -268,26 +268,42 @@ struct Told {
 
 impl Told {
     /// `None` if it makes no sense, or is an algorithm that we didn't offer.
-    fn read(via: &Via<'_>) -> Option<Self> {
-        let text = |name: &[u8]| via.params.value(name).and_then(|value| core::str::from_utf8(value).ok());
-        let value = text(b"oc").map(str::parse).transpose().ok()?;
-        let algorithm = text(b"oc-algo").unwrap_or("loss").trim_matches(['"', ' ']).to_ascii_lowercase();
-        let is_rate = match algorithm.as_str() {
-            "loss" => false,
-            "rate" => true,
-            _ => return None,
+    fn read<'a>(via: &Via<'a>) -> Option<Self> {
+        let (mut value, mut algorithm, mut validity, mut seq) = (None, None, None, None);
+        for (name, said) in via.params.iter() {
+            let place = match name.len() {
+                2 if name.eq_ignore_ascii_case(b"oc") => &mut value,
+                6 if name.eq_ignore_ascii_case(b"oc-seq") => &mut seq,
+                7 if name.eq_ignore_ascii_case(b"oc-algo") => &mut algorithm,
+                11 if name.eq_ignore_ascii_case(b"oc-validity") => &mut validity,
+                _ => continue,
+            };
+            // Of one that is there twice the first counts.
+            place.get_or_insert(said);
+        }
+        let text = |said: Option<Option<ParamValue<'a>>>| -> Option<&'a str> {
+            said.flatten().and_then(|value| core::str::from_utf8(value.as_bytes()).ok())
         };
-        let validity_ms = text(b"oc-validity").map(str::parse).transpose().ok()?;
-        let seq = match text(b"oc-seq") {
+        let validity_ms = text(validity).map(str::parse).transpose().ok()?;
+        // A time without a value is none (section 4.3), and a value is what they are asked for: most say only that they could
+        // have one.
+        let value = text(value);
+        if value.is_none() && validity_ms != Some(0) {
+            return None;
+        }
+        let algorithm = text(algorithm).unwrap_or("loss").trim_matches(['"', ' ']);
+        let is_rate = algorithm.eq_ignore_ascii_case("rate");
+        if !is_rate && !algorithm.eq_ignore_ascii_case("loss") {
+            return None;
+        }
+        let seq = match text(seq) {
             None => None,
             Some(text) => {
                 let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
                 Some((whole.parse().ok()?, fraction.parse().ok()?))
             }
         };
-        // A time without a value is none (section 4.3), and a value is what they are asked for.
-        let ends = validity_ms == Some(0);
-        (value.is_some() || ends).then_some(Self { value, is_rate, validity_ms, seq })
+        Some(Self { value: value.map(str::parse).transpose().ok()?, is_rate, validity_ms, seq })
     }
 
     fn wanted(&self, now: Time, last: Option<Algorithm>) -> Option<Wanted> {

@@ -16,7 +16,7 @@ fn address(number: usize) -> NodeAddress {
 
 fn nodes() -> [World; 2] {
     [0, 1].map(|number| {
-        let advertised = |protocol| Advertised { protocol, host: IPS[number].to_owned(), port: 5060 };
+        let advertised = |protocol| Advertised::new(protocol, IPS[number].to_owned(), 5060);
         let settings =
             Settings { advertised: Protocol::ALL.map(advertised).to_vec(), durable: true, ..settings() };
         let mut world = World::with(settings);

@@ -23,7 +23,7 @@ pub struct Sent {
 }
 
 pub fn settings() -> Settings {
-    let advertised = |protocol| Advertised { protocol, host: "198.51.100.1".to_owned(), port: 5060 };
+    let advertised = |protocol| Advertised::new(protocol, "198.51.100.1".to_owned(), 5060);
     Settings {
         domains: vec!["example.com".to_owned()],
         advertised: Protocol::ALL.map(advertised).to_vec(),

@@ -20,7 +20,7 @@ fn address(ip: &str) -> NodeAddress {
 }
 
 fn node(name: &str, ip: &str) -> World {
-    let advertised = |protocol| Advertised { protocol, host: ip.to_owned(), port: 5060 };
+    let advertised = |protocol| Advertised::new(protocol, ip.to_owned(), 5060);
     let settings =
         Settings { advertised: Protocol::ALL.map(advertised).to_vec(), durable: true, ..settings() };
     let mut world = World::with(settings);

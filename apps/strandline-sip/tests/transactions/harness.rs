@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use strandline_sip::codec::{Essentials, Index, Message, Reply, StatusCode, WriteError};
 use strandline_sip::transaction::{
-    Arriving, Branch, ClientId, Event, Flow, Outbox, Protocol, Received, ServerId, Time, Timings,
+    Arriving, BeginError, Branch, ClientId, Event, Flow, Outbox, Protocol, Received, ServerId, Time, Timings,
     TransactionLimits, Transactions,
 };
 
@@ -126,7 +126,7 @@ impl World {
     /// A new server transaction.
     pub fn server(&mut self, text: &str, protocol: Protocol) -> ServerId {
         let arriving = self.arriving(text);
-        self.transactions.begin_server(arriving, flow(protocol), false, 0).unwrap()
+        self.transactions.begin_server(arriving, flow(protocol), None, 0).unwrap()
     }
 
     pub fn respond(&mut self, id: ServerId, request: &str, code: u16) -> bool {
@@ -139,19 +139,22 @@ impl World {
         self.transactions.respond(self.now, id, code, &mut self.out, write).unwrap()
     }
 
-    /// Keeps 100 for an INVITE.
-    pub fn trying(&mut self, id: ServerId, request: &str) {
-        let text = response(request, 100);
-        let write = |out: &mut BytesMut| {
-            out.extend_from_slice(text.as_bytes());
-            Ok::<(), WriteError>(())
-        };
-        self.transactions.trying(self.now, id, write).unwrap();
+    /// A new server transaction of a request that ends here; `None` if it came already on another way.
+    pub fn ending(&mut self, text: &str) -> Option<ServerId> {
+        let arriving = self.arriving(text);
+        let begun = self.parsed(text, |world, _, essentials| {
+            world.transactions.begin_server(arriving, flow(Protocol::Udp), Some(essentials), 0)
+        });
+        match begun {
+            Ok(id) => Some(id),
+            Err(BeginError::Merged) => None,
+            Err(error) => panic!("{error}"),
+        }
     }
 
     /// Keeps what 100 for an INVITE is made of.
-    pub fn trying_to(&mut self, id: ServerId, request: &str) {
-        self.parsed(request, |world, message, _| world.transactions.trying_to(world.now, id, message));
+    pub fn trying(&mut self, id: ServerId, request: &str) {
+        self.parsed(request, |world, message, _| world.transactions.trying(world.now, id, message));
     }
 
     /// A new client transaction and its request.

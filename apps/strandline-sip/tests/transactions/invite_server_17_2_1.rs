@@ -83,7 +83,7 @@ fn trying_that_is_written_when_it_is_needed_is_the_same() {
     let kept = |protocol| {
         let mut world = World::new();
         let id = world.server(&invite, protocol);
-        world.trying_to(id, &invite);
+        world.trying(id, &invite);
         assert!(world.sent().is_empty() && world.run_until(199).is_empty());
         (world, id)
     };

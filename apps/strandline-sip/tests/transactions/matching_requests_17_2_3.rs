@@ -63,7 +63,7 @@ fn there_are_never_more_than_the_limit() {
         world.client("OPTIONS", Protocol::Udp);
     }
     let arriving = world.arriving(&request("OPTIONS", "z9hG4bK9"));
-    let begun = world.transactions.begin_server(arriving, flow(Protocol::Udp), false, 0);
+    let begun = world.transactions.begin_server(arriving, flow(Protocol::Udp), None, 0);
     assert_eq!(begun, Err(BeginError::Full));
     assert_eq!(world.transactions.reserve_client(true, flow(Protocol::Udp), 0), Err(BeginError::Full));
     world.run_until(32_000);

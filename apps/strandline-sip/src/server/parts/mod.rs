@@ -139,7 +139,7 @@ async fn one(
 }
 
 fn service(transport: Transport) -> Service {
-    let advertised = Advertised { protocol: protocol(transport), host: "127.0.0.1".to_owned(), port: 5060 };
+    let advertised = Advertised::new(protocol(transport), "127.0.0.1".to_owned(), 5060);
     let settings = Settings {
         domains: vec!["example.com".to_owned()],
         advertised: vec![advertised],

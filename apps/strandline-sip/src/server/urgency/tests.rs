@@ -19,6 +19,25 @@ fn what_has_begun_comes_before_what_begins() {
 }
 
 #[test]
+fn a_look_at_the_start_is_enough() {
+    let whole: [(&[u8], Urgency); 9] = [
+        (b"\r\n\r\nREGISTER sip:b SIP/2.0\r\n", Urgency::Registration),
+        (b"\r\n\r\nSIP/2.0 200 OK\r\n", Urgency::Begun),
+        (b"sip/2.0 200 OK\r\n", Urgency::Begun),
+        (b"", Urgency::Begun),
+        (b"\r\n", Urgency::Begun),
+        // Who asks for what nobody knows is not urgent, whatever follows.
+        (b"FOO ", Urgency::New),
+        (b"register sip:b SIP/2.0\r\n", Urgency::New),
+        (b"REGISTER", Urgency::Begun),
+        (b"INVITE sip:a@b SIP/3.0\r\n", Urgency::New),
+    ];
+    for (bytes, urgency) in whole {
+        assert_eq!(Urgency::of(bytes), urgency, "{}", bytes.escape_ascii());
+    }
+}
+
+#[test]
 fn emergencies_are_told_by_the_first_line() {
     for uri in ["urn:service:sos", "urn:service:sos.fire", "URN:SERVICE:SOS", "sip:sos@example.com"] {
         assert_eq!(of(&format!("INVITE {uri} SIP/2.0")), Urgency::Emergency, "{uri}");

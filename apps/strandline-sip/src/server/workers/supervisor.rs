@@ -491,7 +491,7 @@ impl Supervisor<'_> {
             let sctp = self.sctp.filter(|_| listen.protocol == Protocol::Sctp && has_sctp(self.config));
             let port = address.map_or_else(|| sctp.map_or(0, |(port, _)| port), |address| address.port());
             carriers.push(sctp.map(|(_, carrier)| carrier));
-            advertised.push(Advertised { protocol: listen.protocol, host, port });
+            advertised.push(Advertised::new(listen.protocol, host, port));
         }
         told::print(&Told {
             advertised: &advertised,

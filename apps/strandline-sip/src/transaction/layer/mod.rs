@@ -57,7 +57,6 @@ pub enum Received {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arriving {
     key: Key,
-    merged: Key,
     invite: bool,
 }
 

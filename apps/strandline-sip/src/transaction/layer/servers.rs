@@ -34,10 +34,7 @@ impl Transactions {
                 self.on_again(slot, out);
                 Received::Absorbed
             }
-            (method, None) => {
-                let invite = method == Method::Invite;
-                Received::New(Arriving { key, merged: self.keys.of_merged(essentials), invite })
-            }
+            (method, None) => Received::New(Arriving { key, invite: method == Method::Invite }),
         }
     }
 
@@ -75,8 +72,8 @@ impl Transactions {
         }
     }
 
-    /// Begins a server transaction. Responses go to `flow`. With `merging`, a request that came already on another way is
-    /// refused; a proxy must let it pass.
+    /// Begins a server transaction. Responses go to `flow`. Where the request ends, `ending` has its essentials, and one that came
+    /// already on another way is refused (section 8.2.2.2); a proxy must let it pass.
     ///
     /// # Errors
     /// If there are too many, or it is one that came already.
@@ -84,10 +81,11 @@ impl Transactions {
         &mut self,
         arriving: Arriving,
         flow: Flow,
-        merging: bool,
+        ending: Option<&Essentials<'_>>,
         user: u64,
     ) -> Result<ServerId, BeginError> {
-        if merging && self.merged.contains_key(&arriving.merged) {
+        let merged = ending.map(|essentials| self.keys.of_merged(essentials));
+        if merged.is_some_and(|merged| self.merged.contains_key(&merged)) {
             return Err(BeginError::Merged);
         }
         let machine = if arriving.invite {
@@ -97,7 +95,6 @@ impl Transactions {
         };
         self.counter += 1;
         let generation = self.counter as u32;
-        let merged = merging.then_some(arriving.merged);
         let server = Server {
             machine,
             generation,

@@ -1,12 +1,10 @@
 //! 100 for an INVITE (RFC 3261 section 17.2.1), which few ever get: most hear something else within 200 ms.
 
-use bytes::BytesMut;
-
 use super::super::id::ServerId;
 use super::super::step::{Timer, Timers};
 use super::super::time::Time;
 use super::{SERVER, Transactions};
-use crate::codec::{HeaderName, Message, Reply, StatusCode, WriteError};
+use crate::codec::{HeaderName, Message, Reply, StatusCode};
 
 /// What 100 is made of.
 const COPIED: [HeaderName; 6] = [
@@ -19,31 +17,10 @@ const COPIED: [HeaderName; 6] = [
 ];
 
 impl Transactions {
-    /// Keeps 100 for an INVITE that was just begun, which `write` appends to a buffer. It is sent when the INVITE comes again, or
-    /// when nothing else was sent for [`Timings::trying`](crate::transaction::Timings::trying).
-    ///
-    /// # Errors
-    /// What `write` says; there is no 100 then.
-    pub fn trying(
-        &mut self,
-        now: Time,
-        id: ServerId,
-        write: impl FnOnce(&mut BytesMut) -> Result<(), WriteError>,
-    ) -> Result<(), WriteError> {
-        self.scratch.clear();
-        write(&mut self.scratch)?;
-        let Some(server) = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation)
-        else {
-            return Ok(());
-        };
-        server.response.extend_from_slice(&self.scratch);
-        self.schedule_trying(now, id);
-        Ok(())
-    }
-
-    /// The same, but 100 is written only once it is needed: until then those lines of the INVITE are kept that it is made of. It says
-    /// that the INVITE came from where its responses go.
-    pub fn trying_to(&mut self, now: Time, id: ServerId, invite: &Message<'_>) {
+    /// Keeps 100 for an INVITE that was just begun. It is sent when the INVITE comes again, or when nothing else was sent for
+    /// [`Timings::trying`](crate::transaction::Timings::trying), and written only then: until then those lines of the INVITE are
+    /// kept that it is made of. It says that the INVITE came from where its responses go.
+    pub fn trying(&mut self, now: Time, id: ServerId, invite: &Message<'_>) {
         let Some(server) = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation)
         else {
             return;
@@ -57,10 +34,6 @@ impl Transactions {
         lines().for_each(|line| server.response.extend_from_slice(line.line()));
         server.response.extend_from_slice(b"\r\n");
         server.asked = true;
-        self.schedule_trying(now, id);
-    }
-
-    fn schedule_trying(&mut self, now: Time, id: ServerId) {
         let timers = Timers { resend: Timer::Start(self.timings.trying()), end: Timer::Keep };
         self.set_timers(now, id.slot << 2 | SERVER, timers);
     }
