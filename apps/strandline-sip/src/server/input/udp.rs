@@ -54,3 +54,6 @@ pub(super) fn take(udp: &Udp, hub: &Hub) -> (usize, bool) {
     }
     (taken, true)
 }
+
+#[cfg(test)]
+mod tests;
