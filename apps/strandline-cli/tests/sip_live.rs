@@ -159,6 +159,11 @@ fn a_browser_shows_it_at_every_width() {
     let live = body(&server.metrics("/live.json")).to_owned();
     let overloaded = live.replace("\"overloaded\":false", "\"overloaded\":true");
     let failing = live.replace("\"store_failing\":false", "\"store_failing\":true");
+    assert!(live.contains("\"processes\":1"), "{live}");
+    let silent = live.replace("\"processes\":1", "\"processes\":3");
+    let gone = "\"processes\":1,\"nodes\":[{\"name\":\"b\",\"address\":null,\"is_alive\":false},\
+                {\"name\":\"c\",\"address\":\"tcp:192.0.2.3:5060\",\"is_alive\":true}]";
+    let gone = live.replace("\"processes\":1", gone);
     // What a reader prefers, as the browser's settings have it: 0 is dark, 1 is light.
     for (mode, ground) in [(0, "rgb(16, 23, 31)"), (1, "rgb(244, 246, 248)")] {
         let mode = format!("--blink-settings=preferredColorScheme={mode}");
@@ -166,6 +171,8 @@ fn a_browser_shows_it_at_every_width() {
             (&live, "in order"),
             (&overloaded, "overloaded: 0 refused a second"),
             (&failing, "store fails: who registers is refused"),
+            (&silent, "3 of 3 processes silent"),
+            (&gone, "gone: b"),
         ] {
             let file = folder.join("frames.html");
             fs::write(&file, frames(&page, live)).unwrap();

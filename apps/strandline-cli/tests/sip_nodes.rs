@@ -8,12 +8,13 @@ mod sip_server;
 mod waiting;
 
 use std::collections::HashSet;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
-use sip_server::Server;
+use sip_server::{PROGRAM, Server};
 use waiting::at_last;
 
 /// A node at an address of its own.
@@ -49,6 +50,13 @@ impl Node {
 
     fn kill(&mut self) {
         self.server.take().unwrap().kill();
+    }
+
+    /// What `strandline sip top` shows.
+    fn top(&self) -> String {
+        let mut top = Command::new(PROGRAM);
+        let output = top.args(["sip", "top", "--once", self.server().metrics_address()]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
     }
 
     fn metric(&self, name: &str) -> f64 {
@@ -96,11 +104,23 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
             }
         }
     }
+    // Who the others are is told by name.
+    let is_alive =
+        |node: &Node, other: &str| node.metric(&format!("strandline_sip_node_alive{{node=\"{other}\"}}"));
+    assert_eq!(nodes[0].metric("strandline_sip_node_info{node=\"n0\"}"), 1.0);
+    assert_eq!(["n1", "n2"].map(|other| is_alive(&nodes[0], other)), [1.0, 1.0]);
+    assert!(nodes[1].top().contains(", in order, "), "{}", nodes[1].top());
     // A node dies: its phones behind connections and NATs are gone with it, those with addresses aren't.
     nodes[2].kill();
     at_last("the others see that", || {
         nodes[..2].iter().all(|node| node.metric("strandline_sip_nodes_alive") == 1.0)
     });
+    assert_eq!(["n1", "n2"].map(|other| is_alive(&nodes[0], other)), [1.0, 0.0]);
+    let top = nodes[1].top();
+    for told in [", gone: n2, ", "\nnode n0: is there, tcp:127.0.0.2:", "\nnode n2: is gone, tcp:127.0.0.4:"]
+    {
+        assert!(top.contains(told), "{told}: {top}");
+    }
     phones::call(&mut phones, 0, 6);
     phones::call(&mut phones, 3, 6);
     phones::call(&mut phones, 1, 4);

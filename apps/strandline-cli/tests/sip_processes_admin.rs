@@ -12,7 +12,7 @@ use std::process::Command;
 
 use looked_after::World;
 use phones::{Carrier, Phone};
-use processes::metric;
+use processes::{kill, metric, restarts, workers};
 use serde_json::Value;
 use sip_server::{PROGRAM, Server};
 use waiting::at_last;
@@ -88,6 +88,50 @@ fn they_are_drained_and_read_the_configuration_again(world: &mut World, phones: 
         at_last("the signal has done its work", || phone.register().contains("expires=66"));
     }
     assert!(world.server.terminate().success());
+}
+
+/// What stands on the live page.
+fn live(world: &World) -> Value {
+    let live = world.server.metrics("/live.json");
+    serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[test]
+fn figures_are_right_while_a_process_dies() {
+    let world = World::new("figures", "");
+    let mut phones: Vec<Phone> =
+        (0..8).map(|number| Phone::new(&format!("u{number}"), Carrier::Udp, &world.server)).collect();
+    for phone in &mut phones {
+        assert!(phone.register().starts_with("SIP/2.0 200"));
+    }
+    // The process that was started is told of as well: what it takes, and what it has written down for the others.
+    let page = world.server.metrics("/metrics");
+    let value = |name: &str| -> f64 {
+        let line = page.lines().find_map(|line| line.strip_prefix("strandline_sip_")?.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} isn't in {page}")).trim().parse().unwrap()
+    };
+    assert_eq!((value("workers "), value("workers_configured ")), (2.0, 2.0));
+    for taken in ["process_resident_memory_bytes", "process_start_time_seconds", "process_max_fds"] {
+        assert!(value(&format!("{taken}{{worker=\"supervisor\"}}")) > 0.0, "{taken}");
+        assert!(value(&format!("{taken}{{worker=\"2\"}}")) > 0.0, "{taken}");
+    }
+    assert!(value("supervisor_commits_total{worker=\"supervisor\"}") >= 1.0);
+    assert!(value("supervisor_commit_seconds_total{worker=\"supervisor\"}") > 0.0);
+    assert_eq!(value("supervisor_commit_failures_total{worker=\"supervisor\"}"), 0.0);
+    // Once it has been looked at all that was counted, a process dies: what it has counted stays.
+    let seconds = live(&world)["seconds"].as_array().unwrap().len();
+    at_last("two more seconds", || live(&world)["seconds"].as_array().unwrap().len() >= seconds + 2);
+    let before = live(&world);
+    assert_eq!((&before["processes"], &before["totals"]["registered"]), (&2.into(), &8.into()));
+    workers(&world.server).into_iter().for_each(kill);
+    at_last("others have taken their places", || {
+        restarts(&world.server) == 2 && metric(&world.server, "registered_total").len() == 2
+    });
+    let after = live(&world);
+    assert_eq!((&after["totals"]["registered"], &after["users"]), (&8.into(), &8.into()), "{after}");
+    assert!(after["uptime_secs"].as_u64() >= before["uptime_secs"].as_u64(), "{after}");
+    assert_eq!((&after["restarts"], after["workers"].as_array().unwrap().len()), (&2.into(), 2));
+    assert_eq!(metric(&world.server, "registered_total"), [0.0, 0.0]);
 }
 
 #[test]

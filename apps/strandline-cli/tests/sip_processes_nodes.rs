@@ -11,6 +11,7 @@ mod waiting;
 use databases::{Database, Kind, for_each_kind, free_port};
 use phones::{Carrier, Phone};
 use processes::metric;
+use serde_json::Value;
 use sip_server::Server;
 use waiting::at_last;
 
@@ -46,6 +47,23 @@ fn phones_of_all_processes_of_all_nodes_call_one_another(kind: Kind) {
         }
     }
     at_last("all know all", || nodes.iter().all(|node| are(node, "users", phones.len())));
+    // What is told of each server is of all of its processes, and other nodes are those of the other one.
+    for (server, others) in [(&nodes[0], ["p1.1", "p1.2"]), (&nodes[1], ["p0.1", "p0.2"])] {
+        let live = server.metrics("/live.json");
+        let live: Value = serde_json::from_str(live.split_once("\r\n\r\n").unwrap().1).unwrap();
+        let told: Vec<&str> =
+            live["nodes"].as_array().unwrap().iter().map(|node| node["name"].as_str().unwrap()).collect();
+        assert_eq!(told, others, "{live}");
+        assert!(live["nodes"].as_array().unwrap().iter().all(|node| node["is_alive"] == true), "{live}");
+        assert_eq!(
+            (&live["users"], &live["totals"]["registered"]),
+            (&phones.len().into(), &4.into()),
+            "{live}"
+        );
+        assert_eq!((&live["processes"], live["workers"].as_array().unwrap().len()), (&2.into(), 2));
+        let connections: u64 = metric(server, "connections").iter().map(|count| *count as u64).sum();
+        assert_eq!(live["connections"], connections);
+    }
     for caller in 0..phones.len() {
         for callee in 0..phones.len() {
             if caller != callee {

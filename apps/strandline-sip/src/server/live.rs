@@ -1,6 +1,6 @@
 //! What goes on now: for the live page and for `strandline sip top`, second by second.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -42,9 +42,40 @@ pub(super) struct Live {
     pub(super) totals: Totals,
     /// One for each second, the last one last.
     pub(super) seconds: Vec<Second>,
-    /// Of a server with several processes: how much each of them has.
+    /// How many processes are to serve.
+    #[serde(default)]
+    pub(super) processes: u16,
+    /// How often one of several has died and was started again.
+    #[serde(default)]
+    pub(super) restarts: u64,
+    /// Of a server with several processes: how much each of them has that answers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) workers: Vec<Share>,
+    /// Other nodes that share its store.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) nodes: Vec<OtherNode>,
+}
+
+/// Another node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct OtherNode {
+    pub(super) name: String,
+    /// Where others reach it, as `tcp:192.0.2.2:5060`.
+    pub(super) address: Option<String>,
+    pub(super) is_alive: bool,
+}
+
+impl Live {
+    /// Processes that are to serve and don't answer.
+    pub(super) fn missing(&self) -> usize {
+        let processes = if self.processes > 1 { self.processes.into() } else { 0 };
+        usize::saturating_sub(processes, self.workers.len())
+    }
+
+    /// The names of other nodes that are gone.
+    pub(super) fn gone(&self) -> Vec<&str> {
+        self.nodes.iter().filter(|node| !node.is_alive).map(|node| node.name.as_str()).collect()
+    }
 }
 
 /// What one of several processes has.
@@ -72,6 +103,36 @@ pub(super) struct Totals {
     pub(super) requests: u64,
     /// Requests that there was no time for, told or not.
     pub(super) refused: u64,
+}
+
+impl Totals {
+    pub(super) fn add(&mut self, more: &Self) {
+        self.registered += more.registered;
+        self.calls += more.calls;
+        self.requests += more.requests;
+        self.refused += more.refused;
+    }
+}
+
+/// What was counted by processes that have died: those who take their places begin at 0.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    last: HashMap<u8, Totals>,
+    pub(super) totals: Totals,
+}
+
+impl Ended {
+    /// A process tells what it has counted so far.
+    pub(super) fn note(&mut self, worker: u8, so_far: Totals) {
+        self.last.insert(worker, so_far);
+    }
+
+    /// It has died.
+    pub(super) fn died(&mut self, worker: u8) {
+        if let Some(last) = self.last.remove(&worker) {
+            self.totals.add(&last);
+        }
+    }
 }
 
 /// What happened within a second.
@@ -135,6 +196,9 @@ pub(super) struct TakenSecond {
     /// How long that was.
     secs: f64,
     totals: Totals,
+    /// Since the start of that process.
+    #[serde(default)]
+    pub(super) so_far: Totals,
     handled: Vec<(u64, u64)>,
     commits: Vec<(u64, u64)>,
 }
@@ -145,7 +209,7 @@ pub(super) struct Seconds(VecDeque<Second>);
 
 impl Seconds {
     /// One more.
-    pub(super) fn add(&mut self, taken: &[TakenSecond]) {
+    pub(super) fn add<'a>(&mut self, taken: impl Iterator<Item = &'a TakenSecond>) {
         let (mut handled, mut commits) = (Times::new(), Times::new());
         let mut second = Second::default();
         for one in taken {
@@ -255,6 +319,7 @@ impl Watch {
                 requests: since(totals.requests, taken.totals.requests),
                 refused: since(totals.refused, taken.totals.refused),
             },
+            so_far: totals,
             handled: taken.handled.counts(),
             commits: taken.commits.counts(),
         };

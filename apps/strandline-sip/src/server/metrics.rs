@@ -1,11 +1,21 @@
 //! Metrics for Prometheus.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use super::hub::Hub;
 use super::process;
 use super::steps::Steps;
 use super::urgency::Urgency;
+
+/// What a supervisor has written down for all processes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Commits {
+    pub(super) durable: u64,
+    pub(super) failed: u64,
+    /// How long those took that are durable.
+    pub(super) time: Duration,
+}
 
 /// Writes lines of metrics. Writing to a text doesn't fail.
 struct Page(String);
@@ -56,7 +66,7 @@ impl Page {
 pub(super) fn text(hub: &Hub) -> String {
     let mut page = Page(String::with_capacity(16_384));
     inbox(hub, &mut page);
-    of_process(hub, &mut page);
+    of_process(hub.clock.epoch_unix_secs, &mut page);
     let service = hub.service.borrow();
     let draining = f64::from(u8::from(service.is_draining()));
     page.gauge(
@@ -106,11 +116,33 @@ pub(super) fn text(hub: &Hub) -> String {
     page.0
 }
 
+/// What the process takes that has started the others, and what it writes down for them, if it does.
+pub(super) fn of_supervisor(begun_unix_secs: u64, commits: Option<&Commits>) -> String {
+    let mut page = Page(String::with_capacity(2048));
+    of_process(begun_unix_secs, &mut page);
+    if let Some(commits) = commits {
+        let (time, help) = ("supervisor_commit_seconds_total", "How long those took that are durable.");
+        page.counter(
+            "supervisor_commits_total",
+            "Commits for all processes that are durable.",
+            commits.durable,
+        );
+        page.counter(
+            "supervisor_commit_failures_total",
+            "Commits for all processes that failed.",
+            commits.failed,
+        );
+        page.family(time, "counter", help);
+        page.sample(time, "", commits.time.as_secs_f64());
+    }
+    page.0
+}
+
 /// With the names that they have everywhere, behind ours.
-fn of_process(hub: &Hub, page: &mut Page) {
+fn of_process(begun_unix_secs: u64, page: &mut Page) {
     page.family("build_info", "gauge", "1: what this is.");
     page.sample("build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), 1.0);
-    let start = hub.clock.epoch_unix_secs as f64;
+    let start = begun_unix_secs as f64;
     page.gauge("process_start_time_seconds", "When it was started, in seconds since 1970.", start);
     let Some(taken) = process::taken() else { return };
     page.family("process_cpu_seconds_total", "counter", "Processor time.");
@@ -176,8 +208,16 @@ fn store(hub: &Hub, service: &crate::service::Service, page: &mut Page) {
     page.gauge("store_working", "1 while the store can be written and followed.", working);
     let backlog = figures.backlog_bytes as f64;
     page.gauge("store_backlog_bytes", "Changes that are being written, or can't be.", backlog);
-    if figures.followed_at > std::time::Duration::ZERO {
+    if figures.followed_at > Duration::ZERO {
         page.gauge("nodes_alive", "Other nodes that are there.", service.nodes_alive() as f64);
+        page.family("node_info", "gauge", "1: what this node is called.");
+        page.sample("node_info", &format!("node=\"{}\"", service.node_name().unwrap_or_default()), 1.0);
+        page.family("node_alive", "gauge", "1 while this other node is there.");
+        for node in service.other_nodes() {
+            // Names are letters, digits, and a few signs.
+            let alive = f64::from(u8::from(node.is_alive));
+            page.sample("node_alive", &format!("node=\"{}\"", node.name.escape_default()), alive);
+        }
         let age = hub.clock.elapsed().saturating_sub(figures.followed_at).as_secs_f64();
         page.gauge("nodes_followed_seconds", "How long ago other nodes' changes were looked for.", age);
         let followed = figures.changes_followed;

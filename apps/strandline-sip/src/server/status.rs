@@ -1,7 +1,9 @@
 //! What goes on at a shard, read off it.
 
+use crate::service::Peer;
+
 use super::hub::Hub;
-use super::live::{Live, Totals};
+use super::live::{Live, OtherNode, Totals};
 
 /// What was counted so far.
 pub(super) fn totals(hub: &Hub) -> Totals {
@@ -30,8 +32,16 @@ fn live(hub: &Hub) -> Live {
         let_through_share: hub.let_through.get(),
         totals,
         seconds: hub.watch.borrow().seconds(),
+        processes: 1,
+        restarts: 0,
         workers: Vec::new(),
+        nodes: service.other_nodes().map(other_node).collect(),
     }
+}
+
+fn other_node(peer: &Peer) -> OtherNode {
+    let address = peer.address.map(|address| address.to_string());
+    OtherNode { name: peer.name.clone(), address, is_alive: peer.is_alive }
 }
 
 /// What happened since this was asked last, for who puts it together with what other processes say.

@@ -47,6 +47,8 @@ pub struct Peer {
 /// Other nodes by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
+    /// What this one is called.
+    name: String,
     peers: Vec<Option<Peer>>,
     /// Requests from here may ask for flows.
     addresses: HashSet<IpAddr>,
@@ -69,7 +71,7 @@ impl Service {
     pub fn join(&mut self, name: &str, address: Option<NodeAddress>) {
         self.locations.share(Nodes::new(name, Box::new(self.tokens.clone())));
         let own = address.map(|address| address.address.ip());
-        self.nodes = Some(Peers { own, ..Peers::default() });
+        self.nodes = Some(Peers { name: name.to_owned(), own, ..Peers::default() });
         if let Some(NodeAddress { protocol, address }) = address {
             let host = address.ip().to_string();
             self.settings.advertised.push(Advertised::new(protocol, host, address.port()));
@@ -78,8 +80,8 @@ impl Service {
 
     /// Who else there is.
     pub fn set_nodes(&mut self, peers: Vec<Peer>) {
-        let own = self.nodes.as_ref().and_then(|nodes| nodes.own);
-        let mut known = Peers { own, ..Peers::default() };
+        let Peers { name, own, .. } = self.nodes.take().unwrap_or_default();
+        let mut known = Peers { name, own, ..Peers::default() };
         for peer in peers {
             let number = usize::from(self.locations.node(&peer.name));
             known.addresses.extend(peer.address.map(|address| address.address.ip().to_canonical()));
@@ -91,6 +93,19 @@ impl Service {
             }
         }
         self.nodes = Some(known);
+    }
+
+    /// What this node is called, if there may be others.
+    #[must_use]
+    pub fn node_name(&self) -> Option<&str> {
+        self.nodes.as_ref().map(|nodes| nodes.name.as_str())
+    }
+
+    /// The nodes that are known, but for this one and other workers of its server.
+    pub fn other_nodes(&self) -> impl Iterator<Item = &Peer> {
+        let peers = self.nodes.iter().flat_map(|nodes| (0u16..).zip(&nodes.peers));
+        let others = peers.filter(move |(number, _)| !self.is_sibling_node(*number));
+        others.filter_map(|(_, peer)| peer.as_ref())
     }
 
     /// How many other nodes are there.

@@ -54,6 +54,11 @@ impl Service {
             Some(Siblings { own, alive: 0, nodes, first: None, astray: Vec::new(), closed: Vec::new() });
     }
 
+    /// Is this the number of a node that is another worker of this server?
+    pub(super) fn is_sibling_node(&self, number: u16) -> bool {
+        self.siblings.as_ref().is_some_and(|siblings| siblings.nodes.contains(&number))
+    }
+
     /// Which workers live: a bit for each.
     pub fn set_siblings_alive(&mut self, alive: u64) {
         if let Some(siblings) = &mut self.siblings {

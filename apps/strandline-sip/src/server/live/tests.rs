@@ -34,3 +34,20 @@ fn two_minutes_are_kept() {
     watch.on_settled(Duration::from_secs(301), 5);
     assert!(watch.commits.quantile_ms(0.5).is_none());
 }
+
+#[test]
+fn what_a_process_has_counted_stays_when_it_dies() {
+    let mut ended = Ended::default();
+    ended.note(0, totals(5));
+    ended.note(1, totals(7));
+    ended.note(0, totals(6));
+    assert_eq!(ended.totals, Totals::default());
+    ended.died(0);
+    assert_eq!(ended.totals, totals(6));
+    // The one that took its place, too.
+    ended.note(0, totals(1));
+    ended.died(0);
+    assert_eq!(ended.totals, totals(7));
+    ended.died(0);
+    assert_eq!(ended.totals, totals(7));
+}

@@ -9,7 +9,10 @@ use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Sparkline, Table};
 
-use crate::server::live::{Live, Second, Share};
+use crate::server::live::{Live, OtherNode, Second, Share};
+
+/// Processes and nodes that have a line of their own on a terminal.
+const LISTED_MAX: usize = 8;
 
 /// Names and values.
 fn rows(live: &Live) -> Vec<(&'static str, String)> {
@@ -36,13 +39,19 @@ fn rows(live: &Live) -> Vec<(&'static str, String)> {
 }
 
 /// In a word, and how bad that is.
-fn state(live: &Live) -> (&'static str, Color) {
-    match live {
+fn state(live: &Live) -> (String, Color) {
+    let (missing, gone) = (live.missing(), live.gone());
+    let (word, color) = match live {
         Live { store_failing: true, .. } => ("store fails", Color::Red),
         Live { draining: true, .. } => ("draining", Color::Yellow),
         Live { overloaded: true, .. } => ("overloaded", Color::Red),
+        _ if missing > 0 => {
+            return (format!("{missing} of {} processes silent", live.processes), Color::Red);
+        }
+        _ if !gone.is_empty() => return (format!("gone: {}", gone.join(", ")), Color::Yellow),
         _ => ("in order", Color::Green),
-    }
+    };
+    (word.to_owned(), color)
 }
 
 fn uptime(live: &Live) -> String {
@@ -57,10 +66,21 @@ pub(super) fn text(live: &Live) -> String {
     for (name, value) in rows(live) {
         let _ = writeln!(text, "{name:<24}{value:>14}");
     }
-    for one in &live.workers {
-        let _ = writeln!(text, "{}", share(one));
+    for line in others(live) {
+        let _ = writeln!(text, "{line}");
     }
     text
+}
+
+/// A line for each of several processes, and for each other node.
+fn others(live: &Live) -> Vec<String> {
+    let nodes = live.nodes.iter().map(other_node);
+    live.workers.iter().map(share).chain(nodes).collect()
+}
+
+fn other_node(node: &OtherNode) -> String {
+    let address = node.address.as_deref().unwrap_or("no address");
+    format!("node {}: {}, {address}", node.name, if node.is_alive { "is there" } else { "is gone" })
 }
 
 /// What one of several processes has.
@@ -76,11 +96,13 @@ fn share(one: &Share) -> String {
 pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     let rows = rows(live);
     let lines = rows.len().div_ceil(2) as u16 + 2;
-    let [head, numbers, upper, lower, foot] = Layout::vertical([
+    let others = others(live);
+    let [head, numbers, upper, lower, listed, foot] = Layout::vertical([
         Constraint::Length(1),
         Constraint::Length(lines),
         Constraint::Min(3),
         Constraint::Min(3),
+        Constraint::Length(others.len().min(LISTED_MAX) as u16),
         Constraint::Length(1),
     ])
     .areas(frame.area());
@@ -110,6 +132,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, address: SocketAddr, live: &Live) {
     );
     let p99 = |second: &Second| second.p99_ms.unwrap_or_default() * 1000.0;
     frame.render_widget(drawn("response time p99, us", p99(&now), p99, Color::Yellow, times), times);
+    let listed_lines = others.into_iter().take(LISTED_MAX).map(Line::from);
+    frame.render_widget(Paragraph::new(listed_lines.collect::<Vec<_>>()), listed);
     let processes = match live.workers.len() {
         0 => String::new(),
         count => format!(", {count} processes"),

@@ -2,7 +2,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::server::live::{Live, Second, Totals};
+use crate::server::live::{Live, OtherNode, Second, Share, Totals};
 
 fn live() -> Live {
     let second = Second {
@@ -28,7 +28,10 @@ fn live() -> Live {
         allowed_share: 0.5,
         let_through_share: 1.0,
         totals: Totals { registered: 5000, calls: 6000, requests: 7000, refused: 8000 },
+        processes: 1,
+        restarts: 0,
         workers: Vec::new(),
+        nodes: Vec::new(),
         seconds: vec![second; 90],
     }
 }
@@ -93,4 +96,44 @@ fn what_is_wrong_is_said_in_a_word() {
     // Who registers is refused then, whatever else there is.
     let all = |live: &mut Live| (live.store_failing, live.draining, live.overloaded) = (true, true, true);
     assert_eq!(word(all), "example.com, store fails, up 1:02:05");
+}
+
+/// One of two processes, and two other nodes.
+fn one_of_two() -> Live {
+    let totals = Totals { requests: 77, ..Totals::default() };
+    let share = Share {
+        worker: 2,
+        uptime_secs: 1,
+        connections: 3,
+        associations: 4,
+        transactions: 5,
+        waiting: 6,
+        overloaded: false,
+        totals,
+    };
+    let node = |name: &str, address: Option<&str>, is_alive| OtherNode {
+        name: name.to_owned(),
+        address: address.map(str::to_owned),
+        is_alive,
+    };
+    let nodes = vec![node("b", Some("tcp:192.0.2.2:5060"), true), node("c", None, false)];
+    Live { overloaded: false, processes: 2, workers: vec![share], nodes, ..live() }
+}
+
+#[test]
+fn each_process_and_each_node_has_a_line() {
+    let text = draw::text(&one_of_two());
+    let mut terminal = Terminal::new(TestBackend::new(110, 30)).unwrap();
+    terminal.draw(|frame| draw::draw(frame, "127.0.0.1:9090".parse().unwrap(), &one_of_two())).unwrap();
+    let screen = terminal.backend().to_string();
+    for line in [
+        "process 2: 3 connections, 4 associations, 5 transactions, 77 requests",
+        "node b: is there, tcp:192.0.2.2:5060",
+        "node c: is gone, no address",
+        "1 of 2 processes silent",
+    ] {
+        assert!(text.contains(line) && screen.contains(line), "{line}: {text}{screen}");
+    }
+    let whole = Live { processes: 1, ..one_of_two() };
+    assert!(draw::text(&whole).starts_with("example.com, gone: c, up "), "{}", draw::text(&whole));
 }

@@ -5,24 +5,26 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 
-use crate::server::config::Config;
+use crate::server::clock::{self, Clock};
+use crate::server::config::{Config, Store};
 use crate::server::http::client::escape;
 use crate::server::http::{Answer, Handler, Reply, Request, listen_for};
-use crate::server::live::{Live, Seconds, TakenSecond};
+use crate::server::live::{Ended, Live, Seconds, TakenSecond};
+use crate::server::metrics;
 use crate::server::pages::PAGE;
 use crate::server::reload::Reloaded;
 
 use super::accepted::Accepted;
 use super::exchange::Exchange;
 use super::frame::ToWorker;
-use super::merged;
+use super::merged::{self, Own};
 
 /// What a worker is asked for each second.
 pub(super) const SECOND: &str = "second";
@@ -39,10 +41,15 @@ pub(super) struct Asking {
     pending: RefCell<HashMap<u64, oneshot::Sender<(u16, String)>>>,
     /// What happened at all of them, second by second.
     seconds: RefCell<Seconds>,
+    ended: RefCell<Ended>,
+    begun: Instant,
+    begun_unix_secs: u64,
+    /// Commits are the supervisor's.
+    commits: bool,
     token: Option<String>,
     store_timeout: Duration,
     /// How often a worker was started again.
-    pub(super) restarts: Cell<u64>,
+    restarts: Cell<u64>,
     accepted: Rc<Accepted>,
     /// Nothing new begins, until somebody wants it again.
     pub(super) draining: Cell<bool>,
@@ -82,6 +89,10 @@ impl Asking {
             next: Cell::new(0),
             pending: RefCell::default(),
             seconds: RefCell::default(),
+            ended: RefCell::default(),
+            begun: clock::now(),
+            begun_unix_secs: Clock::unix().as_secs(),
+            commits: matches!(config.store, Some(Store::Sqlite(_))),
             token: config.admin.as_ref().map(|admin| admin.token.clone()),
             store_timeout: config.store_timeout,
             restarts: Cell::default(),
@@ -160,18 +171,31 @@ impl Asking {
             .filter_map(|(worker, _, body)| Some((worker, serde_json::from_str(&body).ok()?)))
             .collect();
         let seconds = self.seconds.borrow().all();
-        let mut all = serde_json::to_value(merged::live(&workers, seconds)).unwrap_or_default();
-        if let Some(all) = all.as_object_mut() {
-            all.insert("processes".to_owned(), self.count.into());
-            all.insert("restarts".to_owned(), self.restarts.get().into());
+        // Numbers and texts: that can't fail.
+        serde_json::to_value(merged::live(&workers, seconds, &self.own())).unwrap_or_default()
+    }
+
+    /// A worker has died, and another takes its place.
+    pub(super) fn died(&self, worker: u8) {
+        self.restarts.set(self.restarts.get() + 1);
+        self.ended.borrow_mut().died(worker);
+    }
+
+    fn own(&self) -> Own {
+        Own {
+            uptime_secs: self.begun.elapsed().as_secs(),
+            processes: self.count,
+            restarts: self.restarts.get(),
+            ended: self.ended.borrow().totals,
         }
-        all
     }
 
     async fn metrics(&self) -> String {
         let said = self.ask_all("GET", "/metrics").await;
         let pages: Vec<(u8, &str)> = said.iter().map(|(worker, _, page)| (*worker, page.as_str())).collect();
-        merged::metrics(&pages, self.restarts.get())
+        let commits = self.commits.then(|| self.exchange.commits());
+        let supervisor = metrics::of_supervisor(self.begun_unix_secs, commits.as_ref());
+        merged::metrics(&pages, &supervisor, &self.own())
     }
 
     async fn status(&self) -> Answer {
@@ -236,9 +260,12 @@ impl Asking {
         loop {
             interval.tick().await;
             let said = self.ask_all("GET", &format!("/{SECOND}")).await;
-            let taken: Vec<TakenSecond> =
-                said.iter().filter_map(|(_, _, body)| serde_json::from_str(body).ok()).collect();
-            self.seconds.borrow_mut().add(&taken);
+            let taken: Vec<(u8, TakenSecond)> = said
+                .iter()
+                .filter_map(|(worker, _, body)| Some((*worker, serde_json::from_str(body).ok()?)))
+                .collect();
+            taken.iter().for_each(|(worker, one)| self.ended.borrow_mut().note(*worker, one.so_far));
+            self.seconds.borrow_mut().add(taken.iter().map(|(_, one)| one));
         }
     }
 }

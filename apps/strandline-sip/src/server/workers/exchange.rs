@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::server::clock;
+use crate::server::metrics::Commits;
 
 use super::frame::{Hello, ToWorker, frame};
 use super::keep::{Keep, Table};
@@ -123,6 +124,7 @@ struct State {
     changes: u64,
     links: Vec<Option<Link>>,
     waiting: VecDeque<Waiting>,
+    commits: Commits,
 }
 
 /// What workers have, and who they are.
@@ -240,6 +242,22 @@ impl Exchange {
         self.state().waiting.push_back(Waiting { number, worker, since: clock::now(), told });
     }
 
+    /// What was written down so far.
+    pub(super) fn commits(&self) -> Commits {
+        self.state().commits
+    }
+
+    fn on_commit(&self, took: Duration, is_durable: bool) {
+        let mut state = self.state();
+        let commits = &mut state.commits;
+        if is_durable {
+            commits.durable += 1;
+            commits.time += took;
+        } else {
+            commits.failed += 1;
+        }
+    }
+
     /// Returns whether somebody still waits.
     fn release(&self) -> bool {
         let mut state = self.state();
@@ -320,7 +338,14 @@ fn commit(exchange: &Exchange, keep: &mut Keep, all: Vec<ToStore>) {
     }
     let changes: Vec<(u8, &[u8])> =
         commits.iter().map(|(worker, .., changes)| (*worker, changes.as_slice())).collect();
-    let result = if changes.is_empty() { Ok(()) } else { keep.commit(&changes) };
+    let result = if changes.is_empty() {
+        Ok(())
+    } else {
+        let begin = clock::now();
+        let result = keep.commit(&changes);
+        exchange.on_commit(begin.elapsed(), result.is_ok());
+        result
+    };
     let error = result.err().map(|error| error.to_string());
     for (worker, number, known, _) in commits {
         exchange.committed(known, worker, ToWorker::Committed { number, error: error.clone() });

@@ -2,22 +2,29 @@
 
 use std::fmt::Write as _;
 
-use crate::server::live::{Live, Second, Share, Totals};
+use crate::server::live::{Live, OtherNode, Second, Share, Totals};
+
+/// What the supervisor knows itself.
+#[derive(Debug, Default)]
+pub(super) struct Own {
+    pub(super) uptime_secs: u64,
+    /// How many there should be.
+    pub(super) processes: u8,
+    pub(super) restarts: u64,
+    /// What those have counted that died.
+    pub(super) ended: Totals,
+}
 
 /// What is said of all of them: numbers are added up, each user counts once, and the least of what neighbours are told counts.
-pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>) -> Live {
+pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>, own: &Own) -> Live {
     let all = || workers.iter().map(|(_, live)| live);
     let sum = |of: fn(&Live) -> usize| all().map(of).sum();
     let least = |of: fn(&Live) -> f64| all().map(of).fold(1.0, f64::min);
-    let totals = all().fold(Totals::default(), |sum, live| Totals {
-        registered: sum.registered + live.totals.registered,
-        calls: sum.calls + live.totals.calls,
-        requests: sum.requests + live.totals.requests,
-        refused: sum.refused + live.totals.refused,
-    });
+    let mut totals = own.ended;
+    all().for_each(|live| totals.add(&live.totals));
     Live {
         domains: all().next().map(|live| live.domains.clone()).unwrap_or_default(),
-        uptime_secs: all().map(|live| live.uptime_secs).max().unwrap_or_default(),
+        uptime_secs: own.uptime_secs,
         users: all().map(|live| live.users).max().unwrap_or_default(),
         connections: sum(|live| live.connections),
         associations: sum(|live| live.associations),
@@ -30,8 +37,24 @@ pub(super) fn live(workers: &[(u8, Live)], seconds: Vec<Second>) -> Live {
         let_through_share: least(|live| live.let_through_share),
         totals,
         seconds,
+        processes: own.processes.into(),
+        restarts: own.restarts,
         workers: workers.iter().map(share).collect(),
+        nodes: nodes(workers),
     }
+}
+
+/// Each node once. It lives if a worker says so: the others hear of it as well.
+fn nodes(workers: &[(u8, Live)]) -> Vec<OtherNode> {
+    let mut nodes: Vec<OtherNode> = Vec::new();
+    for node in workers.iter().flat_map(|(_, live)| &live.nodes) {
+        match nodes.iter_mut().find(|known| known.name == node.name) {
+            Some(known) => known.is_alive |= node.is_alive,
+            None => nodes.push(node.clone()),
+        }
+    }
+    nodes.sort_by(|one, other| one.name.cmp(&other.name));
+    nodes
 }
 
 /// What is said of one beside the whole.
@@ -48,28 +71,32 @@ fn share((worker, live): &(u8, Live)) -> Share {
     }
 }
 
-/// Metrics of all workers: what is said of each has a label with its number.
-pub(super) fn metrics(pages: &[(u8, &str)], restarts: u64) -> String {
-    let mut page = String::with_capacity(pages.iter().map(|(_, text)| text.len()).sum::<usize>() + 512);
-    let own = [
+/// Metrics of all workers, and of the supervisor: what is said of each has a label with its number, or `supervisor`.
+pub(super) fn metrics(pages: &[(u8, &str)], supervisor: &str, own: &Own) -> String {
+    let mut page = String::with_capacity(pages.iter().map(|(_, text)| text.len()).sum::<usize>() + 2048);
+    let totals = [
         ("workers", "gauge", "Processes that serve.", pages.len() as u64),
-        ("worker_restarts_total", "counter", "Processes that died and were started again.", restarts),
+        ("workers_configured", "gauge", "Processes that are to serve.", own.processes.into()),
+        ("worker_restarts_total", "counter", "Processes that died and were started again.", own.restarts),
     ];
-    for (name, kind, help, value) in own {
+    for (name, kind, help, value) in totals {
         let name = format!("strandline_sip_{name}");
         // Writing to a text does not fail.
         let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}");
     }
-    for family in families(pages) {
+    let label = |worker: &u8| (u16::from(*worker) + 1).to_string();
+    let mut pages: Vec<(String, &str)> = pages.iter().map(|(worker, text)| (label(worker), *text)).collect();
+    pages.push(("supervisor".to_owned(), supervisor));
+    for family in families(&pages) {
         let of = |text| family_of(text, family);
         if let Some((head, _)) = pages.iter().find_map(|(_, text)| of(text)) {
             for line in head {
                 let _ = writeln!(page, "{line}");
             }
         }
-        for (worker, text) in pages {
+        for (worker, text) in &pages {
             for sample in of(text).map(|(_, samples)| samples).unwrap_or_default() {
-                let _ = writeln!(page, "{}", labelled(sample, *worker));
+                let _ = writeln!(page, "{}", labelled(sample, worker));
             }
         }
     }
@@ -77,7 +104,7 @@ pub(super) fn metrics(pages: &[(u8, &str)], restarts: u64) -> String {
 }
 
 /// The names of all families, in the order of their first mention.
-fn families<'a>(pages: &[(u8, &'a str)]) -> Vec<&'a str> {
+fn families<'a>(pages: &[(String, &'a str)]) -> Vec<&'a str> {
     let mut names = Vec::new();
     let found = pages.iter().flat_map(|(_, text)| text.lines());
     for name in found.filter_map(|line| line.strip_prefix("# HELP ")?.split(' ').next()) {
@@ -99,12 +126,11 @@ fn family_of<'a>(text: &'a str, name: &str) -> Option<(Vec<&'a str>, Vec<&'a str
 }
 
 /// A sample with one more label.
-fn labelled(sample: &str, worker: u8) -> String {
-    let number = u16::from(worker) + 1;
+fn labelled(sample: &str, worker: &str) -> String {
     let (name, value) = sample.rsplit_once(' ').unwrap_or((sample, ""));
     match name.strip_suffix('}') {
-        Some(rest) => format!("{rest},worker=\"{number}\"}} {value}"),
-        None => format!("{name}{{worker=\"{number}\"}} {value}"),
+        Some(rest) => format!("{rest},worker=\"{worker}\"}} {value}"),
+        None => format!("{name}{{worker=\"{worker}\"}} {value}"),
     }
 }
 

@@ -455,7 +455,7 @@ impl Supervisor<'_> {
             self.end();
         } else {
             tracing::error!(worker = worker + 1, %status, "a process has ended, and is started again");
-            self.asking.restarts.set(self.asking.restarts.get() + 1);
+            self.asking.died(worker);
         }
         self.end_drained();
         self.is_gone(worker);
