@@ -3,6 +3,7 @@
 
 mod awake;
 mod judge;
+mod left;
 mod machine;
 mod measure;
 mod network;
@@ -115,12 +116,16 @@ fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let results = runtime.block_on(async {
         let _awake = args.awake.then(Awake::start).transpose()?;
-        let (mut interrupt, mut terminate) =
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+        let (mut interrupt, mut terminate, mut hangup) = (
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::hangup())?,
+        );
         tokio::select! {
             results = run_rows(&plan, &rows, args, options) => results.map(Some),
             _ = interrupt.recv() => Ok(None),
             _ = terminate.recv() => Ok(None),
+            _ = hangup.recv() => Ok(None),
         }
     })?;
     let Some(results) = results else {

@@ -1,15 +1,19 @@
-//! Two network namespaces joined by a veth pair of MTU 1500. They go when this goes.
+//! Two network namespaces joined by a veth pair of MTU 1500. They go when this goes, and what runs in them; and if this was killed, when
+//! the next one comes.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::left;
 use crate::plan::Link;
 
 const RECEIVER: &str = "10.200.0.2";
 const SENDER: &str = "10.200.0.1";
 const SUBNET: &str = "10.200.0.0/24";
 const DEVICE: &str = "veth0";
+/// What the namespaces are called, before the number of the process that made them.
+const NAMES: [&str; 2] = ["bench-a", "bench-b"];
 /// Of the kernel's TCP.
 pub(crate) const TCP_CONGESTION: &str = "cubic";
 
@@ -67,8 +71,8 @@ impl State {
 
 impl Network {
     pub(crate) fn new() -> Result<Self> {
-        let pid = std::process::id();
-        let (sender, receiver) = (format!("bench-a{pid}"), format!("bench-b{pid}"));
+        remove_left()?;
+        let [sender, receiver] = NAMES.map(|name| format!("{name}{}", std::process::id()));
         let network = Self { sender, receiver, state: State { link: Some(Link::Default) } };
         network.set_up()?;
         Ok(network)
@@ -117,11 +121,7 @@ impl Network {
     /// Ends whatever still runs in the namespaces, which are the runner's own.
     pub(crate) fn end_programs(&self) -> Result<()> {
         for namespace in [&self.sender, &self.receiver] {
-            let running = run(&["ip", "netns", "pids", namespace])?;
-            for pid in running.split_whitespace() {
-                // It may have ended by itself in the meantime.
-                let _ = run(&["kill", "-KILL", pid]);
-            }
+            left::end(&run(&["ip", "netns", "pids", namespace])?);
         }
         Ok(())
     }
@@ -163,9 +163,28 @@ impl Network {
 impl Drop for Network {
     fn drop(&mut self) {
         for namespace in [&self.sender, &self.receiver] {
-            let _ = run(&["ip", "netns", "delete", namespace]);
+            // If it was never made there is nothing to remove.
+            let _ = remove(namespace);
         }
     }
+}
+
+/// Ends what runs in a namespace, and removes it.
+fn remove(namespace: &str) -> Result<()> {
+    left::end(&run(&["ip", "netns", "pids", namespace])?);
+    run(&["ip", "netns", "delete", namespace]).map(|_| ())
+}
+
+/// Removes the namespaces of runs that were killed.
+fn remove_left() -> Result<()> {
+    let listed = run(&["ip", "netns", "list"])?;
+    let names = || listed.lines().filter_map(|line| line.split_whitespace().next());
+    for begin in NAMES {
+        for name in left::left(names(), begin, left::is_running) {
+            remove(name).with_context(|| format!("the namespace {name} of a run that was killed"))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs a command to its end; gives what it printed.

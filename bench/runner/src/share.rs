@@ -1,4 +1,5 @@
-//! A share of a core: a control group with a quota of processor time, of version 1 or 2. It goes when this goes.
+//! A share of a core: a control group with a quota of processor time, of version 1 or 2. It goes when this goes, and who is in it;
+//! and if this was killed, when the next one comes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,10 +7,14 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 
+use crate::left;
+
 /// The quota is given out so often: what has used it up waits for less than this.
 const PERIOD_US: f64 = 10_000.0;
 /// The kernel gives no less.
 const QUOTA_US_MIN: f64 = 1_000.0;
+/// What a group is called, before the number of the process that made it.
+const NAME: &str = "strandline-bench-";
 /// Who was ended leaves its group within a moment.
 const LEAVING_TRIES: u32 = 50;
 const LEAVING: Duration = Duration::from_millis(20);
@@ -29,12 +34,11 @@ pub(crate) struct Share {
 impl Share {
     /// So much of one core, 0.1 to 1.
     pub(crate) fn new(share: f64) -> Result<Self> {
-        let name = format!("strandline-bench-{}", std::process::id());
         let groups = find(Path::new("/sys/fs/cgroup"));
         let groups = groups.context("a share of a core needs a control group with the controller cpu")?;
-        let folder = match &groups {
-            Groups::One(root) | Groups::Two(root) => root.join(name),
-        };
+        let (Groups::One(root) | Groups::Two(root)) = &groups;
+        remove_left(root, left::is_running);
+        let folder = root.join(format!("{NAME}{}", std::process::id()));
         fs::create_dir_all(&folder).with_context(|| format!("a control group {folder:?}: are you root?"))?;
         let this = Self { folder };
         for (file, value) in limits(&groups, share)? {
@@ -53,13 +57,30 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        for _ in 0..LEAVING_TRIES {
-            if fs::remove_dir(&self.folder).is_ok() {
-                return;
-            }
-            #[allow(clippy::disallowed_methods, reason = "nobody tells when a control group is empty")]
-            std::thread::sleep(LEAVING);
+        remove(&self.folder);
+    }
+}
+
+/// Ends who is in a group, and removes it.
+fn remove(folder: &Path) {
+    for _ in 0..LEAVING_TRIES {
+        if fs::remove_dir(folder).is_ok() {
+            return;
         }
+        left::end(&fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default());
+        #[allow(clippy::disallowed_methods, reason = "nobody tells when a control group is empty")]
+        std::thread::sleep(LEAVING);
+    }
+    eprintln!("bench: the control group {folder:?} can't be removed");
+}
+
+/// Removes the groups of runs that were killed.
+fn remove_left(root: &Path, is_running: impl Fn(u32) -> bool) {
+    let Ok(entries) = fs::read_dir(root) else { return };
+    let names: Vec<String> =
+        entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    for name in left::left(names.iter().map(String::as_str), NAME, is_running) {
+        remove(&root.join(name));
     }
 }
 

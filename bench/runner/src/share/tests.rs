@@ -25,3 +25,17 @@ fn both_versions_of_control_groups_are_found() {
     assert_eq!(find(&root), Some(Groups::One(root.join("cpu"))));
     fs::remove_dir_all(&root).unwrap();
 }
+
+#[test]
+fn groups_of_runs_that_were_killed_are_removed() {
+    let root = std::env::temp_dir().join(format!("strandline-left-{}", std::process::id()));
+    let names =
+        ["strandline-bench-4000001", "strandline-bench-4000002", "strandline-bench-", "another-4000001"];
+    for name in names {
+        fs::create_dir_all(root.join(name)).unwrap();
+    }
+    remove_left(&root, |pid| pid == 4_000_002);
+    let is_there = names.map(|name| root.join(name).exists());
+    assert_eq!(is_there, [false, true, true, true]);
+    fs::remove_dir_all(&root).unwrap();
+}
