@@ -124,6 +124,10 @@ fn the_unit_for_systemd_starts_it_so() {
     let verify = verify.unwrap_or_else(|error| panic!("systemd-analyze: {error}: apt-get install systemd"));
     let told = String::from_utf8_lossy(&verify.stderr);
     assert!(verify.status.success() && told.is_empty(), "{told}");
+    // And little that it leaves open.
+    let security = ["security", "--offline=true", "--no-pager", "--threshold=20"];
+    let judged = Command::new("systemd-analyze").args(security).arg(&file).output().unwrap();
+    assert!(judged.status.success(), "{}", String::from_utf8_lossy(&judged.stdout));
     // What stands there is what the program takes.
     let folder = Folder::new("unit");
     let config = folder.config(|text| text);

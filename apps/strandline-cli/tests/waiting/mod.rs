@@ -26,3 +26,16 @@ pub fn found_at_last<T>(what: &str, mut look: impl FnMut() -> Result<T, String>)
 pub fn at_last(what: &str, mut is_so: impl FnMut() -> bool) {
     found_at_last(what, || if is_so() { Ok(()) } else { Err(String::new()) });
 }
+
+/// The same for what is put in order at the end of a test, which does not fail for it.
+pub fn is_so_at_last(mut is_so: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + PATIENCE;
+    while !is_so() {
+        if Instant::now() >= end {
+            return false;
+        }
+        // Sleeps because nobody tells when what was ended has left.
+        std::thread::sleep(PAUSE);
+    }
+    true
+}
