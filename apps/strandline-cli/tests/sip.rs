@@ -309,6 +309,14 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         (format!("{right}[timers]\nfailover_ms = 1\n"), "timers.failover_ms: 1 is not between 500 and 32000"),
         (format!("{right}[access]\ndeny = [\"x\"]\n"), "access.deny: \"x\" is not like 192.0.2.0/24"),
         (
+            format!("{right}[auth]\nrealm = \"a\"\nusers = \"/nowhere/users\"\n"),
+            "auth.users: /nowhere/users: No such file",
+        ),
+        (
+            format!("{right}[tls]\ncertificate = \"/dev/null\"\nkey = \"/dev/null\"\n"),
+            "tls: /dev/null: no private key in PEM there",
+        ),
+        (
             format!("{right}[aliases]\ndomains = {{ \"example.net\" = \"example.org\" }}\n"),
             "aliases.domains: \"example.net\" = \"example.org\": the second must be one of domains",
         ),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustls::crypto::CryptoProvider;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::verify::SipVerifier;
@@ -193,7 +193,10 @@ fn certificates(pem: &Pem) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 
 fn chain_and_key(own: &Own) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let key = PrivateKeyDer::from_pem_slice(&own.key.bytes);
-    let key = key.map_err(|error| file(&own.key.path, &error.to_string()))?;
+    let key = key.map_err(|error| match error {
+        pem::Error::NoItemsFound => file(&own.key.path, "no private key in PEM there"),
+        error => file(&own.key.path, &error.to_string()),
+    })?;
     Ok((certificates(&own.certificate)?, key))
 }
 

@@ -85,7 +85,8 @@ impl Phone {
             stream.set_read_timeout(Some(PATIENCE)).unwrap();
             Socket::Tcp(stream, Vec::new())
         } else {
-            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let local = if server.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
+            let socket = UdpSocket::bind(local).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
             Socket::Udp(socket)
         };

@@ -50,8 +50,11 @@ impl Server {
 
     #[allow(dead_code, reason = "not every test has phones")]
     pub fn address(&self, protocol: &str) -> SocketAddr {
-        let entry = self.entry(protocol);
-        format!("{}:{}", entry["host"].as_str().unwrap(), entry["port"]).parse().unwrap()
+        SocketAddr::new(self.entry(protocol)["host"].as_str().unwrap().parse().unwrap(), self.port(protocol))
+    }
+
+    pub fn port(&self, protocol: &str) -> u16 {
+        self.entry(protocol)["port"].as_u64().unwrap().try_into().unwrap()
     }
 
     /// The UDP port that carries SCTP.

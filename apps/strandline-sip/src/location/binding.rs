@@ -6,6 +6,7 @@ use super::text::Text;
 use crate::codec::{Uri, decimal, write_address};
 use crate::transaction::{Flow, Protocol};
 
+use super::instance::is_same_instance;
 use super::seal::SealFlow;
 
 /// What the flow of a registration is for.
@@ -79,7 +80,7 @@ impl Binding {
     #[must_use]
     pub fn is_for(&self, instance: &[u8], reg_id: u32, contact: &[u8]) -> bool {
         if reg_id > 0 || self.reg_id > 0 {
-            return reg_id == self.reg_id && *instance == *self.instance;
+            return reg_id == self.reg_id && is_same_instance(instance, &self.instance);
         }
         if *contact == *self.contact {
             return true;

@@ -55,6 +55,24 @@ fn only_connection(bindings: &[Binding]) -> Option<Option<u64>> {
     }
 }
 
+/// So many users of a connection stand in its list once; of more some may stand there twice.
+const FEW: usize = 32;
+
+/// Notes a user among those of a connection. All users of a network may be behind one: it is looked through only when it is full.
+fn note_user(users: &mut Vec<u32>, slot: u32) {
+    if users.last() == Some(&slot) || users.len() <= FEW && users.contains(&slot) {
+        return;
+    }
+    if users.len() > FEW && users.len() == users.capacity() {
+        users.sort_unstable();
+        users.dedup();
+        if users.len() > users.capacity() / 2 {
+            users.reserve(users.len());
+        }
+    }
+    users.push(slot);
+}
+
 /// The connection of this node that a binding needs.
 fn connection_of(binding: &Binding) -> Option<u64> {
     let needs = binding.flow_use != FlowUse::None && binding.origin.is_none();
@@ -250,10 +268,7 @@ impl Locations {
             return;
         }
         for connection in entry.bindings.iter().filter_map(connection_of) {
-            let users = self.by_connection.entry(connection).or_default();
-            if users.last() != Some(&slot) && !users.contains(&slot) {
-                users.push(slot);
-            }
+            note_user(self.by_connection.entry(connection).or_default(), slot);
         }
     }
 
@@ -340,3 +355,6 @@ impl Locations {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,9 @@ use crate::codec::{Address, HeaderName, Message, Params, Route, SipUri, Uri, Val
 use crate::location::{Binding, FlowUse, Locations, bindings_of, is_same_instance, write_aor};
 
 use super::settings::RegistrarSettings;
-use super::{BAD_CONTACT, LACKS_OUTBOUND, NOT_SIP, Refusal, Request, TOO_MANY, supports};
+use super::{
+    BAD_CONTACT, LACKS_OUTBOUND, NOT_ALONE, NOT_SIP, Refusal, Request, TOO_LONG, TOO_MANY, supports,
+};
 
 /// A contact as it is to be bound: what of it stands in the message is left there.
 #[derive(Debug)]
@@ -51,16 +53,29 @@ impl<'a> WantedAll<'a> {
             return Err(Refusal::Unsupported("path"));
         }
         let direct = !has_path && is_from_phone(request);
+        // What is kept with each contact.
+        let path = request.message.lines(HeaderName::Path).map(|line| line.value().len()).sum::<usize>();
+        let others = path + request.essentials.call_id.len();
         for value in values {
             let address = value.map_err(|_| BAD_CONTACT)?;
             if self.len() >= settings.contacts_max {
                 return Err(TOO_MANY);
+            }
+            let kept = address.uri_bytes().len() + address.params.as_bytes().len() + others;
+            if kept > settings.contact_bytes_max {
+                return Err(TOO_LONG);
             }
             let wanted = one(&address, expires, direct, request, settings)?;
             match &self.first {
                 None => self.first = Some(wanted),
                 Some(_) => self.more.push(wanted),
             }
+        }
+        // RFC 5626 section 6.
+        let bound = || self.iter().filter(|wanted| wanted.expires > 0);
+        let is_flow = |wanted: &Wanted<'_>| wanted.reg_id > 0;
+        if !self.more.is_empty() && bound().count() > 1 && bound().any(is_flow) {
+            return Err(NOT_ALONE);
         }
         Ok(())
     }
@@ -109,9 +124,6 @@ fn one<'a>(
 ) -> Result<Wanted<'a>, Refusal> {
     let uri = address.uri().map_err(|_| BAD_CONTACT)?;
     let contact = address.uri_bytes();
-    if contact.len() + address.params.as_bytes().len() > settings.contact_bytes_max {
-        return Err(BAD_CONTACT);
-    }
     let asked = address.expires().ok().flatten().unwrap_or(default);
     if asked > 0 && asked < settings.expires_min_secs {
         return Err(Refusal::TooBrief(settings.expires_min_secs));
@@ -319,7 +331,7 @@ where
     }
 }
 
-/// The values of Path in one line.
+/// The values of Path in one line, also if they are folded.
 fn path(message: &Message<'_>) -> Vec<u8> {
     let mut path = Vec::new();
     for line in message.lines(HeaderName::Path) {

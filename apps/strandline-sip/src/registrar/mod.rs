@@ -44,6 +44,8 @@ const OLD: Refusal = Refusal::Status(StatusCode::SERVER_INTERNAL_ERROR, "CSeq Ou
 const BAD_CONTACT: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Malformed Contact");
 const LACKS_OUTBOUND: Refusal =
     Refusal::Status(StatusCode::FIRST_HOP_LACKS_OUTBOUND_SUPPORT, "First Hop Lacks Outbound Support");
+const TOO_LONG: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Contact, Path And Call-ID Too Long");
+const NOT_ALONE: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "A Flow Is Registered Alone");
 const TOO_MANY: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Too Many Contacts");
 const LOOP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "Contact Leads Back Here");
 const NOT_SIP: Refusal = Refusal::Status(StatusCode::FORBIDDEN, "An Instance Needs a SIP URI");
@@ -145,8 +147,9 @@ impl Registrar {
         let bindings = locations.bindings(aor);
         let (call_id, cseq) = (request.essentials.call_id, request.essentials.cseq.number);
         let (mut added, mut same) = (0, true);
+        let is_live = |binding: &&Binding| !binding.has_expired(request.unix_secs);
         for wanted in wanted.iter() {
-            match bindings.iter().find(|binding| wanted.is_for(binding)) {
+            match bindings.iter().filter(is_live).find(|binding| wanted.is_for(binding)) {
                 Some(binding) if *binding.call_id == *call_id && cseq < binding.cseq => return Err(OLD),
                 // A repetition, unless it comes to another node.
                 Some(binding)
@@ -161,9 +164,14 @@ impl Registrar {
         if same {
             return Ok(false);
         }
-        let live = bindings.iter().filter(|binding| !binding.has_expired(request.unix_secs)).count();
+        let live = bindings.iter().filter(is_live).count();
         if live + added > self.settings.contacts_max {
-            return Err(TOO_MANY);
+            // Others may go with this request.
+            let mut after: Vec<Binding> = bindings.iter().filter(is_live).cloned().collect();
+            wanted.iter().for_each(|wanted| wanted.apply(&mut after, request));
+            if after.len() > self.settings.contacts_max {
+                return Err(TOO_MANY);
+            }
         }
         let changed = locations.change(aor, journal, |bindings| {
             bindings.retain(|binding| !binding.has_expired(request.unix_secs));
@@ -182,7 +190,9 @@ fn remove_all(
     journal: &mut Journal,
 ) -> Result<bool, Refusal> {
     let (call_id, cseq) = (request.essentials.call_id, request.essentials.cseq.number);
-    let old = |binding: &Binding| *binding.call_id == *call_id && cseq < binding.cseq;
+    let old = |binding: &Binding| {
+        !binding.has_expired(request.unix_secs) && *binding.call_id == *call_id && cseq < binding.cseq
+    };
     let bindings = locations.bindings(aor);
     if bindings.iter().any(old) {
         return Err(OLD);

@@ -10,11 +10,18 @@ use super::{Refusal, Request, supports};
 /// How long a phone may say nothing on a flow (RFC 5626 section 4.4.1).
 pub const FLOW_TIMER_SECS: u32 = 120;
 
-/// Is the phone told how long it may say nothing?
+/// Is the phone told how long it may say nothing? If this very request has bound a flow: others of the user may have flows too (RFC 5626
+/// section 6).
 #[must_use]
 pub fn has_flow_timer(request: &Request<'_>, bindings: &[Binding]) -> bool {
-    let live = |binding: &&Binding| !binding.has_expired(request.unix_secs);
-    bindings.iter().filter(live).any(|binding| binding.reg_id > 0) && supports(&request.message, b"outbound")
+    let essentials = request.essentials;
+    let is_its_flow = |binding: &Binding| {
+        binding.reg_id > 0
+            && binding.cseq == essentials.cseq.number
+            && *binding.call_id == *essentials.call_id
+            && !binding.has_expired(request.unix_secs)
+    };
+    bindings.iter().any(is_its_flow) && supports(&request.message, b"outbound")
 }
 
 /// 200 with all bindings and the seconds that each has left.

@@ -11,7 +11,7 @@ pub struct RegistrarSettings {
     pub expires_max_secs: u32,
     /// Bindings of one user.
     pub contacts_max: usize,
-    /// Bytes of one contact with its parameters and Path.
+    /// Bytes of one contact with its parameters, Path and Call-ID: what is kept of it.
     pub contact_bytes_max: usize,
     /// Takes flows as RFC 5626 says, and binds contacts behind NATs to the flow that they came over.
     pub outbound: bool,

@@ -1,6 +1,7 @@
 //! Requests sent on (RFC 3261 section 16.6).
 
 use core::hash::Hasher;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::BytesMut;
@@ -10,7 +11,7 @@ use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
 
 use super::Service;
 use super::context::{Context, HOP_Q, INSTANCE_Q, Kept, Place, Target};
-use super::copies::{BREADTH, Copied, Copy};
+use super::copies::{BREADTH, Copied, Copy, request_uri};
 use super::edge::requires;
 use super::feedback::is_oc;
 use super::incoming::Incoming;
@@ -152,7 +153,8 @@ impl Service {
             params: asking(copy),
         };
         let routes = remaining(message, way);
-        let own = copy.uri.or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
+        let target = copy.uri.map(request_uri);
+        let own = target.as_deref().or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
         let strict = strict::next(copy.path, way);
         let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
         let back = self.record_routes(incoming, copy, secure)?;
@@ -164,7 +166,7 @@ impl Service {
         if essentials.via.oc {
             edits.remove_via_params(is_oc);
         }
-        if let Some(uri) = strict.as_ref().map(|strict| strict.uri).or(copy.uri) {
+        if let Some(uri) = strict.as_ref().map(|strict| strict.uri).or(target.as_deref()) {
             edits.request_uri(uri);
         }
         let last = strict.as_ref().map(|_| [b"<", own, b">"].concat());
@@ -281,7 +283,7 @@ const fn asking(copy: &Copy<'_>) -> &'static [u8] {
 fn edit_routes<'a>(
     edits: &mut Edits<'a>,
     way: &Way<'_>,
-    routes: &[&'a [u8]],
+    routes: &'a [Cow<'a, [u8]>],
     strict: Option<(&Strict<'_>, &'a [u8])>,
 ) {
     match (way.ours, way.last_taken, strict) {
@@ -302,13 +304,19 @@ fn edit_routes<'a>(
     }
 }
 
-/// The Routes that are left once ours and what became the request URI are gone; empty where they needn't be written anew.
-fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<&'a [u8]> {
+/// The Routes that are left once ours and what became the request URI are gone, each in one line; empty where they needn't be written
+/// anew.
+fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<Cow<'a, [u8]>> {
     if way.ours < 2 && !way.last_taken && way.next.is_none() {
         return Vec::new();
     }
-    let mut routes: Vec<&'a [u8]> =
-        message.routes().flatten().skip(way.ours).map(|route| route.text()).collect();
+    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
+    let in_one_line = |text: &'a [u8]| match text.iter().any(breaks) {
+        true => text.iter().map(|byte| if breaks(byte) { b' ' } else { *byte }).collect(),
+        false => text.into(),
+    };
+    let mut routes: Vec<Cow<'a, [u8]>> =
+        message.routes().flatten().skip(way.ours).map(|route| in_one_line(route.text())).collect();
     if way.last_taken {
         routes.pop();
     }

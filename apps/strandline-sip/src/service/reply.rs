@@ -81,12 +81,15 @@ pub(super) fn noting<E>(
 }
 
 impl Service {
-    /// The tag of To in answers to a request: the same for each retransmission (section 8.2.7).
+    /// The tag of To in answers to a request: the same for each retransmission, and told again from its ACK (section 8.2.7), whose
+    /// method is another.
     pub(super) fn tag(&self, request: &Message<'_>) -> Tag {
         let mut hasher = self.hasher;
-        for name in [HeaderName::CallId, HeaderName::From, HeaderName::CSeq] {
+        for name in [HeaderName::CallId, HeaderName::From] {
             hasher.write(request.first_value(name));
         }
+        let cseq = request.first_value(HeaderName::CSeq);
+        hasher.write(cseq.split(u8::is_ascii_whitespace).next().unwrap_or(&[]));
         hex(hasher.finish())
     }
 

@@ -5,7 +5,7 @@ use core::hash::Hasher;
 use bytes::BytesMut;
 
 use crate::auth::Asking;
-use crate::codec::{HeaderName, Message, Method, StatusCode, Uri, Via};
+use crate::codec::{HeaderName, Host, Message, Method, StatusCode, Uri, Via};
 use crate::registrar::{Registered, Request, has_flow_timer, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
@@ -19,6 +19,12 @@ use super::{Mode, Service};
 
 /// Bytes of an address of record: stores have keys of this length.
 const AOR_MAX: usize = 512;
+
+/// Extensions that are known here.
+const SUPPORTED: [&str; 3] = ["path", "outbound", "gruu"];
+const SUPPORTED_LINE: &str = "path, outbound, gruu";
+/// Bytes of names of extensions, about, that are told to be unknown: beyond that nobody means what he asks for.
+const UNSUPPORTED_MAX: usize = 256;
 
 /// Who has sent too many wrong passwords.
 const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
@@ -88,16 +94,19 @@ impl Service {
         }
     }
 
-    /// ACK of a 2xx: it goes where the dialog goes, without a transaction.
+    /// ACK of a 2xx: it goes where the dialog goes, without a transaction. That of what was refused without one ends here (section
+    /// 8.2.7).
     fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>) {
         let Ok(way) = self.way(&incoming.message, incoming.essentials) else { return };
-        if matches!(self.settings.mode, Mode::Redirect) {
+        let is_of_ours = incoming.essentials.to.tag == Some(&self.tag(&incoming.message)[..]);
+        if is_of_ours || matches!(self.settings.mode, Mode::Redirect) {
             return;
         }
         if incoming.essentials.max_forwards == Some(0) || self.loop_mark(incoming).is_err() {
             return;
         }
-        let ours = way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
+        let ours =
+            self.is_for_us(&way) || way.uri.sip().is_some_and(|uri| self.is_ours(uri) && way.token.is_none());
         let target = match self.gruu_of(&way) {
             Some(uri) => self.find_gruu(now, incoming, &uri, &way),
             None if ours => return,
@@ -135,8 +144,10 @@ impl Service {
             && uri.user.is_none()
             && essentials.cseq.method == Method::Options
         {
-            let accept = Some((HeaderName::Accept, &b"application/sdp"[..]));
-            self.answer(message, *flow, StatusCode::OK, None, accept);
+            if !self.lacks(message, flow, HeaderName::Require)? {
+                let supported = Some((HeaderName::Supported, SUPPORTED_LINE.as_bytes()));
+                self.answer(message, *flow, StatusCode::OK, None, supported);
+            }
             return Ok(());
         }
         let proved = match way.asked {
@@ -148,16 +159,7 @@ impl Service {
         if essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
-        let missing = message.unsupported_of(HeaderName::ProxyRequire, &["path", "outbound", "gruu"]).next();
-        if let Some(missing) = missing {
-            let Ok(missing) = missing else {
-                return Err((StatusCode::BAD_REQUEST, Some("Malformed Proxy-Require")));
-            };
-            let extra = Some((HeaderName::Unsupported, missing.0));
-            self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
-            return Ok(());
-        }
-        if self.lacks_path(&incoming) {
+        if self.lacks(message, flow, HeaderName::ProxyRequire)? || self.lacks_path(&incoming) {
             return Ok(());
         }
         let mark = self.loop_mark(&incoming)?;
@@ -249,10 +251,15 @@ impl Service {
         hasher.finish()
     }
 
-    /// A request for one of our users, or for the domain itself.
+    /// A request for one of our users, or for the domain itself; and not by `maddr` for somewhere else (section 16.5).
     fn is_for_us(&self, way: &Way<'_>) -> bool {
         match &way.uri {
-            Uri::Sip(uri) if way.is_without_routes() => self.settings.is_domain(&uri.host, uri.port),
+            Uri::Sip(uri) if way.is_without_routes() => {
+                let port = uri.port_or_default();
+                let is_here = |maddr| Host::parse(maddr).is_ok_and(|host| self.settings.is_here(&host, port));
+                self.settings.is_domain(&uri.host, uri.port)
+                    && (uri.params.is_empty() || uri.maddr().is_none_or(is_here))
+            }
             _ => false,
         }
     }
@@ -274,12 +281,31 @@ impl Service {
         Some(self.on_register(now, incoming))
     }
 
-    /// A REGISTER requires what isn't known here, and has been refused for that.
-    fn lacks_required(&mut self, message: &Message<'_>, flow: &Flow) -> Result<bool, Verdict> {
-        let missing = message.unsupported_of(HeaderName::Require, &["path", "outbound", "gruu"]).next();
-        let Some(missing) = missing else { return Ok(false) };
-        let missing = missing.map_err(|_| (StatusCode::BAD_REQUEST, Some("Malformed Require")))?;
-        let extra = Some((HeaderName::Unsupported, missing.0));
+    /// A request requires of us, in this header, what isn't known here, and has been refused for that: all of it is told (section
+    /// 8.2.2.3), as far as anybody needs to know.
+    fn lacks(&mut self, message: &Message<'_>, flow: &Flow, name: HeaderName) -> Result<bool, Verdict> {
+        if !message.has(name) {
+            return Ok(false);
+        }
+        let malformed = match name {
+            HeaderName::ProxyRequire => "Malformed Proxy-Require",
+            _ => "Malformed Require",
+        };
+        let mut missing: Vec<u8> = Vec::new();
+        for option in message.unsupported_of(name, &SUPPORTED) {
+            let option = option.map_err(|_| (StatusCode::BAD_REQUEST, Some(malformed)))?;
+            if !missing.is_empty() {
+                missing.extend_from_slice(b", ");
+            }
+            missing.extend_from_slice(option.0);
+            if missing.len() > UNSUPPORTED_MAX {
+                break;
+            }
+        }
+        if missing.is_empty() {
+            return Ok(false);
+        }
+        let extra = Some((HeaderName::Unsupported, &missing[..]));
         self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
         Ok(true)
     }
@@ -299,7 +325,7 @@ impl Service {
             Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
             Proof::Guesses => return Err(GUESSES),
         }
-        if self.lacks_required(message, flow)? {
+        if self.lacks(message, flow, HeaderName::Require)? {
             return Ok(());
         }
         self.name(&uri);

@@ -172,8 +172,7 @@ impl Service {
             _ => None,
         };
         let feedback = &self.feedback;
-        // One that can't be written again can't be forwarded.
-        let _ = self.transactions.respond(now, server, code, &mut self.out, |out| match flow {
+        let written = self.transactions.respond(now, server, code, &mut self.out, |out| match flow {
             Some(flow) => {
                 let start = out.len();
                 edits.write(out)?;
@@ -182,6 +181,11 @@ impl Service {
             }
             None => edits.write(out),
         });
+        // One that can't be written again can't be forwarded, but an end there must be.
+        if written.is_err() && !code.is_provisional() {
+            let invite = method == Some(&b"INVITE"[..]);
+            self.answer_kept(now, server, StatusCode::SERVER_INTERNAL_ERROR, invite, None);
+        }
     }
 
     /// Keeps a response for the choice of the best, and the challenges of all (section 16.7, step 7).
@@ -263,7 +267,9 @@ impl Service {
     ) {
         if invite {
             let tag = self.tag_of(server);
-            let _ = self.transactions.respond_alike(now, server, code, &tag, &mut self.out);
+            if self.transactions.respond_alike(now, server, code, &tag, &mut self.out).is_err() {
+                self.transactions.forget_server(server);
+            }
             return;
         }
         let mut index = Index::with_limits(self.settings.message);
@@ -272,9 +278,12 @@ impl Service {
         match request.filter(|_| code != StatusCode::REQUEST_TIMEOUT) {
             Some((request, flow)) => {
                 let tag = self.tag(&request);
-                let _ = self.transactions.respond(now, server, code, &mut self.out, |out| {
+                let written = self.transactions.respond(now, server, code, &mut self.out, |out| {
                     reply::write(&request, flow, code, reason(code), None, &tag, out)
                 });
+                if written.is_err() {
+                    self.transactions.forget_server(server);
+                }
             }
             None => self.transactions.forget_server(server),
         }

@@ -27,7 +27,7 @@ pub struct Token {
     /// Who it was sent to.
     pub callee: End,
     /// Of the caller's tag: requests in which it is From's come from the caller.
-    tag: u16,
+    tag: u32,
 }
 
 /// Seals and opens tokens.
@@ -47,11 +47,12 @@ impl Tokens {
         Self { hasher: SipHasher24::new_with_key(&key) }
     }
 
-    fn tag_mark(&self, tag: &[u8]) -> u16 {
+    /// So long that no tags meet: in 16 bits those of two parties would in one call of 65,536, whose ends would then be mixed up.
+    fn tag_mark(&self, tag: &[u8]) -> u32 {
         let mut hasher = self.hasher;
         hasher.write(b"tag");
         hasher.write(tag);
-        hasher.finish() as u16
+        hasher.finish() as u32
     }
 
     /// What stands for the name of a host, in any case and without the dot at its end: who doesn't have the key can't tell which
@@ -102,7 +103,7 @@ impl Tokens {
     pub fn read(&self, text: &[u8]) -> Option<Token> {
         let mut room = [0u8; 90];
         let mut rest = self.open(b"token", text, &mut room)?;
-        let tag = u16::from_le_bytes(take(&mut rest)?);
+        let tag = u32::from_le_bytes(take(&mut rest)?);
         let caller = take_end(&mut rest)?;
         let callee = take_end(&mut rest)?;
         Some(Token { caller, callee, tag })
@@ -207,3 +208,6 @@ fn take_end(rest: &mut &[u8]) -> Option<End> {
     let host = if flags & 128 != 0 { u32::from_le_bytes(take(rest)?) } else { 0 };
     Some(End { flow: Flow { protocol, connection, peer: SocketAddr::new(address, port), domain }, host })
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 
 use core::net::IpAddr;
 
-use crate::codec::{Host, StatusCode};
+use crate::codec::{Host, SipUri, StatusCode, unescape};
 use crate::transaction::{Flow, Protocol};
 
 use super::Service;
@@ -69,7 +69,45 @@ impl Service {
             return self.to_end(way, &far, free);
         }
         let uri = way.uri.sip().ok_or((StatusCode::UNSUPPORTED_URI_SCHEME, None))?;
-        self.place(uri).map(target).ok_or(UNRESOLVED)
+        let Some(bare) = self.without_maddr(uri) else {
+            return self.place(uri).map(target).ok_or(UNRESOLVED);
+        };
+        let place = self.place_of(&bare).ok_or(UNRESOLVED)?;
+        Ok(Target { uri: Some(bare.into()), ..target(place) })
+    }
+
+    /// A URI whose `maddr` has led here means what is left without that, and without the port and transport by which it came (RFC 3261
+    /// section 16.4). `None` of one that has none, or another.
+    fn without_maddr(&self, uri: &SipUri<'_>) -> Option<Vec<u8>> {
+        use std::io::Write as _;
+        let maddr = Host::parse(uri.maddr()?).ok()?;
+        if !self.settings.is_here(&maddr, uri.port_or_default()) {
+            return None;
+        }
+        let mut bare = if uri.secure { b"sips:".to_vec() } else { b"sip:".to_vec() };
+        if let Some(user) = uri.user {
+            bare.extend_from_slice(user);
+            if let Some(password) = uri.password {
+                bare.push(b':');
+                bare.extend_from_slice(password);
+            }
+            bare.push(b'@');
+        }
+        // Writing to a buffer that grows does not fail.
+        let _ = write!(bare, "{}", uri.host);
+        let goes = |name: &[u8]| {
+            let is =
+                |other: &[u8]| unescape(name).map(|byte| byte.to_ascii_lowercase()).eq(other.iter().copied());
+            is(b"maddr") || is(b"ttl") || is(b"transport")
+        };
+        for param in uri.params.as_bytes().split(|byte| *byte == b';').skip(1) {
+            let name = param.split(|byte| *byte == b'=').next().unwrap_or(&[]);
+            if !goes(name) {
+                bare.push(b';');
+                bare.extend_from_slice(param);
+            }
+        }
+        Some(bare)
     }
 
     /// A phone that has registered elsewhere is reached over the flow that its Path names, or not at all.

@@ -76,3 +76,109 @@ fn answers_go_where_the_request_came_from() {
     let answer = world.one(&phone, &unasked);
     assert_eq!(answer.flow.peer, "203.0.113.9:5062".parse().unwrap());
 }
+
+#[test]
+fn the_ack_of_a_refusal_ends_here() {
+    let caller = phone();
+    // Whose requests are sent on, as those of a trunk are.
+    let mut world = World::relaying();
+    for (uri, branch) in [("sip:nobody@example.com", "1"), ("sip:bob@255.255.255.255", "2")] {
+        let refused = world.one(&caller, &caller.request("INVITE", uri, branch, ""));
+        assert!(
+            refused.first_line().starts_with("SIP/2.0 404")
+                || refused.first_line().starts_with("SIP/2.0 502")
+        );
+        let to = format!("To: {}", refused.line("To").unwrap());
+        let ack = caller.request("ACK", uri, branch, "").replace(&format!("To: <{uri}>"), &to);
+        assert!(world.receive(&caller, &ack).is_empty(), "{ack}");
+    }
+    let refused =
+        world.one(&caller, &caller.request("INVITE", "sip:x@192.0.2.77", "3", "Proxy-Require: magic\r\n"));
+    let to = format!("To: {}", refused.line("To").unwrap());
+    let ack = caller.request("ACK", "sip:x@192.0.2.77", "3", "").replace("To: <sip:x@192.0.2.77>", &to);
+    assert!(world.receive(&caller, &ack).is_empty(), "{ack}");
+    // Nor does one of an earlier run go round.
+    let late = caller
+        .request("ACK", "sip:nobody@example.com", "4", "")
+        .replace("com>\r\nCall", "com>;tag=old\r\nCall");
+    assert!(world.receive(&caller, &late).is_empty());
+    assert!(world.service.wanted_servers().is_empty());
+    // One of a 2xx goes on.
+    let ack =
+        caller.request("ACK", "sip:x@192.0.2.77", "5", "").replace("77>\r\nCall", "77>;tag=theirs\r\nCall");
+    assert_eq!(world.one(&caller, &ack).flow.peer, "192.0.2.77:5060".parse().unwrap());
+}
+
+#[test]
+fn what_may_not_stand_in_a_request_uri_is_left_out() {
+    let (mut world, phone, bob) = (World::new(), phone(), Phone::udp("192.0.2.2:5060"));
+    for (cseq, contact, uri) in [
+        (1, "sip:bob@192.0.2.2?Route=%3Csip:192.0.2.66%3E", "sip:bob@192.0.2.2"),
+        (2, "sip:bob@192.0.2.2;method=BYE;x=1?a=b&c=d", "sip:bob@192.0.2.2;x=1"),
+        (3, "sip:b?o;method=x@192.0.2.2;lr;Method=REGISTER", "sip:b?o;method=x@192.0.2.2;lr"),
+        (4, "sip:bob@192.0.2.2;m%65thod=BYE", "sip:bob@192.0.2.2"),
+        (5, "sip:bob@192.0.2.2;methods=BYE", "sip:bob@192.0.2.2;methods=BYE"),
+    ] {
+        world.one(&bob, &bob.register("bob", 2 * cseq, "Contact: *\r\nExpires: 0\r\n"));
+        let ok = world.one(&bob, &bob.register("bob", 2 * cseq + 1, &format!("Contact: <{contact}>\r\n")));
+        // It is told as it was registered (RFC 4475 section 3.3.14).
+        assert_eq!(ok.line("Contact"), Some(&*format!("<{contact}>;expires=3600")));
+        let sent = world.invite(&phone, &phone.invite("bob", &format!("u{cseq}")));
+        assert_eq!(sent[0].first_line(), format!("INVITE {uri} SIP/2.0"));
+    }
+}
+
+#[test]
+fn who_asks_what_it_can_do_is_told() {
+    let (mut world, phone) = (World::new(), phone());
+    let told = world.one(&phone, &phone.request("OPTIONS", "sip:example.com", "1", ""));
+    assert_eq!(told.first_line(), "SIP/2.0 200 OK");
+    assert_eq!(told.line("Supported"), Some("path, outbound, gruu"));
+    let more = "Require: magic, path, tricks\r\n";
+    let refused = world.one(&phone, &phone.request("OPTIONS", "sip:example.com", "2", more));
+    assert_eq!(
+        (refused.first_line(), refused.line("Unsupported")),
+        ("SIP/2.0 420 Bad Extension", Some("magic, tricks"))
+    );
+    let more = "Proxy-Require: magic\r\nProxy-Require: outbound, tricks\r\n";
+    let refused = world.one(&phone, &phone.request("INVITE", "sip:bob@example.com", "3", more));
+    assert_eq!(refused.line("Unsupported"), Some("magic, tricks"));
+    // What is required of a phone is not required of a proxy.
+    world.register(&Phone::udp("192.0.2.2:5060"), "bob");
+    let sent =
+        world.invite(&phone, &phone.request("INVITE", "sip:bob@example.com", "4", "Require: magic\r\n"));
+    assert_eq!(sent[0].line("Require"), Some("magic"));
+}
+
+#[test]
+fn maddr_says_where_a_request_goes_and_here_it_has_come_to() {
+    let (caller, bob) = (phone(), Phone::udp("192.0.2.2:5060"));
+    let mut world = World::relaying();
+    world.register(&bob, "bob");
+    for (number, (uri, to, sent_as)) in [
+        // It has led here, and on it goes without.
+        ("sip:x@192.0.2.77;maddr=198.51.100.1", "192.0.2.77:5060", "sip:x@192.0.2.77"),
+        (
+            "sip:x:y@192.0.2.77;a=b;m%61ddr=198.51.100.1;transport=udp;ttl=1;c",
+            "192.0.2.77:5060",
+            "sip:x:y@192.0.2.77;a=b;c",
+        ),
+        ("sip:bob@example.com;maddr=198.51.100.1", "192.0.2.2:5060", "sip:bob@192.0.2.2:5060"),
+        // It leads elsewhere, whatever the domain is.
+        ("sip:bob@example.com;maddr=192.0.2.50", "192.0.2.50:5060", "sip:bob@example.com;maddr=192.0.2.50"),
+        ("sip:x@192.0.2.77;maddr=192.0.2.50", "192.0.2.50:5060", "sip:x@192.0.2.77;maddr=192.0.2.50"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let sent = world.invite(&caller, &caller.request("INVITE", uri, &format!("m{number}"), ""));
+        assert_eq!(sent[0].flow.peer, to.parse().unwrap(), "{uri}: {}", sent[0].text);
+        assert_eq!(sent[0].first_line(), format!("INVITE {sent_as} SIP/2.0"));
+    }
+    // Who may not call other hosts may not this way either.
+    let mut world = World::new();
+    world.register(&bob, "bob");
+    let refused =
+        world.one(&caller, &caller.request("INVITE", "sip:bob@example.com;maddr=192.0.2.50", "m9", ""));
+    assert!(refused.first_line().starts_with("SIP/2.0 403"), "{}", refused.text);
+}

@@ -235,3 +235,14 @@ fn session_timers_are_between_the_two_ends() {
         assert_eq!(answer[0].flow, bob.0);
     }
 }
+
+#[test]
+fn routes_that_are_folded_go_on() {
+    let alice = Phone::udp("192.0.2.1:5060");
+    let mut world = World::relaying();
+    let routes = "Route: <sip:198.51.100.1;lr>, <sip:198.51.100.1;lr>,\r\n <sip:192.0.2.50;lr>\r\n\t;x=y\r\n";
+    let sent = world.invite(&alice, &alice.request("INVITE", "sip:bob@192.0.2.2", "1", routes));
+    assert_eq!(sent[0].flow.peer, "192.0.2.50:5060".parse().unwrap(), "{}", sent[0].text);
+    let left: String = sent[0].line("Route").unwrap().split_ascii_whitespace().collect();
+    assert_eq!(left, "<sip:192.0.2.50;lr>;x=y");
+}

@@ -193,3 +193,48 @@ fn who_was_told_a_flow_timer_is_held_to_it_and_who_is_reached_over_a_connection_
         assert_eq!(world.service.silence_max(connection, secs(300)), secs(300));
     }
 }
+
+#[test]
+fn who_has_registered_no_flow_is_told_nothing_of_flows() {
+    let (mobile, desk) = (Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.3:40000", 10));
+    let mut world = World::new();
+    world.register_with(&mobile, "bob", OUTBOUND);
+    world.service.connection_opened(10);
+    let plain = "Supported: path, outbound\r\nContact: <sip:bob@192.0.2.3:40000;transport=tcp>\r\n";
+    for more in [plain, "Supported: outbound\r\n"] {
+        let desk_registers = desk.register("bob", 1, more).replace("reg-bob", "reg-desk");
+        let ok = world.one(&desk, &desk_registers);
+        assert_eq!((ok.line("Require"), ok.line("Flow-Timer")), (None, None), "{}", ok.text);
+        // So it isn't held to a time that it knows nothing of.
+        assert_eq!(world.service.silence_max(10, None), None);
+    }
+    // Whose it is hears of it also when its request comes again.
+    let again = world.one(&mobile, &mobile.register("bob", 1, OUTBOUND));
+    assert_eq!(again.line("Require"), Some("outbound"));
+}
+
+#[test]
+fn instances_are_compared_as_urns() {
+    let (old, new) = (Phone::tcp("192.0.2.2:40000", 9), Phone::tcp("192.0.2.2:40001", 10));
+    let mut world = World::new();
+    world.register_with(&old, "bob", OUTBOUND);
+    world.service.connection_opened(10);
+    let small = OUTBOUND.replace("AABBCCDDEEFF", "aabbccddeeff").replace("40000", "40001");
+    let ok = world.one(&new, &new.register("bob", 2, &small));
+    assert_eq!(ok.lines("Contact").len(), 1, "{}", ok.text);
+}
+
+#[test]
+fn a_flow_is_registered_alone() {
+    let bob = Phone::tcp("192.0.2.2:40000", 9);
+    let mut world = World::new();
+    world.service.connection_opened(9);
+    let two = format!("{OUTBOUND}Contact: <sip:bob@192.0.2.7>\r\n");
+    let refused = world.one(&bob, &bob.register("bob", 1, &two));
+    assert!(refused.first_line().starts_with("SIP/2.0 400"), "{}", refused.text);
+    assert!(world.service.locations().is_empty());
+    // Others may be taken away with it.
+    let moves = format!("{OUTBOUND}Contact: <sip:bob@192.0.2.7>;expires=0\r\n");
+    let ok = world.one(&bob, &bob.register("bob", 2, &moves));
+    assert_eq!(ok.lines("Contact").len(), 1, "{}", ok.text);
+}

@@ -126,3 +126,15 @@ fn over_tcp_and_from_trusted_networks_nothing_is_weighed() {
         }
     }
 }
+
+#[test]
+fn an_ack_that_comes_too_early_leaves_nothing() {
+    let mut world = World::new();
+    world.register(&Phone::udp("192.0.2.2:5060"), "bob");
+    world.receive(&phone(), &phone().invite("bob", "1"));
+    assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());
+    let out = world.run_until(40_000);
+    assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 408 Request Timeout"), "{out:?}");
+    world.run_until(100_000);
+    assert_eq!(world.service.transactions(), (0, 0));
+}

@@ -3,6 +3,7 @@
 
 mod auth_22;
 mod cancel_16_10;
+mod chaos;
 mod checks_16_3;
 mod dialogs_16_6;
 mod edge_rfc5626;
@@ -15,6 +16,7 @@ mod gruu_rfc5627;
 mod harness;
 mod hops;
 mod hostile;
+mod ipv6;
 mod large_18_1_1;
 mod neighbours;
 mod neighbours_rfc7339;
@@ -27,3 +29,4 @@ mod relay_16_12;
 mod routing;
 mod servers_rfc3263;
 mod siblings;
+mod torture;

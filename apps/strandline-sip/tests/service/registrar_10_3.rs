@@ -164,3 +164,83 @@ fn expired_bindings_are_swept() {
     assert!(world.service.locations().is_empty());
     assert_eq!(world.service.journal.len(), 100, "the store forgets them too");
 }
+
+#[test]
+fn all_that_is_kept_of_a_contact_is_bounded() {
+    let (mut world, phone) = (World::new(), phone());
+    let contact = "Contact: <sip:bob@192.0.2.1>\r\n";
+    let path = format!("Supported: path\r\nPath: <sip:{}@192.0.2.50;lr>\r\n{contact}", "x".repeat(3000));
+    let long_path = world.one(&phone, &phone.register("bob", 1, &path));
+    let call_id = phone.register("bob", 2, contact).replace("reg-bob", &"c".repeat(3000));
+    let long_call_id = world.one(&phone, &call_id);
+    for refused in [long_path, long_call_id] {
+        assert_eq!(
+            refused.first_line(),
+            "SIP/2.0 400 Contact, Path And Call-ID Too Long",
+            "{}",
+            refused.text
+        );
+    }
+    assert!(world.service.locations().is_empty());
+}
+
+#[test]
+fn a_binding_that_has_expired_is_none_even_before_it_is_swept() {
+    let (mut world, phone) = (World::new(), phone());
+    let contact = "Contact: <sip:bob@192.0.2.1>;expires=60\r\n";
+    world.one(&phone, &phone.register("bob", 7, contact));
+    world.run_until(61_000);
+    // A phone that has begun anew counts from 1 again.
+    let ok = world.one(&phone, &phone.register("bob", 1, contact));
+    assert_eq!(
+        (ok.first_line(), ok.line("Contact")),
+        ("SIP/2.0 200 OK", Some("<sip:bob@192.0.2.1>;expires=60"))
+    );
+    world.run_until(122_000);
+    let again = world.one(&phone, &phone.register("bob", 1, contact));
+    assert_eq!(again.lines("Contact").len(), 1, "{}", again.text);
+    world.run_until(183_000);
+    let all = world.one(&phone, &phone.register("bob", 0, "Contact: *\r\nExpires: 0\r\n"));
+    assert_eq!(all.first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn a_contact_may_take_the_place_of_another_where_no_more_may_be() {
+    let registrar = RegistrarSettings { contacts_max: 2, ..RegistrarSettings::default() };
+    let mut world = World::with(Settings { registrar, ..settings() });
+    let phone = phone();
+    world.register_with(&phone, "bob", "Contact: <sip:a@192.0.2.1>, <sip:b@192.0.2.1>\r\n");
+    let moved = "Contact: <sip:a@192.0.2.1>;expires=0, <sip:c@192.0.2.1>\r\n";
+    let ok = world.one(&phone, &phone.register("bob", 2, moved));
+    assert_eq!(ok.lines("Contact").len(), 2, "{}", ok.text);
+    // To take one away twice makes no room for two.
+    let twice = "Contact: <sip:c@192.0.2.1>;expires=0, <sip:c@192.0.2.1>;expires=0\r\n\
+                 Contact: <sip:d@192.0.2.1>, <sip:e@192.0.2.1>\r\n";
+    let refused = world.one(&phone, &phone.register("bob", 3, twice));
+    assert!(refused.first_line().starts_with("SIP/2.0 403"), "{}", refused.text);
+    assert_eq!(world.one(&phone, &phone.register("bob", 4, "")).lines("Contact").len(), 2);
+}
+
+#[test]
+fn all_extensions_that_are_not_known_are_told() {
+    let (mut world, phone) = (World::new(), phone());
+    let more = "Require: magic, path\r\nRequire: tricks\r\n";
+    let refused = world.one(&phone, &phone.register("bob", 1, more));
+    assert_eq!(refused.line("Unsupported"), Some("magic, tricks"));
+    // Nobody gets more than came: of a list without end only the first.
+    let endless = format!("Require: {}\r\n", vec!["x"; 2000].join(","));
+    let refused = world.one(&phone, &phone.register("bob", 2, &endless));
+    assert!(refused.text.len() < 1000, "{}", refused.text.len());
+}
+
+#[test]
+fn a_path_that_is_folded_is_followed() {
+    let (alice, phone) = (Phone::udp("192.0.2.9:5060"), phone());
+    let mut world = World::new();
+    let path = "Supported: path\r\nPath: <sip:a@192.0.2.50;lr>,\r\n <sip:192.0.2.51;lr>\r\n\
+                Contact: <sip:bob@10.0.0.5>\r\n";
+    world.register_with(&phone, "bob", path);
+    let sent = world.invite(&alice, &alice.invite("bob", "1"));
+    let routes: String = sent[0].lines("Route").concat().split_ascii_whitespace().collect();
+    assert_eq!(routes, "<sip:a@192.0.2.50;lr>,<sip:192.0.2.51;lr>", "{}", sent[0].text);
+}

@@ -191,3 +191,21 @@ fn an_answer_can_be_made_from_the_last_one() {
     );
     assert!(sent[0].contains("\r\nCSeq: 5 INVITE\r\n"), "{sent:?}");
 }
+
+#[test]
+fn an_ack_before_any_final_response_says_nothing() {
+    let mut world = World::new();
+    let invite = request("INVITE", BRANCH);
+    let id = world.server(&invite, Protocol::Udp);
+    world.trying(id, &invite);
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    assert_eq!(world.receive(&invite), Received::Absorbed);
+    assert_eq!(world.sent(), ["SIP/2.0 100 Trying"]);
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    let code = strandline_sip::codec::StatusCode::REQUEST_TIMEOUT;
+    let sent = world.transactions.respond_alike(world.now, id, code, b"mine", &mut world.out);
+    assert_eq!(sent, Ok(true));
+    assert_eq!(world.sent(), ["SIP/2.0 408 Request Timeout"]);
+    world.run_until(100_000);
+    assert!(world.is_empty());
+}

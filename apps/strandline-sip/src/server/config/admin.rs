@@ -49,7 +49,7 @@ pub(super) fn check(
             Err(wrong("admin.token", hint))
         }
         (Some(address), Some(path)) => {
-            let token = files.text(&path)?.trim().to_owned();
+            let token = files.text_of("admin.token", &path)?.trim().to_owned();
             if token.len() < TOKEN_MIN || token.contains(|char: char| !char.is_ascii_graphic()) {
                 let message = format!("{} must hold one word of {TOKEN_MIN} letters or more", path.display());
                 return Err(wrong("admin.token", message));

@@ -100,7 +100,7 @@ fn users(file: &Table, store: Option<&Store>, files: &mut Files) -> Result<Users
             if let Some((key, _)) = cached.into_iter().find(|(_, given)| *given) {
                 return Err(wrong(format!("auth.{key}"), "goes with auth.subscribers"));
             }
-            let users = auth::Users::read(&files.text(path)?)
+            let users = auth::Users::read(&files.text_of("auth.users", path)?)
                 .map_err(|error| wrong("auth.users", format!("{}, {error}", path.display())))?;
             Ok(Users::File(users))
         }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use strandline_tls::Pem;
 
-use super::error::ConfigError;
+use super::error::{ConfigError, wrong};
 
 /// What was read of them: all of a configuration that is not on the command line. There are secrets in it.
 #[derive(Default, Clone, PartialEq, Eq)]
@@ -75,6 +75,11 @@ impl Files {
             Err(_) => Err(io::Error::new(io::ErrorKind::InvalidData, "this is no UTF-8")),
         });
         text.map_err(|cause| ConfigError::Unreadable { path: path.to_owned(), cause })
+    }
+
+    /// The file that a key names.
+    pub(super) fn text_of(&mut self, key: &str, path: &Path) -> Result<String, ConfigError> {
+        self.text(path).map_err(|error| wrong(key, error.to_string()))
     }
 
     pub(super) fn pem(&mut self, path: &Path) -> Result<Pem, ConfigError> {

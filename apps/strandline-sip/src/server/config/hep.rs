@@ -41,7 +41,7 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<HepSettings, Confi
         (Some(_), Some(_)) => return Err(wrong("hep.password_file", "goes without hep.password")),
         (Some(password), None) => password,
         (None, Some(path)) => {
-            let text = files.text(&path)?;
+            let text = files.text_of("hep.password_file", &path)?;
             text.trim_end_matches(['\r', '\n']).to_owned()
         }
         (None, None) => String::new(),

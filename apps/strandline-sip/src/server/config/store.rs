@@ -141,7 +141,9 @@ fn check_shared(
     }
     let password = match (table.password_file, table.password_env) {
         (None, None) => None,
-        (Some(path), None) => Some(files.text(&path)?.trim_end_matches(['\r', '\n']).to_owned()),
+        (Some(path), None) => {
+            Some(files.text_of("store.password_file", &path)?.trim_end_matches(['\r', '\n']).to_owned())
+        }
         (None, Some(variable)) => {
             let unset = |_| wrong("store.password_env", format!("there is no variable {variable:?}"));
             Some(std::env::var(&variable).map_err(unset)?)

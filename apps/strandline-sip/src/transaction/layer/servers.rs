@@ -50,7 +50,8 @@ impl Transactions {
         let Some(server) = self.servers.get_mut(slot) else { return Received::Absorbed };
         let ServerMachine::Invite(machine) = &mut server.machine else { return Received::Absorbed };
         let step = machine.on_ack(server.flow.protocol.is_reliable(), &self.timings);
-        if !step.send {
+        // One that comes before any final response says nothing: there will be one, perhaps made of the last.
+        if *machine == InviteServer::Confirmed {
             server.response = Vec::new();
         }
         self.set_timers(now, slot << 2 | SERVER, step.timers);
