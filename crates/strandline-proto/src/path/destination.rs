@@ -393,10 +393,14 @@ impl Path {
     }
 
     /// T3-rtx expired for a zero window probe while the peer goes on to send SACKs: the interval doubles, but it is
-    /// neither an error nor congestion (section 6.1, rule A).
-    pub(crate) fn on_window_probe_timeout(&mut self, config: &AssociationConfig) {
+    /// neither an error nor congestion (section 6.1, rule A). What is in flight beside the probe keeps none back.
+    pub(crate) fn on_window_probe_timeout(&mut self, now: Time, config: &AssociationConfig) {
         self.stop_rtx();
         self.rto.back_off(config);
+        self.exempt = self.flight > 0;
+        if self.exempt {
+            self.start_rtx(now);
+        }
     }
 
     // --- acknowledgements --------------------------------------------------------------------------------------------

@@ -30,6 +30,8 @@ pub const SEEDS: &[(u64, &str)] = &[
     (1273, "what a SACK took back that was overtaken by a later one was lost at once"),
     (2866, "the same, and the recovery that began took the reordering window from what followed"),
     (2201, "the timer of pacing came late for a batch that didn't wait any more, and that was made good"),
+    (2215, "a time-out right after a closed window had opened sent all again that had just gone"),
+    (5998, "a time-out before a closed window sent all again that was outstanding"),
     (3852, "a mark that was told when a loss was undone (of the checker)"),
     (4335, "two paths that asked at once whether their time-outs were needless (of the checker)"),
     (5421, "a fast retransmission after T3-rtx, RFC 9260's recovery (of the checker)"),

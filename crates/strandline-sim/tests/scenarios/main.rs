@@ -16,6 +16,7 @@ mod rfc7829_3;
 mod rfc8985_6;
 mod rfc8985_7;
 mod rfc9000_13_4_2;
+mod rfc9260_6_1;
 mod rfc9260_6_2;
 mod rfc9260_6_4;
 mod rfc9260_7_2_1;
