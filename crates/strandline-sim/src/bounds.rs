@@ -303,7 +303,7 @@ impl Bounds {
         let replaced = step.path.flight <= step.was.flight.max(self.flight_before);
         let probed = step.traffic.packets <= exempt;
         // With several paths chunks leave the flight for another one, of which these accounts know nothing.
-        let mut allowed = reductions.is_empty() || replaced || probed || step.events.several;
+        let mut allowed = reductions.is_empty() || replaced || probed;
         for reduction in &mut *reductions {
             allowed |= reduction.allows(step, exempt);
         }

@@ -32,6 +32,7 @@ pub const SEEDS: &[(u64, &str)] = &[
     (2201, "the timer of pacing came late for a batch that didn't wait any more, and that was made good"),
     (2215, "a time-out right after a closed window had opened sent all again that had just gone"),
     (5998, "a time-out before a closed window sent all again that was outstanding"),
+    (4120, "what one path brought let packets go on another one in recovery (RFC 9937)"),
     (3852, "a mark that was told when a loss was undone (of the checker)"),
     (4335, "two paths that asked at once whether their time-outs were needless (of the checker)"),
     (5421, "a fast retransmission after T3-rtx, RFC 9260's recovery (of the checker)"),
