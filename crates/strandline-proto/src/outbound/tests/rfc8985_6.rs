@@ -297,3 +297,23 @@ fn what_a_full_sack_had_no_room_for_makes_no_round_trip_longer() {
         assert_eq!(rack.round_trip_ns() > 130_000_000, measures, "{blocks}: {}", rack.round_trip_ns());
     }
 }
+
+/// That is told with the time, for SRTT and the RTO; what could be named goes before it.
+#[test]
+fn what_a_full_sack_had_no_room_for_is_told_to_the_path() {
+    for (blocks, late) in [(16, true), (15, false)] {
+        for repaired in [true, false] {
+            let mut fixture = Fixture::by_time(60);
+            let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
+            let (_, acks) = fixture.sack(0, &gaps);
+            assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_late);
+            if repaired {
+                assert!(fixture.tsns(0).len() >= blocks as usize - 1);
+            }
+            fixture.wait(500);
+            let (_, acks) = fixture.sack(60, &[]);
+            // A hole below the last block that was not sent again was filled after that SACK.
+            assert_eq!((acks[0].rtt_sample_sent_at.is_some(), acks[0].rtt_late), (true, late && repaired));
+        }
+    }
+}

@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod any_order;
+mod late;
 
 use super::super::reachability::{HeartbeatAnswer, HeartbeatLoss};
 use super::*;
