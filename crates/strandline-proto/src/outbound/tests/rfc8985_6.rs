@@ -317,3 +317,15 @@ fn what_a_full_sack_had_no_room_for_is_told_to_the_path() {
         }
     }
 }
+
+/// RFC 9260 section 6.3.1 C5: what was sent again measures nothing when a gap block names it either.
+#[test]
+fn what_was_sent_again_measures_nothing_behind_a_gap() {
+    let mut fixture = Fixture::by_time(6);
+    let (_, acks) = fixture.sack(0, &[(1, 1), (3, 5)]);
+    assert_eq!(acks[0].lost_bytes, 2 * LOST);
+    assert_eq!(fixture.tsns(0), [0, 2]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(0, &[(1, 5)]);
+    assert_eq!((acks[0].acked_bytes, acks[0].rtt_sample_sent_at), (LOST, None));
+}
