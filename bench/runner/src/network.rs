@@ -126,8 +126,13 @@ impl Network {
         Ok(())
     }
 
-    /// True if something listens: "udp:PORT", "tcp:PORT" or "raw".
-    pub(crate) fn is_ready(&self, what: &str) -> Result<bool> {
+    /// How many of these are listened on, and of how many: "udp:PORT", "tcp:PORT" or "raw", one or several.
+    pub(crate) fn listened_on(&self, what: &str) -> Result<(usize, usize)> {
+        let all = what.split_whitespace().map(|one| self.is_listened_on(one)).collect::<Result<Vec<_>>>()?;
+        Ok((all.iter().filter(|listens| **listens).count(), all.len()))
+    }
+
+    fn is_listened_on(&self, what: &str) -> Result<bool> {
         let (kind, port) = what.split_once(':').unwrap_or((what, ""));
         let option = match kind {
             "udp" => "-Hlnu",

@@ -26,7 +26,7 @@ pub(crate) struct Subject {
     pub(crate) sender: String,
     /// Something that runs in the sender's namespace meanwhile, for `beside-seconds`; its report has a "rate".
     pub(crate) beside: Option<String>,
-    /// What the receiver listens on: "udp:PORT", "tcp:PORT" or "raw".
+    /// What the receiver listens on: "udp:PORT", "tcp:PORT" or "raw", or several of these.
     pub(crate) ready: Option<String>,
     /// False: the receiver goes on for ever and is ended.
     #[serde(default = "yes")]

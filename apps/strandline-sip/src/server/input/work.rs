@@ -32,13 +32,14 @@ const SHARE_SCTP: u32 = 4;
 const QUANTUM_MAX_SCTP: Duration = Duration::from_millis(8);
 /// How long datagrams may lie in the system, which keeps few of them.
 const UDP_EVERY: Duration = Duration::from_micros(500);
-/// The share of the processor time that telling refusals may take. What comes of it isn't in that: acknowledgements, and an ACK for
-/// each.
+/// The share of the processor time that telling refusals may take.
 const TELLING: f64 = 0.02;
+/// So many times what it takes to tell one: there is an ACK for each to be read, or acknowledgements.
+const WITH_ACK: f64 = 3.0;
 /// Time that may be saved up for telling, seconds.
-const SAVED_MAX: f64 = 0.02;
+const SAVED_MAX: f64 = 0.01;
 /// What one costs, until that is known, seconds.
-const COST: f64 = 5e-6;
+const COST: f64 = 10e-6;
 /// Refusals told at a time.
 const TOLD_AT_ONCE: usize = 16;
 
@@ -75,7 +76,7 @@ impl Telling {
 
     /// So many were told, in so much processor time.
     fn spent(&mut self, count: usize, time: Duration) {
-        let (count, time) = (count as f64, time.as_secs_f64());
+        let (count, time) = (count as f64, time.as_secs_f64() * WITH_ACK);
         self.left -= count;
         self.saved -= time;
         self.cost = self.cost * 0.9 + time / count.max(1.0) * 0.1;

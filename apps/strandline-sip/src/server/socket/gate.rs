@@ -162,7 +162,7 @@ pub(in crate::server) struct Gate {
     /// that was used.
     work: f64,
     busy: f64,
-    /// How long was looked at for these.
+    /// How much of the time that was looked at for these was used.
     looked: Duration,
     /// What can be handled: what was done in the time that was used, if all of it had been. Of late, the most.
     can: f64,
@@ -176,15 +176,19 @@ pub(in crate::server) struct Gate {
 
 /// To read a request and refuse it without a word takes as long as a part of handling one, as measured.
 const READING: f64 = 1.0 / 20.0;
-/// So much time is looked at to find what can be handled: a tenth of a second is too short where the processor is shared, and most of
-/// the first one goes into what began before.
+/// So much time that was used is looked at to find what can be handled: a tenth of a second is too short where the processor is shared,
+/// and most of the first one goes into what began before.
 const AVERAGED: Duration = Duration::from_secs(1);
 /// When too much begins to come, what was seen before counts like so much time: it may have been requests of another kind.
 const BEFORE: Duration = Duration::from_millis(200);
+/// A look counts for the share of the time that was used, and for no less than this: who is held up by something else, such as a
+/// database, uses little.
+const COUNTS_MIN: f64 = 0.02;
+/// Who used less of the time isn't believed to have more than this would leave: a server that may use a part of a processor learns of
+/// that only when it is used up, and refusing those who ask again, all that there is to do then, takes less than it counts for.
+const BUSY_MIN: f64 = 0.5;
 /// A look after a longer time counts like one after so long: the server was held up.
 const LOOK_MAX: Duration = Duration::from_millis(200);
-/// Less of the time in use tells nothing of what can be done.
-const BUSY_MIN: f64 = 0.01;
 /// More than so many times what can be handled, repetitions included, is too much: up to there, to read it and refuse it costs
 /// little.
 const CLOSE_AT: f64 = 2.0;
@@ -212,7 +216,7 @@ const OPENING: f64 = 1.3;
 /// has asked within the last 7.5 s (T2 of RFC 3261, and the fourth time that an INVITE is sent). They are remembered, and refused
 /// from then on. To serve them would be too late for whom it is for, and let those wait who ask for the first time.
 const TRIAL: Duration = Duration::from_secs(4);
-/// How fast it is forgotten what could be done, each second: half of it in seven. Who is held up for a second by others on its machine
+/// How fast it is forgotten what could be done, each second that is used: half of it in seven. Who is held up for a second by others on its machine
 /// can do as much afterwards.
 const FORGETTING: f64 = 0.9;
 
@@ -265,14 +269,20 @@ impl Gate {
             (self.looked, self.can) = (self.looked.min(BEFORE), 0.0);
         }
         self.overloaded = overloaded;
+        let refusing = came.refused * READING;
+        if self.is_known() && came.handled < refusing {
+            // Those who are refused ask again, and that is all there is to do: it says little of what could be handled instead.
+            return;
+        }
         let elapsed = came.elapsed.min(LOOK_MAX).as_secs_f64();
-        self.looked += came.elapsed.min(LOOK_MAX);
-        let weight = elapsed / self.looked.min(AVERAGED).as_secs_f64().max(1e-3);
+        let used = elapsed * came.busy.max(COUNTS_MIN);
+        self.looked += Duration::from_secs_f64(used);
+        let weight = used / self.looked.min(AVERAGED).as_secs_f64().max(1e-3);
         let average = |of: &mut f64, now: f64| *of += (now - *of) * weight.min(1.0);
-        average(&mut self.work, came.handled + came.refused * READING);
+        average(&mut self.work, came.handled + refusing);
         average(&mut self.busy, came.busy);
         let rate = self.work / self.busy.max(BUSY_MIN);
-        let before = if self.is_known() { self.can * FORGETTING.powf(elapsed) } else { 0.0 };
+        let before = if self.is_known() { self.can * FORGETTING.powf(used) } else { 0.0 };
         self.can = rate.max(before);
     }
 

@@ -215,3 +215,31 @@ fn who_does_nothing_for_a_second_is_not_closed_to_those_who_come_after_it() {
         assert!(goodput > wanted, "{times_as_much}: {goodput} calls a second, wanted {wanted}");
     }
 }
+
+#[test]
+fn with_a_part_of_a_processor_the_next_flood_is_met_like_the_first() {
+    /// Of every ten milliseconds so many may be used, one after the other; the others aren't there.
+    const QUOTA: f64 = 2.0;
+    let can = CAN * QUOTA / 10.0;
+    let (mut world, mut quota) = (World::new(), QUOTA);
+    let floods = [(5_000..9_000, 0.8), (16_000..22_000, 0.9)];
+    for now in 0..22_000 {
+        if now % 10 == 0 {
+            quota = QUOTA;
+        }
+        // Between the floods those who were refused ask again, and nobody else.
+        let calls = match now {
+            0..5_000 => can * 0.5,
+            9_000..16_000 => 0.0,
+            _ => can * 10.0,
+        };
+        let time = quota.min(1.0);
+        world.step(now, calls / 1000.0, time);
+        quota -= time - world.left.max(0.0);
+    }
+    for (flood, share) in floods {
+        let (goodput, times) = world.between(flood.start + 500, flood.end);
+        assert!(goodput > can * share, "{flood:?}: {goodput} calls a second of {can}");
+        assert!(p99(&times) <= 500, "{flood:?}: p99 {} ms", p99(&times));
+    }
+}
