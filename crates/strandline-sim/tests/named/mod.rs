@@ -36,5 +36,6 @@ pub const SEEDS: &[(u64, &str)] = &[
     (3852, "a mark that was told when a loss was undone (of the checker)"),
     (4335, "two paths that asked at once whether their time-outs were needless (of the checker)"),
     (5421, "a fast retransmission after T3-rtx, RFC 9260's recovery (of the checker)"),
+    (9998, "a loss that the sender found later than the packets show it (of the checker)"),
     (170, "what was saved up at the rate before a loss went at once after it"),
 ];
