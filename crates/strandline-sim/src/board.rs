@@ -221,7 +221,12 @@ impl Board {
         // Chunks of one address follow one another, mostly.
         let mut of = None;
         for (at, chunk) in self.chunks.iter_mut().enumerate() {
-            if chunk.acknowledged || chunk.late {
+            if chunk.acknowledged {
+                continue;
+            }
+            if chunk.late {
+                // The sender may find it only now: an answer that came too soon to be believed counts for nothing there.
+                recovers.push(chunk.to);
                 continue;
             }
             let late = match of {

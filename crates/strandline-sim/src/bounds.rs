@@ -89,6 +89,8 @@ pub(crate) struct Events {
     pub(crate) now: Time,
     /// Recoveries entered so far.
     pub(crate) recoveries: u32,
+    /// Recoveries entered.
+    pub(crate) entered: u32,
     /// Tail-loss probes, and T3-rtx expirations.
     pub(crate) probes: u32,
     pub(crate) timeouts: u32,
@@ -224,7 +226,9 @@ impl Bounds {
 
     fn back_off(&mut self, step: &Step<'_>) -> Result<(), Violation> {
         let Some(credit) = &mut self.backed_off else { return Ok(()) };
-        let (allowed, packets) = (*credit, step.traffic.packets);
+        // A fast retransmission of RFC 9260 goes whatever cwnd is (section 7.2.4).
+        let fast = if step.config.recovery == Recovery::Rfc9260 { step.events.entered } else { 0 };
+        let (allowed, packets) = (*credit + fast, step.traffic.packets);
         *credit = allowed.saturating_sub(packets);
         demand(packets <= allowed || step.traffic.set_up, || {
             format!("{packets} packets after T3-rtx, {allowed} allowed: {:?}", step.path)
@@ -299,7 +303,7 @@ impl Bounds {
         let replaced = step.path.flight <= step.was.flight.max(self.flight_before);
         let probed = step.traffic.packets <= exempt;
         // With several paths chunks leave the flight for another one, of which these accounts know nothing.
-        let mut allowed = reductions.is_empty() || replaced || probed || step.events.several;
+        let mut allowed = reductions.is_empty() || replaced || probed;
         for reduction in &mut *reductions {
             allowed |= reduction.allows(step, exempt);
         }

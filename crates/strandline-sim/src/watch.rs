@@ -1,6 +1,9 @@
 //! What must hold of an association's numbers after each step, as seen from outside: its status, its paths and the
 //! packets that it transmits.
 
+#[cfg(test)]
+mod tests;
+
 use core::net::IpAddr;
 use std::collections::BTreeMap;
 
@@ -20,6 +23,9 @@ use crate::violation::{Violation, demand};
 /// What a receive buffer may hold beyond twice its size, in bytes: what fills gaps is taken beyond the limit, because
 /// it lets other data go, and each chunk held costs more than its payload.
 const RECEIVE_SLACK: usize = 200_000;
+
+/// Packets of new data that ask whether a time-out was needless.
+const ASKING_PACKETS: u32 = 2;
 
 /// An association before it transmits.
 #[derive(Debug)]
@@ -54,10 +60,8 @@ struct Memory {
     by_time: bool,
     /// The largest path MTU of each: chunks were made for it.
     mtu_max: BTreeMap<IpAddr, u16>,
-    /// Time-outs so far.
-    timeouts: u32,
-    /// Packets that may still ask whether the latest of them was needless (RFC 5682 section 2 step 2b).
-    may_ask: u32,
+    /// Of each path: time-outs so far, and packets that may still ask whether the latest was needless (RFC 5682 section 2 step 2b).
+    may_ask: BTreeMap<IpAddr, (u16, u32)>,
 }
 
 /// After T3-rtx one packet asks what became of the others (RFC 5682).
@@ -82,6 +86,7 @@ impl Memory {
         Events {
             now,
             recoveries: status.stats.fast_recoveries,
+            entered: recoveries,
             probes,
             timeouts,
             undone,
@@ -117,8 +122,14 @@ impl Memory {
             self.timeouts_of.insert(address, (path.timeouts, asked));
         }
         if events.timeouts > known {
-            // A probe of a closed window is no error of a path.
-            self.board.excuse(None);
+            // A probe of a closed window is no error of a path, and which path's it is does not show.
+            for path in paths.iter().filter(|_| by_time) {
+                let mtu_max = self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
+                self.board.excuse_first(path.address.ip(), u32::from(mtu_max));
+            }
+            if !by_time {
+                self.board.excuse(None);
+            }
         }
     }
 
@@ -254,13 +265,10 @@ impl Watch {
             })?;
             let probes = status.stats.tail_probes - before.status.stats.tail_probes;
             let remembered = self.memory.entry(before.id).or_default();
-            if core::mem::replace(&mut remembered.timeouts, status.stats.timeouts) != status.stats.timeouts {
-                remembered.may_ask = 2;
-            }
-            let may_ask = remembered.may_ask;
+            let may_ask = may_ask(&mut remembered.may_ask, &paths);
             congestion(before, &paths, probes, &mut remembered.may_ask)?;
             flow(before, &status, remembered.board.a_rwnd())?;
-            sending(before, remembered, now, (&status, &paths), config, may_ask).map_err(of)?;
+            sending(before, remembered, now, (&status, &paths), config, &may_ask).map_err(of)?;
             sums(&status, &paths)?;
             buffers(&status, config)?;
             let memory = endpoint.memory(before.id).unwrap_or_default();
@@ -284,10 +292,9 @@ fn sending(
     now: Time,
     (status, paths): (&Status, &[PathStatus]),
     config: &AssociationConfig,
-    may_ask: u32,
+    may_ask: &[(IpAddr, u32)],
 ) -> Result<(), Violation> {
-    let mut events = memory.events(now, status, paths.len());
-    events.exempt += may_ask;
+    let events = memory.events(now, status, paths.len());
     // What a probe or a time-out lets go may go later.
     if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
         memory.counted = counters(status);
@@ -306,10 +313,28 @@ fn sending(
         let mtu = u32::from(path.mtu.max(was.mtu)).max(before.packet_max);
         let lost = memory.board.take_lost(address);
         let bounds = memory.bounds.entry(address).or_default();
+        let exempt =
+            events.exempt + may_ask.iter().find(|(of, _)| *of == address).map_or(0, |(_, packets)| *packets);
+        let events = Events { exempt, ..events };
         bounds.after(Step { was, path, traffic, mtu, events, config, lost, marked })?;
     }
     memory.board.end_step();
     Ok(())
+}
+
+/// Each path that T3-rtx expired on may ask by itself: with nowhere else to go several do. Gives what each may at the beginning.
+fn may_ask(of: &mut BTreeMap<IpAddr, (u16, u32)>, paths: &[PathStatus]) -> Vec<(IpAddr, u32)> {
+    let mut asking = Vec::new();
+    for path in paths {
+        let (timeouts, packets) = of.entry(path.address.ip()).or_default();
+        if core::mem::replace(timeouts, path.timeouts) != path.timeouts {
+            *packets = ASKING_PACKETS;
+        }
+        if *packets > 0 {
+            asking.push((path.address.ip(), *packets));
+        }
+    }
+    asking
 }
 
 /// RFC 9260 section 7.2.1: no new data while the flight size is cwnd or more; it may be exceeded by a packet less one
@@ -320,7 +345,7 @@ fn congestion(
     before: &Before,
     paths: &[PathStatus],
     probes: u32,
-    may_ask: &mut u32,
+    may_ask: &mut BTreeMap<IpAddr, (u16, u32)>,
 ) -> Result<(), Violation> {
     for path in paths {
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == path.address.ip()) else {
@@ -338,8 +363,9 @@ fn congestion(
         let mut right = path.flight < limit + mtu || one_packet;
         let allowed = if was.flight < limit { limit + mtu - 1 } else { was.flight };
         let asking = path.flight.saturating_sub(allowed).div_ceil(mtu);
-        if !right && asking <= *may_ask {
-            *may_ask -= asking;
+        let left = may_ask.get_mut(&path.address.ip()).map(|(_, packets)| packets);
+        if let Some(left) = left.filter(|left| !right && asking <= **left) {
+            *left -= asking;
             right = true;
         }
         demand(right, || {

@@ -278,6 +278,7 @@ impl Association {
                     acked_bytes: ack.acked_bytes,
                     flight_drop: ack.flight_drop,
                     rtt_sent_at: ack.rtt_sample_sent_at,
+                    rtt_late: ack.rtt_late,
                     lowest_acked: ack.lowest_acked,
                     cumulative_advanced,
                     marked: self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index)),

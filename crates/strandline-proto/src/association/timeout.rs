@@ -148,9 +148,10 @@ impl Association {
         // A peer that answers with a closed window is alive (section 6.1 rule A).
         let probing = self.outbound.zero_window_probing();
         // With nowhere else to go the first packet alone asks what became of the others (RFC 5682).
-        let first_only = !probing && self.paths.alternate(index).is_none();
+        let first_only = self.paths.alternate(index).is_none();
         let again = self.paths.get(index).timed_out;
         let marked = match first_only {
+            _ if probing => self.outbound.on_window_probe_timeout(index.0),
             true => self.outbound.on_first_timeout(index.0, again),
             false => self.outbound.on_timeout(index.0, again),
         };
@@ -158,7 +159,7 @@ impl Association {
         let lost = path.flight;
         path.on_lost(marked);
         if probing {
-            path.on_window_probe_timeout(&config);
+            path.on_window_probe_timeout(now, &config);
             return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, lost, &config);

@@ -27,11 +27,19 @@ pub struct Ack {
     pub rtt: Option<Duration>,
     /// The round-trip time of the latest chunk it acknowledges that was sent only once.
     pub latest_rtt: Option<Duration>,
+    /// That chunk may have arrived long before: the SACKs since then had no room to name it. It tells when what is acknowledged was sent,
+    /// and nothing of the delay.
+    pub latest_is_late: bool,
     /// The peer says that the network marked what it acknowledges (an ECNE chunk came with it).
     pub marked: bool,
 }
 
 impl Ack {
+    /// The delay of the path, as the latest chunk shows it.
+    pub(super) fn delay(&self) -> Option<Duration> {
+        self.latest_rtt.filter(|_| !self.latest_is_late)
+    }
+
     /// At least half of the window was in flight: what it allows was tried lately, and slow start may go on (RFC 7661
     /// section 4.3, pipeACK). Who sends less than the window each time gets a window of up to twice as much, which the
     /// first losses then don't push below what it sends.
@@ -54,6 +62,7 @@ impl Ack {
             all_acked: false,
             rtt: None,
             latest_rtt: None,
+            latest_is_late: false,
             marked: false,
         }
     }

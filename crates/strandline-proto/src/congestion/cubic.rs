@@ -108,7 +108,7 @@ impl Cubic {
         }
         let start = || Box::new(Aside::Start(HyStart::default()));
         let Aside::Start(hystart) = &mut **self.aside.get_or_insert_with(start) else { return };
-        match hystart.on_ack(ack.now, ack.acked_bytes, ack.flight_before, growth, ack.latest_rtt) {
+        match hystart.on_ack(ack.now, ack.acked_bytes, ack.flight_before, growth, ack.delay()) {
             Step::Grow(bytes) => self.cwnd = self.cwnd.saturating_add(bytes),
             Step::Done => {
                 self.ssthresh = self.cwnd;
@@ -161,7 +161,7 @@ impl Cubic {
             let old = self.rtt_us;
             self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
         }
-        if let Some(rtt_us) = ack.latest_rtt.map(micros) {
+        if let Some(rtt_us) = ack.delay().map(micros) {
             let min_us = self.note_min(ack.now, rtt_us);
             self.queued = rtt_us - min_us >= min_us / QUEUE_DIVISOR + QUEUE_MIN_US;
         }

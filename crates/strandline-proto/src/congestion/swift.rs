@@ -129,7 +129,7 @@ impl Controller for Swift {
     }
 
     fn on_ack(&mut self, ack: &Ack) {
-        let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) else { return };
+        let Some(rtt) = ack.delay().filter(|rtt| !rtt.is_zero()) else { return };
         self.on_rtt(ack.now, rtt);
         let (delay, target) = (f64::from(self.rtt_us), self.target_us());
         if delay < target {

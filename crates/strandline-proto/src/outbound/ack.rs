@@ -24,6 +24,8 @@ pub(crate) struct PathAck {
     pub(crate) reneged_bytes: u32,
     /// When the latest chunk was sent that gives a round-trip time by Karn's rule (section 6.3.1 C5).
     pub(crate) rtt_sample_sent_at: Option<Time>,
+    /// With that: it may have arrived long before a SACK had room to name it, and nothing else was acknowledged that tells the time.
+    pub(crate) rtt_late: bool,
     /// The earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight (R3).
     pub(crate) lowest_acked: bool,
     /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
@@ -57,6 +59,19 @@ impl PathAck {
     #[must_use]
     pub(crate) fn begins_recovery(&self) -> bool {
         self.fast_retransmit_loss || self.repairs
+    }
+
+    /// A chunk that was sent once, at `sent_at` if that is known, is acknowledged. `timed`: it was named when it had arrived.
+    pub(super) fn offer_rtt(&mut self, sent_at: Option<Time>, timed: bool) {
+        let Some(at) = sent_at else { return };
+        let better = match self.rtt_sample_sent_at {
+            Some(_) if self.rtt_late == timed => timed,
+            Some(best) => at > best,
+            None => true,
+        };
+        if better {
+            (self.rtt_sample_sent_at, self.rtt_late) = (sent_at, !timed);
+        }
     }
 
     /// Nothing happened on the path.

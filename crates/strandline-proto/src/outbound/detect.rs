@@ -8,8 +8,6 @@
 //! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
 //! | [`on_probe`] | tail-loss probes |
 
-use strandline_wire::DATA_CHUNK_HEADER_LEN;
-
 use super::ack::{self, PathAck};
 use super::event::Sent;
 use super::gaps::Gaps;
@@ -266,34 +264,53 @@ pub(super) fn on_timeout(outstanding: &mut Outstanding, path: u8, again: bool) -
     let tried = |rack: &mut Rack| rack.path(path).is_some_and(|state| state.timed_out.is_some());
     let mut rack = outstanding.rack.take_if(|rack| again || !tried(rack))?;
     let moment = rack.moment(outstanding.next_tsn());
-    let packet = rack.packet + DATA_CHUNK_HEADER_LEN as u32;
-    let mut room = packet;
+    let packet = rack.packet_len();
     let mut bytes = 0;
     if let Some(state) = rack.path(path) {
         state.on_timeout(moment);
         state.begin_doubt(again);
         state.frto.begin(moment.tsn.previous());
-        for index in 0..outstanding.len() {
-            let tsn = outstanding.tsn(index);
-            let Some(record) = outstanding.get_mut(index) else { break };
-            if record.path != path || record.state() == State::GapAcked {
-                continue;
-            }
-            let len = record.chunk_len();
-            if len > room && room < packet {
-                break;
-            }
-            room = room.saturating_sub(len);
-            doubt_marked(state, tsn, record, again);
-            record.clear(FAST_MARKED);
-            if record.state() == State::InFlight {
-                bytes += len;
-                outstanding.change(index, State::Marked);
-            }
-        }
+        bytes = mark_first(outstanding, path, packet, |tsn, record| doubt_marked(state, tsn, record, again));
     }
     outstanding.rack = Some(rack);
     Some(bytes)
+}
+
+/// T3-rtx of a path expired while the peer answers that its window is closed: the same chunks ask for it. That is no loss. `None` where
+/// losses are found by miss indications.
+pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option<u32> {
+    let packet = outstanding.rack.as_ref()?.packet_len();
+    on_path_refused(outstanding, path);
+    Some(mark_first(outstanding, path, packet, |_, _| ()))
+}
+
+/// Marks as many of the lowest chunks of the path as fit a packet; `on_mark` sees each before. Returns the bytes that leave the flight.
+fn mark_first(
+    outstanding: &mut Outstanding,
+    path: u8,
+    packet: u32,
+    mut on_mark: impl FnMut(Tsn, &Record),
+) -> u32 {
+    let (mut room, mut bytes) = (packet, 0);
+    for index in 0..outstanding.len() {
+        let tsn = outstanding.tsn(index);
+        let Some(record) = outstanding.get_mut(index) else { break };
+        if record.path != path || record.state() == State::GapAcked {
+            continue;
+        }
+        let len = record.chunk_len();
+        if len > room && room < packet {
+            break;
+        }
+        room = room.saturating_sub(len);
+        on_mark(tsn, record);
+        record.clear(FAST_MARKED);
+        if record.state() == State::InFlight {
+            bytes += len;
+            outstanding.change(index, State::Marked);
+        }
+    }
+    bytes
 }
 
 /// A chunk is marked by a time-out. `known`: if it was marked before, that is in the same doubt.

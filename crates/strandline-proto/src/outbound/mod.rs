@@ -499,14 +499,28 @@ impl Outbound {
         bytes
     }
 
-    /// Everything in flight on the path goes again though nothing says that it is lost: a router refused it, or it went with a
-    /// COOKIE ECHO that goes again. Returns the bytes that left the path's flight.
+    /// Everything in flight on the path goes again though nothing says that the network lost it: a router refused it, it went with a
+    /// COOKIE ECHO that goes again, or the peer has no room for it. Returns the bytes that left the path's flight.
     pub(crate) fn send_again(&mut self, path: u8) -> u32 {
         let Some(busy) = &mut self.busy else { return 0 };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
         detect::on_path_refused(&mut busy.sent.outstanding, path);
+        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
+        self.window.on_timeout();
+        bytes
+    }
+
+    /// T3-rtx of the path expired and the peer goes on to say that its window is closed (section 6.1 rule A): as many of the lowest
+    /// chunks as fit a packet ask for it. Where losses are found by miss indications all go again. Returns the bytes that left the
+    /// path's flight.
+    pub(crate) fn on_window_probe_timeout(&mut self, path: u8) -> u32 {
+        let Some(busy) = &mut self.busy else { return 0 };
+        let in_flight = busy.sent.outstanding.in_flight_bytes();
+        let Some(bytes) = detect::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8) else {
+            return self.send_again(path);
+        };
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes

@@ -165,7 +165,8 @@ impl SendWindow {
         for run in gaps.added() {
             for index in usize::from(run.start)..=usize::from(run.end) {
                 let Some(record) = outstanding.change(index, State::GapAcked) else { break };
-                if credit(&record, outstanding.sent_at(index), ack::of(paths, record.path)) {
+                let sent_at = (outstanding.sent_at(index), !outstanding.is_unnamed(index));
+                if credit(&record, sent_at, ack::of(paths, record.path)) {
                     let first = &mut first_acked[usize::from(record.path) % PATHS_MAX];
                     *first = (*first).min(index);
                     highest = index;
@@ -206,8 +207,8 @@ impl SendWindow {
 }
 
 /// Books a chunk that a gap block acknowledges and that was not in the SACK before; `sent_at` if it gives a round-trip
-/// time. False if an earlier SACK had acknowledged it.
-fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
+/// time, and whether it was named when it had arrived. False if an earlier SACK had acknowledged it.
+fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut PathAck) -> bool {
     let len = record.chunk_len();
     if record.state() == State::InFlight {
         path.flight_drop += len;
@@ -218,7 +219,7 @@ fn credit(record: &Record, sent_at: Option<Time>, path: &mut PathAck) -> bool {
     path.acked_bytes += len;
     path.acked_chunks += 1;
     if !record.has(RESENT) {
-        path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(sent_at);
+        path.offer_rtt(sent_at, timed);
     }
     true
 }

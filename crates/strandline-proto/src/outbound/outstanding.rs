@@ -389,7 +389,7 @@ impl Outstanding {
             // The last one of a run was sent last, and only its time counts.
             let at = self.sent_at(last);
             let timed = !self.is_unnamed(last);
-            path.rtt_sample_sent_at = path.rtt_sample_sent_at.max(at);
+            path.offer_rtt(at, timed);
             let tsns = (self.tsn(first), self.tsn(last));
             if let Some(rack) = &mut self.rack {
                 rack.on_acked(number, at.map(|at| (at, timed)), tsns, first < overtaken);

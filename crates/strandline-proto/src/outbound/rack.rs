@@ -338,6 +338,11 @@ impl Rack {
         self.packet = packet.saturating_sub(DATA_CHUNK_HEADER_LEN) as u32;
     }
 
+    /// What a packet has room for, header of a chunk included.
+    pub(super) fn packet_len(&self) -> u32 {
+        self.packet + DATA_CHUNK_HEADER_LEN as u32
+    }
+
     /// Chunks that were sent once are acknowledged for the first time, from `first` to `tsn`, the last one sent then, and whether that
     /// tells a round-trip time. `overtaken`: a later one had been acknowledged before.
     pub(super) fn on_acked(

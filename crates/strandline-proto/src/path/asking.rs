@@ -1,6 +1,9 @@
 //! What a path does for F-RTO (RFC 5682): packets of new data that ask whether a time-out was needless, and the end of its
 //! consequences if it was.
 
+#[cfg(test)]
+mod tests;
+
 use super::destination::Path;
 use crate::config::AssociationConfig;
 use crate::time::Time;

@@ -88,6 +88,8 @@ pub(crate) struct PathSack {
     pub(crate) flight_drop: u32,
     /// When the chunk to measure the round-trip time by was sent; `None` if rule C5 (Karn) allows none.
     pub(crate) rtt_sent_at: Option<Time>,
+    /// It may have arrived long before that was said: the time is no shorter than the round trip, and perhaps much longer.
+    pub(crate) rtt_late: bool,
     /// The earliest outstanding TSN of the path was acknowledged (rule R3).
     pub(crate) lowest_acked: bool,
     pub(crate) cumulative_advanced: bool,
@@ -393,10 +395,14 @@ impl Path {
     }
 
     /// T3-rtx expired for a zero window probe while the peer goes on to send SACKs: the interval doubles, but it is
-    /// neither an error nor congestion (section 6.1, rule A).
-    pub(crate) fn on_window_probe_timeout(&mut self, config: &AssociationConfig) {
+    /// neither an error nor congestion (section 6.1, rule A). What is in flight beside the probe keeps none back.
+    pub(crate) fn on_window_probe_timeout(&mut self, now: Time, config: &AssociationConfig) {
         self.stop_rtx();
         self.rto.back_off(config);
+        self.exempt = self.flight > 0;
+        if self.exempt {
+            self.start_rtx(now);
+        }
     }
 
     // --- acknowledgements --------------------------------------------------------------------------------------------
@@ -409,7 +415,9 @@ impl Path {
         sack: &PathSack,
         config: &AssociationConfig,
     ) -> Option<PathChange> {
-        let rtt = sack.rtt_sent_at.and_then(|sent_at| self.on_rtt(now, sent_at, config));
+        let rtt_sent_at =
+            sack.rtt_sent_at.filter(|sent_at| !(sack.rtt_late && self.makes_longer(now, *sent_at)));
+        let rtt = rtt_sent_at.and_then(|sent_at| self.on_rtt(now, sent_at, config));
         let flight_before = self.flight;
         self.flight = self.flight.saturating_sub(sack.flight_drop);
         if self.flight == 0 {
@@ -431,6 +439,7 @@ impl Path {
             all_acked: self.flight == 0,
             rtt,
             latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
+            latest_is_late: sack.rtt_late,
             marked: sack.marked,
         });
         self.timed_out = false;
@@ -459,6 +468,11 @@ impl Path {
             Algorithm::Rfc9260 => self.arrivals.window_full(),
             _ => self.arrivals.window_full_within(now, self.rto.srtt().unwrap_or_default()),
         }
+    }
+
+    /// That would make the smoothed round-trip time longer.
+    fn makes_longer(&self, now: Time, sent_at: Time) -> bool {
+        self.rto.srtt().is_some_and(|srtt| now.since(sent_at) > srtt)
     }
 
     /// A packet sent at `sent_at` was answered. Gives the round-trip time if it counts: one measurement for each round

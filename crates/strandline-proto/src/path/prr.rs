@@ -65,7 +65,9 @@ impl Prr {
             // As slow start: twice what arrived. RFC 9937 adds a packet for each acknowledgement, of which TCP gets one for
             // each packet or two; a SACK may stand for many, and a packet more for each would take minutes.
             let grown = step.acked.clamp(step.pmdcs, step.pmdcs.saturating_mul(GROWTH_MAX));
-            let limit = if step.safe { replaced.saturating_add(grown) } else { replaced };
+            // What moved the cumulative ack point may have gone by another path.
+            let grows = step.safe && step.acked > 0;
+            let limit = if grows { replaced.saturating_add(grown) } else { replaced };
             limit.min(step.threshold - step.flight)
         };
         // The first retransmission goes whatever the arithmetic, and so does one when nothing is in flight: no

@@ -55,7 +55,7 @@ impl Shrinking {
         let really = u64::from(path.cwnd) <= u64::from(self.cwnd) * SHRUNK_PERCENT / 100;
         let recoveries = core::mem::replace(&mut self.recoveries, events.recoveries) != events.recoveries;
         let lost = recoveries || events.timeouts > 0;
-        self.gives_back(path, recoveries, events)?;
+        self.gives_back(path, recoveries || marks != Marks::default(), events)?;
         self.has_a_reason(path, really && !(anew || lost || events.several), marks)?;
         self.answered |= delivered > 0;
         if anew || marks != Marks::default() {
@@ -84,9 +84,9 @@ impl Shrinking {
         Ok(())
     }
 
-    /// What was undone: the window is what it was. If something is lost in the same moment, it has shrunk from there; BBR's is that of
-    /// its model, and those of DCTCP and Swift may follow marks and delay at once.
-    fn gives_back(&mut self, path: &PathStatus, recoveries: bool, events: Events) -> Result<(), Violation> {
+    /// What was undone: the window is what it was. If something is lost or told to be marked in the same moment, it has shrunk from there
+    /// (`shrinks`); BBR's is that of its model, and those of DCTCP and Swift may follow marks and delay at once.
+    fn gives_back(&mut self, path: &PathStatus, shrinks: bool, events: Events) -> Result<(), Violation> {
         let undone = events.undone > 0 && !events.several && self.controller == path.congestion;
         let Some(before) = self.before.take_if(|_| undone) else { return Ok(()) };
         let percent = match path.congestion {
@@ -96,7 +96,7 @@ impl Shrinking {
             "swift" | "dctcp" => 40,
             _ => 100,
         };
-        let percent = if recoveries { percent.min(45) } else { percent };
+        let percent = if shrinks { percent.min(45) } else { percent };
         demand(u64::from(path.cwnd) >= u64::from(before) * percent / 100, || {
             format!("undone, and the window is not what it was, {before}: {path:?}")
         })

@@ -21,7 +21,7 @@ fn path(cwnd: u32, flight: u32) -> PathStatus {
 
 fn events(ms: u64) -> Events {
     let now = Time::ZERO + Duration::from_millis(ms);
-    Events { now, recoveries: 0, probes: 0, timeouts: 0, undone: 0, exempt: 0, several: false }
+    Events { now, recoveries: 0, entered: 0, probes: 0, timeouts: 0, undone: 0, exempt: 0, several: false }
 }
 
 /// As many packets of new data leave.
@@ -132,6 +132,39 @@ fn a_second_packet_after_t3_rtx() {
     }
 }
 
+/// RFC 9260 section 7.2.4: the first packet of Fast Recovery goes whatever cwnd is, that of T3-rtx as well. Where losses are found by
+/// time it is in proportion to what arrives.
+#[test]
+fn a_fast_retransmission_after_t3_rtx() {
+    for (recovery, keeps) in [(Recovery::Rfc9260, true), (Recovery::Rack, false)] {
+        let mut bounds = Bounds::default();
+        let mut was = path(MTU, 0);
+        (was.error_count, was.timeouts) = (1, 1);
+        let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
+        bounds.before((0, 0), &was, expired, Marks::default()).expect("it keeps the bounds");
+        send(&mut bounds, &was, 1, Events { timeouts: 0, ..expired }).expect("the packet of T3-rtx");
+        was.flight = MTU;
+        let fast = Events { recoveries: 1, entered: 1, exempt: 1, ..events(1030) };
+        bounds.before((0, 0), &was, fast, Marks::default()).expect("it keeps the bounds");
+        let config = AssociationConfig { recovery, ..AssociationConfig::default() };
+        let traffic = Traffic { sent: MTU, packets: 1, ..Traffic::default() };
+        let (mut path, lost) = (was.clone(), None);
+        path.flight = 2 * MTU;
+        let step = Step {
+            was: &was,
+            path: &path,
+            traffic,
+            mtu: MTU,
+            events: fast,
+            config: &config,
+            lost,
+            marked: None,
+        };
+        let outcome = bounds.after(step);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
+    }
+}
+
 /// A window that loses packets of two successive round trips has to shrink twice.
 #[test]
 fn losses_after_the_window_shrank() {
@@ -193,6 +226,13 @@ fn what_is_undone_gives_the_window_back() {
     for (after, keeps) in [(100, true), (120, true), (99, false), (70, false)] {
         let outcome =
             windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE), (20, after, undone(20), NONE)]);
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
+    }
+    // A mark that is told in the same moment shrinks it from there.
+    for (after, keeps) in [(100, true), (50, true), (44, false)] {
+        let told = Marks { sent_at: Some(Time::ZERO + Duration::from_millis(5)), unknown: false };
+        let outcome =
+            windows(&[(1, 100, events(1), NONE), (9, 70, lost(9), NONE), (20, after, undone(20), told)]);
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "not what it was") }
     }
     // Three time-outs in a row: what was before the first.

@@ -30,5 +30,12 @@ pub const SEEDS: &[(u64, &str)] = &[
     (1273, "what a SACK took back that was overtaken by a later one was lost at once"),
     (2866, "the same, and the recovery that began took the reordering window from what followed"),
     (2201, "the timer of pacing came late for a batch that didn't wait any more, and that was made good"),
+    (2215, "a time-out right after a closed window had opened sent all again that had just gone"),
+    (5998, "a time-out before a closed window sent all again that was outstanding"),
+    (4120, "what one path brought let packets go on another one in recovery (RFC 9937)"),
+    (3852, "a mark that was told when a loss was undone (of the checker)"),
+    (4335, "two paths that asked at once whether their time-outs were needless (of the checker)"),
+    (5421, "a fast retransmission after T3-rtx, RFC 9260's recovery (of the checker)"),
+    (9998, "a loss that the sender found later than the packets show it (of the checker)"),
     (170, "what was saved up at the rate before a loss went at once after it"),
 ];

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod bbr;
 mod buffers;
 mod pacing;
 mod rfc3042;
@@ -10,18 +11,23 @@ mod rfc3708;
 mod rfc5681_4_3;
 mod rfc5682;
 mod rfc6675;
+mod rfc6928;
 mod rfc7053_4;
 mod rfc7661;
 mod rfc7829_3;
+mod rfc8257;
 mod rfc8985_6;
 mod rfc8985_7;
 mod rfc9000_13_4_2;
+mod rfc9260_6_1;
 mod rfc9260_6_2;
 mod rfc9260_6_4;
 mod rfc9260_7_2_1;
 mod rfc9406;
+mod rfc9438;
 mod rfc9937;
 mod scene;
+mod swift;
 
 use core::time::Duration;
 use std::sync::Arc;

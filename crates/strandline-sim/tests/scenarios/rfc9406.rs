@@ -42,3 +42,25 @@ fn slow_start_alone_overflows_the_queue() {
     stream(&mut scene.pair, a, b, ms(3000));
     assert!(scene.sent_again().len() > 100, "{}", scene.sent_again().len());
 }
+
+/// Section 4.3, Conservative Slow Start: once the round trips grow, the window grows by a quarter of what it did, for some rounds, and
+/// then slow start is over.
+#[test]
+fn section_4_3_the_window_grows_slower_before_slow_start_ends() {
+    let mut scene = Scene::on(link(ms(30), 50), |_| ());
+    let mut windows = vec![scene.path().cwnd];
+    while scene.path().ssthresh == u32::MAX {
+        let srtt = scene.path().srtt.unwrap();
+        scene.stream_and_look(srtt, |_| ());
+        windows.push(scene.path().cwnd);
+        assert!(windows.len() < 40, "{windows:?}");
+    }
+    let growth: Vec<f64> = windows.windows(2).map(|pair| f64::from(pair[1]) / f64::from(pair[0])).collect();
+    // In the first one not all of it was acknowledged.
+    let slower =
+        growth.iter().skip(1).position(|growth| *growth < 1.6).expect("it does not double to the end") + 1;
+    assert!(slower >= 3, "{growth:?}");
+    // The round in which it was found may have doubled in part.
+    assert!(growth[slower + 1..].iter().all(|growth| *growth < 1.45), "{growth:?}");
+    assert_eq!(scene.sent_again(), [] as [u32; 0]);
+}

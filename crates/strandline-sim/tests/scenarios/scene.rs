@@ -43,7 +43,16 @@ impl Scene {
     }
 
     pub fn on(link: LinkConfig, change: impl Fn(&mut AssociationConfig)) -> Self {
-        let mut pair = Pair::new(endpoint(change), endpoint(|_| ()), link);
+        Self::between(link, change, |_| ())
+    }
+
+    /// With parameters of B's as well.
+    pub fn between(
+        link: LinkConfig,
+        change: impl Fn(&mut AssociationConfig),
+        change_b: impl Fn(&mut AssociationConfig),
+    ) -> Self {
+        let mut pair = Pair::new(endpoint(change), endpoint(change_b), link);
         let (a, b) = pair.connect();
         // The first is acknowledged at once, and so is each pair.
         for count in [1, 2, 2, 2, 2] {
@@ -100,6 +109,43 @@ impl Scene {
             pair.recv_all(Side::B, b);
             false
         });
+    }
+
+    /// Sends as much as may go for so long, and looks each millisecond.
+    pub fn stream_and_look(&mut self, time: Duration, mut look: impl FnMut(&mut Self)) {
+        let end = self.pair.now + time;
+        while self.pair.now < end {
+            let (a, b) = (self.a, self.b);
+            stream(&mut self.pair, a, b, ms(1));
+            look(self);
+        }
+    }
+
+    /// Sends as much as may go until that is so.
+    pub fn stream_until(&mut self, mut done: impl FnMut(&Self) -> bool) {
+        while !done(self) {
+            let (a, b) = (self.a, self.b);
+            stream(&mut self.pair, a, b, ms(1));
+            assert!(self.pair.now.since(self.began) < ms(60_000), "{:?}", self.path());
+        }
+    }
+
+    /// When cwnd fell while as much as may go was sent for so long: milliseconds from now on, before and after.
+    pub fn falls(&mut self, time: Duration) -> Vec<(u64, u32, u32)> {
+        let (began, mut last, mut falls) = (self.pair.now, self.path().cwnd, Vec::new());
+        self.stream_and_look(time, |scene| {
+            let cwnd = scene.path().cwnd;
+            if cwnd < last {
+                falls.push((scene.pair.now.since(began).as_millis() as u64, last, cwnd));
+            }
+            last = cwnd;
+        });
+        falls
+    }
+
+    /// The number of the next chunk that will be sent for the first time.
+    pub fn next_number(&self) -> u32 {
+        self.sent().iter().flat_map(|seen| seen.numbers.iter()).max().map_or(0, |highest| highest + 1)
     }
 
     /// All packets with DATA so far.

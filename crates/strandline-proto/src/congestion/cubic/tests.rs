@@ -76,6 +76,21 @@ fn the_window_of_others_grows_however_large_it_is() {
     assert!((900.0..1100.0).contains(&grown), "a packet in a round trip: {grown}");
 }
 
+/// What a SACK had no room to name in time shows neither a queue nor a longer way.
+#[test]
+fn what_was_named_late_shows_no_queue() {
+    for (late, left) in [(true, 80_000), (false, 70_000)] {
+        let mut cubic = at(100);
+        cubic.on_ack(&ack(Time::from_nanos(1), PMDCS, 10 * PMDCS, ms(50)));
+        let named =
+            Ack { rtt: None, latest_is_late: late, ..ack(Time::from_nanos(2), PMDCS, 10 * PMDCS, ms(500)) };
+        cubic.on_ack(&named);
+        cubic.cwnd = 100_000;
+        cubic.on_fast_retransmit(Time::from_nanos(3));
+        assert_eq!(cubic.window(), left);
+    }
+}
+
 /// Decision 24: what was sent after the loss and arrived met no queue, so that nothing overflowed.
 #[test]
 fn a_loss_without_a_queue_takes_a_fifth() {

@@ -39,6 +39,19 @@ fn below_the_target_it_grows() {
     }
 }
 
+/// What a SACK had no room to name in time is no delay.
+#[test]
+fn what_was_named_late_is_no_delay() {
+    for (late, shrinks) in [(true, false), (false, true)] {
+        let mut swift = Swift::new(PMDCS);
+        swift.on_ack(&ack(Time::from_nanos(1), PMDCS, 10 * PMDCS, us(1000)));
+        let before = swift.window();
+        let now = Time::ZERO + Duration::from_millis(50);
+        swift.on_ack(&Ack { latest_is_late: late, ..ack(now, PMDCS, 10 * PMDCS, us(20_000)) });
+        assert_eq!(swift.window() < before, shrinks);
+    }
+}
+
 /// The queue is more than what is aimed at: less, in proportion, and once a round trip.
 #[test]
 fn above_the_target_it_shrinks_in_proportion_once_a_round_trip() {

@@ -297,3 +297,35 @@ fn what_a_full_sack_had_no_room_for_makes_no_round_trip_longer() {
         assert_eq!(rack.round_trip_ns() > 130_000_000, measures, "{blocks}: {}", rack.round_trip_ns());
     }
 }
+
+/// That is told with the time, for SRTT and the RTO; what could be named goes before it.
+#[test]
+fn what_a_full_sack_had_no_room_for_is_told_to_the_path() {
+    for (blocks, late) in [(16, true), (15, false)] {
+        for repaired in [true, false] {
+            let mut fixture = Fixture::by_time(60);
+            let gaps: Vec<_> = (0..blocks).map(|block| (2 * block + 1, 2 * block + 1)).collect();
+            let (_, acks) = fixture.sack(0, &gaps);
+            assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_late);
+            if repaired {
+                assert!(fixture.tsns(0).len() >= blocks as usize - 1);
+            }
+            fixture.wait(500);
+            let (_, acks) = fixture.sack(60, &[]);
+            // A hole below the last block that was not sent again was filled after that SACK.
+            assert_eq!((acks[0].rtt_sample_sent_at.is_some(), acks[0].rtt_late), (true, late && repaired));
+        }
+    }
+}
+
+/// RFC 9260 section 6.3.1 C5: what was sent again measures nothing when a gap block names it either.
+#[test]
+fn what_was_sent_again_measures_nothing_behind_a_gap() {
+    let mut fixture = Fixture::by_time(6);
+    let (_, acks) = fixture.sack(0, &[(1, 1), (3, 5)]);
+    assert_eq!(acks[0].lost_bytes, 2 * LOST);
+    assert_eq!(fixture.tsns(0), [0, 2]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(0, &[(1, 5)]);
+    assert_eq!((acks[0].acked_bytes, acks[0].rtt_sample_sent_at), (LOST, None));
+}

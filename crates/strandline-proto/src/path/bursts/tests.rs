@@ -9,7 +9,7 @@ fn at(micros: u64) -> Time {
 }
 
 fn config() -> AssociationConfig {
-    AssociationConfig { path_mtu_initial: 1500, congestion: Algorithm::Bbr, ..AssociationConfig::default() }
+    AssociationConfig { path_mtu_initial: 1500, ..AssociationConfig::default() }
 }
 
 /// Sends packets for as long as the path lets it. How many.
@@ -23,9 +23,10 @@ fn send_all(path: &mut Path, now: Time) -> u32 {
     sent
 }
 
-/// A path with BBR, whose rate is known after some round trips of 20 ms.
-fn paced() -> (Path, Time) {
-    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config(), 8, Time::ZERO);
+/// A path whose rate is known after some round trips of 20 ms.
+fn paced(congestion: Algorithm) -> (Path, Time) {
+    let config = AssociationConfig { congestion, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
     path.confirm();
     let mut now = at(0);
     for _ in 0..6 {
@@ -42,35 +43,49 @@ fn paced() -> (Path, Time) {
                 cumulative_advanced: true,
                 ..PathSack::default()
             };
-            path.on_sack(now, &sack, &config());
+            path.on_sack(now, &sack, &config);
         }
     }
     assert!(path.pacing_rate().unwrap() > 100_000, "{path:?}");
     (path, now)
 }
 
+/// What may go at once 20 ms after a timer that was 7 ms late, and the rate. `waits`: for a batch that was held back.
+fn after_a_late_timer(congestion: Algorithm, waits: bool) -> (u64, u64) {
+    let (mut path, now) = paced(congestion);
+    path.congestion.on_ack(&crate::congestion::Ack::of(now, 60_000, path.flight));
+    send_all(&mut path, now);
+    path.end_burst();
+    path.wait_for_pace();
+    let due = path.next_deadline();
+    assert!(due < now + Duration::from_millis(10), "{path:?}");
+    if !waits {
+        path.forget_pace();
+    }
+    let late = due + Duration::from_millis(7);
+    path.on_pace_timer(late);
+    path.allow_burst(late + Duration::from_millis(20), &config());
+    (path.burst_allowance.into(), path.pacing_rate().unwrap())
+}
+
+/// What can be saved up in any case.
+fn saved(rate: u64) -> u64 {
+    (rate * 4 / 1000).max(14_600) + 1
+}
+
 /// The timer comes late for a batch that waited: that is made good. It comes as late when all has been sent meanwhile: nothing was
 /// held back by it, and no more goes at once than what can be saved up in any case.
 #[test]
 fn a_late_timer_is_made_good_only_if_something_waited_for_it() {
-    let after = |waits: bool| {
-        let (mut path, now) = paced();
-        path.congestion.on_ack(&crate::congestion::Ack::of(now, 60_000, path.flight));
-        send_all(&mut path, now);
-        path.end_burst();
-        path.wait_for_pace();
-        let due = path.next_deadline();
-        assert!(due < now + Duration::from_millis(10), "{path:?}");
-        if !waits {
-            path.forget_pace();
-        }
-        let late = due + Duration::from_millis(7);
-        path.on_pace_timer(late);
-        path.allow_burst(late + Duration::from_millis(20), &config());
-        (path.burst_allowance, path.pacing_rate().unwrap())
-    };
-    let (allowance, rate) = after(true);
-    assert!(u64::from(allowance) > rate * 10 / 1000, "{allowance} at {rate} a second");
-    let (allowance, rate) = after(false);
-    assert!(u64::from(allowance) <= (rate * 4 / 1000).max(14_600) + 1, "{allowance} at {rate} a second");
+    let (allowance, rate) = after_a_late_timer(Algorithm::Bbr, true);
+    assert!(allowance > rate * 10 / 1000, "{allowance} at {rate} a second");
+    let (allowance, rate) = after_a_late_timer(Algorithm::Bbr, false);
+    assert!(allowance <= saved(rate), "{allowance} at {rate} a second");
+}
+
+/// Where the controller names no rate a window is sent a fifth faster than once in each round trip, which makes up for that by itself.
+#[test]
+fn a_window_makes_no_late_timer_good() {
+    let (allowance, rate) = after_a_late_timer(Algorithm::Cubic, true);
+    assert!(allowance <= saved(rate), "{allowance} at {rate} a second");
 }

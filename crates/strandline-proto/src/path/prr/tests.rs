@@ -55,6 +55,18 @@ fn below_the_threshold_sacks_for_trains_double_the_flight() {
     }
 }
 
+/// The cumulative ack point moves for what another path brought, and nothing of this one has arrived.
+#[test]
+fn what_another_path_brought_lets_nothing_go() {
+    let mut prr = Prr::begin(20_000);
+    prr.on_sack(step(PMDCS, 2_000, 10_000));
+    prr.on_sent(2 * PMDCS);
+    for _ in 0..5 {
+        prr.on_sack(step(0, 4_000, 10_000));
+        assert_eq!(prr.window(), 4_000);
+    }
+}
+
 #[test]
 fn the_first_retransmission_always_goes() {
     let mut prr = Prr::begin(20_000);

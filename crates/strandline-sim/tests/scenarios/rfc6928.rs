@@ -1,0 +1,83 @@
+//! RFC 6928: the first window is ten packets, or 14,600 bytes where packets are smaller, and so is the one after a pause. Round trips of
+//! 60 ms.
+
+use strandline_proto::congestion::Algorithm;
+
+use super::scene::Scene;
+use super::*;
+
+/// Packets and bytes of DATA chunks that a new association sends in each of the first round trips, of a message of 100,000 bytes, and how
+/// many moments the first of them has.
+fn first_rounds(change: impl Fn(&mut AssociationConfig)) -> (Vec<(usize, usize)>, usize) {
+    let mut pair = Pair::new(endpoint(change), endpoint(|_| ()), LinkConfig::with_delay(ms(30)));
+    let (a, b) = pair.connect();
+    pair.clear_captured();
+    let began = pair.now;
+    pair.send(Side::A, a, 0, vec![1; 100_000]);
+    pair.run_until(ms(1000), |pair| {
+        pair.recv_all(Side::B, b);
+        false
+    });
+    let (mut rounds, mut moments) = (vec![(0, 0); 3], std::collections::BTreeSet::new());
+    for captured in pair.captured().iter().filter(|captured| captured.from == Side::A) {
+        let bytes: usize =
+            data(captured).iter().map(|data| 16 + data.payload.len().next_multiple_of(4)).sum();
+        let since = captured.at.since(began);
+        if bytes == 0 {
+            continue;
+        }
+        if since < ms(60) {
+            moments.insert(since);
+        }
+        if let Some((packets, sum)) = rounds.get_mut((since.as_millis() / 60) as usize) {
+            (*packets, *sum) = (*packets + 1, *sum + bytes);
+        }
+    }
+    (rounds, moments.len())
+}
+
+/// Section 2: ten packets at one moment, and twice as many once these are acknowledged.
+#[test]
+fn section_2_ten_packets_and_then_twenty() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift, Algorithm::Bbr] {
+        let (rounds, moments) = first_rounds(|config| config.congestion = algorithm);
+        assert_eq!((rounds[0].0, moments), (10, 1), "{algorithm:?}: {rounds:?}");
+        assert!((16..=30).contains(&rounds[1].0), "{algorithm:?}: {rounds:?}");
+    }
+}
+
+/// In bytes while packets are smaller, since others begin with large ones (decision 24), but twelve packets at most.
+#[test]
+fn section_2_small_packets_are_as_many_bytes() {
+    for (mtu, bytes) in [(1280, 14_600), (600, 12 * 560)] {
+        let (rounds, _) = first_rounds(|config| (config.path_mtu_initial, config.path_mtu_max) = (mtu, mtu));
+        let (packets, sent) = rounds[0];
+        assert!(packets == 12 && sent <= bytes + usize::from(mtu), "{rounds:?}");
+    }
+}
+
+/// RFC 9260 section 7.2.1 has 4,404 bytes.
+#[test]
+fn rfc_9260_begins_with_less() {
+    let (rounds, _) = first_rounds(|config| {
+        *config =
+            AssociationConfig { path_mtu_initial: 1500, path_mtu_max: 1500, ..AssociationConfig::rfc9260() };
+    });
+    assert!((3..=4).contains(&rounds[0].0), "{rounds:?}");
+}
+
+/// Section 4 (RFC 5681 section 4.1): after a pause no more than that goes before anything is acknowledged, and no less.
+#[test]
+fn section_4_the_window_after_a_pause() {
+    for algorithm in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift] {
+        let mut scene = Scene::new(|config| config.congestion = algorithm);
+        scene.stream_and_look(ms(1000), |_| ());
+        scene.run(ms(30_000));
+        assert!(scene.all_is_acknowledged() && scene.path().cwnd > 14_600);
+        scene.pair.clear_captured();
+        scene.give(200);
+        scene.run(ms(59));
+        let sent: usize = scene.sent().iter().map(|seen| seen.numbers.len()).sum();
+        assert_eq!(sent, 10, "{algorithm:?}: {:?}", scene.path());
+    }
+}

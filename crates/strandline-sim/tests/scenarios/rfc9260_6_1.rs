@@ -1,0 +1,88 @@
+//! RFC 9260 section 6.1 rule A: a closed window is asked for by one packet at a time, and that is neither a loss nor an error.
+
+use super::scene::Scene;
+use super::*;
+
+/// B has room for so many bytes, in messages that are delivered whole, and does not read.
+fn nobody_reads(room: u32) -> Scene {
+    Scene::between(
+        link(ms(30), 100),
+        |_| (),
+        |config| {
+            config.receive_buffer = Some(room);
+            config.partial_delivery_point = room / 2;
+        },
+    )
+}
+
+/// A packet more than fits went, and B's window is closed for so many time-outs. When the last of them came.
+fn probed(timeouts: u32) -> Duration {
+    let mut scene = nobody_reads(30_000);
+    scene.give(60);
+    while scene.stats().timeouts < timeouts {
+        scene.pair.run_for(ms(1));
+        assert!(scene.pair.now.since(scene.began) < ms(60_000), "{:?}", scene.stats());
+    }
+    scene.pair.now.since(scene.began)
+}
+
+/// The window opens, new data goes, and before its answer is there T3-rtx expires for the probe. That is the first time-out that says
+/// anything of the network: the probe alone goes again (RFC 5682), not what went a moment ago.
+#[test]
+fn a_time_out_after_the_window_has_opened_is_the_first() {
+    for timeouts in [2, 3] {
+        let at = probed(timeouts);
+        let mut scene = nobody_reads(30_000);
+        scene.give(60);
+        scene.pair.run_for(at - ms(70));
+        assert_eq!(scene.stats().timeouts, timeouts - 1);
+        let opened = scene.pair.now.since(scene.began).as_millis() as u64;
+        scene.pair.recv_all(Side::B, scene.b);
+        scene.pair.run_for(ms(72));
+        assert_eq!(scene.stats().timeouts, timeouts, "{:?}", scene.sent());
+        let after = |scene: &Scene| -> Vec<u32> {
+            scene
+                .sent()
+                .iter()
+                .filter(|seen| seen.ms > opened)
+                .flat_map(|seen| seen.numbers.clone())
+                .collect()
+        };
+        assert!(after(&scene).len() > 5, "new data went: {:?}", scene.sent());
+        scene.run(ms(400));
+        let mut numbers = after(&scene);
+        numbers.sort_unstable();
+        let len = numbers.len();
+        numbers.dedup();
+        assert_eq!(numbers.len(), len, "each went once since the window has opened: {:?}", scene.sent());
+        scene.run(ms(3000));
+        assert!(scene.all_is_acknowledged(), "{:?}", scene.sent());
+    }
+}
+
+/// Small messages take more room than their bytes, so that more is outstanding than fits: all of it waits while one packet asks.
+#[test]
+fn what_did_not_fit_waits_while_one_packet_asks() {
+    let mut scene = nobody_reads(10_000);
+    for number in 0..600_u16 {
+        scene.pair.send(Side::A, scene.a, 0, number.to_be_bytes().repeat(10));
+    }
+    scene.pair.run_for(ms(500));
+    let status = scene.pair.a.endpoint.status(scene.a).unwrap();
+    assert!(status.in_flight > 1_000, "{status:?}");
+    let before = scene.sent().len();
+    scene.pair.run_for(ms(10_000));
+    assert!(scene.stats().timeouts >= 3, "{:?}", scene.stats());
+    let sent = scene.sent().split_off(before);
+    assert!(sent.len() <= 12, "{} packets into a closed window: {sent:?}", sent.len());
+    assert!(sent.windows(2).all(|pair| pair[1].ms > pair[0].ms), "one at a time: {sent:?}");
+    assert_eq!(scene.path().error_count, 0);
+    let (mut messages, b) = (Vec::new(), scene.b);
+    scene.pair.run_until(ms(70_000), |pair| {
+        // Beside these there are some from before.
+        messages.extend(pair.recv_all(Side::B, b).into_iter().filter(|message| message.data.len() == 20));
+        messages.len() == 600
+    });
+    let numbers: Vec<u16> = messages.iter().map(|m| u16::from_be_bytes([m.data[0], m.data[1]])).collect();
+    assert_eq!(numbers, (0..600).collect::<Vec<_>>());
+}

@@ -1,0 +1,106 @@
+//! The delay-based controller (decision 32; Kumar et al., SIGCOMM 2020, section 3): slow start until the delay shows, the delay held from
+//! then on, and half of the window for a loss or a mark. Round trips of 60 ms. What an application does that sends little, or nothing for
+//! a while: `rfc7661`.
+
+use strandline_proto::congestion::Algorithm;
+use strandline_sim::pair::Fate;
+
+use super::scene::{Scene, packets};
+use super::*;
+
+fn scene(link: LinkConfig) -> Scene {
+    let swift = |config: &mut AssociationConfig| (config.congestion, config.ecn) = (Algorithm::Swift, true);
+    Scene::between(link, swift, |config| config.ecn = true)
+}
+
+/// Without a queue, in slow start, with a window of at least so many packets.
+fn started(window: u32) -> Scene {
+    let mut scene = scene(LinkConfig::with_delay(ms(30)));
+    scene.stream_until(|scene| packets(scene.path().cwnd) >= window);
+    scene
+}
+
+/// One of them halves the window, and none of the others, which the delay of acknowledgements makes, takes more than a twentieth.
+fn halves_once(falls: &[(u64, u32, u32)]) -> bool {
+    let left = |fall: &(u64, u32, u32)| f64::from(fall.2) / f64::from(fall.1);
+    let large: Vec<f64> = falls.iter().map(left).filter(|left| *left < 0.95).collect();
+    large.len() == 1 && (0.48..0.54).contains(&large[0])
+}
+
+/// Slow start doubles the window, and is over when the queue is longer than what is aimed at, a quarter of the round trip and 10 ms at
+/// most for a large window.
+#[test]
+fn the_start_ends_at_the_delay_that_is_aimed_at() {
+    let mut scene = scene(link(ms(30), 20));
+    let mut windows = vec![scene.path().cwnd];
+    while scene.path().ssthresh == u32::MAX {
+        scene.stream_and_look(ms(61), |_| ());
+        windows.push(scene.path().cwnd);
+        assert!(windows.len() < 20, "{windows:?}");
+    }
+    for pair in windows[1..4].windows(2) {
+        let growth = f64::from(pair[1]) / f64::from(pair[0]);
+        assert!((1.6..2.3).contains(&growth), "{windows:?}");
+    }
+    assert_eq!(scene.sent_again(), [] as [u32; 0], "a queue of 200 ms is not filled");
+}
+
+/// The queue is as long as it is to be: some milliseconds, not nothing and not all there is.
+#[test]
+fn the_delay_is_held() {
+    let mut scene = scene(link(ms(30), 20));
+    scene.stream_and_look(ms(4000), |scene| scene.pair.clear_captured());
+    let [from, to] = [Side::A, Side::B].map(|side| scene.pair.addresses(side)[0].ip());
+    let (mut sum_us, mut looks) = (0, 0);
+    scene.stream_and_look(ms(4000), |scene| {
+        let now_ns = scene.pair.now.as_nanos();
+        // 2.5 bytes in a microsecond.
+        sum_us += scene.pair.network.link(from, to).queued_bytes(now_ns) * 10 / 25;
+        looks += 1;
+        scene.pair.clear_captured();
+    });
+    let mean_us = sum_us / looks;
+    assert!((1_000..20_000).contains(&mean_us), "a queue of {mean_us} us");
+    assert_eq!(scene.stats().retransmissions, 0);
+}
+
+#[test]
+fn a_loss_halves_the_window_once_a_round_trip() {
+    let mut scene = started(60);
+    let first = scene.next_number();
+    for number in [0, 3, 10] {
+        scene.fate(first + number, &[Fate::Drop]);
+    }
+    let falls = scene.falls(ms(400));
+    assert!(halves_once(&falls), "{falls:?}");
+    assert_eq!(scene.stats().retransmissions, 3);
+}
+
+#[test]
+fn a_mark_halves_the_window_once_a_round_trip() {
+    let mut scene = started(60);
+    let first = scene.next_number();
+    for number in [0, 3, 10] {
+        scene.fate(first + number, &[Fate::Mark]);
+    }
+    let falls = scene.falls(ms(400));
+    assert!(halves_once(&falls), "{falls:?}");
+    assert_eq!(scene.stats().retransmissions, 0);
+}
+
+/// The way becomes 30 ms longer: in each round trip the window shrinks once, by less than half, in proportion to that.
+#[test]
+fn a_longer_delay_shrinks_it_in_proportion() {
+    let mut scene = started(60);
+    let [from, to] = [Side::A, Side::B].map(|side| scene.pair.addresses(side)[0].ip());
+    scene.pair.network.link(from, to).change(strandline_netem::Change::Delay(ms(60)));
+    let falls = scene.falls(ms(500));
+    assert!((2..=6).contains(&falls.len()), "{falls:?}");
+    for (_, before, after) in falls.iter().take(3) {
+        let left = f64::from(*after) / f64::from(*before);
+        // 90 ms where some 72 are aimed at: 0.8 of a fifth.
+        assert!((0.74..0.95).contains(&left), "{falls:?}");
+    }
+    assert!(falls.windows(2).all(|pair| pair[1].0 - pair[0].0 >= 80), "{falls:?}");
+    assert_eq!(scene.stats().retransmissions, 0);
+}
