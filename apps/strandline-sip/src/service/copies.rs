@@ -38,7 +38,7 @@ pub(super) fn request_uri(uri: &[u8]) -> Cow<'_, [u8]> {
     // Few have any. To see that takes less time than to take them apart.
     let has = |byte: u8| uri.iter().fold(false, |found, other| found | (*other == byte));
     let may_be_method = |two: &[u8]| matches!(two, [b';', b'm' | b'M' | b'%']);
-    if !has(b'?') && !(has(b';') && uri.windows(2).any(may_be_method)) {
+    if !(has(b'?') || has(b';') && uri.windows(2).any(may_be_method)) {
         return uri.into();
     }
     let Ok(Uri::Sip(parsed)) = Uri::parse(uri) else { return uri.into() };
