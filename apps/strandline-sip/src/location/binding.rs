@@ -6,8 +6,10 @@ use super::text::Text;
 use crate::codec::{Uri, decimal, write_address};
 use crate::transaction::{Flow, Protocol};
 
-use super::instance::is_same_instance;
 use super::seal::SealFlow;
+
+/// How instances begin that may be written in any case.
+const UUID: &[u8] = b"urn:uuid:";
 
 /// What the flow of a registration is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,6 +259,13 @@ fn write_peer(out: &mut Vec<u8>, peer: SocketAddr) {
 
 pub(super) fn number<T: core::str::FromStr>(text: &[u8]) -> Option<T> {
     core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Do these name the same instance? UUIDs may be written in any case (RFC 4122 section 3).
+#[must_use]
+pub fn is_same_instance(one: &[u8], other: &[u8]) -> bool {
+    let is_uuid = |text: &[u8]| text.get(..UUID.len()).is_some_and(|start| start.eq_ignore_ascii_case(UUID));
+    one == other || (is_uuid(one) && one.eq_ignore_ascii_case(other))
 }
 
 #[cfg(test)]

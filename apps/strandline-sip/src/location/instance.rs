@@ -3,17 +3,8 @@
 
 use std::collections::HashMap;
 
-use super::binding::Binding;
+use super::binding::{Binding, is_same_instance};
 use crate::transaction::Numbers;
-
-const UUID: &[u8] = b"urn:uuid:";
-
-/// Do these name the same instance? UUIDs may be written in any case (RFC 4122 section 3).
-#[must_use]
-pub fn is_same_instance(one: &[u8], other: &[u8]) -> bool {
-    let is_uuid = |text: &[u8]| text.get(..UUID.len()).is_some_and(|start| start.eq_ignore_ascii_case(UUID));
-    one == other || (is_uuid(one) && one.eq_ignore_ascii_case(other))
-}
 
 /// What was refreshed last is the greatest. A stamp of 0 is to be given yet, or there is only this node, where the last
 /// one is also the last of the list.

@@ -11,9 +11,9 @@ mod text;
 mod workers;
 
 pub use aor::write_aor;
-pub use binding::{Binding, FlowUse, Origin};
+pub use binding::{Binding, FlowUse, Origin, is_same_instance};
 pub(crate) use instance::is_later;
-pub use instance::{bindings_of, has_ended_others, instance_of, is_same_instance};
+pub use instance::{bindings_of, has_ended_others, instance_of};
 pub use journal::Journal;
 pub use nodes::Nodes;
 pub use seal::SealFlow;

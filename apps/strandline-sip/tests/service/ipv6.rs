@@ -6,7 +6,7 @@ use strandline_sip::transaction::Protocol;
 use crate::harness::{Phone, World, in_dialog, response, settings};
 
 fn world() -> World {
-    let advertised = |protocol| Advertised { protocol, host: "2001:db8::1".to_owned(), port: 5060 };
+    let advertised = |protocol| Advertised::new(protocol, "2001:db8::1".to_owned(), 5060);
     World::with(Settings { advertised: Protocol::ALL.map(advertised).to_vec(), ..settings() })
 }
 
