@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use crate::codec::{Edits, HeaderName, Host, Message, Method, NewVia, StatusCode, WriteError, decimal};
+use crate::codec::{Edits, HeaderName, Host, Message, Method, NewVia, StatusCode, WriteError, decimal, unfold};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
 
 use super::Service;
@@ -310,13 +310,8 @@ fn remaining<'a>(message: &Message<'a>, way: &Way<'_>) -> Vec<Cow<'a, [u8]>> {
     if way.ours < 2 && !way.last_taken && way.next.is_none() {
         return Vec::new();
     }
-    let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n');
-    let in_one_line = |text: &'a [u8]| match text.iter().any(breaks) {
-        true => text.iter().map(|byte| if breaks(byte) { b' ' } else { *byte }).collect(),
-        false => text.into(),
-    };
     let mut routes: Vec<Cow<'a, [u8]>> =
-        message.routes().flatten().skip(way.ours).map(|route| in_one_line(route.text())).collect();
+        message.routes().flatten().skip(way.ours).map(|route| unfold(route.text())).collect();
     if way.last_taken {
         routes.pop();
     }
