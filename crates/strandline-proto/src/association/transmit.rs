@@ -341,7 +341,8 @@ impl Association {
         }
         let mut urgency = self.urgency(index, filled.bytes);
         urgency.always |= asks && !self.outbound.has_full_packet(empty_space);
-        loop {
+        // A full packet is full: nobody has to look what would be next.
+        while packet.remaining() > DATA_CHUNK_HEADER_LEN {
             let bundled = match alone {
                 false => self.outbound.bundle(now, index.0, empty_space, urgency, packet),
                 true => Bundled::default(),
