@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use crate::codec::{Edits, HeaderName, Host, Message, Method, NewVia, StatusCode, WriteError, decimal, unfold};
+use crate::codec::{
+    Edits, HeaderName, Host, Message, Method, NewVia, StatusCode, WriteError, decimal, unfold,
+};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Time};
 
 use super::Service;
