@@ -176,6 +176,11 @@ impl Rack {
         'holes: for hole in gaps.holes(outstanding.len()) {
             for index in hole.start.max(self.judged)..hole.end {
                 let Some(record) = outstanding.get(index) else { break 'holes };
+                // The latest SACK had no room for it and what follows.
+                if outstanding.is_unnamed(index) {
+                    self.judged = judged.take().unwrap_or(self.judged);
+                    break 'holes;
+                }
                 if record.state() == State::InFlight && !record.has(RESENT) {
                     let tsn = outstanding.tsn(index);
                     let sent = outstanding.sent_at(index).map(|at| (at, tsn));
@@ -209,6 +214,9 @@ impl Rack {
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
+            if outstanding.is_unnamed(index) {
+                continue;
+            }
             let Some(record) = outstanding.get(index) else { continue };
             let path = (record.path, record.has(CREDITED));
             match self.judge(path, (at, tsn), sticks, now) {
@@ -366,14 +374,14 @@ pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: u8) {
 }
 
 /// A tail-loss probe is to go and there is no new data for it: the highest chunk in flight on the path goes again
-/// (RFC 8985 section 7.3). Returns its bytes, which have left the flight.
+/// (RFC 8985 section 7.3), of those that SACKs have room to name. Returns its bytes, which have left the flight.
 pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
     let in_flight = |outstanding: &Outstanding, index: &usize| {
         outstanding.get(*index).is_some_and(|record| record.path == path && record.state() == State::InFlight)
     };
-    let Some(index) = (0..outstanding.len()).rev().find(|index| in_flight(outstanding, index)) else {
-        return 0;
-    };
+    // No answer would tell of what SACKs have no room to name.
+    let mut named = (0..outstanding.len()).rev().filter(|index| !outstanding.is_unnamed(*index));
+    let Some(index) = named.find(|index| in_flight(outstanding, index)) else { return 0 };
     let tsn = outstanding.tsn(index);
     let sent = outstanding.rack.as_ref().and_then(|rack| rack.transmission(outstanding, index));
     let Some(record) = outstanding.get_mut(index) else { return 0 };

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod events;
+mod full_sacks;
 mod hostile;
 mod life;
 mod memory;
