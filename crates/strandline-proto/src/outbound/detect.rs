@@ -6,6 +6,7 @@
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
 //! | [`on_path_refused`], [`on_shrunk`] | what goes again was not lost; the network marked it |
 //! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
+//! | [`on_window_probe`], [`on_window_opened`] | what asks a peer that had no room |
 //! | [`on_probe`] | tail-loss probes |
 
 use super::ack::{self, PathAck};
@@ -290,6 +291,30 @@ pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option
     let packet = outstanding.rack.as_ref()?.packet_len();
     on_path_refused(outstanding, path);
     Some(mark_first(outstanding, path, packet, |_, _| ()))
+}
+
+/// The peer's window was closed and has opened, and the SACK that says so acknowledges nothing: what the peer had no room for has gone, and
+/// T3-rtx has backed off. As many of the lowest chunks as fit a packet ask at once, as they would then, unless they went so lately that the
+/// answer is on its way. Returns the bytes of user data that leave the flight.
+pub(super) fn on_window_opened(
+    outstanding: &mut Outstanding,
+    now: Time,
+    acks: &mut [PathAck; PATHS_MAX],
+) -> u32 {
+    let lowest = outstanding.get(0).filter(|record| record.state() == State::InFlight);
+    let Some((path, resent)) =
+        lowest.map(|record| (record.path, record.has(RESENT).then_some(record.resent)))
+    else {
+        return 0;
+    };
+    let Some(rack) = &outstanding.rack else { return 0 };
+    let sent_at = resent.map_or_else(|| outstanding.sent_at(0), |number| rack.log.at(number));
+    if sent_at.is_some_and(|at| now.since(at).as_nanos() < u128::from(rack.round_trip_ns() / 8 * 7)) {
+        return 0;
+    }
+    let before = outstanding.in_flight_bytes();
+    ack::of(acks, path).asking_bytes = on_window_probe(outstanding, path).unwrap_or(0);
+    before - outstanding.in_flight_bytes()
 }
 
 /// Marks as many of the lowest chunks of the path as fit a packet; `on_mark` sees each before. Returns the bytes that leave the flight.
