@@ -25,8 +25,13 @@ pub use users::{Secret, Users, UsersError};
 /// What credentials came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// They are this user's.
-    Is(&'a [u8]),
+    /// They are right.
+    Is {
+        /// Whose they are.
+        user: &'a [u8],
+        /// Their nonce was sent to the address that they came from, so whoever is there gets what is sent to it.
+        asked_here: bool,
+    },
     /// There are none, or wrong ones: a challenge is due. With `stale`, the password was right and only the nonce is too old
     /// or used up, so that the phone needn't ask its user.
     Challenge {
@@ -145,7 +150,7 @@ impl Authenticator {
                 continue;
             }
             match self.check_one(now, message, &digest, (domain, source)) {
-                Verdict::Is(user) => return Verdict::Is(user),
+                right @ Verdict::Is { .. } => return right,
                 Verdict::LookUp(user) => return Verdict::LookUp(user),
                 Verdict::Guesses => return Verdict::Guesses,
                 Verdict::Challenge { stale: this } => stale |= this,
@@ -207,7 +212,7 @@ impl Authenticator {
         match self.nonces.use_once(now, nonce, count) {
             Freshness::Fresh => {
                 self.guesses.right(source, user);
-                Verdict::Is(user)
+                Verdict::Is { user, asked_here: self.nonces.is_of(nonce, source) }
             }
             Freshness::Stale => Verdict::Challenge { stale: true },
             Freshness::Forged => wrong,
@@ -226,9 +231,9 @@ impl Authenticator {
         }
     }
 
-    /// The values of the challenges to send, the most preferred first.
-    pub fn challenges(&mut self, now: Time, stale: bool) -> Vec<String> {
-        let nonce = self.nonces.make(now);
+    /// The values of the challenges to send to this address, the most preferred first.
+    pub fn challenges(&mut self, now: Time, stale: bool, to: IpAddr) -> Vec<String> {
+        let nonce = self.nonces.make(now, to);
         let stale = if stale { ", stale=true" } else { "" };
         let realm = &self.realm;
         let one = |algorithm: &Algorithm| {

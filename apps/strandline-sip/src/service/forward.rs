@@ -59,6 +59,9 @@ impl Service {
         let slot = self.contexts.next_free();
         let server =
             self.transactions.begin_server(arriving, back, None, u64::from(slot)).map_err(|_| full)?;
+        if incoming.weighed {
+            self.transactions.weigh(server);
+        }
         let mut context = Context::new(server, invite);
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
@@ -110,7 +113,7 @@ impl Service {
             return self.conclude(now, slot);
         }
         let Some(context) = self.contexts.remove(slot) else { return };
-        let tag = self.tag(message);
+        let tag = self.tag(message, &flow);
         let _ = self.transactions.respond(now, context.server, code, &mut self.out, |out| {
             reply::write(message, flow, code, reason(code), None, &tag, out)
         });
@@ -144,7 +147,7 @@ impl Service {
         copy: &Copy<'_>,
         out: &mut BytesMut,
     ) -> Result<(), WriteError> {
-        let Incoming { message, essentials, flow, proved } = incoming;
+        let Incoming { message, essentials, flow, proved, .. } = incoming;
         let here = self.settings.address(copy.flow.protocol).ok_or(WriteError::Target)?;
         let via = NewVia {
             transport: copy.flow.protocol.in_via(),

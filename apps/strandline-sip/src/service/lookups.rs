@@ -69,7 +69,7 @@ impl Service {
         let is_known = self.authenticator.as_mut().is_some_and(|auth| auth.looked_up(now, who, found));
         for Waiting { flow, bytes } in all {
             if is_known {
-                self.handle_message(now, flow, &bytes);
+                self.handle(now, flow, &bytes, false);
                 continue;
             }
             let mut index =

@@ -10,6 +10,7 @@ use super::Service;
 use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
 use super::incoming::Incoming;
+use super::proofs::Scale;
 use super::reply::answer_flow;
 use super::route::Way;
 
@@ -139,13 +140,15 @@ impl Service {
     /// 302 with where the user is, in place of going there (RFC 3261 section 8.3).
     pub(super) fn redirect(&mut self, incoming: &Incoming<'_>, targets: &[Target]) {
         let Incoming { message, essentials, flow, .. } = incoming;
-        let (to, tag) = (answer_flow(*flow, Some(&essentials.via)), self.tag(message));
+        let (to, tag) = (answer_flow(*flow, Some(&essentials.via)), self.tag(message, flow));
         let code = StatusCode::MOVED_TEMPORARILY;
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
         let own = message.request_line().map_or(&b""[..], |line| line.uri);
         // Of a phone with several flows each one.
         let all = targets.iter().flat_map(|target| core::iter::once(target).chain(&target.others));
+        let mut scale = Scale::new(!self.is_proven(flow), &mut self.transactions, flow);
         let written = self.out.write(to, None, |out| {
+            let start = out.len();
             let mut writer = reply.write(message, out);
             for (number, target) in all.enumerate() {
                 let uri = target.uri.as_deref().unwrap_or(own);
@@ -153,7 +156,8 @@ impl Service {
                 let q = format!(">;q={}.{:03}", q / 1000, q % 1000);
                 writer.header(HeaderName::Contact, &[&b"<"[..], uri, q.as_bytes()].concat());
             }
-            writer.finish(b"")
+            writer.finish(b"")?;
+            scale.weigh(out.len() - start)
         });
         if let Err(error) = written {
             tracing::debug!(%error, "a redirection can't be written");

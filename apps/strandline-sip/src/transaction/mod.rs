@@ -10,6 +10,7 @@
 //!
 //! A CANCEL is answered without a transaction of its own: the INVITE that it cancels remembers enough.
 
+mod balance;
 mod client;
 mod derive;
 mod flow;
@@ -29,6 +30,7 @@ mod step;
 mod time;
 mod timings;
 
+pub(crate) use balance::Balance;
 pub use client::{ClientStep, Ended};
 pub use flow::{Flow, Protocol};
 #[cfg(feature = "server")]

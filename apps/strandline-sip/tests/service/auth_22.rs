@@ -9,7 +9,7 @@ use crate::harness::{Phone, Sent, World};
 
 const USERS: &str = "bob:password:secret\nalice:MD5:11111111111111111111111111111111\n";
 
-fn world(algorithms: &[Algorithm], places: usize) -> World {
+pub fn world(algorithms: &[Algorithm], places: usize) -> World {
     run(algorithms, places, 1)
 }
 
