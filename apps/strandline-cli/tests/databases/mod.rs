@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, kill_process};
 
-use super::waiting::{at_last, found_at_last};
+use super::waiting::{at_last, found_at_last, stop};
 
 /// Nobody: database servers refuse to run as root.
 const NOBODY: u32 = 65_534;
@@ -231,11 +231,7 @@ impl Database {
 
     /// It does nothing until [`go_on`](Self::go_on).
     pub fn stall(&self) {
-        let pid = Pid::from_child(self.child.as_ref().unwrap());
-        kill_process(pid, Signal::STOP).unwrap();
-        // The signal is taken by one thread, and until that runs the others go on: the kernel tells the parent when all have stopped.
-        let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
-        assert!(status.stopped(), "the database has ended: {}", self.log());
+        assert!(stop(self.child.as_ref().unwrap()), "the database has ended: {}", self.log());
         // What is stopped forks nothing more. Of its children only itself would be told.
         self.signal(Signal::STOP);
         at_last("the database stops", || self.processes().into_iter().all(is_stopped));

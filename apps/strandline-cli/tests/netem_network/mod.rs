@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 
-use super::waiting::{at_last, found_at_last};
+use super::waiting::{at_last, found_at_last, stop};
 
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -133,11 +133,7 @@ impl Network {
 
     /// It does nothing until [`go_on`](Self::go_on).
     pub fn stop(&self) {
-        self.signal(Signal::STOP);
-        // The signal is taken by one thread, and until that runs the others go on: the kernel tells the parent when all have stopped.
-        let pid = Some(Pid::from_child(&self.child));
-        let (_, status) = waitpid(pid, WaitOptions::UNTRACED).unwrap().unwrap();
-        assert!(status.stopped(), "the emulator has ended");
+        assert!(stop(&self.child), "the emulator has ended");
     }
 
     pub fn go_on(&self) {

@@ -2,7 +2,10 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::disallowed_methods, reason = "other programs work in real time")]
 
+use std::process::Child;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
 /// What hasn't come by then never comes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -20,6 +23,15 @@ pub fn found_at_last<T>(what: &str, mut look: impl FnMut() -> Result<T, String>)
         // Sleeps because what another program does is looked at from outside, and nobody tells when it changes.
         std::thread::sleep(PAUSE);
     }
+}
+
+/// Stops a child, and returns once all of its threads have: false if it has ended instead.
+pub fn stop(child: &Child) -> bool {
+    let pid = Pid::from_child(child);
+    kill_process(pid, Signal::STOP).unwrap();
+    // The signal is taken by one thread, and until that runs the others go on: the kernel tells the parent when all have stopped.
+    let (_, status) = waitpid(Some(pid), WaitOptions::UNTRACED).unwrap().unwrap();
+    status.stopped()
 }
 
 /// Looks again and again until it is so.
