@@ -14,6 +14,7 @@ mod balance;
 mod client;
 mod derive;
 mod flow;
+mod grown;
 mod hex;
 mod id;
 mod invite_client;
