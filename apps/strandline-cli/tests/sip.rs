@@ -9,7 +9,7 @@ use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use checked::check;
-use sip_server::Server;
+use sip_server::{Server, again};
 use strandline::{Endpoint, SendInfo, Stack};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,7 +31,7 @@ fn ask_udp(server: &Server, text: &str) -> String {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
     let mut room = [0; 65_536];
-    let len = socket.recv(&mut room).unwrap();
+    let len = again(|| socket.recv(&mut room)).unwrap();
     String::from_utf8(room[..len].to_vec()).unwrap()
 }
 
@@ -45,7 +45,7 @@ fn connect(server: &Server) -> TcpStream {
 fn read_messages(stream: &mut TcpStream, count: usize) -> String {
     let (mut text, mut room) = (String::new(), [0; 4096]);
     while text.matches("\r\n\r\n").count() < count {
-        let len = stream.read(&mut room).unwrap();
+        let len = again(|| stream.read(&mut room)).unwrap();
         assert!(len > 0, "closed after {text}");
         text.push_str(std::str::from_utf8(&room[..len]).unwrap());
     }
@@ -109,7 +109,7 @@ async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
             socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
             loop {
                 let mut room = [0; 2000];
-                let len = socket.recv(&mut room).unwrap();
+                let len = again(|| socket.recv(&mut room)).unwrap();
                 match &room[..len.min(9)] {
                     b"SIP/2.0 1" => {}
                     code => return code == b"SIP/2.0 4",
@@ -472,7 +472,7 @@ fn a_keep_alive_with_stun_is_told_where_it_came_from() {
     let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
     socket.send_to(&request, server.address("udp")).unwrap();
     let mut room = [0; 100];
-    let len = socket.recv(&mut room).unwrap();
+    let len = again(|| socket.recv(&mut room)).unwrap();
     let port = (socket.local_addr().unwrap().port() ^ 0x2112).to_be_bytes();
     let mapped = [0, 0x20, 0, 8, 0, 1, port[0], port[1], 127 ^ 0x21, 0x12, 0xa4, 1 ^ 0x42];
     assert_eq!(room[..len], [&[1, 1, 0, 12, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!", &mapped].concat());
