@@ -395,8 +395,7 @@ impl Sockets {
                     )
                 })?;
             sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
-            let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
-            sockets.advertised.push(Advertised::new(listen.protocol, host, port));
+            sockets.advertised.push(Advertised::new(listen.protocol, listen.host(), port));
         }
         Ok(sockets)
     }

@@ -183,6 +183,7 @@ impl Config {
         routes::check_reached(&config.settings.directory, &listens)?;
         config.store = args.store.clone().map(Store::Sqlite).or(config.store);
         config.metrics = args.metrics.or(config.metrics);
+        auth::check_domains(&config)?;
         config.settings.durable = config.store.is_some();
         config.settings.relay.open |= args.open_relay;
         if args.front_end {
