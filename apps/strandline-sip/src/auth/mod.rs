@@ -215,6 +215,16 @@ impl Authenticator {
         }
     }
 
+    /// Is there such a user? `None` if somebody has to look.
+    pub fn knows(&mut self, now: Time, user: &[u8], domain: &Host<'_>) -> Option<bool> {
+        match &mut self.users {
+            Source::Users(users) => Some(users.knows(user, domain)),
+            Source::Table(table) => {
+                table.known(now, &subscriber(user, domain)).map(|secret| secret.is_some())
+            }
+        }
+    }
+
     /// Somebody has looked for a subscriber, who may not exist; or could not look. Returns whether anything is known now.
     pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) -> bool {
         match (&mut self.users, found) {

@@ -177,6 +177,11 @@ impl Users {
         own.or_else(|| self.anywhere.get(user))
     }
 
+    /// Is there such a user?
+    pub(super) fn knows(&self, user: &[u8], domain: &Host<'_>) -> bool {
+        self.of(user, domain).is_some()
+    }
+
     /// The hash of user, realm and password.
     pub(super) fn secret(
         &self,

@@ -185,6 +185,8 @@ impl Service {
             },
         };
         let result = match redirects {
+            // It waits until somebody has looked for its user.
+            _ if found.is_ok() && targets.is_empty() => Ok(()),
             true => found.map(|()| self.redirect(&incoming, &targets)),
             false => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
         };

@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use crate::codec::{HeaderName, Reply, SipUri, StatusCode, Uri};
+use crate::auth::subscriber;
+use crate::codec::{HeaderName, Reply, SipUri, StatusCode, Uri, unescape};
 use crate::location::write_aor;
 use crate::transaction::Time;
 
@@ -10,6 +11,7 @@ use super::Service;
 use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
 use super::incoming::Incoming;
+use super::lookups::Purpose;
 use super::proofs::Scale;
 use super::reply::answer_flow;
 use super::route::Way;
@@ -18,6 +20,8 @@ use super::route::Way;
 type Verdict = (StatusCode, Option<&'static str>);
 
 const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
+const NOT_FOUND: Verdict = (StatusCode::NOT_FOUND, None);
+const UNAVAILABLE: Verdict = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
 
 impl Service {
     /// Writes the address of record of a URI of ours, in the domain that its own stands for.
@@ -36,7 +40,8 @@ impl Service {
         }
     }
 
-    /// Where a request for one of our domains goes: to the user's phones, those of whom the user stands for, or a trunk.
+    /// Where a request for one of our domains goes: to the user's phones, those of whom the user stands for, or a trunk. Nowhere yet
+    /// if there are no targets then: it waits until somebody has looked for the user.
     pub(super) fn find(
         &mut self,
         now: Time,
@@ -64,13 +69,45 @@ impl Service {
                 target.q = 1000;
             }
             targets.sort_by_key(|target| core::cmp::Reverse(target.q));
-            return if targets.is_empty() { Err((StatusCode::NOT_FOUND, None)) } else { Ok(()) };
+            return if targets.is_empty() { Err(UNAVAILABLE) } else { Ok(()) };
         }
         let found = self.look_up(now, uri, targets);
         let user = uri.user.unwrap_or(&[]);
         match found {
-            Err((StatusCode::NOT_FOUND, _)) => self.to_trunk(incoming, user, None, targets).unwrap_or(found),
+            Err((StatusCode::NOT_FOUND, _)) => match self.to_trunk(incoming, user, None, targets) {
+                Some(found) => found,
+                None => self.absent(now, incoming, uri),
+            },
             found => found,
+        }
+    }
+
+    /// What is said of a user who isn't registered: 404 only if it is known that there is none (RFC 3261 sections 16.5, 21.4.5 and
+    /// 21.4.18), or where nobody is known at all. Ok if the request waits until somebody has looked.
+    fn absent(&mut self, now: Time, incoming: &Incoming<'_>, uri: &SipUri<'_>) -> Result<(), Verdict> {
+        let unix_secs = self.unix_secs(now);
+        // One who is registered, and can't be reached so: for `sips` by TLS only (RFC 5630 section 4.2).
+        if self.locations.bindings(&self.aor).iter().any(|binding| !binding.has_expired(unix_secs)) {
+            return Err(UNAVAILABLE);
+        }
+        let (Some(authenticator), Some(user)) = (&mut self.authenticator, uri.user) else {
+            return Err(NOT_FOUND);
+        };
+        let user: Vec<u8> = unescape(user).collect();
+        let host = self.settings.directory.domain_of(&uri.host);
+        match authenticator.knows(now, &user, &host) {
+            Some(true) => Err(UNAVAILABLE),
+            Some(false) => Err(NOT_FOUND),
+            // Whoever likes can't keep the database busy, and what is kept of it: for them nobody looks.
+            None => {
+                let is_known = incoming.proved || self.may_relay(&incoming.flow);
+                let who = subscriber(&user, &host);
+                if is_known && self.wait_for(incoming, who, Purpose::Callee) {
+                    Ok(())
+                } else {
+                    Err(UNAVAILABLE)
+                }
+            }
         }
     }
 

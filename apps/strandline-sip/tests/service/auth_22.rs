@@ -205,7 +205,7 @@ fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
     assert!(sent.line("Proxy-Authenticate").is_some());
     let stranger =
         phone().invite("bob", "2").replace("From: <sip:alice@example.com>", "From: <sip:alice@example.net>");
-    assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 404 Not Found");
+    assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 480 Temporarily Unavailable");
     // An ACK of that is no request to be asked about.
     assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());
 }

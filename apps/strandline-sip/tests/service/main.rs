@@ -1,6 +1,7 @@
 //! Registrar and proxy in virtual time, a file for each procedure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod absent_21_4_18;
 mod auth_22;
 mod cancel_16_10;
 mod chaos;
