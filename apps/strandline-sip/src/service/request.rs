@@ -187,7 +187,7 @@ impl Service {
         let result = match redirects {
             // It waits until somebody has looked for its user.
             _ if found.is_ok() && targets.is_empty() => Ok(()),
-            true => found.map(|()| self.redirect(&incoming, &targets)),
+            true => found.and_then(|()| self.redirect(now, &incoming, arriving, &targets)),
             false => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
         };
         targets.clear();

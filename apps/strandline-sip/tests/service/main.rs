@@ -26,6 +26,7 @@ mod nodes;
 mod overload_rfc7339;
 mod path_rfc3327;
 mod proofs;
+mod redirect_8_3;
 mod registrar_10_3;
 mod relay_16_12;
 mod routing;
