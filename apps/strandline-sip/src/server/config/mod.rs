@@ -183,9 +183,9 @@ impl Config {
         }
         let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();
         routes::check_reached(&config.settings.directory, &listens)?;
+        auth::check_domains(&config)?;
         config.store = args.store.clone().map(Store::Sqlite).or(config.store);
         config.metrics = args.metrics.or(config.metrics);
-        auth::check_domains(&config)?;
         config.settings.durable = config.store.is_some();
         config.settings.relay.open |= args.open_relay;
         if args.front_end {
