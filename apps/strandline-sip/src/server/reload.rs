@@ -126,6 +126,10 @@ impl Reloader {
         if let Some(worker) = self.args.worker {
             new.share(worker, self.processes);
         }
+        // Where there are several processes, the one that has read it says so for all.
+        if self.args.worker.is_none() {
+            new.warn();
+        }
         // Whatever can fail comes first.
         let key = random_key().map_err(|error| ConfigError::Random(error.to_string()))?;
         let nonces = self.nonces.get().next();
