@@ -73,6 +73,31 @@ fn one_server_takes_sctp_in_udp_and_on_ip_together() {
 }
 
 #[test]
+fn who_has_just_connected_may_wait_in_both_styles_of_sctp() {
+    for style in ["one-to-many", "one-to-one"] {
+        let server = Server::start(&[
+            "--listen",
+            "sctp:127.0.0.1:0",
+            "--sctp-style",
+            style,
+            "--metrics",
+            "127.0.0.1:0",
+        ]);
+        let arguments = format!(
+            "register --transport sctp --sources 20 --users 20 --outstanding 8 --encapsulation {}",
+            server.carrier()
+        );
+        assert!(succeeded("127.0.0.1:5060", &arguments) >= 40, "{style}");
+        let page = server.metrics("/metrics");
+        let count =
+            |line: &str| line.strip_prefix("strandline_sip_came_total{urgency=\"arrival\"} ")?.parse().ok();
+        let arrivals: u64 = page.lines().find_map(count).unwrap();
+        // The first two messages of each association: a REGISTER, and one more with credentials.
+        assert!((20..=40).contains(&arrivals), "{style}: {arrivals}");
+    }
+}
+
+#[test]
 fn connections_live_as_long_as_they_are_told_to() {
     let lifetimes = [
         "register --lifetime transaction",

@@ -19,14 +19,20 @@ pub use guesses::GuessCounters;
 use guesses::Guesses;
 use nonce::Freshness;
 pub use nonce::Nonces;
+use subscribers::domain_name;
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
 pub use users::{Secret, Users, UsersError};
 
 /// What credentials came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// They are this user's.
-    Is(&'a [u8]),
+    /// They are right.
+    Is {
+        /// Whose they are.
+        user: &'a [u8],
+        /// Their nonce was sent to the address that they came from, so whoever is there gets what is sent to it.
+        asked_here: bool,
+    },
     /// There are none, or wrong ones: a challenge is due. With `stale`, the password was right and only the nonce is too old
     /// or used up, so that the phone needn't ask its user.
     Challenge {
@@ -80,12 +86,7 @@ impl Asking {
 /// The subscriber with this name.
 #[must_use]
 pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
-    let mut domain = match domain {
-        Host::Name(name) => name.to_vec(),
-        address => address.to_string().into_bytes(),
-    };
-    domain.make_ascii_lowercase();
-    Subscriber { user: user.into(), domain: domain.into() }
+    Subscriber { user: user.into(), domain: domain_name(domain).into() }
 }
 
 /// Checks credentials.
@@ -145,7 +146,7 @@ impl Authenticator {
                 continue;
             }
             match self.check_one(now, message, &digest, (domain, source)) {
-                Verdict::Is(user) => return Verdict::Is(user),
+                right @ Verdict::Is { .. } => return right,
                 Verdict::LookUp(user) => return Verdict::LookUp(user),
                 Verdict::Guesses => return Verdict::Guesses,
                 Verdict::Challenge { stale: this } => stale |= this,
@@ -187,7 +188,7 @@ impl Authenticator {
         }
         let realm = self.realm.as_bytes();
         let known = match &mut self.users {
-            Source::Users(users) => users.secret(user, algorithm, realm),
+            Source::Users(users) => users.secret(user, domain, algorithm, realm),
             // Nobody looks for those who haven't even asked for a nonce.
             Source::Table(_) if !self.nonces.is_ours(nonce) => return wrong,
             Source::Table(table) => match table.known(now, &subscriber(user, domain)) {
@@ -207,10 +208,20 @@ impl Authenticator {
         match self.nonces.use_once(now, nonce, count) {
             Freshness::Fresh => {
                 self.guesses.right(source, user);
-                Verdict::Is(user)
+                Verdict::Is { user, asked_here: self.nonces.is_of(nonce, source) }
             }
             Freshness::Stale => Verdict::Challenge { stale: true },
             Freshness::Forged => wrong,
+        }
+    }
+
+    /// Is there such a user? `None` if somebody has to look.
+    pub fn knows(&mut self, now: Time, user: &[u8], domain: &Host<'_>) -> Option<bool> {
+        match &mut self.users {
+            Source::Users(users) => Some(users.knows(user, domain)),
+            Source::Table(table) => {
+                table.known(now, &subscriber(user, domain)).map(|secret| secret.is_some())
+            }
         }
     }
 
@@ -226,9 +237,9 @@ impl Authenticator {
         }
     }
 
-    /// The values of the challenges to send, the most preferred first.
-    pub fn challenges(&mut self, now: Time, stale: bool) -> Vec<String> {
-        let nonce = self.nonces.make(now);
+    /// The values of the challenges to send to this address, the most preferred first.
+    pub fn challenges(&mut self, now: Time, stale: bool, to: IpAddr) -> Vec<String> {
+        let nonce = self.nonces.make(now, to);
         let stale = if stale { ", stale=true" } else { "" };
         let realm = &self.realm;
         let one = |algorithm: &Algorithm| {

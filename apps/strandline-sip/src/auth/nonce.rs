@@ -1,6 +1,7 @@
 //! Nonces that are not stored until they are used, and never taken twice for the same count.
 
 use core::hash::Hasher;
+use core::net::IpAddr;
 use core::time::Duration;
 
 use siphasher::sip::SipHasher24;
@@ -71,12 +72,24 @@ impl Nonces {
         hasher.finish()
     }
 
-    /// A new one.
+    /// Of the address that a nonce is sent to.
+    fn mark(&self, seal: u64, to: IpAddr) -> u32 {
+        let mut hasher = self.hasher;
+        hasher.write_u64(seal);
+        match to.to_canonical() {
+            IpAddr::V4(address) => hasher.write(&address.octets()),
+            IpAddr::V6(address) => hasher.write(&address.octets()),
+        }
+        hasher.finish() as u32
+    }
+
+    /// A new one, for whoever gets what is sent to this address. Others may use it as well: phones move.
     #[must_use]
-    pub fn make(&mut self, now: Time) -> String {
+    pub fn make(&mut self, now: Time, to: IpAddr) -> String {
         let (made, number, run) = (now.as_millis() + 1, self.next, self.run);
         self.next += 1;
-        format!("{made:x}.{number:x}.{run:x}.{:016x}", self.seal(made, number, run))
+        let seal = self.seal(made, number, run);
+        format!("{made:x}.{number:x}.{run:x}.{seal:016x}.{:08x}", self.mark(seal, to))
     }
 
     /// When it was made, its number and its run.
@@ -85,6 +98,14 @@ impl Nonces {
         let mut part = || u64::from_str_radix(parts.next()?, 16).ok();
         let (made, number, run, seal) = (part()?, part()?, part()?, part()?);
         (self.seal(made, number, run) == seal).then_some((made, number, run))
+    }
+
+    /// Was this one, which is ours, sent to this address?
+    pub(super) fn is_of(&self, nonce: &[u8], address: IpAddr) -> bool {
+        let mut parts = core::str::from_utf8(nonce).unwrap_or_default().rsplit('.');
+        let mark = parts.next().and_then(|mark| u32::from_str_radix(mark, 16).ok());
+        let seal = parts.next().and_then(|seal| u64::from_str_radix(seal, 16).ok());
+        matches!((mark, seal), (Some(mark), Some(seal)) if mark == self.mark(seal, address))
     }
 
     /// Is this one that was made with our key, whatever has become of it?

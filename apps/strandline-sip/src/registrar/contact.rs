@@ -56,6 +56,7 @@ impl<'a> WantedAll<'a> {
         // What is kept with each contact.
         let path = request.message.lines(HeaderName::Path).map(|line| line.value().len()).sum::<usize>();
         let others = path + request.essentials.call_id.len();
+        let folded = request.message.lines(HeaderName::Contact).any(|line| line.is_folded());
         for value in values {
             let address = value.map_err(|_| BAD_CONTACT)?;
             if self.len() >= settings.contacts_max {
@@ -65,7 +66,7 @@ impl<'a> WantedAll<'a> {
             if kept > settings.contact_bytes_max {
                 return Err(TOO_LONG);
             }
-            let wanted = one(&address, expires, direct, request, settings)?;
+            let wanted = one(&address, expires, (direct, folded), request, settings)?;
             match &self.first {
                 None => self.first = Some(wanted),
                 Some(_) => self.more.push(wanted),
@@ -118,7 +119,7 @@ impl Has {
 fn one<'a>(
     address: &Address<'a>,
     default: u32,
-    direct: bool,
+    (direct, folded): (bool, bool),
     request: &Request<'_>,
     settings: &RegistrarSettings,
 ) -> Result<Wanted<'a>, Refusal> {
@@ -148,12 +149,14 @@ fn one<'a>(
         Some(uri) if direct && settings.outbound => flow_use(uri, reg_id, instance, request),
         _ => FlowUse::None,
     };
+    // Few are folded, and to look for line ends in each costs more than to have seen that.
+    let in_line = |text: &'a [u8]| if folded { unfold(text) } else { text.into() };
     Ok(Wanted {
         contact,
         uri,
-        params: if has.others { own_params(address).into() } else { unfold(address.params.as_bytes()) },
+        params: if has.others { own_params(address).into() } else { in_line(address.params.as_bytes()) },
         reg_id: if instance.is_empty() { 0 } else { reg_id },
-        instance: unfold(instance),
+        instance: in_line(instance),
         q: if has.q { address.q().ok().flatten().unwrap_or(1000) } else { 1000 },
         expires: asked.min(settings.expires_max_secs),
         flow_use,
@@ -338,7 +341,10 @@ fn path(message: &Message<'_>) -> Vec<u8> {
         if !path.is_empty() {
             path.push(b',');
         }
-        path.extend_from_slice(&unfold(line.value()));
+        match line.is_folded() {
+            true => path.extend_from_slice(&unfold(line.value())),
+            false => path.extend_from_slice(line.value()),
+        }
     }
     path
 }

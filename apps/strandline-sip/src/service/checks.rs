@@ -6,7 +6,9 @@ use crate::transaction::Time;
 
 use super::Service;
 use super::incoming::Incoming;
-use super::reply::{answer_flow, weigh};
+use super::lookups::Purpose;
+use super::proofs::Scale;
+use super::reply::answer_flow;
 
 /// What comes of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +43,11 @@ impl Service {
         let from = (&host, incoming.flow.peer.ip());
         match authenticator.check(now, &incoming.message, asking, from) {
             Credentials::Guesses => Proof::Guesses,
-            Credentials::Is(user) => {
+            Credentials::Is { user, asked_here } => {
+                // They are made with what was sent there.
+                if asked_here && incoming.weighed {
+                    self.transactions.balance_mut().prove(incoming.flow.peer.ip());
+                }
                 let named = uri.user.map(|user| crate::codec::unescape(user));
                 if named.is_some_and(|named| named.eq(user.iter().copied())) {
                     Proof::Given
@@ -51,10 +57,10 @@ impl Service {
             }
             Credentials::LookUp(user) => {
                 let who = subscriber(user, &host);
-                if self.wait_for(incoming, who) { Proof::Waits } else { Proof::TooMany }
+                if self.wait_for(incoming, who, Purpose::Proof) { Proof::Waits } else { Proof::TooMany }
             }
             Credentials::Challenge { stale } => {
-                let challenges = authenticator.challenges(now, stale);
+                let challenges = authenticator.challenges(now, stale, incoming.flow.peer.ip());
                 self.challenge(incoming, asking, &challenges);
                 Proof::Asked
             }
@@ -67,9 +73,9 @@ impl Service {
             Asking::Proxy => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
         };
         let to = answer_flow(incoming.flow, Some(&incoming.essentials.via));
-        let tag = self.tag(&incoming.message);
+        let tag = self.tag(&incoming.message, &incoming.flow);
         let reply = Reply { to_tag: Some(&tag), source: Some(incoming.flow.peer), ..Reply::new(code) };
-        let mut balance = (!self.is_proven(&incoming.flow)).then_some(&mut self.balance);
+        let mut scale = Scale::new(!self.is_proven(&incoming.flow), &mut self.transactions, &incoming.flow);
         let written = self.out.write(to, None, |out| {
             let start = out.len();
             let mut writer = reply.write(&incoming.message, out);
@@ -77,7 +83,7 @@ impl Service {
                 writer.header(asking.challenge(), challenge.as_bytes());
             }
             writer.finish(b"")?;
-            weigh(&mut balance, &incoming.flow, &incoming.message, out.len() - start)
+            scale.weigh(out.len() - start)
         });
         if let Err(error) = written {
             tracing::debug!(%error, "a challenge can't be written");

@@ -11,4 +11,6 @@ pub(super) struct Incoming<'a> {
     pub(super) flow: Flow,
     /// Who sent it has proved who they are.
     pub(super) proved: bool,
+    /// It may come from somebody else than who is at its address: answers are weighed.
+    pub(super) weighed: bool,
 }

@@ -437,7 +437,8 @@ impl Service {
         let message = Message::parse(&kept.bytes, &mut index).ok()?;
         let essentials = message.essentials().ok()?;
         let way = self.way(&message, &essentials).ok()?;
-        let incoming = Incoming { message, essentials: &essentials, flow: kept.flow, proved: kept.proved };
+        let Kept { flow, proved, .. } = *kept;
+        let incoming = Incoming { message, essentials: &essentials, flow, proved, weighed: false };
         let mark = self.mark(&incoming);
         Some(work(self, &Copied { incoming: &incoming, way: &way, mark }))
     }

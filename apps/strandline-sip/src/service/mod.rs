@@ -1,7 +1,6 @@
 //! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
 
 mod admin;
-mod balance;
 mod checks;
 mod context;
 mod copies;
@@ -15,6 +14,7 @@ mod legs;
 mod look_up;
 mod lookups;
 mod nodes;
+mod proofs;
 mod reply;
 mod request;
 mod response;
@@ -39,7 +39,6 @@ use crate::location::{Journal, Locations};
 use crate::registrar::{FLOW_TIMER_SECS, Gruus, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
-use balance::Balance;
 use context::{Context, Target};
 pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
@@ -135,8 +134,6 @@ pub struct Service {
     counters: Counters,
     /// Over which flows phones have registered.
     known: Known,
-    /// What who has proved nothing got over UDP.
-    balance: Balance,
     /// What neighbours are told of the load.
     feedback: Feedback,
     /// Requests that wait until somebody has looked for a subscriber.
@@ -197,7 +194,6 @@ impl Service {
             targets: Vec::new(),
             counters: Counters::default(),
             known: Known::new(seed(16)),
-            balance: Balance::new(seed(40)),
             feedback: Feedback::new(epoch_unix_secs),
             lookups: Lookups::default(),
             throttle: Throttle::new(u64::from_le_bytes(*seed(40).first_chunk().unwrap_or(&[1; 8]))),
@@ -324,7 +320,7 @@ impl Service {
     /// What is at the front of a stream can't be told from what follows: the request is answered if it can be.
     pub fn handle_unframed(&mut self, now: Time, flow: Flow, bytes: &[u8], error: Error) {
         self.counters.malformed += 1;
-        self.balance.set_now(now);
+        self.transactions.balance_mut().set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         let request = match Message::parse(bytes, &mut index) {
             Ok(message) => Some(message),
@@ -341,14 +337,15 @@ impl Service {
     /// repetition, is handled all the same.
     pub fn refuse(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
         self.counters.refused += 1;
-        self.balance.set_now(now);
+        self.transactions.balance_mut().set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         if let Ok(request) = Message::parse(bytes, &mut index)
             && let Ok(essentials) = request.essentials()
         {
+            self.credit(&flow, &request);
             match self.transactions.receive_request(now, &request, &essentials, &mut self.out) {
                 Received::New(_) => self.refuse_new(now, flow, &request, &essentials),
-                Received::Absorbed | Received::Cancel(_) | Received::Ack => {}
+                Received::Absorbed | Received::Acknowledged(_) | Received::Cancel(_) | Received::Ack => {}
             }
         }
         self.index = Some(index);
@@ -364,7 +361,7 @@ impl Service {
     /// 503, with a time after which it may be tried again.
     fn refuse_for_now(&mut self, flow: Flow, request: &Message<'_>) {
         // Not all at the same time again: 2 to 9 seconds.
-        let [digit, ..] = self.tag(request);
+        let [digit, ..] = self.tag(request, &flow);
         let later = &[b'2' + digit % 8];
         let later = Some((HeaderName::RetryAfter, &later[..]));
         self.answer(request, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
@@ -380,15 +377,27 @@ impl Service {
 
     /// A message came: a datagram, or what was cut out of a stream.
     pub fn handle_message(&mut self, now: Time, flow: Flow, bytes: &[u8]) {
-        self.balance.set_now(now);
+        self.handle(now, flow, bytes, true);
+    }
+
+    /// A message came, or one goes on that has waited or was looked at elsewhere.
+    fn handle(&mut self, now: Time, flow: Flow, bytes: &[u8], is_first: bool) {
+        self.transactions.balance_mut().set_now(now);
         let mut index = self.index.take().unwrap_or_default();
         match Message::parse(bytes, &mut index) {
-            Ok(message) if message.is_request() => self.on_request(now, flow, &message),
+            Ok(message) if message.is_request() => {
+                let weighed = match is_first {
+                    true => self.credit(&flow, &message),
+                    false => !self.is_proven(&flow),
+                };
+                self.on_request(now, flow, &message, weighed);
+            }
             Ok(message) if self.is_anothers(flow, &message) => {}
             Ok(message) => self.on_response(now, &message),
             Err(rejected) => {
                 self.counters.malformed += 1;
                 if let Some(request) = rejected.answerable() {
+                    self.credit(&flow, &request);
                     let reason = rejected.error.kind.text();
                     self.answer(&request, flow, rejected.error.status(), Some(reason), None);
                 }

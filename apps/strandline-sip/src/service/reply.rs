@@ -1,7 +1,7 @@
 //! Answers of the service's own.
 
 use core::hash::Hasher;
-use core::net::SocketAddr;
+use core::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
 
@@ -9,14 +9,11 @@ use crate::codec::{HeaderName, Message, Reply, StatusCode, Via, WriteError};
 use crate::transaction::{Flow, ServerId, hex};
 
 use super::Service;
-use super::balance::Balance;
 use super::feedback::Feedback;
+use super::proofs::Scale;
 
 /// A header to add to an answer.
 pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
-
-/// What an answer may be larger by than its request: a tag, and where the request came from.
-const MARGIN: usize = 64;
 
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
@@ -53,18 +50,6 @@ pub(super) fn write(
     writer.finish(b"")
 }
 
-/// An error if an answer would give its address more than came from it, by more than may be.
-pub(super) fn weigh(
-    balance: &mut Option<&mut Balance>,
-    flow: &Flow,
-    request: &Message<'_>,
-    answer: usize,
-) -> Result<(), WriteError> {
-    let Some(balance) = balance else { return Ok(()) };
-    let came = request.as_bytes().len() + MARGIN;
-    if balance.allows(flow.peer.ip(), came, answer) { Ok(()) } else { Err(WriteError::Target) }
-}
-
 /// Writes a response, and into it what there is to tell whoever `asked` how much it may send.
 pub(super) fn noting<E>(
     asked: Option<&Feedback>,
@@ -82,9 +67,20 @@ pub(super) fn noting<E>(
 
 impl Service {
     /// The tag of To in answers to a request: the same for each retransmission, and told again from its ACK (section 8.2.7), whose
-    /// method is another.
-    pub(super) fn tag(&self, request: &Message<'_>) -> Tag {
+    /// method is another. Who knows it gets what is sent to that address.
+    pub(super) fn tag(&self, request: &Message<'_>, flow: &Flow) -> Tag {
         let mut hasher = self.hasher;
+        // Nothing else is hashed that could be taken for this.
+        match flow.peer.ip().to_canonical() {
+            IpAddr::V4(address) => {
+                hasher.write(b"tag4");
+                hasher.write_u32(address.to_bits());
+            }
+            IpAddr::V6(address) => {
+                hasher.write(b"tag6");
+                hasher.write(&address.octets());
+            }
+        }
         for name in [HeaderName::CallId, HeaderName::From] {
             hasher.write(request.first_value(name));
         }
@@ -116,23 +112,14 @@ impl Service {
         }
         let via = request.via().ok();
         let to = answer_flow(flow, via.as_ref());
-        let tag = self.tag(request);
+        let tag = self.tag(request, &flow);
         let asked = via.is_some_and(|via| via.oc).then_some(&self.feedback);
-        let mut balance = (!self.is_proven(&flow)).then_some(&mut self.balance);
+        let mut scale = Scale::new(!self.is_proven(&flow), &mut self.transactions, &flow);
         // What can't be written again safely gets no answer.
         let _ = self.out.write(to, None, |out| {
             let start = out.len();
             noting(asked, flow, out, |out| write(request, flow, code, reason, extra, &tag, out))?;
-            weigh(&mut balance, &flow, request, out.len() - start)
+            scale.weigh(out.len() - start)
         });
-    }
-
-    /// Answers to this flow reach who has asked: they go over a connection, or a phone has registered over it, or it comes from
-    /// where others are believed.
-    pub(super) fn is_proven(&self, flow: &Flow) -> bool {
-        flow.protocol.is_reliable()
-            || (self.authenticator.is_some() && self.known.contains(flow))
-            || self.settings.relay.allows(&flow.peer)
-            || self.is_from_node(flow)
     }
 }

@@ -12,7 +12,8 @@ use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, T
 use super::checks::Proof;
 use super::context::{Place, Target, is_allowed};
 use super::incoming::Incoming;
-use super::reply::{answer_flow, noting, weigh};
+use super::proofs::Scale;
+use super::reply::{answer_flow, noting};
 use super::route::Way;
 use super::servers::{Waiter, Ways};
 use super::{Mode, Service};
@@ -33,7 +34,8 @@ const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"
 type Verdict = (StatusCode, Option<&'static str>);
 
 impl Service {
-    pub(super) fn on_request(&mut self, now: Time, flow: Flow, message: &Message<'_>) {
+    /// `weighed` if it may come from somebody else than who is at its address.
+    pub(super) fn on_request(&mut self, now: Time, flow: Flow, message: &Message<'_>, weighed: bool) {
         self.counters.requests += 1;
         let essentials = match message.essentials() {
             Ok(essentials) => essentials,
@@ -49,7 +51,8 @@ impl Service {
         if flow.protocol == Protocol::Tls && essentials.via.alias && self.proved.contains(&flow.connection) {
             self.aliased.push((flow.connection, essentials.via.port.unwrap_or(Protocol::Tls.default_port())));
         }
-        let incoming = Incoming { message: *message, essentials: &essentials, flow, proved: false };
+        let weighed = weighed && !self.takes_proof(now, &flow, message, &essentials);
+        let incoming = Incoming { message: *message, essentials: &essentials, flow, proved: false, weighed };
         if self.settings.mode == Mode::FrontEnd {
             return self.answer(message, flow, StatusCode::OK, None, None);
         }
@@ -61,6 +64,7 @@ impl Service {
         }
         match self.transactions.receive_request(now, message, &essentials, &mut self.out) {
             Received::Absorbed => {}
+            Received::Acknowledged(id) => self.on_acknowledged(&incoming, id),
             Received::Cancel(invite) => self.on_cancel(now, &incoming, invite),
             Received::Ack => self.on_ack(now, &incoming),
             Received::New(arriving) => {
@@ -97,11 +101,15 @@ impl Service {
     /// ACK of a 2xx: it goes where the dialog goes, without a transaction. That of what was refused without one ends here (section
     /// 8.2.7).
     fn on_ack(&mut self, now: Time, incoming: &Incoming<'_>) {
-        let Ok(way) = self.way(&incoming.message, incoming.essentials) else { return };
-        let is_of_ours = incoming.essentials.to.tag == Some(&self.tag(&incoming.message)[..]);
+        let tag = self.tag(&incoming.message, &incoming.flow);
+        let is_of_ours = incoming.essentials.to.tag == Some(&tag[..]);
+        if is_of_ours && incoming.weighed {
+            self.transactions.balance_mut().prove(incoming.flow.peer.ip());
+        }
         if is_of_ours || matches!(self.settings.mode, Mode::Redirect) {
             return;
         }
+        let Ok(way) = self.way(&incoming.message, incoming.essentials) else { return };
         if incoming.essentials.max_forwards == Some(0) || self.loop_mark(incoming).is_err() {
             return;
         }
@@ -177,7 +185,9 @@ impl Service {
             },
         };
         let result = match redirects {
-            true => found.map(|()| self.redirect(&incoming, &targets)),
+            // It waits until somebody has looked for its user.
+            _ if found.is_ok() && targets.is_empty() => Ok(()),
+            true => found.and_then(|()| self.redirect(now, &incoming, arriving, &targets)),
             false => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
         };
         targets.clear();
@@ -340,22 +350,27 @@ impl Service {
             Request { message: *message, essentials, to: &uri, flow: *flow, unix_secs, gruus, service_route };
         let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
         let to = answer_flow(*flow, Some(&essentials.via));
-        let tag = self.tag(message);
+        let tag = self.tag(message, flow);
         if !matches!(result, Registered::Refused(_)) {
             self.counters.registered += 1;
             self.known.insert(now, flow);
         }
-        let proven = self.is_proven(flow);
+        let mut scale = Scale::new(!self.is_proven(flow), &mut self.transactions, flow);
+        let mut weighed = Ok(());
         // A repetition waits as well: what it repeats may not be durable yet.
         let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
         let out = if waits { &mut self.held } else { &mut self.out };
         let written = match result {
             Registered::Refused(refusal) => {
-                out.write(to, None, |out| write_error(&request, refusal, &tag, out)).map(|_| ())
+                let write = |out: &mut BytesMut| {
+                    let start = out.len();
+                    write_error(&request, refusal, &tag, out)?;
+                    weighed = scale.weigh(out.len() - start);
+                    weighed
+                };
+                out.write(to, None, write).map(|_| ())
             }
             Registered::Changed | Registered::Same => {
-                let mut balance = (!proven).then_some(&mut self.balance);
-                let mut weighed = Ok(());
                 let bindings = self.locations.bindings(&self.aor);
                 if flow.connection != 0 && has_flow_timer(&request, bindings) {
                     self.timed.insert(flow.connection);
@@ -364,16 +379,16 @@ impl Service {
                 let write = |out: &mut BytesMut| {
                     let start = out.len();
                     noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
-                    weighed = weigh(&mut balance, flow, message, out.len() - start);
+                    weighed = scale.weigh(out.len() - start);
                     weighed
                 };
-                match out.write(to, None, write) {
-                    // It is silent rather than sends somebody what was not asked for.
-                    Err(_) if weighed.is_err() => Ok(()),
-                    written => written.map(|_| ()),
-                }
+                out.write(to, None, write).map(|_| ())
             }
         };
-        written.map_err(|_| (StatusCode::BAD_REQUEST, None))
+        // It is silent rather than sends somebody what was not asked for.
+        match written {
+            Err(_) if weighed.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
+            _ => Ok(()),
+        }
     }
 }

@@ -161,8 +161,12 @@ impl Service {
         if !code.is_provisional() && method == Some(&b"INVITE"[..]) {
             self.told_end = Some(now);
         }
+        let proof = self.proof_param(now, server, code);
         let mut edits = Edits::new(*message);
         edits.pop_via();
+        if let Some((proof, uri)) = proof.as_ref().zip(self.own_record_route(message)) {
+            edits.add_uri_param(uri, proof);
+        }
         // What a neighbour says is for us alone: what it says to who comes before us is taken away (RFC 7339 section 5.4).
         let meddles = |via: Via<'_>| via.oc && via.params.value(b"oc").is_some();
         let is_meddled_with =
@@ -277,7 +281,7 @@ impl Service {
         // RFC 4320 section 4.2: no 408 for what isn't an INVITE.
         match request.filter(|_| code != StatusCode::REQUEST_TIMEOUT) {
             Some((request, flow)) => {
-                let tag = self.tag(&request);
+                let tag = self.tag(&request, &flow);
                 let written = self.transactions.respond(now, server, code, &mut self.out, |out| {
                     reply::write(&request, flow, code, reason(code), None, &tag, out)
                 });

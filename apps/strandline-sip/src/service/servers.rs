@@ -344,7 +344,7 @@ impl Service {
                         self.leg_located(now, slot, number, question);
                     }
                 }
-                Waiter::Message { flow, bytes } => self.handle_message(now, flow, &bytes),
+                Waiter::Message { flow, bytes } => self.handle(now, flow, &bytes, false),
                 Waiter::Response { failed, bytes } => self.response_located(now, question, failed, &bytes),
             }
         }

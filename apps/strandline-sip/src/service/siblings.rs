@@ -95,7 +95,8 @@ impl Service {
         if let Some(siblings) = &mut self.siblings {
             siblings.first = Some(first);
         }
-        self.handle_message(now, flow, bytes);
+        // What came counts where it came first.
+        self.handle(now, flow, bytes, false);
         if let Some(siblings) = &mut self.siblings {
             siblings.first = None;
         }

@@ -8,7 +8,7 @@ use siphasher::sip::SipHasher24;
 
 use crate::codec::{base64url, base64url_decode};
 use crate::location::SealFlow;
-use crate::transaction::{Flow, Protocol};
+use crate::transaction::{Flow, Protocol, hex};
 
 /// An end of a dialog, as seen from here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub struct Tokens {
 }
 
 const SEAL_LEN: usize = 8;
+/// How long a proof is made the same, as a power of two.
+const PROOF_SECS_LOG2: u32 = 10;
 /// Stands for the domain of a flow that was opened: its number means nothing to a later run, so it isn't kept.
 pub(super) const NAMED: u32 = u32::MAX;
 
@@ -130,10 +132,33 @@ impl Tokens {
         Some(take_end(&mut self.open(b"path", text, &mut room)?)?.flow)
     }
 
+    /// What is told to nobody but who gets what is sent to this address. It is good for 17 to 34 minutes.
+    pub(super) fn proof(&self, address: IpAddr, unix_secs: u64) -> [u8; 16] {
+        let mut body = Body::default();
+        match address.to_canonical() {
+            IpAddr::V4(address) => body.put(&address.octets()),
+            IpAddr::V6(address) => body.put(&address.octets()),
+        }
+        body.put(&(unix_secs >> PROOF_SECS_LOG2).to_le_bytes());
+        hex(u64::from_le_bytes(self.seal(b"proof", body.bytes())))
+    }
+
+    /// Was this told to that address of late?
+    pub(super) fn is_proof(&self, text: &[u8], address: IpAddr, unix_secs: u64) -> bool {
+        [unix_secs, unix_secs.saturating_sub(1 << PROOF_SECS_LOG2)]
+            .iter()
+            .any(|secs| self.proof(address, *secs) == text)
+    }
+
     /// The end that a request with this tag in From goes to.
     #[must_use]
     pub fn far_end(&self, token: &Token, from_tag: &[u8]) -> End {
         if self.tag_mark(from_tag) == token.tag { token.callee } else { token.caller }
+    }
+
+    /// The end that a request with this tag in From comes from.
+    pub(super) fn near_end(&self, token: &Token, from_tag: &[u8]) -> End {
+        if self.tag_mark(from_tag) == token.tag { token.caller } else { token.callee }
     }
 }
 

@@ -10,9 +10,11 @@
 //!
 //! A CANCEL is answered without a transaction of its own: the INVITE that it cancels remembers enough.
 
+mod balance;
 mod client;
 mod derive;
 mod flow;
+mod grown;
 mod hex;
 mod id;
 mod invite_client;
@@ -29,6 +31,7 @@ mod step;
 mod time;
 mod timings;
 
+pub(crate) use balance::Balance;
 pub use client::{ClientStep, Ended};
 pub use flow::{Flow, Protocol};
 #[cfg(feature = "server")]

@@ -6,6 +6,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::grown::Grown;
 use super::time::Time;
 
 #[cfg(test)]
@@ -23,13 +24,13 @@ struct Queue {
     live: usize,
 }
 
-/// One deadline for each key. Keys are small numbers that are used again, such as slots of a table: memory is 9 bytes for
+/// One deadline for each key. Keys are small numbers that are used again, such as slots of a table: memory is 16 bytes for
 /// each key up to the largest, and at most 32 bytes for each deadline and 1,024 more for each duration.
 #[derive(Debug, Default)]
 pub struct DeadlineQueues {
     queues: Vec<Queue>,
     /// By key: its deadline and the queue where it stands; `Time::MAX` for none.
-    keys: Vec<(Time, u8)>,
+    keys: Grown<(Time, u8)>,
     latest: Time,
 }
 
@@ -47,8 +48,8 @@ impl DeadlineQueues {
         queue.entries.push_back((at, key));
         queue.live += 1;
         let index = key as usize;
-        if index >= self.keys.len() {
-            self.keys.resize(index + 1, (Time::MAX, 0));
+        while index >= self.keys.len() {
+            self.keys.push((Time::MAX, 0));
         }
         if let Some(place) = self.keys.get_mut(index) {
             *place = (at, number);
@@ -138,11 +139,11 @@ impl DeadlineQueues {
 }
 
 /// Does this entry still say what its key says?
-fn is_live(keys: &[(Time, u8)], number: u8, (at, key): (Time, u32)) -> bool {
+fn is_live(keys: &Grown<(Time, u8)>, number: u8, (at, key): (Time, u32)) -> bool {
     keys.get(key as usize) == Some(&(at, number))
 }
 
-fn skip_stale(queue: &mut Queue, keys: &[(Time, u8)], number: u8) {
+fn skip_stale(queue: &mut Queue, keys: &Grown<(Time, u8)>, number: u8) {
     while queue.entries.front().is_some_and(|entry| !is_live(keys, number, *entry)) {
         queue.entries.pop_front();
     }

@@ -1,16 +1,18 @@
 //! A table whose places are used again.
 
+use super::grown::Grown;
+
 /// Values in numbered places.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
-    places: Vec<Option<T>>,
+    places: Grown<Option<T>>,
     free: Vec<u32>,
     max: usize,
 }
 
 impl<T> Slots<T> {
     pub(crate) fn new(max: usize) -> Self {
-        Self { places: Vec::new(), free: Vec::new(), max }
+        Self { places: Grown::default(), free: Vec::new(), max }
     }
 
     /// Puts a value into a free place; `None` if there are too many.

@@ -1,7 +1,7 @@
 use strandline_sip::service::Settings;
 use strandline_sip::transaction::TransactionLimits;
 
-use crate::harness::{Phone, World, settings};
+use crate::harness::{Phone, Sent, World, in_dialog, response, settings};
 
 fn phone() -> Phone {
     Phone::udp("192.0.2.66:5060")
@@ -137,4 +137,80 @@ fn an_ack_that_comes_too_early_leaves_nothing() {
     assert!(out.iter().any(|one| one.first_line() == "SIP/2.0 408 Request Timeout"), "{out:?}");
     world.run_until(100_000);
     assert_eq!(world.service.transactions(), (0, 0));
+}
+
+/// What a forged source brings its owner: INVITEs come from there, the callee answers what `answers` makes of each, after so many
+/// milliseconds, and nobody acknowledges anything. Bytes that came, and that went there, within so many seconds.
+fn reflected(count: usize, secs: u64, answers: impl Fn(&str) -> Vec<(u64, String)>) -> (usize, usize) {
+    let mut world = World::new();
+    let bob = Phone::udp("192.0.2.2:5060");
+    world.register(&bob, "bob");
+    let (mut came, mut went, mut due) = (0, 0, Vec::new());
+    let mut take = |sent: Vec<Sent>, due: &mut Vec<(u64, String)>| {
+        for one in sent {
+            if one.flow.peer.ip() == phone().0.peer.ip() {
+                went += one.text.len();
+            } else if one.first_line().starts_with("INVITE ") {
+                due.extend(answers(&one.text));
+            }
+        }
+    };
+    for number in 0..count {
+        let invite =
+            phone().invite("bob", &format!("f{number}")).replace("ID: call", &format!("ID: f{number}"));
+        came += invite.len();
+        take(world.receive(&phone(), &invite), &mut due);
+    }
+    // Who is in league with the callee knows its tags, and the tokens of dialogs.
+    for (_, answer) in
+        due.iter().filter(|(_, answer)| !answer.starts_with("SIP/2.0 1")).take(1).cloned().collect::<Vec<_>>()
+    {
+        let ack = in_dialog("ACK", &answer, "sip:bob@192.0.2.2:5060", &phone(), 1, true);
+        came += ack.len();
+        take(world.receive(&phone(), &ack), &mut due);
+    }
+    let mut step = 0;
+    while step <= secs * 1000 {
+        let sent = world.run_and_try_until(step);
+        take(sent, &mut Vec::new());
+        let now: Vec<String> =
+            due.iter().filter(|(at, _)| *at == step).map(|(_, answer)| answer.clone()).collect();
+        for answer in now {
+            let sent = world.receive(&bob, &answer);
+            take(sent, &mut Vec::new());
+        }
+        step += 100;
+    }
+    (came, went)
+}
+
+/// An answer with more in it.
+fn long(request: &str, code: u16) -> String {
+    let more = format!("X: {}\r\nContent-Length: 0\r\n", "x".repeat(1000));
+    response(request, code, "bob").replace("Content-Length: 0\r\n", &more)
+}
+
+#[test]
+fn a_forged_source_gets_little_of_a_call_whatever_its_callee_answers() {
+    const CALLS: usize = 100;
+    let repeated = [0, 500, 1500, 3500, 7500, 11_500, 15_500, 19_500, 23_500, 27_500, 31_500];
+    // Refused, and that is repeated by timer G; taken, and that is repeated by the callee; ringing on and on, until it is given up.
+    let refused = reflected(CALLS, 40, |invite| vec![(0, long(invite, 486))]);
+    let taken = reflected(CALLS, 40, |invite| repeated.map(|at| (at, long(invite, 200))).to_vec());
+    let rings = |invite: &str| (0..20).map(|number| (number * 1000, long(invite, 183))).collect();
+    let ringing = reflected(CALLS, 240, rings);
+    for ((came, went), secs) in [(refused, 40), (taken, 40), (ringing, 240)] {
+        let most = came + CALLS * 64 + BEYOND_MAX + secs * (2 << 10);
+        assert!(went <= most, "{went} for {came}");
+        assert!(went > BEYOND_MAX / 2, "what may go does: {went}");
+    }
+}
+
+#[test]
+fn redirections_are_weighed_as_well() {
+    let mut world = World::with(Settings { mode: strandline_sip::service::Mode::Redirect, ..settings() });
+    let bob = Phone::udp("192.0.2.2:5060");
+    world.register_with(&bob, "bob", &format!("Contact: <sip:bob-{}@192.0.2.2>\r\n", "x".repeat(1500)));
+    let (came, sent) = exchanged(&mut world, 1000, |number| phone().invite("bob", &format!("r{number}")));
+    assert!(sent > BEYOND_MAX / 2 && sent <= came + 1000 * 64 + BEYOND_MAX, "{sent} for {came}");
 }

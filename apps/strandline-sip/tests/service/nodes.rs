@@ -289,7 +289,7 @@ fn subscribers(world: &mut World) {
     )));
 }
 
-fn with_credentials(phone: &Phone, user: &str, challenge: &Sent, password: &str, cseq: u32) -> String {
+pub fn with_credentials(phone: &Phone, user: &str, challenge: &Sent, password: &str, cseq: u32) -> String {
     let line = challenge.line("WWW-Authenticate").unwrap();
     let nonce = line.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap();
     let secret = Algorithm::Sha256.hash(&[user.as_bytes(), b"example.com", password.as_bytes()]);
@@ -376,7 +376,7 @@ fn nonces_of_another_node_are_stale_and_not_wrong() {
     )));
     let phone = Phone::udp("192.0.2.1:5060");
     let mut challenge = world.one(&phone, &phone.register("bob", 1, ""));
-    let foreign = nonces.make(world.now);
+    let foreign = nonces.make(world.now, phone.0.peer.ip());
     let nonce = challenge.text.split("nonce=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
     challenge.text = challenge.text.replace(&nonce, &foreign);
     let answer = world.one(&phone, &with_credentials(&phone, "bob", &challenge, "wonder", 2));

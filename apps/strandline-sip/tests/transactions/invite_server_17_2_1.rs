@@ -140,7 +140,7 @@ fn over_a_reliable_transport_an_error_is_sent_once() {
     assert!(world.respond(id, &invite, 486));
     world.sent();
     assert!(world.run_until(31_999).is_empty());
-    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Acknowledged(id));
     assert!(world.is_empty());
 }
 
@@ -152,7 +152,7 @@ fn ack_stops_retransmissions_and_timer_i_ends_it() {
     assert!(world.respond(id, &invite, 486));
     world.sent();
     assert_eq!(world.run_until(1000), [500]);
-    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);
+    assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Acknowledged(id));
     assert!(world.run_until(5999).is_empty());
     assert_eq!(world.receive(&invite), Received::Absorbed);
     assert_eq!(world.receive(&request("ACK", BRANCH)), Received::Absorbed);

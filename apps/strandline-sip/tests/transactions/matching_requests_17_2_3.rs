@@ -41,7 +41,7 @@ fn without_the_cookie_everything_counts_as_in_rfc_2543() {
     assert_eq!(world.receive(&invite), Received::Absorbed);
     // The ACK has the tag of the response.
     let ack = request("ACK", "1").replace("To: <sip:b@example.com>", "To: <sip:b@example.com>;tag=tt");
-    assert_eq!(world.receive(&ack), Received::Absorbed);
+    assert_eq!(world.receive(&ack), Received::Acknowledged(id));
     world.run_until(5000);
     assert!(world.is_empty());
 }

@@ -268,6 +268,16 @@ impl<'a> Edits<'a> {
         self.add_number(HeaderName::ContentLength, self.message.body().len() as u32)
     }
 
+    /// Adds a parameter to a URI that stands in brackets; none to any other.
+    pub(crate) fn add_uri_param(&mut self, uri: &'a [u8], param: &'a [u8]) -> &mut Self {
+        let end = uri.as_ptr_range().end as usize;
+        let Some(at) = end.checked_sub(self.message.bytes.as_ptr() as usize) else { return self };
+        match self.message.bytes.get(at) {
+            Some(b'>') => self.splice(at, at, 0, Insert::Text(param)),
+            _ => self,
+        }
+    }
+
     /// Removes all lines of a header.
     pub fn remove(&mut self, name: HeaderName) -> &mut Self {
         for line in self.message.lines(name) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::codec::{Cut, Side, StreamFramer};
 use crate::server::hub::Hub;
-use crate::server::socket::Connection;
+use crate::server::socket::{Connection, FIRST};
 use crate::transaction::Flow;
 
 use super::taker::{End, Taker};
@@ -15,9 +15,6 @@ use super::taker::{End, Taker};
 const READ: usize = 256 << 10;
 /// How long a message may take to arrive whole: who sends it slower occupies room for nothing.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
-
-/// Messages of a connection that are its first ones.
-const FIRST: u8 = 2;
 
 thread_local! {
     static ROOM: RefCell<Vec<u8>> = RefCell::new(vec![0; READ]);
@@ -53,7 +50,7 @@ pub(super) struct Reader {
     flow: Flow,
     framer: StreamFramer,
     begun: Vec<u8>,
-    /// So many more messages are among the first: a REGISTER, and one more with credentials.
+    /// So many more messages are among the first.
     first_left: u8,
     /// Where the stream stopped to make sense, and why.
     broken: Option<(crate::codec::Error, Box<[u8]>)>,

@@ -6,7 +6,7 @@ use strandline::{Association, AssociationId, Message, Notification};
 
 use crate::codec::Datagram;
 use crate::server::hub::Hub;
-use crate::server::socket::{Failed, Many, Met, One, Opened, REFUSED};
+use crate::server::socket::{FIRST, Failed, Many, Met, One, Opened, REFUSED};
 
 /// Messages taken at a time from all associations.
 const BATCH: usize = 256;
@@ -141,6 +141,7 @@ pub(in crate::server) async fn report_failed(mut failed: Failed, hub: Rc<Hub>) {
 async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
     let Some(flow) = one.add(&hub.connections, &association) else { return };
     hub.service.borrow_mut().connection_opened(flow.connection);
+    let mut first_left = FIRST;
     loop {
         // While it waits it keeps no room.
         let mut messages = Vec::new();
@@ -148,7 +149,13 @@ async fn receive(one: Rc<One>, hub: Rc<Hub>, association: Rc<Association>) {
             Ok(0) | Err(_) => break,
             Ok(_) => hub.take_in(|taking| {
                 for Message { data, .. } in messages.into_iter().filter(is_sip) {
-                    taking.push(flow, &data, || data.clone());
+                    match first_left.checked_sub(1) {
+                        Some(left) => {
+                            first_left = left;
+                            taking.push_first(flow, &data);
+                        }
+                        None => taking.push(flow, &data, || data.clone()),
+                    }
                 }
             }),
         }

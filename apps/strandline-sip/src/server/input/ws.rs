@@ -12,15 +12,14 @@ use tungstenite::handshake::server::{Request, create_response};
 
 use crate::codec::Datagram;
 use crate::server::hub::{Hub, WebSockets};
-use crate::server::socket::{Connection, OpenedFrame, WebSocket, frame};
+use crate::server::socket::{Connection, Connections, OpenedFrame, WebSocket, frame};
 use crate::transaction::Flow;
 
+use super::reader::with_room;
 use super::taker::{End, Taker};
 
 /// Bytes that a handshake may have.
 const HEAD_MAX: usize = 8192;
-/// Bytes read at a time: what TLS opens must fit.
-const READ: usize = 32 << 10;
 
 /// Waits for the handshake and answers it. Returns what came after it.
 ///
@@ -28,33 +27,63 @@ const READ: usize = 32 << 10;
 /// If it isn't one that asks for SIP: the client has been told why.
 pub(super) async fn greet(wire: &Wire, hub: &Hub) -> io::Result<Vec<u8>> {
     let settings = Rc::clone(&hub.websocket.borrow());
-    let (mut head, mut room) = (Vec::new(), vec![0; READ]);
+    greet_by(wire, &hub.connections, &settings).await
+}
+
+/// While it waits it keeps no more than what has come of the head.
+async fn greet_by(wire: &Wire, connections: &Connections, settings: &WebSockets) -> io::Result<Vec<u8>> {
+    let (mut head, share) = (Vec::new(), connections.head());
     loop {
         std::future::poll_fn(|context| wire.poll_read_ready(context)).await?;
-        match wire.try_read(&mut room) {
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(len) => head.extend_from_slice(room.get(..len).unwrap_or(&[])),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-            Err(error) => return Err(error),
-        }
-        let answer = match Request::try_parse(&head) {
-            Ok(None) if head.len() < HEAD_MAX => continue,
-            Ok(Some((len, _))) if len > HEAD_MAX => Err(TOO_LARGE),
-            Ok(None) => Err(TOO_LARGE),
-            Ok(Some((len, request))) => accept(&request, &settings).map(|answer| (len, answer)),
-            Err(error) => Err(Refusal::of(&error)),
-        };
-        match answer {
-            Ok((len, answer)) => {
-                write(wire, answer.as_bytes()).await?;
-                return Ok(head.split_off(len));
+        let found = with_room(|room| match wire.try_read(room) {
+            Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok(len) if head.is_empty() => Ok(look(room.get(..len).unwrap_or(&[]), settings)),
+            Ok(len) => Ok(look(&[&head[..], room.get(..len).unwrap_or(&[])].concat(), settings)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Found::Nothing),
+            Err(error) => Err(error),
+        });
+        match found? {
+            Found::Nothing => {}
+            Found::Half(kept) => {
+                head = kept;
+                if !connections.keeps_head(&share, head.capacity()) {
+                    return Err(io::Error::other("too much is kept of handshakes that aren't whole"));
+                }
             }
-            Err(refusal) => {
+            Found::Whole { answer, rest } => {
+                write(wire, answer.as_bytes()).await?;
+                return Ok(rest);
+            }
+            Found::None(refusal) => {
                 write(wire, refusal.text().as_bytes()).await?;
                 wire.close();
                 return Err(io::Error::other(refusal.why));
             }
         }
+    }
+}
+
+/// What has come so far.
+enum Found {
+    /// Nothing more.
+    Nothing,
+    /// The beginning of a handshake.
+    Half(Vec<u8>),
+    /// One that asks for SIP, and what came after it.
+    Whole { answer: String, rest: Vec<u8> },
+    /// Nothing that is welcome.
+    None(Refusal),
+}
+
+fn look(came: &[u8], settings: &WebSockets) -> Found {
+    match Request::try_parse(came) {
+        Ok(None) if came.len() < HEAD_MAX => Found::Half(came.to_vec()),
+        Ok(Some((len, request))) if len <= HEAD_MAX => match accept(&request, settings) {
+            Ok(answer) => Found::Whole { answer, rest: came.get(len..).unwrap_or(&[]).to_vec() },
+            Err(refusal) => Found::None(refusal),
+        },
+        Ok(_) => Found::None(TOO_LARGE),
+        Err(error) => Found::None(Refusal::of(&error)),
     }
 }
 
@@ -267,3 +296,6 @@ impl Taker for Frames {
 
     fn end(self, _: &Rc<Hub>) {}
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,6 +105,8 @@ pub(in crate::server) struct Connections {
     /// Takes those that are to be opened.
     wanted: UnboundedSender<Rc<Connection>>,
     pub(super) account: Rc<Account>,
+    /// What is kept of handshakes that aren't whole.
+    pub(super) heads: Rc<Account>,
     pub(super) watch: RefCell<Watch>,
     /// Since the start of the server, at the last look.
     pub(super) now_secs: Cell<u32>,
@@ -129,6 +131,7 @@ impl Connections {
             step: Cell::new(1),
             wanted,
             account: Rc::default(),
+            heads: Rc::default(),
             watch: RefCell::default(),
             now_secs: Cell::default(),
             patience: Cell::default(),

@@ -5,6 +5,7 @@ mod aliases;
 mod connections;
 mod due;
 mod gate;
+mod heads;
 mod life;
 mod mail;
 mod patience;
@@ -13,6 +14,9 @@ mod tls;
 mod udp;
 mod watch;
 mod websocket;
+
+/// Messages of a connection or an association that are its first ones: a REGISTER, and one more with credentials.
+pub(super) const FIRST: u8 = 2;
 
 pub(super) use connections::{Connection, Connections, Room};
 pub(super) use gate::{Came, Gate, mark, threshold};

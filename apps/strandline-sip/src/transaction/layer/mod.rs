@@ -4,13 +4,15 @@ mod clients;
 mod servers;
 mod trying;
 
-use core::hash::BuildHasherDefault;
+use core::hash::{BuildHasherDefault, Hasher};
 use std::collections::{HashMap, VecDeque};
 
 use bytes::BytesMut;
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::codec::Index;
 
+use super::balance::Balance;
 use super::flow::Flow;
 use super::id::{ClientId, Key, Keys, ServerId, WORKERS_MAX};
 use super::invite_client::InviteClient;
@@ -45,8 +47,10 @@ impl Default for TransactionLimits {
 pub enum Received {
     /// It begins a transaction: see [`Transactions::begin_server`].
     New(Arriving),
-    /// It was dealt with: a retransmission, or the ACK of an error.
+    /// It was dealt with: a retransmission.
     Absorbed,
+    /// So was the ACK of this error.
+    Acknowledged(ServerId),
     /// An ACK of a 2xx, which has no transaction: it is forwarded.
     Ack,
     /// A CANCEL of this INVITE, or of nothing that is known (481).
@@ -118,6 +122,8 @@ struct Server {
     response: Vec<u8>,
     /// There was none: what stands there is of the request, for 100 to be made of.
     asked: bool,
+    /// Where responses go nobody may have asked for them.
+    weighed: bool,
     user: u64,
 }
 
@@ -195,6 +201,14 @@ pub struct Transactions {
     worker: Option<u8>,
     index: Index,
     scratch: BytesMut,
+    balance: Balance,
+}
+
+/// Another key, of which nobody learns anything from the first one's hashes.
+fn balance_key(key: [u8; 16]) -> [u8; 16] {
+    let mut hasher = SipHasher13::new_with_key(&key);
+    hasher.write(b"balance");
+    hasher.finish128().as_bytes()
 }
 
 const SERVER: u32 = 2;
@@ -221,6 +235,7 @@ impl Transactions {
             worker: None,
             index: Index::new(),
             scratch: BytesMut::new(),
+            balance: Balance::new(balance_key(half(first))),
         }
     }
 
@@ -239,6 +254,16 @@ impl Transactions {
     #[must_use]
     pub const fn timings(&self) -> &Timings {
         &self.timings
+    }
+
+    /// What addresses over UDP got beyond what came from them.
+    pub(crate) const fn balance(&self) -> &Balance {
+        &self.balance
+    }
+
+    /// The same, to be changed.
+    pub(crate) const fn balance_mut(&mut self) -> &mut Balance {
+        &mut self.balance
     }
 
     fn set_timers(&mut self, now: Time, key: u32, timers: Timers) {
@@ -264,6 +289,7 @@ impl Transactions {
 
     /// Does what is due at `now`: sends again, gives up, ends states.
     pub fn handle_timeout(&mut self, now: Time, out: &mut Outbox) {
+        self.balance.set_now(now);
         while let Some(key) = self.deadlines.pop_expired(now) {
             let slot = key >> 2;
             match (key & SERVER != 0, key & END != 0) {

@@ -1,7 +1,10 @@
 //! Server transactions.
 
+use core::net::IpAddr;
+
 use bytes::BytesMut;
 
+use super::super::balance::Balance;
 use super::super::derive::respond_alike;
 use super::super::flow::Flow;
 use super::super::id::ServerId;
@@ -13,6 +16,29 @@ use super::super::time::Time;
 use super::{Arriving, BeginError, Event, Received, SERVER, Server, ServerMachine, Transactions};
 use crate::codec::{Essentials, Message, Method, StatusCode, WriteError};
 
+impl Server {
+    fn is_provisional(&self) -> bool {
+        match &self.machine {
+            ServerMachine::Invite(machine) => *machine == InviteServer::Proceeding,
+            ServerMachine::NonInvite(machine) => *machine != NonInviteServer::Completed,
+        }
+    }
+
+    /// May so many bytes go where its responses go? They count then.
+    fn may_send(&self, balance: &mut Balance, bytes: usize, provisional: bool) -> bool {
+        let address = self.flow.peer.ip();
+        !self.weighed || balance.is_proven(address) || balance.allows(address, bytes, provisional)
+    }
+
+    /// Sends the last response again, unless that would be more than its address may get.
+    fn send_again(&self, balance: &mut Balance, out: &mut Outbox) {
+        let bytes = self.response.len();
+        if bytes > 0 && self.may_send(balance, bytes, self.is_provisional()) {
+            out.push(self.flow, None, &self.response);
+        }
+    }
+}
+
 impl Transactions {
     /// A request came: does it belong to a transaction (section 17.2.3)? If so, it is dealt with.
     pub fn receive_request(
@@ -22,6 +48,7 @@ impl Transactions {
         essentials: &Essentials<'_>,
         out: &mut Outbox,
     ) -> Received {
+        self.balance.set_now(now);
         let method = essentials.cseq.method;
         let uri = message.request_line().map_or(&[][..], |line| line.uri);
         let key = self.keys.of_request(essentials, uri);
@@ -49,6 +76,8 @@ impl Transactions {
     fn on_ack(&mut self, now: Time, slot: u32) -> Received {
         let Some(server) = self.servers.get_mut(slot) else { return Received::Absorbed };
         let ServerMachine::Invite(machine) = &mut server.machine else { return Received::Absorbed };
+        let id = ServerId { slot, generation: server.generation };
+        let waited = matches!(machine, InviteServer::Completed(_));
         let step = machine.on_ack(server.flow.protocol.is_reliable(), &self.timings);
         // One that comes before any final response says nothing: there will be one, perhaps made of the last.
         if *machine == InviteServer::Confirmed {
@@ -58,7 +87,11 @@ impl Transactions {
         if step.ended {
             self.remove_server(slot);
         }
-        if step.send { Received::Ack } else { Received::Absorbed }
+        match (step.send, waited) {
+            (true, _) => Received::Ack,
+            (false, true) => Received::Acknowledged(id),
+            (false, false) => Received::Absorbed,
+        }
     }
 
     fn on_again(&mut self, slot: u32, out: &mut Outbox) {
@@ -68,8 +101,8 @@ impl Transactions {
             ServerMachine::Invite(machine) => machine.on_request(),
             ServerMachine::NonInvite(machine) => machine.on_request(),
         };
-        if arrival == Arrival::Again && !server.response.is_empty() {
-            out.push(server.flow, None, &server.response);
+        if arrival == Arrival::Again {
+            server.send_again(&mut self.balance, out);
         }
     }
 
@@ -104,6 +137,7 @@ impl Transactions {
             flow,
             response: Vec::new(),
             asked: false,
+            weighed: false,
             user,
         };
         let slot = self.servers.insert(server).ok_or(BeginError::Full)?;
@@ -114,8 +148,23 @@ impl Transactions {
         Ok(ServerId { slot, generation })
     }
 
-    /// Sends a response, which `write` appends to a buffer. Returns whether it was sent: not after a final one, nor once
-    /// the transaction is over.
+    /// Whoever sent the request may not be where its responses go. Those are weighed from now on, and what would be too much isn't
+    /// sent; if the request comes again, that counts for its sender.
+    pub(crate) fn weigh(&mut self, id: ServerId) {
+        if let Some(server) = self.server(id) {
+            server.weighed = true;
+        }
+    }
+
+    /// Where the responses of a transaction go that are weighed.
+    pub(crate) fn is_weighed(&self, id: ServerId) -> Option<IpAddr> {
+        let server = self.servers.get(id.slot).filter(|server| server.generation == id.generation)?;
+        let address = server.flow.peer.ip();
+        (server.weighed && !self.balance.is_proven(address)).then_some(address)
+    }
+
+    /// Sends a response, which `write` appends to a buffer. Returns whether it was sent, or would have been if there were room for it:
+    /// not after a final one, nor once the transaction is over.
     ///
     /// # Errors
     /// What `write` says; nothing is sent then.
@@ -128,7 +177,9 @@ impl Transactions {
         write: impl FnOnce(&mut BytesMut) -> Result<(), WriteError>,
     ) -> Result<bool, WriteError> {
         let timings = self.timings;
-        let Some(server) = self.server(id) else { return Ok(false) };
+        self.balance.set_now(now);
+        let server = self.servers.get_mut(id.slot).filter(|server| server.generation == id.generation);
+        let Some(server) = server else { return Ok(false) };
         let reliable = server.flow.protocol.is_reliable();
         let mut machine = server.machine;
         let step = match &mut machine {
@@ -139,6 +190,7 @@ impl Transactions {
             return Ok(false);
         }
         let sent = out.write(server.flow, None, write)?;
+        let is_too_much = !server.may_send(&mut self.balance, sent.len(), code.is_provisional());
         server.machine = machine;
         server.asked = false;
         if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
@@ -147,6 +199,9 @@ impl Transactions {
             // Also over reliable transports: others are made of it, and an INVITE that comes again is answered with it.
             server.response.clear();
             server.response.extend_from_slice(sent);
+        }
+        if is_too_much {
+            out.take_back();
         }
         self.set_timers(now, id.slot << 2 | SERVER, step.timers);
         if step.ended {
@@ -210,9 +265,7 @@ impl Transactions {
         let Some(server) = self.servers.get_mut(slot) else { return };
         let ServerMachine::Invite(machine) = &mut server.machine else { return };
         let timers = machine.on_resend(&self.timings);
-        if !server.response.is_empty() {
-            out.push(server.flow, None, &server.response);
-        }
+        server.send_again(&mut self.balance, out);
         self.set_timers(now, slot << 2 | SERVER, timers);
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use strandline::{AssociationId, Endpoint};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use crate::server::socket::Connections;
+use crate::server::socket::{Connections, FIRST};
 use crate::transaction::{ClientId, Flow, Numbers, Protocol};
 
 use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
@@ -20,8 +20,8 @@ use super::{Failed, REFUSED, TAKEN_AWAY, Unsent, Waiting, report, unordered};
 #[derive(Debug, Clone, Copy)]
 struct Known {
     flow: Flow,
-    /// A message came.
-    heard: bool,
+    /// Messages that came, as far as they are among the first.
+    heard: u8,
 }
 
 /// What is known of an association.
@@ -30,7 +30,7 @@ pub(in crate::server) struct Met {
     pub(in crate::server) flow: Flow,
     /// It wasn't known before.
     pub(in crate::server) is_new: bool,
-    /// No message came before.
+    /// One that comes now is among the first.
     pub(in crate::server) is_first: bool,
 }
 
@@ -85,15 +85,15 @@ impl Many {
         message: bool,
     ) -> Option<Met> {
         if let Some(known) = self.flows.borrow_mut().get_mut(&id) {
-            let is_first = !known.heard;
-            known.heard |= message;
+            let is_first = known.heard < FIRST;
+            known.heard = known.heard.saturating_add(u8::from(message));
             return Some(Met { flow: known.flow, is_new: false, is_first });
         }
         let status = self.endpoint.control(id).ok()?.status()?;
         let mut peer = status.primary;
         peer.set_port(status.peer_port);
         let flow = Flow { connection: connections.number(), ..Flow::to(Protocol::Sctp, peer) };
-        self.flows.borrow_mut().insert(id, Known { flow, heard: message });
+        self.flows.borrow_mut().insert(id, Known { flow, heard: u8::from(message) });
         self.ids.borrow_mut().insert(flow.connection, id);
         Some(Met { flow, is_new: true, is_first: true })
     }

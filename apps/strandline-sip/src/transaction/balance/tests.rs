@@ -1,0 +1,106 @@
+use super::*;
+
+fn balance() -> Balance {
+    Balance::new([5; 16])
+}
+
+fn address(last: u8) -> IpAddr {
+    [192, 0, 2, last].into()
+}
+
+/// How many bytes of answers go out for so many requests.
+fn answered(balance: &mut Balance, count: usize, came: usize, answer: usize) -> usize {
+    let mut one = || {
+        balance.came(address(1), came);
+        balance.allows(address(1), answer, false)
+    };
+    (0..count).filter(|_| one()).count() * answer
+}
+
+#[test]
+fn answers_that_are_no_larger_always_go() {
+    let mut balance = balance();
+    assert_eq!(answered(&mut balance, 100_000, 300, 300), 100_000 * 300);
+}
+
+#[test]
+fn beyond_what_came_only_so_much_goes() {
+    let mut balance = balance();
+    let came = 10_000 * 300;
+    let sent = answered(&mut balance, 10_000, 300, 600);
+    assert!(sent <= came + BEYOND_MAX as usize, "{sent} for {came}");
+    assert!(sent > came - 600, "what was asked for more often is answered: {sent} for {came}");
+    // Others are in nobody's way.
+    assert!(balance.allows(address(2), 600, false));
+    // It is forgotten in time, and no faster (less than a whole answer was left).
+    balance.set_now(Time::from_millis(1000));
+    let more = answered(&mut balance, 10_000, 0, 100);
+    assert!((1..FORGOTTEN_PER_SEC as usize + 600).contains(&more), "{more}");
+}
+
+#[test]
+fn what_comes_in_many_small_steps_of_time_is_forgotten_as_well() {
+    let mut balance = balance();
+    let mut sent = 0;
+    for millis in 0..10_000u64 {
+        balance.set_now(Time::from_millis(millis));
+        sent += usize::from(balance.allows(address(1), 100, false)) * 100;
+    }
+    let most = (BEYOND_MAX + 10 * FORGOTTEN_PER_SEC as i64) as usize;
+    assert!(sent <= most && sent > most * 8 / 10, "{sent} of {most}");
+}
+
+#[test]
+fn what_came_counts_for_answers_that_come_later_for_a_while() {
+    let mut balance = balance();
+    balance.came(address(1), 100_000);
+    balance.set_now(Time::from_millis(10_000));
+    let forgotten = 10 * FORGOTTEN_PER_SEC as usize;
+    let sent = answered(&mut balance, 10_000, 0, 100);
+    assert!((100_000 - forgotten..=100_000 - forgotten + BEYOND_MAX as usize).contains(&sent), "{sent}");
+    // However much came, there is an end to it.
+    balance.came(address(2), usize::MAX);
+    let mut sent = 0;
+    while balance.allows(address(2), 1000, false) {
+        sent += 1000;
+    }
+    assert!(sent <= AHEAD_MAX + BEYOND_MAX, "{sent}");
+}
+
+#[test]
+fn provisional_answers_leave_room_for_what_ends_a_request() {
+    let mut balance = balance();
+    while balance.allows(address(1), 500, true) {}
+    let finals = (0..100).filter(|_| balance.allows(address(1), 500, false)).count();
+    assert_eq!(finals, 16);
+}
+
+#[test]
+fn who_has_proved_something_is_not_weighed_for_ten_minutes() {
+    let mut balance = balance();
+    balance.prove(address(1));
+    assert!(balance.is_proven(address(1)));
+    assert!(!balance.is_proven(address(2)));
+    // The same address, as a socket for both kinds says it.
+    assert!(balance.is_proven("::ffff:192.0.2.1".parse().unwrap()));
+    balance.set_now(Time::from_millis(599_999));
+    assert!(balance.is_proven(address(1)));
+    balance.set_now(Time::from_millis(600_000));
+    assert!(!balance.is_proven(address(1)));
+    // Another address of a /64 has proved nothing, though they have one account.
+    let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse::<IpAddr>().unwrap());
+    balance.prove(one);
+    assert!(balance.is_proven(one) && !balance.is_proven(other));
+}
+
+#[test]
+fn the_latest_are_remembered_however_many_there_are() {
+    let mut balance = balance();
+    let all = |number: u32| IpAddr::from(number.to_be_bytes());
+    for number in 0..1_000_000u32 {
+        balance.set_now(Time::from_millis(u64::from(number) / 10_000));
+        balance.prove(all(number));
+    }
+    let of_late = (999_000..1_000_000).filter(|number| balance.is_proven(all(*number))).count();
+    assert!(of_late > 900, "{of_late}");
+}

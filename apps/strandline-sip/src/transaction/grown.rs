@@ -1,0 +1,51 @@
+//! A table that grows without being moved. To move tens of megabytes takes tens of milliseconds, in which nothing is answered; a
+//! server that may use a part of a core only then refuses what came meanwhile.
+
+#[cfg(test)]
+mod tests;
+
+/// Values in a piece, as a power of two.
+const PIECE_LOG2: u32 = 10;
+const PIECE: usize = 1 << PIECE_LOG2;
+
+/// Values that stay where they are, in pieces of 1,024. It never shrinks.
+#[derive(Debug)]
+pub(super) struct Grown<T> {
+    /// All but the last are full.
+    pieces: Vec<Vec<T>>,
+}
+
+impl<T> Default for Grown<T> {
+    fn default() -> Self {
+        Self { pieces: Vec::new() }
+    }
+}
+
+impl<T> Grown<T> {
+    pub(super) fn push(&mut self, value: T) {
+        match self.pieces.last_mut().filter(|piece| piece.len() < PIECE) {
+            Some(piece) => piece.push(value),
+            None => {
+                let mut piece = Vec::with_capacity(PIECE);
+                piece.push(value);
+                self.pieces.push(piece);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, index: usize) -> Option<&T> {
+        self.pieces.get(index >> PIECE_LOG2)?.get(index % PIECE)
+    }
+
+    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+        self.pieces.get_mut(index >> PIECE_LOG2)?.get_mut(index % PIECE)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.pieces.iter().flatten()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.pieces.last().map_or(0, |last| (self.pieces.len() - 1) * PIECE + last.len())
+    }
+}
