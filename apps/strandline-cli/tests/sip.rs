@@ -417,6 +417,13 @@ fn routes_are_checked_and_errors_tell_what_is_wrong() {
             "route.to: \"tel:+1\" is not like \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\"",
         ),
         (
+            format!(
+                "{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1\"]\n[[route]]\nprefix = \"0\"\nto = [\"192.0.2.1\"]\n"
+            ),
+            "route[2].to: \"192.0.2.1\" is not like",
+        ),
+        (format!("{right}[overload]\ngather_ms = 50\n"), "overload.gather_ms: 50 is not between 0 and 20"),
+        (
             format!("{right}[[route]]\ndomain = \"example.com\"\nto = [\"sip:192.0.2.1\"]\n"),
             "route.domain: \"example.com\" is one of domains",
         ),

@@ -65,6 +65,20 @@ fn subscribers_prove_who_they_are(server: &Server) {
     }
 }
 
+/// Whoever has seen a challenge may send names that no subscriber can have; a database that takes them for errors is asked for others
+/// all the same.
+fn odd_names_keep_nobody_out(server: &Server) {
+    let mut phone = Phone::new();
+    for (number, odd) in ["x\\\0", "\u{fffd}\u{1f4de}", &"n".repeat(400)].into_iter().enumerate() {
+        let challenge = phone.ask(server, "odd", "");
+        let nonce = credentials::nonce(&challenge, Algorithm::Sha256);
+        let answer = phone.ask(server, "odd", &credentials::line(odd, "x", Algorithm::Sha256, &nonce, 1));
+        assert!(answer.starts_with("SIP/2.0 401"), "{odd:?}: {answer}");
+        let answer = phone.register(server, &format!("new{number}"), "x", Algorithm::Sha256);
+        assert!(answer.starts_with("SIP/2.0 401"), "after {odd:?}: {answer}");
+    }
+}
+
 /// What a call from another domain, of a gateway that may, is told.
 fn called(server: &Server, user: &str, branch: &str) -> String {
     let phone = Phone::new();
@@ -92,6 +106,7 @@ fn subscribers_of(kind: Kind) {
     let server = Server::configured(&config);
     database.sql(&statements("sip_subscribers"));
     subscribers_prove_who_they_are(&server);
+    odd_names_keep_nobody_out(&server);
     // Who exists and isn't registered is told from who doesn't exist.
     callees_are_told_from_nobody(&server);
     // Who is known goes on being known while the database stalls, and who isn't is told to come again. Nothing becomes
@@ -132,6 +147,7 @@ fn subscribers_are_in_an_sqlite_file() {
     let server = Server::configured(&configuration(&folder, &more));
     rusqlite::Connection::open(&file).unwrap().execute_batch(&statements("subscribers")).unwrap();
     subscribers_prove_who_they_are(&server);
+    odd_names_keep_nobody_out(&server);
     callees_are_told_from_nobody(&server);
     std::fs::remove_dir_all(folder).unwrap();
 }

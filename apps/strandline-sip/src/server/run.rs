@@ -186,6 +186,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     hub.tls.replace(config.tls_sides());
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
     hub.refusals_per_sec.set(overload.refusals_per_sec);
+    hub.gather.set(overload.gather);
     hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
     hub.connections.patience.set(config.patience);
     if config.hep.is_some() {
