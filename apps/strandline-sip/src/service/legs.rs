@@ -34,6 +34,11 @@ fn allowed(ways: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCod
     if ways.is_empty() && only.is_some() { Err(StatusCode::FLOW_FAILED) } else { Ok(ways) }
 }
 
+/// Does a request belong to a dialog that began here? A To tag alone can be made up.
+fn is_within(copied: &Copied<'_>) -> bool {
+    copied.incoming.essentials.to.tag.is_some() && copied.way.token.is_some()
+}
+
 impl Service {
     /// The same for all requests of a call: so they go to the same one of several servers.
     pub(super) fn call_seed(&self, incoming: &Incoming<'_>) -> u64 {
@@ -186,8 +191,10 @@ impl Service {
         let written =
             out.write(flow, Some(client), |out| self.write(copied.incoming, copied.way, &copy, out));
         let too_large = matches!(written, Ok(request) if self.is_too_large(now, slot, &copy, request.len()));
+        let (within, has_written) = (is_within(copied), written.is_ok());
+        let has_room = matches!(written, Ok(request) if self.has_room(request.len(), 1, within));
         let written = match written {
-            Ok(request) if !too_large => {
+            Ok(request) if !too_large && has_room => {
                 self.transactions.start_client(now, client, request);
                 true
             }
@@ -196,13 +203,18 @@ impl Service {
                 false
             }
         };
-        if too_large {
+        let crowded = !too_large && !has_room;
+        if too_large || (crowded && has_written) {
             out.take_back();
         }
         self.out = out;
         if too_large {
             let over_tcp = self.over_tcp(slot, number, copy);
             return self.start_leg(now, copied, slot, number, over_tcp);
+        }
+        if crowded && has_written {
+            self.counters.crowded += 1;
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
         let Some(context) = self.contexts.get_mut(slot).filter(|_| written) else {
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
@@ -258,10 +270,7 @@ impl Service {
 
     /// Does a neighbour want this request now?
     fn may_send(&mut self, now: Time, copied: &Copied<'_>, flow: &Flow) -> bool {
-        let Copied { incoming, way, .. } = copied;
-        // A To tag alone can be made up.
-        let within = incoming.essentials.to.tag.is_some() && way.token.is_some();
-        let urgent = || is_urgent(&incoming.message, within);
+        let urgent = || is_urgent(&copied.incoming.message, is_within(copied));
         self.throttle.allows(now, flow.peer, urgent())
     }
 

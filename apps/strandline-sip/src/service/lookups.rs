@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::auth::{Secret, Subscriber};
 use crate::codec::{HeaderName, Index, Message, StatusCode};
-use crate::transaction::{Flow, Time};
+use crate::transaction::{Flow, Held, Time};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -18,7 +18,7 @@ const EACH_MAX: usize = 16;
 #[derive(Debug)]
 struct Waiting {
     flow: Flow,
-    bytes: Box<[u8]>,
+    bytes: Held,
 }
 
 /// Who is to be looked for, and what waits for that.
@@ -50,14 +50,16 @@ impl Service {
             // A repetition.
             return true;
         }
-        if lookups.count >= WAITING_MAX || all.len() >= EACH_MAX {
+        let account = self.transactions.account();
+        if lookups.count >= WAITING_MAX || all.len() >= EACH_MAX || !account.has_room_for_new(bytes.len(), 1)
+        {
             return false;
         }
         if all.is_empty() {
             lookups.wanted.push(who.clone());
         }
         lookups.count += 1;
-        let waiting = Waiting { flow: incoming.flow, bytes: bytes.into() };
+        let waiting = Waiting { flow: incoming.flow, bytes: account.holder().hold(bytes) };
         lookups.waiting.entry(who).or_default().push(waiting);
         true
     }

@@ -74,6 +74,8 @@ pub struct Counters {
     pub calls: u64,
     /// Requests whose senders were told that there are too many.
     pub refused: u64,
+    /// Requests that were refused, or copies that were not sent, because too many bytes are kept.
+    pub crowded: u64,
 }
 
 /// Random keys.
@@ -272,6 +274,18 @@ impl Service {
     #[must_use]
     pub fn transactions(&self) -> (usize, usize) {
         self.transactions.counts()
+    }
+
+    /// Bytes of messages that are kept: by transactions, and until it is known where something goes.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.transactions.kept_bytes()
+    }
+
+    /// Is there room for so many copies of a request, which may be `within` a dialog that began here?
+    fn has_room(&self, bytes: usize, copies: usize, within: bool) -> bool {
+        let account = self.transactions.account();
+        if within { account.has_room(bytes) } else { account.has_room_for_new(bytes, copies) }
     }
 
     /// How large a message may be.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::codec::{Host, Index, Message, SipUri, StatusCode, Uri};
 use crate::locate::{Answer, Found, Question, in_order};
-use crate::transaction::{Flow, Protocol, ServerId, Time};
+use crate::transaction::{Flow, Held, Holder, Protocol, ServerId, Time};
 
 use super::Service;
 use super::context::Place;
@@ -56,9 +56,9 @@ pub(super) enum Waiter {
     /// A leg of a context, which may be another's by now.
     Leg { slot: u32, number: usize, server: ServerId },
     /// An ACK, to be looked at again.
-    Message { flow: Flow, bytes: Box<[u8]> },
+    Message { flow: Flow, bytes: Held },
     /// A response, and where it could not be sent to.
-    Response { failed: SocketAddr, bytes: Box<[u8]> },
+    Response { failed: SocketAddr, bytes: Held },
 }
 
 /// Where a request for a name goes.
@@ -344,6 +344,7 @@ impl Service {
                         self.leg_located(now, slot, number, question);
                     }
                 }
+                Waiter::Message { bytes, .. } if bytes.is_empty() => {}
                 Waiter::Message { flow, bytes } => self.handle(now, flow, &bytes, false),
                 Waiter::Response { failed, bytes } => self.response_located(now, question, failed, &bytes),
             }
@@ -376,6 +377,12 @@ impl Service {
         self.index = Some(index);
     }
 
+    /// What holds a message that may have to wait for DNS; nothing of it is left to wait if there is no room.
+    pub(super) fn room_to_wait<'a>(&self, bytes: &'a [u8]) -> (Holder, &'a [u8]) {
+        let account = self.transactions.account();
+        (account.holder().clone(), if account.has_room(bytes.len()) { bytes } else { &[] })
+    }
+
     fn locate_for_response(
         &mut self,
         now: Time,
@@ -388,15 +395,19 @@ impl Service {
             Question::of_response(host, port, flow.protocol).filter(|_| self.settings.names_max > 0);
         let Some(question) = question.map(Arc::new) else { return };
         let failed = flow.peer;
-        let waiter = || Waiter::Response { failed, bytes: bytes.into() };
+        let (holder, kept) = self.room_to_wait(bytes);
+        let waiter = || Waiter::Response { failed, bytes: holder.hold(kept) };
         if let Ways::Known(ways) = self.ways(now, &question, 0, waiter) {
             self.send_response(&ways, failed, bytes);
         }
     }
 
     fn response_located(&mut self, now: Time, question: &Arc<Question>, failed: SocketAddr, bytes: &[u8]) {
-        let waiter = || Waiter::Response { failed, bytes: Box::default() };
-        if let Ways::Known(ways) = self.ways(now, question, 0, waiter) {
+        let holder = self.transactions.account().holder().clone();
+        let waiter = || Waiter::Response { failed, bytes: holder.hold(&[]) };
+        if let Ways::Known(ways) = self.ways(now, question, 0, waiter)
+            && !bytes.is_empty()
+        {
             self.send_response(&ways, failed, bytes);
         }
     }
