@@ -107,6 +107,7 @@ They count in shells that are started after that.")]
 }
 
 fn main() -> ExitCode {
+    strandline_load::end_with_parent();
     strandline::heap::give_back_at_once();
     end_quietly_when_nobody_reads();
     let cli = Cli::parse();

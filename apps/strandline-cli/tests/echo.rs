@@ -5,9 +5,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 
 mod announced;
+mod waiting;
 
 use announced::announced;
 use serde_json::Value;
+use waiting::{at_last, found_at_last};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_strandline");
 
@@ -192,4 +194,27 @@ fn the_demo_measures_every_case() {
     assert_eq!(held.map(|case| case["held"].as_u64().unwrap()).collect::<Vec<_>>(), [60, 60, 60]);
     let steps = results["steps_ms"].as_array().unwrap();
     assert!(steps.iter().any(|step| step[0] == "piggyback" && step[1] == "r:COOKIE-ACK"), "{steps:?}");
+}
+
+/// The processes that this one has started and are still there.
+fn children(of: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    text.split_whitespace().map(|number| number.parse().unwrap()).collect()
+}
+
+#[test]
+fn the_demo_leaves_no_server_behind_when_it_is_killed() {
+    let arguments = ["demo", "--json", "--associations", "100000", "--rate", "10", "--no-raw"];
+    let mut demo =
+        Command::new(PROGRAM).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = found_at_last("a server and a client", || {
+        let children = children(demo.id());
+        if children.len() >= 2 { Ok(children) } else { Err(format!("{children:?}")) }
+    });
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    for child in started {
+        let path = format!("/proc/{child}/exe");
+        at_last("what it has started is gone", || std::fs::read_link(&path).is_err());
+    }
 }

@@ -6,10 +6,11 @@ mod sip_server;
 
 use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
+use std::process::Command;
 use std::time::Duration;
 
 use checked::check;
-use sip_server::Server;
+use sip_server::{Server, again};
 use strandline::{Endpoint, SendInfo, Stack};
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -31,7 +32,7 @@ fn ask_udp(server: &Server, text: &str) -> String {
     socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
     let mut room = [0; 65_536];
-    let len = socket.recv(&mut room).unwrap();
+    let len = again(|| socket.recv(&mut room)).unwrap();
     String::from_utf8(room[..len].to_vec()).unwrap()
 }
 
@@ -45,7 +46,7 @@ fn connect(server: &Server) -> TcpStream {
 fn read_messages(stream: &mut TcpStream, count: usize) -> String {
     let (mut text, mut room) = (String::new(), [0; 4096]);
     while text.matches("\r\n\r\n").count() < count {
-        let len = stream.read(&mut room).unwrap();
+        let len = again(|| stream.read(&mut room)).unwrap();
         assert!(len > 0, "closed after {text}");
         text.push_str(std::str::from_utf8(&room[..len]).unwrap());
     }
@@ -109,7 +110,7 @@ async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
             socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
             loop {
                 let mut room = [0; 2000];
-                let len = socket.recv(&mut room).unwrap();
+                let len = again(|| socket.recv(&mut room)).unwrap();
                 match &room[..len.min(9)] {
                     b"SIP/2.0 1" => {}
                     code => return code == b"SIP/2.0 4",
@@ -314,7 +315,7 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
         ),
         (
             format!("{right}[tls]\ncertificate = \"/dev/null\"\nkey = \"/dev/null\"\n"),
-            "tls: /dev/null: no private key in PEM there",
+            "tls.certificate: /dev/null: no private key in PEM there",
         ),
         (
             format!("{right}[aliases]\ndomains = {{ \"example.net\" = \"example.org\" }}\n"),
@@ -351,6 +352,55 @@ fn a_configuration_is_checked_and_errors_tell_what_is_wrong() {
 }
 
 #[test]
+fn a_file_that_cannot_be_opened_is_told_with_what_to_do() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-open-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("sip.db");
+    let server = Server::start(&["--store", file.to_str().unwrap()]);
+    let start = |arguments: &[&str]| {
+        let listen = ["sip", "--listen", "udp:127.0.0.1:0"];
+        let output = Command::new(sip_server::PROGRAM).args(listen).args(arguments).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for processes in ["1", "2"] {
+        let told = start(&["--store", file.to_str().unwrap(), "--processes", processes]);
+        assert!(told.contains("database is locked: another server has it open"), "{told}");
+    }
+    drop(server);
+    let told = start(&["--store", folder.join("none/sip.db").to_str().unwrap()]);
+    assert!(told.contains("is the folder that store.path or --store names there"), "{told}");
+    let told = start(&["--config", "/nowhere/sip.toml"]);
+    assert!(told.contains("--config: /nowhere/sip.toml: No such file"), "{told}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn users_of_domains_that_are_none_are_told() {
+    let folder = std::env::temp_dir().join(format!("strandline-sip-domains-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("users");
+    let config = format!(
+        "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
+         advertise = \"sip.example.com\"\n[aliases]\ndomains = {{ \"example.net\" = \"example.com\" }}\n\
+         [auth]\nrealm = \"a\"\nusers = \"{}\"\n",
+        file.display()
+    );
+    for (users, says) in [
+        ("a:password:x\na@Example.com:password:x\nb@sip.example.com:password:x\n", ""),
+        ("# all\na@example.org:password:x\n", "auth.users: line 2: example.org is none of domains"),
+        (
+            "a@example.net:password:x\n",
+            "auth.users: line 1: example.net is an alias of example.com: write that",
+        ),
+    ] {
+        std::fs::write(&file, users).unwrap();
+        checked::says(&config, says);
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
 fn routes_are_checked_and_errors_tell_what_is_wrong() {
     let right = "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:5060\"\n";
     for (text, error) in [
@@ -366,6 +416,13 @@ fn routes_are_checked_and_errors_tell_what_is_wrong() {
             format!("{right}[[route]]\nprefix = \"+\"\nto = [\"tel:+1\"]\n"),
             "route.to: \"tel:+1\" is not like \"sip:trunk.example.net\" or \"sip:192.0.2.1:5060;transport=tcp\"",
         ),
+        (
+            format!(
+                "{right}[[route]]\nprefix = \"+\"\nto = [\"sip:192.0.2.1\"]\n[[route]]\nprefix = \"0\"\nto = [\"192.0.2.1\"]\n"
+            ),
+            "route[2].to: \"192.0.2.1\" is not like",
+        ),
+        (format!("{right}[overload]\ngather_ms = 50\n"), "overload.gather_ms: 50 is not between 0 and 20"),
         (
             format!("{right}[[route]]\ndomain = \"example.com\"\nto = [\"sip:192.0.2.1\"]\n"),
             "route.domain: \"example.com\" is one of domains",
@@ -472,7 +529,7 @@ fn a_keep_alive_with_stun_is_told_where_it_came_from() {
     let request = [&[0, 1, 0, 0, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!"].concat();
     socket.send_to(&request, server.address("udp")).unwrap();
     let mut room = [0; 100];
-    let len = socket.recv(&mut room).unwrap();
+    let len = again(|| socket.recv(&mut room)).unwrap();
     let port = (socket.local_addr().unwrap().port() ^ 0x2112).to_be_bytes();
     let mapped = [0, 0x20, 0, 8, 0, 1, port[0], port[1], 127 ^ 0x21, 0x12, 0xa4, 1 ^ 0x42];
     assert_eq!(room[..len], [&[1, 1, 0, 12, 0x21, 0x12, 0xa4, 0x42][..], b"transaction!", &mapped].concat());

@@ -12,7 +12,7 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use serde_json::Value;
-use sip_server::{PROGRAM, Server};
+use sip_server::{PROGRAM, Server, again};
 use waiting::at_last;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ impl World {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.send_to(text.as_bytes(), self.server.address("udp")).unwrap();
         let mut room = [0; 4096];
-        let len = socket.recv(&mut room).unwrap();
+        let len = again(|| socket.recv(&mut room)).unwrap();
         String::from_utf8_lossy(&room[..len]).into_owned()
     }
 }
@@ -99,7 +99,7 @@ fn over(stream: &mut TcpStream, text: &str) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(text.as_bytes()).unwrap();
     let mut room = [0; 4096];
-    let len = stream.read(&mut room).unwrap();
+    let len = again(|| stream.read(&mut room)).unwrap();
     String::from_utf8_lossy(&room[..len]).into_owned()
 }
 
@@ -216,7 +216,7 @@ fn while_it_drains_nothing_begins_and_what_has_begun_goes_on() {
     callee
         .send_to(register("bob", "example.com", "UDP").replace("127.0.0.1:5070", &at).as_bytes(), here)
         .unwrap();
-    callee.recv(&mut room).unwrap();
+    again(|| callee.recv(&mut room)).unwrap();
     let request = |method: &str, uri: &str, branch: &str, more: &str| {
         format!(
             "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:5071;branch=z9hG4bK{branch};rport\r\n\
@@ -226,7 +226,7 @@ fn while_it_drains_nothing_begins_and_what_has_begun_goes_on() {
     };
     let bob = "sip:bob@example.com";
     assert!(world.udp(&request("INVITE", bob, "one", "")).starts_with("SIP/2.0 100"));
-    let len = callee.recv(&mut room).unwrap();
+    let len = again(|| callee.recv(&mut room)).unwrap();
     let invite = String::from_utf8_lossy(&room[..len]).into_owned();
     let route = invite.lines().find_map(|line| line.strip_prefix("Record-Route: ")).unwrap();
     assert_eq!(world.told("drain"), "draining: what begins something gets 503\n");
@@ -240,7 +240,7 @@ fn while_it_drains_nothing_begins_and_what_has_begun_goes_on() {
     let bye = request("BYE", &format!("sip:bob@{at}"), "bye", &route);
     caller.send_to(bye.as_bytes(), here).unwrap();
     loop {
-        let len = callee.recv(&mut room).unwrap();
+        let len = again(|| callee.recv(&mut room)).unwrap();
         if room[..len].starts_with(b"BYE ") {
             break;
         }
@@ -360,7 +360,7 @@ fn a_trunk_that_refuses_connections_is_stood_in_for() {
         .replace("1 REGISTER", "1 INVITE");
     caller.send_to(invite.as_bytes(), world.server.address("udp")).unwrap();
     let mut room = [0; 4096];
-    let len = trunk.recv(&mut room).unwrap();
+    let len = again(|| trunk.recv(&mut room)).unwrap();
     let came = String::from_utf8_lossy(&room[..len]).into_owned();
     assert!(came.starts_with(&format!("INVITE sip:+44200@{} ", trunk.local_addr().unwrap())), "{came}");
 }
@@ -413,7 +413,7 @@ fn told_by(then: Option<fn(TcpStream)>, arguments: &str) -> String {
 fn who_gets_no_answer_is_told_what_may_have_happened() {
     let says_nothing: fn(TcpStream) = |mut stream| {
         // It ends once the other side has given up.
-        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+        assert_eq!(again(|| stream.read(&mut [0])).unwrap(), 0);
     };
     let told = told_by(Some(says_nothing), "--timeout 1 kick alice@example.com");
     for says in

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use name_server::{NameServer, host, naptr, srv};
-use sip_server::Server;
+use sip_server::{Server, again};
 use strandline::{Endpoint, Stack};
 use waiting::at_last;
 
@@ -49,7 +49,7 @@ fn udp() -> UdpSocket {
 
 fn receive(socket: &UdpSocket) -> String {
     let mut room = [0; 65_536];
-    let len = socket.recv(&mut room).unwrap();
+    let len = again(|| socket.recv(&mut room)).unwrap();
     String::from_utf8(room[..len].to_vec()).unwrap()
 }
 
@@ -100,7 +100,7 @@ fn read_message(stream: &mut TcpStream) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut text, mut room) = (String::new(), [0; 4096]);
     while !text.contains("\r\n\r\n") {
-        let len = stream.read(&mut room).unwrap();
+        let len = again(|| stream.read(&mut room)).unwrap();
         assert!(len > 0, "closed after {text}");
         text.push_str(std::str::from_utf8(&room[..len]).unwrap());
     }

@@ -9,7 +9,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use sip_server::Server;
+use sip_server::{Server, again};
 use udp_phone::Phone;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ fn read(stream: &mut TcpStream) -> String {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut text, mut byte) = (String::new(), [0; 1]);
     loop {
-        assert_eq!(stream.read(&mut byte).unwrap(), 1, "closed after {text}");
+        assert_eq!(again(|| stream.read(&mut byte)).unwrap(), 1, "closed after {text}");
         text.push(char::from(byte[0]));
         let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
         let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;
-use sip_server::Server;
+use sip_server::{Server, again};
 use waiting::at_last;
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,7 +34,7 @@ fn connect(server: &Server) -> TcpStream {
 fn answer(stream: &mut TcpStream) -> String {
     let (mut text, mut room) = (String::new(), [0; 4096]);
     while !text.contains("\r\n\r\n") {
-        let len = stream.read(&mut room).unwrap();
+        let len = again(|| stream.read(&mut room)).unwrap();
         assert!(len > 0, "closed after {text:?}");
         text.push_str(std::str::from_utf8(&room[..len]).unwrap());
     }

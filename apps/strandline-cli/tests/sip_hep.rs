@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use sip_server::Server;
+use sip_server::{Server, again};
 use waiting::found_at_last;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -104,7 +104,7 @@ fn register(socket: &UdpSocket, server: &Server, number: u32) -> String {
     );
     socket.send_to(text.as_bytes(), server.address("udp")).unwrap();
     let mut room = [0; 4096];
-    let len = socket.recv(&mut room).unwrap();
+    let len = again(|| socket.recv(&mut room)).unwrap();
     String::from_utf8(room[..len].to_vec()).unwrap()
 }
 

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use phones::{Carrier, Phone};
-use sip_server::{PROGRAM, Server};
+use sip_server::{PROGRAM, Server, again};
 
 fn serve(arguments: &[&str]) -> Server {
     Server::announced(
@@ -61,7 +61,7 @@ impl Datagrams {
 
     fn receive(&self) -> (String, SocketAddr) {
         let mut room = [0; 4096];
-        let (len, from) = self.0.recv_from(&mut room).unwrap();
+        let (len, from) = again(|| self.0.recv_from(&mut room)).unwrap();
         (String::from_utf8(room[..len].to_vec()).unwrap(), from)
     }
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use phones::{Carrier, Phone};
 use processes::{is_there, kill, metric, restarts, workers};
-use sip_server::{PROGRAM, Server};
+use sip_server::{PROGRAM, Server, again};
 use waiting::at_last;
 
 /// A folder that goes with the test.
@@ -254,7 +254,7 @@ impl Asker {
     fn receive(&self) -> (String, SocketAddr) {
         loop {
             let mut room = [0; 4000];
-            let (len, from) = self.0.recv_from(&mut room).unwrap();
+            let (len, from) = again(|| self.0.recv_from(&mut room)).unwrap();
             let text = String::from_utf8(room[..len].to_vec()).unwrap();
             if !text.starts_with("SIP/2.0 100") {
                 return (text, from);

@@ -16,6 +16,7 @@ use std::net::TcpStream;
 
 use looked_after::World;
 use processes::{kill, metric, restarts, workers};
+use sip_server::again;
 use strandline_sip::auth::Algorithm;
 use tungstenite::Message;
 use udp_phone::Phone;
@@ -72,7 +73,7 @@ impl Connection {
         self.stream.write_all(text.as_bytes()).unwrap();
         let (mut came, mut room) = (String::new(), [0; 4096]);
         while !came.contains("\r\n\r\n") {
-            let len = self.stream.read(&mut room).unwrap();
+            let len = again(|| self.stream.read(&mut room)).unwrap();
             assert!(len > 0, "closed after {came:?}");
             came.push_str(std::str::from_utf8(&room[..len]).unwrap());
         }

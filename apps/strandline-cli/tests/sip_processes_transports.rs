@@ -13,7 +13,7 @@ use std::net::UdpSocket;
 
 use certificates::Folder;
 use processes::{kill, metric, workers};
-use sip_server::Server;
+use sip_server::{Server, again};
 use strandline::{Endpoint, SendInfo, Stack};
 use strandline_tls::Wire;
 use tokio::net::TcpStream;
@@ -61,7 +61,7 @@ async fn answer(asker: &UdpSocket) -> String {
     let asker = asker.try_clone().unwrap();
     let receive = move || {
         let mut room = [0; 4000];
-        let len = asker.recv(&mut room).unwrap();
+        let len = again(|| asker.recv(&mut room)).unwrap();
         String::from_utf8(room[..len].to_vec()).unwrap()
     };
     tokio::task::spawn_blocking(receive).await.unwrap()
@@ -143,7 +143,7 @@ fn asked(asker: &UdpSocket, server: &Server, to: &str, id: &str) -> String {
     asker.send_to(message(to, id).as_bytes(), server.address("udp")).unwrap();
     let mut room = [0; 4000];
     loop {
-        let len = asker.recv(&mut room).unwrap();
+        let len = again(|| asker.recv(&mut room)).unwrap();
         let text = String::from_utf8(room[..len].to_vec()).unwrap();
         if text.contains(id) && !text.starts_with("SIP/2.0 100") {
             return text;

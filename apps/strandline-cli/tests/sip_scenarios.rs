@@ -45,6 +45,8 @@ fn all_scenarios_that_are_shipped_run_over_every_transport() {
             assert_eq!(report["scenario"], name);
             assert!(report["response"]["count"].as_u64() == report["succeeded"].as_u64(), "{report}");
             assert!(report["whole"]["p99_ms"].as_f64().unwrap() > 0.0, "{report}");
+            assert!(report["within_each_second"].as_f64().unwrap() > 0.0, "{report}");
+            assert!(report["response_within"]["count"].as_u64().unwrap() > 0, "{report}");
         }
     }
 }
@@ -59,6 +61,11 @@ fn several_processes_do_together_what_one_does() {
             &format!("{what} --processes 3 --users 30 --sources 6 --outstanding 6"),
         );
         assert_eq!((&report["processes"], &report["users"]), (&3.into(), &30.into()));
+        // Of all three: what one of them did would be a third of it.
+        let within = report["within_each_second"].as_f64().unwrap() * report["seconds"].as_f64().unwrap();
+        let succeeded = report["succeeded"].as_f64().unwrap();
+        assert!(within > succeeded * 0.5, "{what}: {report}");
+        assert!(report["response_within"]["count"].as_f64().unwrap() > succeeded * 0.5, "{what}: {report}");
         if let Some((_, rate)) = what.split_once("--rate ") {
             let offered = (rate.parse::<f64>().unwrap() * 0.3).round() as u64;
             let begun = report["begun"].as_u64().unwrap();

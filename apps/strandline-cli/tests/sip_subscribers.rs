@@ -31,14 +31,14 @@ impl Phone {
 fn configuration(folder: &Path, more: &str) -> PathBuf {
     let text = format!(
         "domains = [\"example.com\"]\n[[listen]]\nprotocol = \"udp\"\naddress = \"127.0.0.1:0\"\n\
-         [metrics]\naddress = \"127.0.0.1:0\"\n[auth]\nrealm = \"example.com\"\ncache_unknown_secs = 1\n{more}"
+         [metrics]\naddress = \"127.0.0.1:0\"\n[relay]\nfrom = [\"127.0.0.0/8\"]\n[auth]\nrealm = \"example.com\"\ncache_unknown_secs = 1\n{more}"
     );
     let path = folder.join("sip.toml");
     std::fs::write(&path, text).unwrap();
     path
 }
 
-/// Statements that make subscribers: bob with a password, eve with a hash, and ann of another domain.
+/// Statements that make subscribers: bob and tom with a password, eve with a hash, and ann of another domain.
 fn statements(table: &str) -> String {
     let hash = Algorithm::Md5.hash(&[b"eve", b"example.com", b"paradise"]);
     let hash = String::from_utf8(hash).unwrap();
@@ -46,7 +46,8 @@ fn statements(table: &str) -> String {
         "INSERT INTO {table} (username, domain, password) VALUES ('bob', 'example.com', 'wonder:land');\
          INSERT INTO {table} (username, domain, password) VALUES ('bob', 'example.net', 'another');\
          INSERT INTO {table} (username, domain, md5) VALUES ('eve', '', '{hash}');\
-         INSERT INTO {table} (username, domain, password) VALUES ('ann', 'example.net', 'wonder:land');"
+         INSERT INTO {table} (username, domain, password) VALUES ('ann', 'example.net', 'wonder:land');\
+         INSERT INTO {table} (username, domain, password) VALUES ('tom', '', 'x');"
     )
 }
 
@@ -64,6 +65,40 @@ fn subscribers_prove_who_they_are(server: &Server) {
     }
 }
 
+/// Whoever has seen a challenge may send names that no subscriber can have; a database that takes them for errors is asked for others
+/// all the same.
+fn odd_names_keep_nobody_out(server: &Server) {
+    let mut phone = Phone::new();
+    for (number, odd) in ["x\\\0", "\u{fffd}\u{1f4de}", &"n".repeat(400)].into_iter().enumerate() {
+        let challenge = phone.ask(server, "odd", "");
+        let nonce = credentials::nonce(&challenge, Algorithm::Sha256);
+        let answer = phone.ask(server, "odd", &credentials::line(odd, "x", Algorithm::Sha256, &nonce, 1));
+        assert!(answer.starts_with("SIP/2.0 401"), "{odd:?}: {answer}");
+        let answer = phone.register(server, &format!("new{number}"), "x", Algorithm::Sha256);
+        assert!(answer.starts_with("SIP/2.0 401"), "after {odd:?}: {answer}");
+    }
+}
+
+/// What a call from another domain, of a gateway that may, is told.
+fn called(server: &Server, user: &str, branch: &str) -> String {
+    let phone = Phone::new();
+    let at = phone.socket.local_addr().unwrap();
+    let text = format!(
+        "MESSAGE sip:{user}@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {at};branch=z9hG4bK{branch};rport\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:trunk@example.org>;tag=1\r\nTo: <sip:{user}@example.com>\r\n\
+         Call-ID: {branch}\r\nCSeq: 1 MESSAGE\r\nContent-Length: 0\r\n\r\n"
+    );
+    phone.send(server, &text);
+    phone.receive().lines().next().unwrap().to_owned()
+}
+
+const UNAVAILABLE: &str = "SIP/2.0 480 Temporarily Unavailable";
+
+fn callees_are_told_from_nobody(server: &Server) {
+    assert_eq!(called(server, "tom", "c1"), UNAVAILABLE);
+    assert_eq!(called(server, "ann", "c2"), "SIP/2.0 404 Not Found");
+}
+
 fn subscribers_of(kind: Kind) {
     let mut database = Database::start(kind);
     let more = format!("subscribers = \"store\"\n{}", database.config());
@@ -71,6 +106,9 @@ fn subscribers_of(kind: Kind) {
     let server = Server::configured(&config);
     database.sql(&statements("sip_subscribers"));
     subscribers_prove_who_they_are(&server);
+    odd_names_keep_nobody_out(&server);
+    // Who exists and isn't registered is told from who doesn't exist.
+    callees_are_told_from_nobody(&server);
     // Who is known goes on being known while the database stalls, and who isn't is told to come again. Nothing becomes
     // durable meanwhile, but the password was right.
     database.stall();
@@ -79,6 +117,8 @@ fn subscribers_of(kind: Kind) {
     assert!(answer.starts_with("SIP/2.0 503"), "{answer}");
     let answer = phone.register(&server, "bob", "another", Algorithm::Sha256);
     assert!(answer.starts_with("SIP/2.0 401"), "{answer}");
+    // Nobody is said not to exist whom nobody could look for.
+    assert_eq!(called(&server, "yan", "c3"), UNAVAILABLE);
     database.go_on();
     database.kill();
     database.restart();
@@ -107,6 +147,8 @@ fn subscribers_are_in_an_sqlite_file() {
     let server = Server::configured(&configuration(&folder, &more));
     rusqlite::Connection::open(&file).unwrap().execute_batch(&statements("subscribers")).unwrap();
     subscribers_prove_who_they_are(&server);
+    odd_names_keep_nobody_out(&server);
+    callees_are_told_from_nobody(&server);
     std::fs::remove_dir_all(folder).unwrap();
 }
 

@@ -175,6 +175,12 @@ fn what_is_wrong_with_the_table_is_told() {
         ("client_certificates = \"some\"\n", ("", ""), "tls.client_certificates: \"some\" is none of"),
         ("peers = [\"trunk.example.net\"]\n", ("ca = ", "# "), "tls.ca: needed to check"),
         ("", ("certificate = ", "# "), "missing field `certificate`"),
+        ("", ("server.pem", "none.pem"), "strandline: tls.certificate: "),
+        ("", ("server.key", "none.pem"), "strandline: tls.key: "),
+        ("", ("ca.pem", "none.pem"), "strandline: tls.ca: "),
+        ("servers_ca = \"/none.pem\"\n", ("", ""), "strandline: tls.servers_ca: /none.pem: No such file"),
+        ("", ("server.key", "server.pem"), "server.pem: no private key in PEM there"),
+        ("servers_ca = \"/dev/null\"\n", ("", ""), "tls.servers_ca: /dev/null: no certificate in PEM there"),
     ] {
         let (right, told) = check(folder.config(more), replace);
         assert_eq!(right, says.is_empty(), "{told}");
@@ -183,6 +189,41 @@ fn what_is_wrong_with_the_table_is_told() {
     let output =
         Command::new(PROGRAM).args(["sip", "--check", "--listen", "tls:127.0.0.1:0"]).output().unwrap();
     assert!(String::from_utf8(output.stderr).unwrap().contains("tls: needed to listen for tls"));
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the program under test goes by the system's clock")]
+fn a_certificate_that_others_will_not_take_is_told() {
+    const DAY: u64 = 86_400;
+    let folder = Folder::new("flaws");
+    let check = || {
+        let path = folder.config("");
+        let text = std::fs::read_to_string(&path).unwrap();
+        let text = text.replace("address =", "advertise = \"sip.example.com\"\naddress =");
+        std::fs::write(&path, format!("domains = [\"example.com\"]\n{text}")).unwrap();
+        let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&path).output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    let names = &["example.com", "sip.example.com"][..];
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for (names, from, until, right, says) in [
+        (names, now - DAY, now + 90 * DAY, true, ""),
+        (names, now - DAY, now + 10 * DAY - 60, true, "warning: tls.certificate: it ends in 9 days"),
+        (names, now - 9 * DAY, now - DAY - 60, false, "error: tls.certificate: it has ended 1 day ago"),
+        (names, now + DAY + 3600, now + 9 * DAY, false, "error: tls.certificate: it begins in 1 day"),
+        (&["sip.example.com"], now - DAY, now + 90 * DAY, true, "it is not for example.com, and who looks"),
+        (&["*.example.com"], now - DAY, now + 90 * DAY, true, "it is not for sip.example.com, example.com, "),
+        (&["*.example.com"], now - DAY, now + 90 * DAY, true, "wildcards prove nothing"),
+    ] {
+        folder.certificate_for("server", names, (from, until));
+        let (success, told) = check();
+        assert_eq!((success, told.is_empty()), (right, says.is_empty()), "{told}");
+        assert!(told.contains(says), "{told} lacks {says}");
+    }
+    // A server that runs says so, and serves.
+    let config = folder.config("");
+    folder.certificate_for("server", &["127.0.0.1"], (now - 9 * DAY, now - DAY));
+    assert!(Server::start(&["--config", config.to_str().unwrap()]).port("udp") > 0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use sip_server::{PROGRAM, Server};
+use sip_server::{PROGRAM, Server, again};
 use tungstenite::Message;
 use web_phone::{PATIENCE, connect, next, register, tcp};
 
@@ -45,7 +45,7 @@ fn request(method: &str, user: &str, from: &UdpSocket, body: &str) -> String {
 fn came(socket: &UdpSocket) -> String {
     loop {
         let mut room = [0; 4096];
-        let len = socket.recv(&mut room).unwrap();
+        let len = again(|| socket.recv(&mut room)).unwrap();
         let text = String::from_utf8_lossy(&room[..len]).into_owned();
         if !text.starts_with("SIP/2.0 100") {
             return text;
@@ -122,7 +122,7 @@ fn handshake(server: &Server, first: &str, lines: &str) -> String {
     // In one piece: what is no handshake may be answered, and the connection ended, after its first line.
     stream.write_all(format!("{first}\r\nHost: sip\r\n{lines}\r\n").as_bytes()).unwrap();
     let mut room = [0; 1024];
-    let len = stream.read(&mut room).unwrap();
+    let len = again(|| stream.read(&mut room)).unwrap();
     String::from_utf8(room[..len].to_vec()).unwrap()
 }
 

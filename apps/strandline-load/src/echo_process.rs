@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal};
 use serde::Deserialize;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -117,7 +118,29 @@ pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<
 }
 
 fn this_program() -> Result<Command> {
-    Ok(Command::new(std::env::current_exe().context("finding this program's own file")?))
+    let mut command = Command::new(std::env::current_exe().context("finding this program's own file")?);
+    command.env(WITH_PARENT, std::process::id().to_string());
+    Ok(command)
+}
+
+/// The process that started this one as its server, if one did.
+const WITH_PARENT: &str = "STRANDLINE_WITH_PARENT";
+
+/// A server that was started for a measurement ends with the process that started it, also if that is killed. To be called first
+/// thing by a program that such servers are made of.
+pub fn end_with_parent() {
+    let parent = std::env::var(WITH_PARENT).ok().and_then(|text| text.parse().ok());
+    let Some(parent) = parent.and_then(Pid::from_raw) else { return };
+    let is_there = || rustix::process::getppid() == Some(parent);
+    // What such a server starts itself inherits the name, but has another parent.
+    if !is_there() {
+        return;
+    }
+    let said = rustix::process::set_parent_process_death_signal(Some(Signal::TERM));
+    // It may have ended before that was said.
+    if said.is_ok() && !is_there() {
+        std::process::exit(1);
+    }
 }
 
 async fn started(command: &mut Command) -> Result<(Child, String)> {

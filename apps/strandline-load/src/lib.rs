@@ -38,6 +38,8 @@ pub mod sip;
 mod trace;
 mod worker;
 
+pub use echo_process::end_with_parent;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;

@@ -1,7 +1,10 @@
-//! Which domains a certificate proves (RFC 5922 section 7.1).
+//! Which domains a certificate proves (RFC 5922 section 7.1), and for how long.
 
-use rustls_pki_types::CertificateDer;
-use webpki::EndEntityCert;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use webpki::{EndEntityCert, KeyUsage};
 
 /// The domains that a certificate proves: those of its SIP URIs without a user; if it has none, its DNS names. None if it can't
 /// be read. Names are as they stand in the certificate.
@@ -27,6 +30,30 @@ fn domain_of(uri: &str) -> Option<&str> {
 pub fn is_domain(proved: &str, wanted: &str) -> bool {
     let bare = |name: &'_ str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
     !proved.contains('*') && bare(proved) == bare(wanted)
+}
+
+/// Is a certificate for this address?
+#[must_use]
+pub fn proves_address(certificate: &CertificateDer<'_>, address: IpAddr) -> bool {
+    let name = ServerName::IpAddress(address.into());
+    EndEntityCert::try_from(certificate).is_ok_and(|one| one.verify_is_valid_for_subject_name(&name).is_ok())
+}
+
+/// From when and until when a certificate is good, in seconds since 1970. None if it can't be read.
+#[must_use]
+pub fn validity(certificate: &CertificateDer<'_>) -> Option<(u64, u64)> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    // What it says of that is looked at before anything else, and told of a time at which it isn't good.
+    let at = |secs| {
+        let time = UnixTime::since_unix_epoch(Duration::from_secs(secs));
+        certificate.verify_for_usage(&[], &[], &[], time, KeyUsage::server_auth(), None, None).err()
+    };
+    match (at(0)?, at(u64::MAX)?) {
+        (webpki::Error::CertNotValidYet { not_before, .. }, webpki::Error::CertExpired { not_after, .. }) => {
+            Some((not_before.as_secs(), not_after.as_secs()))
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]

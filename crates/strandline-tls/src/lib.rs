@@ -9,6 +9,8 @@ mod settings;
 mod verify;
 mod wire;
 
-pub use identity::{domains, is_domain};
+pub use rustls_pki_types::CertificateDer;
+
+pub use identity::{domains, is_domain, proves_address, validity};
 pub use settings::{ClientCertificates, ClientTls, Own, OwnFiles, Pem, ServerTls, TlsError};
 pub use wire::Wire;

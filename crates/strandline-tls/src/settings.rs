@@ -77,6 +77,17 @@ pub struct Own {
     pub key: Pem,
 }
 
+impl Own {
+    /// The certificate itself, without those that lead to one that others trust.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn leaf(&self) -> Result<CertificateDer<'static>, TlsError> {
+        let none = || file(&self.certificate.path, "no certificate in PEM there");
+        certificates(&self.certificate)?.into_iter().next().ok_or_else(none)
+    }
+}
+
 impl OwnFiles {
     fn read(&self) -> Result<Own, TlsError> {
         Ok(Own { certificate: Pem::read(&self.certificate)?, key: Pem::read(&self.key)? })

@@ -1,8 +1,9 @@
 //! Certificates of an authority of their own.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, SanType, date_time_ymd};
 use strandline_tls::{ClientTls, OwnFiles};
 
 /// Certificates and a configuration, in a folder that goes with this value.
@@ -27,9 +28,23 @@ impl Folder {
 
     /// Makes a certificate for these names or addresses, and URIs.
     pub fn certificate(&self, file: &str, names: &[&str], uris: &[&str]) {
+        self.make(file, names, uris, None);
+    }
+
+    /// The same for some time, in seconds since 1970.
+    #[allow(dead_code, reason = "not every test has certificates that end")]
+    pub fn certificate_for(&self, file: &str, names: &[&str], (from, until): (u64, u64)) {
+        self.make(file, names, &[], Some((from, until)));
+    }
+
+    fn make(&self, file: &str, names: &[&str], uris: &[&str], time: Option<(u64, u64)>) {
         let key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
+        if let Some((from, until)) = time {
+            let at = |secs| date_time_ymd(1970, 1, 1) + Duration::from_secs(secs);
+            (params.not_before, params.not_after) = (at(from), at(until));
+        }
         params.subject_alt_names.extend(uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())));
         let signed = params.signed_by(&key, &self.1).unwrap();
         std::fs::write(self.0.join(format!("{file}.pem")), signed.pem()).unwrap();

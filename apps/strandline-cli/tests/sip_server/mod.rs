@@ -127,6 +127,17 @@ impl Server {
     }
 }
 
+/// Reads again what a signal has interrupted: a process that stood still and goes on has its waits with time-outs end so.
+#[allow(dead_code, reason = "not every test has sockets")]
+pub fn again<T>(mut read: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match read() {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         // It may have ended already.

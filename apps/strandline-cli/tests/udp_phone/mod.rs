@@ -3,7 +3,7 @@
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use super::sip_server::Server;
+use super::sip_server::{Server, again};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -25,7 +25,7 @@ impl Phone {
 
     pub fn receive(&self) -> String {
         let mut room = [0; 65_536];
-        let len = self.socket.recv(&mut room).unwrap();
+        let len = again(|| self.socket.recv(&mut room)).unwrap();
         String::from_utf8(room[..len].to_vec()).unwrap()
     }
 

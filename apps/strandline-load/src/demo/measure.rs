@@ -153,7 +153,12 @@ impl Plan {
             Encapsulation::Raw => ON_RAW_IP,
         };
         let what = (job.transport, job.style, encapsulation);
-        Ok(Case { load: LoadReport::new(what, self.message_bytes, self.rate, jobs.len(), outcome), memory })
+        let load = LoadReport::new(what, self.message_bytes, self.rate, jobs.len(), outcome);
+        let case = Case { load, memory };
+        if !self.quiet {
+            eprintln!("      {}", in_a_line(&case));
+        }
+        Ok(case)
     }
 
     fn announce(&self, title: &str) {
@@ -287,6 +292,19 @@ impl Plan {
         server.end().await?;
         Ok(outcome.steps)
     }
+}
+
+/// The first that there is to look at: the tables come at the end.
+fn in_a_line(case: &Case) -> String {
+    let load = &case.load;
+    let mut line = format!("{} of {} done", load.completed, load.completed + load.failed);
+    if let Some(total) = &load.total {
+        line += &format!("; set up and answered in {:.3} ms (median)", total.p50_ms);
+    }
+    if let Some(memory) = case.memory {
+        line += &format!("; {:.0} bytes for each", memory.process_bytes + memory.kernel_bytes);
+    }
+    line
 }
 
 fn title(job: &Job) -> String {

@@ -378,7 +378,7 @@ impl Engine {
             self.outcome.answered += 1;
             let time = now.saturating_duration_since(place.due);
             self.outcome.response.record(time);
-            if now <= self.plan.until {
+            if self.plan.measures(now) {
                 self.outcome.response_within.record(time);
             }
         }
@@ -424,7 +424,7 @@ impl Engine {
         let (state, counted) = (place.state, place.counted);
         place.state = State::Free;
         self.free.push(slot);
-        let within = (self.plan.counted_from..=self.plan.until).contains(&now);
+        let within = self.plan.measures(now);
         self.outcome.within += u64::from(within && matches!(code, Some(200..=299)));
         if counted {
             let time = now.saturating_duration_since(place.due);

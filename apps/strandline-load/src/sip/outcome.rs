@@ -43,24 +43,44 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    /// Adds what another process had at the same time.
+    /// Adds what another process had at the same time. All fields are named here, so that none is forgotten.
     pub(super) fn merge(&mut self, other: &Self) {
-        self.begun += other.begun;
-        self.beginning = self.beginning.max(other.beginning);
-        self.succeeded += other.succeeded;
-        self.refused += other.refused;
-        self.answered += other.answered;
-        self.timed_out += other.timed_out;
-        self.retransmitted += other.retransmitted;
-        self.challenged += other.challenged;
-        self.keep_alives += other.keep_alives;
-        self.keep_alives_answered += other.keep_alives_answered;
-        self.flows_broken += other.flows_broken;
-        for (code, count) in &other.codes {
+        let Self {
+            begun,
+            beginning,
+            succeeded,
+            refused,
+            answered,
+            timed_out,
+            retransmitted,
+            challenged,
+            keep_alives,
+            keep_alives_answered,
+            flows_broken,
+            codes,
+            response,
+            whole,
+            within,
+            response_within,
+        } = other;
+        self.begun += begun;
+        self.beginning = self.beginning.max(*beginning);
+        self.succeeded += succeeded;
+        self.refused += refused;
+        self.answered += answered;
+        self.timed_out += timed_out;
+        self.retransmitted += retransmitted;
+        self.challenged += challenged;
+        self.keep_alives += keep_alives;
+        self.keep_alives_answered += keep_alives_answered;
+        self.flows_broken += flows_broken;
+        for (code, count) in codes {
             *self.codes.entry(*code).or_default() += count;
         }
-        self.response.merge(&other.response);
-        self.whole.merge(&other.whole);
+        self.response.merge(response);
+        self.whole.merge(whole);
+        self.within += within;
+        self.response_within.merge(response_within);
     }
 }
 

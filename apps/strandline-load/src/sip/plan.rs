@@ -38,3 +38,10 @@ pub(super) struct Plan {
     /// None begins from here on.
     pub(super) until: Instant,
 }
+
+impl Plan {
+    /// Is it measured at this time?
+    pub(super) fn measures(&self, now: Instant) -> bool {
+        (self.counted_from..=self.until).contains(&now)
+    }
+}

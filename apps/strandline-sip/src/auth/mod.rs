@@ -19,6 +19,7 @@ pub use guesses::GuessCounters;
 use guesses::Guesses;
 use nonce::Freshness;
 pub use nonce::Nonces;
+use subscribers::domain_name;
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
 pub use users::{Secret, Users, UsersError};
 
@@ -85,12 +86,7 @@ impl Asking {
 /// The subscriber with this name.
 #[must_use]
 pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
-    let mut domain = match domain {
-        Host::Name(name) => name.to_vec(),
-        address => address.to_string().into_bytes(),
-    };
-    domain.make_ascii_lowercase();
-    Subscriber { user: user.into(), domain: domain.into() }
+    Subscriber { user: user.into(), domain: domain_name(domain).into() }
 }
 
 /// Checks credentials.
@@ -192,7 +188,7 @@ impl Authenticator {
         }
         let realm = self.realm.as_bytes();
         let known = match &mut self.users {
-            Source::Users(users) => users.secret(user, algorithm, realm),
+            Source::Users(users) => users.secret(user, domain, algorithm, realm),
             // Nobody looks for those who haven't even asked for a nonce.
             Source::Table(_) if !self.nonces.is_ours(nonce) => return wrong,
             Source::Table(table) => match table.known(now, &subscriber(user, domain)) {
@@ -216,6 +212,16 @@ impl Authenticator {
             }
             Freshness::Stale => Verdict::Challenge { stale: true },
             Freshness::Forged => wrong,
+        }
+    }
+
+    /// Is there such a user? `None` if somebody has to look.
+    pub fn knows(&mut self, now: Time, user: &[u8], domain: &Host<'_>) -> Option<bool> {
+        match &mut self.users {
+            Source::Users(users) => Some(users.knows(user, domain)),
+            Source::Table(table) => {
+                table.known(now, &subscriber(user, domain)).map(|secret| secret.is_some())
+            }
         }
     }
 

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::codec::Host;
+
 use super::digest::Algorithm;
+use super::subscribers::domain_name;
 
 /// What is wrong with a file of users, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,12 +62,24 @@ impl core::fmt::Debug for Secret {
 /// Users and their secrets.
 #[derive(Debug, Clone, Default)]
 pub struct Users {
+    /// Whatever their domain.
+    anywhere: HashMap<Vec<u8>, Secret>,
+    /// By domain in small letters: these count before those.
+    of_domains: HashMap<Vec<u8>, OfDomain>,
+}
+
+/// Users of one domain.
+#[derive(Debug, Clone)]
+struct OfDomain {
+    /// The first line that names it.
+    line: usize,
     secrets: HashMap<Vec<u8>, Secret>,
 }
 
 impl Users {
     /// Reads lines `user:password:PASSWORD`, or `user:ALGORITHM:HASH` with MD5, SHA-256 or SHA-512-256 of
-    /// `user:realm:password` in hexadecimal, of which one user may have several. Empty lines and those that start with `#`
+    /// `user:realm:password` in hexadecimal, of which one user may have several. In place of `user` may stand `user@domain`: then
+    /// it is for that domain only, and goes before one without; the hash is the same. Empty lines and those that start with `#`
     /// are skipped.
     ///
     /// # Errors
@@ -73,7 +88,9 @@ impl Users {
     /// ```
     /// use strandline_sip::auth::Users;
     ///
-    /// assert_eq!(Users::read("# phones\nalice:password:wonder:land\n")?.len(), 1);
+    /// let users = Users::read("# phones\nalice:password:wonder:land\nbob@example.net:password:builder\n")?;
+    /// assert_eq!(users.len(), 2);
+    /// assert_eq!(users.domains().collect::<Vec<_>>(), [("example.net", 3)]);
     /// assert_eq!(Users::read("\nbob:MD5:12").map_err(|error| error.line).err(), Some(2));
     /// # Ok::<(), strandline_sip::auth::UsersError>(())
     /// ```
@@ -83,48 +100,96 @@ impl Users {
             if line.trim().is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong = |what: &str| UsersError { line: number + 1, what: what.to_owned() };
-            let mut parts = line.splitn(3, ':');
-            let (Some(user), Some(kind), Some(value)) = (parts.next(), parts.next(), parts.next()) else {
-                return Err(wrong("not like user:password:PASSWORD or user:SHA-256:HASH"));
-            };
-            let user = user.as_bytes().to_vec();
-            if kind == "password" {
-                if users.secrets.insert(user, Secret(Kind::Password(value.as_bytes().to_vec()))).is_some() {
-                    return Err(wrong("this user is there already"));
-                }
-                continue;
-            }
-            let algorithm = Algorithm::from_name(kind.as_bytes())
-                .ok_or_else(|| wrong("neither password, MD5, SHA-256 nor SHA-512-256"))?;
-            if value.len() != algorithm.digits() || !value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                return Err(wrong("the hash has not as many hexadecimal digits as it should"));
-            }
-            let hash = (algorithm, value.to_ascii_lowercase().into_bytes());
-            match &mut users.secrets.entry(user).or_insert_with(|| Secret(Kind::Hashes(Vec::new()))).0 {
-                Kind::Hashes(hashes) if hashes.iter().all(|(other, _)| *other != algorithm) => {
-                    hashes.push(hash)
-                }
-                _ => return Err(wrong("this user has such a secret already")),
-            }
+            users
+                .add(number + 1, line)
+                .map_err(|what| UsersError { line: number + 1, what: what.to_owned() })?;
         }
         Ok(users)
+    }
+
+    fn add(&mut self, number: usize, line: &str) -> Result<(), &'static str> {
+        let mut parts = line.splitn(3, ':');
+        let (Some(name), Some(kind), Some(value)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err("not like user:password:PASSWORD or user:SHA-256:HASH");
+        };
+        let (user, secrets) = self.place(number, name)?;
+        if kind == "password" {
+            let secret = Secret(Kind::Password(value.as_bytes().to_vec()));
+            return match secrets.insert(user, secret) {
+                Some(_) => Err("this user is there already"),
+                None => Ok(()),
+            };
+        }
+        let algorithm =
+            Algorithm::from_name(kind.as_bytes()).ok_or("neither password, MD5, SHA-256 nor SHA-512-256")?;
+        if value.len() != algorithm.digits() || !value.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err("the hash has not as many hexadecimal digits as it should");
+        }
+        let hash = (algorithm, value.to_ascii_lowercase().into_bytes());
+        match &mut secrets.entry(user).or_insert_with(|| Secret(Kind::Hashes(Vec::new()))).0 {
+            Kind::Hashes(hashes) if hashes.iter().all(|(other, _)| *other != algorithm) => {
+                hashes.push(hash);
+                Ok(())
+            }
+            _ => Err("this user has such a secret already"),
+        }
+    }
+
+    /// The user whom a name stands for, and the secrets among which theirs is. A user may have an `@` too: the last one counts.
+    fn place(
+        &mut self,
+        line: usize,
+        name: &str,
+    ) -> Result<(Vec<u8>, &mut HashMap<Vec<u8>, Secret>), &'static str> {
+        let Some((user, domain)) = name.rsplit_once('@') else {
+            return Ok((name.into(), &mut self.anywhere));
+        };
+        if user.is_empty() || domain.is_empty() {
+            return Err("not like user or user@domain");
+        }
+        let domain = domain.to_ascii_lowercase().into_bytes();
+        let of_domain =
+            self.of_domains.entry(domain).or_insert_with(|| OfDomain { line, secrets: HashMap::new() });
+        Ok((user.into(), &mut of_domain.secrets))
     }
 
     /// How many.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.secrets.len()
+        self.anywhere.len() + self.of_domains.values().map(|of_domain| of_domain.secrets.len()).sum::<usize>()
     }
 
     /// None.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.secrets.is_empty()
+        self.len() == 0
+    }
+
+    /// The domains that are named, in small letters, each with the first line that names it.
+    pub fn domains(&self) -> impl Iterator<Item = (&str, usize)> {
+        let text = |domain| core::str::from_utf8(domain).unwrap_or_default();
+        self.of_domains.iter().map(move |(domain, of_domain)| (text(domain), of_domain.line))
+    }
+
+    fn of(&self, user: &[u8], domain: &Host<'_>) -> Option<&Secret> {
+        let of_domain = || self.of_domains.get(&domain_name(domain))?.secrets.get(user);
+        let own = if self.of_domains.is_empty() { None } else { of_domain() };
+        own.or_else(|| self.anywhere.get(user))
+    }
+
+    /// Is there such a user?
+    pub(super) fn knows(&self, user: &[u8], domain: &Host<'_>) -> bool {
+        self.of(user, domain).is_some()
     }
 
     /// The hash of user, realm and password.
-    pub(super) fn secret(&self, user: &[u8], algorithm: Algorithm, realm: &[u8]) -> Option<Vec<u8>> {
-        self.secrets.get(user)?.hash(user, algorithm, realm)
+    pub(super) fn secret(
+        &self,
+        user: &[u8],
+        domain: &Host<'_>,
+        algorithm: Algorithm,
+        realm: &[u8],
+    ) -> Option<Vec<u8>> {
+        self.of(user, domain)?.hash(user, algorithm, realm)
     }
 }

@@ -95,6 +95,8 @@ pub(super) struct Hub {
     pub(super) room: Cell<Room>,
     /// Who is refused may be told so, so often.
     pub(super) refusals_per_sec: Cell<u32>,
+    /// How often it is looked for datagrams while that pays; none if never.
+    pub(super) gather: Cell<Option<Duration>>,
     pub(super) websocket: RefCell<Rc<WebSockets>>,
     writer: Option<Writer>,
     /// Looks for subscribers.
@@ -148,6 +150,7 @@ impl Hub {
             tls: RefCell::default(),
             room: Cell::default(),
             refusals_per_sec: Cell::default(),
+            gather: Cell::default(),
             websocket: RefCell::default(),
             writer,
             seeker: RefCell::new(None),

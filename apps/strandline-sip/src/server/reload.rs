@@ -51,8 +51,16 @@ impl Done {
         done.0 += 1;
         done.1 = result.as_ref().err().map(ToString::to_string);
         match result {
+            Ok(Reloaded { changed, kept }) if kept.is_empty() => {
+                tracing::info!(?changed, "the configuration was read again");
+            }
+            // Whoever asked for it by a signal hears of it nowhere else.
             Ok(Reloaded { changed, kept }) => {
-                tracing::info!(?changed, ?kept, "the configuration was read again");
+                tracing::warn!(
+                    ?changed,
+                    ?kept,
+                    "the configuration was read again, and not all of it counts yet"
+                );
             }
             Err(error) => tracing::error!(%error, "the configuration is wrong, and nothing has changed"),
         }
@@ -127,6 +135,10 @@ impl Reloader {
         if let Some(worker) = self.args.worker {
             new.share(worker, self.processes);
         }
+        // Where there are several processes, the one that has read it says so for all.
+        if self.args.worker.is_none() {
+            new.warn();
+        }
         // Whatever can fail comes first.
         let key = random_key().map_err(|error| ConfigError::Random(error.to_string()))?;
         let nonces = self.nonces.get().next();
@@ -142,6 +154,7 @@ impl Reloader {
         hub.room.set(Room { connections: new.connections_max, of_source: new.overload.source_connections });
         hub.connections.patience.set(new.patience);
         hub.refusals_per_sec.set(new.overload.refusals_per_sec);
+        hub.gather.set(new.overload.gather);
         hub.inbox(|inbox| {
             new.overload.configure(inbox, key);
             inbox.set_access(new.access.clone());

@@ -19,7 +19,7 @@ use crate::transaction::{Protocol, Time};
 use super::admin::Admin;
 use super::args::{Args, Command};
 use super::clock::{self, Clock};
-use super::config::{self, Config, Files, Listen, Users};
+use super::config::{self, Config, Files, Flaw, Listen, Users};
 use super::hub::Hub;
 use super::inbox::Looks;
 use super::input;
@@ -63,9 +63,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut files = Files::of_disk();
     let config = Config::of(args, &mut files)?;
     if args.check {
-        println!("The configuration is right.");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(tell_of(&config.flaws(Clock::unix().as_secs())));
     }
+    config.warn();
     raise_open_files();
     if config.processes > 1 {
         return workers::supervise(&config, args, files);
@@ -73,6 +73,18 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     drop(files);
     start(config, args, None)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What came of `--check`.
+fn tell_of(flaws: &[Flaw]) -> ExitCode {
+    for flaw in flaws {
+        eprintln!("{}: {flaw}", if flaw.is_error { "error" } else { "warning" });
+    }
+    if flaws.iter().any(|flaw| flaw.is_error) {
+        return ExitCode::FAILURE;
+    }
+    println!("The configuration is right.");
+    ExitCode::SUCCESS
 }
 
 /// As one of several processes.
@@ -174,6 +186,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
     hub.tls.replace(config.tls_sides());
     hub.inbox(|inbox| inbox.set_access(config.access.clone()));
     hub.refusals_per_sec.set(overload.refusals_per_sec);
+    hub.gather.set(overload.gather);
     hub.room.set(Room { connections: config.connections_max, of_source: overload.source_connections });
     hub.connections.patience.set(config.patience);
     if config.hep.is_some() {
@@ -395,8 +408,7 @@ impl Sockets {
                     )
                 })?;
             sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
-            let host = listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
-            sockets.advertised.push(Advertised::new(listen.protocol, host, port));
+            sockets.advertised.push(Advertised::new(listen.protocol, listen.host(), port));
         }
         Ok(sockets)
     }

@@ -6,6 +6,7 @@ use crate::transaction::Time;
 
 use super::Service;
 use super::incoming::Incoming;
+use super::lookups::Purpose;
 use super::proofs::Scale;
 use super::reply::answer_flow;
 
@@ -56,7 +57,7 @@ impl Service {
             }
             Credentials::LookUp(user) => {
                 let who = subscriber(user, &host);
-                if self.wait_for(incoming, who) { Proof::Waits } else { Proof::TooMany }
+                if self.wait_for(incoming, who, Purpose::Proof) { Proof::Waits } else { Proof::TooMany }
             }
             Credentials::Challenge { stale } => {
                 let challenges = authenticator.challenges(now, stale, incoming.flow.peer.ip());

@@ -164,7 +164,7 @@ impl Service {
         let own = target.as_deref().or_else(|| message.request_line().map(|line| line.uri)).unwrap_or(&[]);
         let strict = strict::next(copy.path, way);
         let secure = strict::is_sips(own) || strict::is_sips(strict::first_uri(copy.path, way));
-        let back = self.record_routes(incoming, copy, secure)?;
+        let back = self.record_routes(incoming, way, copy, secure)?;
         let flow_path =
             if self.adds_path(incoming) { self.path(copy.flow.protocol, flow)? } else { Vec::new() };
         let mut edits = Edits::new(*message);
@@ -204,25 +204,32 @@ impl Service {
         edits.write(out)
     }
 
-    /// The Record-Routes of a request that begins a dialog: one for each of its two transports, the last one on top.
+    /// The Record-Routes of a request that begins a dialog, or of one that tells the other end its route set: one for each of its two
+    /// transports, the last one on top.
     fn record_routes(
         &self,
         incoming: &Incoming<'_>,
+        way: &Way<'_>,
         copy: &Copy<'_>,
         secure: bool,
     ) -> Result<Vec<Vec<u8>>, WriteError> {
         let Incoming { essentials, flow, .. } = incoming;
-        let begins = matches!(essentials.cseq.method, Method::Invite | Method::Subscribe | Method::Refer);
+        let method = essentials.cseq.method;
+        let begins = matches!(method, Method::Invite | Method::Subscribe | Method::Refer);
+        let tag = essentials.from.tag.unwrap_or(&[]);
         let mut routes = Vec::new();
-        if !begins || essentials.to.tag.is_some() {
-            return Ok(routes);
-        }
         let next = copy.flow;
-        let caller = End { flow: *flow, host: self.caller_mark(incoming) };
-        let callee = End { flow: next, host: copy.host };
-        let user = |out: &mut Vec<u8>| {
-            self.tokens.write(&caller, &callee, essentials.from.tag.unwrap_or(&[]), out);
+        let (here, there) = match way.token {
+            // Who subscribes takes its route set from NOTIFY, and not from the answer to SUBSCRIBE (RFC 6665 sections 4.3 and 4.4.1).
+            Some(token) if method == Method::Notify => {
+                (self.tokens.near_end(&token, tag).host, self.tokens.far_end(&token, tag).host)
+            }
+            _ if begins && essentials.to.tag.is_none() => (self.caller_mark(incoming), copy.host),
+            _ => return Ok(routes),
         };
+        let caller = End { flow: *flow, host: here };
+        let callee = End { flow: next, host: there };
+        let user = |out: &mut Vec<u8>| self.tokens.write(&caller, &callee, tag, out);
         let inner = Some(flow.protocol).filter(|protocol| *protocol != next.protocol);
         for protocol in inner.into_iter().chain([next.protocol]) {
             routes.push(self.own_route((protocol, secure), user, "lr")?);

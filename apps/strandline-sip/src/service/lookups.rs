@@ -14,9 +14,19 @@ const WAITING_MAX: usize = 20_000;
 /// Requests that may wait for one subscriber.
 const EACH_MAX: usize = 16;
 
+/// What a subscriber is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To know whether the request comes from there.
+    Proof,
+    /// To tell who isn't registered from who doesn't exist.
+    Callee,
+}
+
 /// A request that waits.
 #[derive(Debug)]
 struct Waiting {
+    purpose: Purpose,
     flow: Flow,
     bytes: Held,
 }
@@ -41,8 +51,10 @@ impl Service {
         self.lookups.count
     }
 
-    /// A request waits until this subscriber is known. False if too many do.
-    pub(super) fn wait_for(&mut self, incoming: &Incoming<'_>, who: Subscriber) -> bool {
+    /// A request waits until this subscriber is known. False if too many do: half of them at most wait for somebody who is called,
+    /// so that phones can register all the same.
+    pub(super) fn wait_for(&mut self, incoming: &Incoming<'_>, who: Subscriber, purpose: Purpose) -> bool {
+        let part = if purpose == Purpose::Callee { 2 } else { 1 };
         let lookups = &mut self.lookups;
         let bytes = incoming.message.as_bytes();
         let all = lookups.waiting.get(&who).map_or(&[][..], |all| all);
@@ -51,15 +63,15 @@ impl Service {
             return true;
         }
         let account = self.transactions.account();
-        if lookups.count >= WAITING_MAX || all.len() >= EACH_MAX || !account.has_room_for_new(bytes.len(), 1)
-        {
+        let has_room = account.has_room_for_new(bytes.len(), 1);
+        if lookups.count >= WAITING_MAX / part || all.len() >= EACH_MAX / part || !has_room {
             return false;
         }
         if all.is_empty() {
             lookups.wanted.push(who.clone());
         }
         lookups.count += 1;
-        let waiting = Waiting { flow: incoming.flow, bytes: account.holder().hold(bytes) };
+        let waiting = Waiting { purpose, flow: incoming.flow, bytes: account.holder().hold(bytes) };
         lookups.waiting.entry(who).or_default().push(waiting);
         true
     }
@@ -68,17 +80,25 @@ impl Service {
     pub fn looked_up(&mut self, now: Time, who: Subscriber, found: Option<Option<Secret>>) {
         let all = self.lookups.waiting.remove(&who).unwrap_or_default();
         self.lookups.count = self.lookups.count.saturating_sub(all.len());
+        let is_nobody = found.as_ref().is_some_and(Option::is_none);
         let is_known = self.authenticator.as_mut().is_some_and(|auth| auth.looked_up(now, who, found));
-        for Waiting { flow, bytes } in all {
-            if is_known {
+        for Waiting { purpose, flow, bytes } in all {
+            if is_known && purpose == Purpose::Proof {
                 self.handle(now, flow, &bytes, false);
                 continue;
             }
+            let (code, later) = match purpose {
+                Purpose::Proof => {
+                    (StatusCode::SERVICE_UNAVAILABLE, Some((HeaderName::RetryAfter, &b"10"[..])))
+                }
+                Purpose::Callee if is_nobody => (StatusCode::NOT_FOUND, None),
+                // Also if nobody could look: this is not about the server, which others would leave alone after 503.
+                Purpose::Callee => (StatusCode::TEMPORARILY_UNAVAILABLE, None),
+            };
             let mut index =
                 self.index.take().unwrap_or_else(|| Box::new(Index::with_limits(self.settings.message)));
             if let Ok(message) = Message::parse(&bytes, &mut index) {
-                let later = Some((HeaderName::RetryAfter, &b"10"[..]));
-                self.answer(&message, flow, StatusCode::SERVICE_UNAVAILABLE, None, later);
+                self.answer(&message, flow, code, None, later);
             }
             self.index = Some(index);
         }

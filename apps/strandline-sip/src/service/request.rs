@@ -193,7 +193,9 @@ impl Service {
             },
         };
         let result = match redirects {
-            true => found.map(|()| self.redirect(&incoming, &targets)),
+            // It waits until somebody has looked for its user.
+            _ if found.is_ok() && targets.is_empty() => Ok(()),
+            true => found.and_then(|()| self.redirect(now, &incoming, arriving, &targets)),
             false => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
         };
         targets.clear();

@@ -2,22 +2,28 @@
 
 use std::io::Write as _;
 
-use crate::codec::{HeaderName, Reply, SipUri, StatusCode, Uri};
+use crate::auth::subscriber;
+use crate::codec::{HeaderName, Method, Reply, SipUri, StatusCode, Uri, unescape};
 use crate::location::write_aor;
-use crate::transaction::Time;
+use crate::transaction::{Arriving, Time};
 
-use super::Service;
 use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
 use super::incoming::Incoming;
-use super::proofs::Scale;
+use super::lookups::Purpose;
 use super::reply::answer_flow;
 use super::route::Way;
+use super::{Mode, Service};
 
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);
 
 const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
+/// What a transaction is named whose request goes nowhere: no context has this slot.
+const NO_CONTEXT: u64 = u64::MAX;
+
+const NOT_FOUND: Verdict = (StatusCode::NOT_FOUND, None);
+const UNAVAILABLE: Verdict = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
 
 impl Service {
     /// Writes the address of record of a URI of ours, in the domain that its own stands for.
@@ -36,7 +42,8 @@ impl Service {
         }
     }
 
-    /// Where a request for one of our domains goes: to the user's phones, those of whom the user stands for, or a trunk.
+    /// Where a request for one of our domains goes: to the user's phones, those of whom the user stands for, or a trunk. Nowhere yet
+    /// if there are no targets then: it waits until somebody has looked for the user.
     pub(super) fn find(
         &mut self,
         now: Time,
@@ -64,13 +71,45 @@ impl Service {
                 target.q = 1000;
             }
             targets.sort_by_key(|target| core::cmp::Reverse(target.q));
-            return if targets.is_empty() { Err((StatusCode::NOT_FOUND, None)) } else { Ok(()) };
+            return if targets.is_empty() { Err(UNAVAILABLE) } else { Ok(()) };
         }
         let found = self.look_up(now, uri, targets);
         let user = uri.user.unwrap_or(&[]);
         match found {
-            Err((StatusCode::NOT_FOUND, _)) => self.to_trunk(incoming, user, None, targets).unwrap_or(found),
+            Err((StatusCode::NOT_FOUND, _)) => match self.to_trunk(incoming, user, None, targets) {
+                Some(found) => found,
+                None => self.absent(now, incoming, uri),
+            },
             found => found,
+        }
+    }
+
+    /// What is said of a user who isn't registered: 404 only if it is known that there is none (RFC 3261 sections 16.5, 21.4.5 and
+    /// 21.4.18), or where nobody is known at all. Ok if the request waits until somebody has looked.
+    fn absent(&mut self, now: Time, incoming: &Incoming<'_>, uri: &SipUri<'_>) -> Result<(), Verdict> {
+        let unix_secs = self.unix_secs(now);
+        // One who is registered, and can't be reached so: for `sips` by TLS only (RFC 5630 section 4.2).
+        if self.locations.bindings(&self.aor).iter().any(|binding| !binding.has_expired(unix_secs)) {
+            return Err(UNAVAILABLE);
+        }
+        let (Some(authenticator), Some(user)) = (&mut self.authenticator, uri.user) else {
+            return Err(NOT_FOUND);
+        };
+        let user: Vec<u8> = unescape(user).collect();
+        let host = self.settings.directory.domain_of(&uri.host);
+        match authenticator.knows(now, &user, &host) {
+            Some(true) => Err(UNAVAILABLE),
+            Some(false) => Err(NOT_FOUND),
+            // Whoever likes can't keep the database busy, and what is kept of it: for them nobody looks.
+            None => {
+                let is_known = incoming.proved || self.may_relay(&incoming.flow);
+                let who = subscriber(&user, &host);
+                if is_known && self.wait_for(incoming, who, Purpose::Callee) {
+                    Ok(())
+                } else {
+                    Err(UNAVAILABLE)
+                }
+            }
         }
     }
 
@@ -121,47 +160,64 @@ impl Service {
             for hop in last.iter().chain(first) {
                 let Ok(Uri::Sip(uri)) = Uri::parse(hop.uri.as_bytes()) else { continue };
                 let Some(place) = self.place(&uri) else { continue };
-                let named = route.domain.is_none().then(|| {
-                    let mut text = b"sip:".to_vec();
-                    text.extend_from_slice(user);
-                    // Writing to a buffer that grows does not fail.
-                    let _ = write!(text, "@{}", uri.host);
-                    if let Some(port) = uri.port {
-                        let _ = write!(text, ":{port}");
-                    }
-                    text.into_boxed_slice()
-                });
+                let domain = route.domain.as_deref();
+                let named = match self.settings.mode {
+                    Mode::Redirect => Some(redirected(user, domain, &uri)),
+                    _ => domain.is_none().then(|| at_hop(user, &uri).into_boxed_slice()),
+                };
                 let q = u16::MAX.saturating_sub(targets.len() as u16).max(HOP_Q);
                 targets.push(Target::new(named, place, q));
             }
         }
     }
 
-    /// 302 with where the user is, in place of going there (RFC 3261 section 8.3).
-    pub(super) fn redirect(&mut self, incoming: &Incoming<'_>, targets: &[Target]) {
-        let Incoming { message, essentials, flow, .. } = incoming;
-        let (to, tag) = (answer_flow(*flow, Some(&essentials.via)), self.tag(message, flow));
+    /// 302 with where the user is, in place of going there (RFC 3261 section 8.3). It is repeated until its ACK, as all refusals of
+    /// transactions are.
+    pub(super) fn redirect(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        arriving: Arriving,
+        targets: &[Target],
+    ) -> Result<(), Verdict> {
+        let Incoming { message, essentials, flow, weighed, .. } = incoming;
+        let own = message.request_line().map_or(&b""[..], |line| line.uri);
+        let is_own = |uri: &[u8]| match (Uri::parse(uri), Uri::parse(own)) {
+            (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.matches(&other),
+            _ => uri == own,
+        };
+        // Of a phone with several flows each one. Nobody is sent to where they were going.
+        let all = targets.iter().flat_map(|target| core::iter::once(target).chain(&target.others));
+        let all = all.filter_map(|target| Some((target.uri.as_deref()?, target.q)));
+        let all: Vec<(&[u8], u16)> = all.filter(|(uri, _)| !is_own(uri)).collect();
+        if all.is_empty() {
+            return Err(NOT_FOUND);
+        }
+        let back = answer_flow(*flow, Some(&essentials.via));
+        let full = (StatusCode::SERVICE_UNAVAILABLE, None);
+        let server = self.transactions.begin_server(arriving, back, None, NO_CONTEXT).map_err(|_| full)?;
+        if *weighed {
+            self.transactions.weigh(server);
+        }
+        let tag = self.tag(message, flow);
         let code = StatusCode::MOVED_TEMPORARILY;
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };
-        let own = message.request_line().map_or(&b""[..], |line| line.uri);
-        // Of a phone with several flows each one.
-        let all = targets.iter().flat_map(|target| core::iter::once(target).chain(&target.others));
-        let mut scale = Scale::new(!self.is_proven(flow), &mut self.transactions, flow);
-        let written = self.out.write(to, None, |out| {
-            let start = out.len();
+        let written = self.transactions.respond(now, server, code, &mut self.out, |out| {
             let mut writer = reply.write(message, out);
-            for (number, target) in all.enumerate() {
-                let uri = target.uri.as_deref().unwrap_or(own);
-                let q = if target.q > 1000 { 1000u16.saturating_sub(100 * number as u16) } else { target.q };
+            for (number, (uri, q)) in all.iter().enumerate() {
+                let q = if *q > 1000 { 1000u16.saturating_sub(100 * number as u16) } else { *q };
                 let q = format!(">;q={}.{:03}", q / 1000, q % 1000);
                 writer.header(HeaderName::Contact, &[&b"<"[..], uri, q.as_bytes()].concat());
             }
-            writer.finish(b"")?;
-            scale.weigh(out.len() - start)
+            writer.finish(b"")
         });
         if let Err(error) = written {
             tracing::debug!(%error, "a redirection can't be written");
+            self.transactions.forget_server(server);
+        } else if essentials.cseq.method == Method::Invite {
+            self.told_end = Some(now);
         }
+        Ok(())
     }
 
     /// Hops that have said nothing for too long: the next ones are tried.
@@ -178,4 +234,41 @@ impl Service {
             }
         }
     }
+}
+
+/// A user at a hop.
+fn at_hop(user: &[u8], hop: &SipUri<'_>) -> Vec<u8> {
+    let mut text = b"sip:".to_vec();
+    text.extend_from_slice(user);
+    // Writing to a buffer that grows does not fail.
+    let _ = write!(text, "@{}", hop.host);
+    if let Some(port) = hop.port {
+        let _ = write!(text, ":{port}");
+    }
+    text
+}
+
+/// The same as a caller is told it, who knows nothing else of the hop. A user of another domain stays that (RFC 3261 section 19.1.1).
+fn redirected(user: &[u8], domain: Option<&str>, hop: &SipUri<'_>) -> Box<[u8]> {
+    let mut text = match domain {
+        None => at_hop(user, hop),
+        Some(domain) => {
+            let mut text = b"sip:".to_vec();
+            if !user.is_empty() {
+                text.extend_from_slice(user);
+                text.push(b'@');
+            }
+            text.extend_from_slice(domain.as_bytes());
+            if let Some(port) = hop.port {
+                let _ = write!(text, ":{port}");
+            }
+            let _ = write!(text, ";maddr={}", hop.host);
+            text
+        }
+    };
+    if let Some(transport) = hop.transport() {
+        text.extend_from_slice(b";transport=");
+        text.extend_from_slice(transport);
+    }
+    text.into_boxed_slice()
 }

@@ -155,6 +155,11 @@ impl Tokens {
     pub fn far_end(&self, token: &Token, from_tag: &[u8]) -> End {
         if self.tag_mark(from_tag) == token.tag { token.callee } else { token.caller }
     }
+
+    /// The end that a request with this tag in From comes from.
+    pub(super) fn near_end(&self, token: &Token, from_tag: &[u8]) -> End {
+        if self.tag_mark(from_tag) == token.tag { token.caller } else { token.callee }
+    }
 }
 
 impl SealFlow for Tokens {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, ErrorCode, params};
 
 use super::StoreError;
 
@@ -10,10 +10,27 @@ pub(super) fn error(what: &str) -> impl FnOnce(rusqlite::Error) -> StoreError + 
     move |cause| StoreError::new(what, cause)
 }
 
+/// Why a file can't be opened, and what to do.
+fn not_opened(what: &str) -> impl Fn(rusqlite::Error) -> StoreError + '_ {
+    move |cause| {
+        let hint = match cause.sqlite_error_code() {
+            // Nobody waits for it: it is held locked as long as a server runs.
+            Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+                ": another server has it open, or another program; each server needs a file of its own"
+            }
+            Some(ErrorCode::CannotOpen) => {
+                ": is the folder that store.path or --store names there, and may this user write there?"
+            }
+            _ => "",
+        };
+        StoreError::new(what, format!("{cause}{hint}"))
+    }
+}
+
 /// Opens a file, or makes it, with the tables that every one has. It is locked.
 pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     let what = format!("opening {}", path.display());
-    let connection = Connection::open(path).map_err(error(&what))?;
+    let connection = Connection::open(path).map_err(not_opened(&what))?;
     let set_up = "
         PRAGMA page_size = 16384;
         PRAGMA journal_mode = WAL;
@@ -24,7 +41,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
         CREATE TABLE IF NOT EXISTS bindings (aor BLOB PRIMARY KEY, state BLOB NOT NULL) WITHOUT ROWID;
         CREATE TABLE IF NOT EXISTS journal (number INTEGER PRIMARY KEY, changes BLOB NOT NULL);
         CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value BLOB NOT NULL);";
-    connection.execute_batch(set_up).map_err(error(&what))?;
+    connection.execute_batch(set_up).map_err(not_opened(&what))?;
     Ok(connection)
 }
 

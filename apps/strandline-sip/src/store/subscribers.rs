@@ -19,6 +19,10 @@ use super::{Kind, Shared, StoreError};
 const AT_ONCE: usize = 250;
 /// How long nobody looks after a failure.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Bytes of a name.
+const NAME_MAX: usize = 255;
+/// Who is looked for to see whether anybody can be.
+const NOBODY: &[u8] = b"nobody";
 
 /// Where subscribers are.
 #[derive(Debug, Clone)]
@@ -107,7 +111,7 @@ impl SubscriberTable {
         {
             create(path)?;
         }
-        self.open()?.rows(&[b"nobody"]).map(|_| ())
+        self.open()?.rows(&[NOBODY]).map(|_| ())
     }
 }
 
@@ -133,7 +137,7 @@ impl Seeker {
         let (wanted, queue) = channel();
         std::thread::Builder::new()
             .name("subscribers".to_owned())
-            .spawn(move || seek(&table, &queue, found))?;
+            .spawn(move || seek(&|| table.open(), &queue, found))?;
         Ok(Self { wanted })
     }
 
@@ -145,34 +149,58 @@ impl Seeker {
     }
 }
 
-fn seek(table: &SubscriberTable, queue: &Receiver<Subscriber>, mut tell: impl FnMut(Found)) {
+/// Opens a table.
+type Opener<'a> = &'a dyn Fn() -> Result<Box<dyn Table>, StoreError>;
+
+fn seek(table: Opener<'_>, queue: &Receiver<Subscriber>, mut tell: impl FnMut(Found)) {
     let mut open: Option<Box<dyn Table>> = None;
     let mut failed: Option<Instant> = None;
     while let Ok(first) = queue.recv() {
         let mut wanted = vec![first];
         wanted.extend(queue.try_iter().take(AT_ONCE - 1));
-        let rests = failed.is_some_and(|failed| now().saturating_duration_since(failed) < PAUSE);
-        let rows = if rests { None } else { rows(table, &mut open, &wanted) };
-        match &rows {
-            Some(_) => failed = None,
-            None if !rests => failed = Some(now()),
-            None => {}
+        if failed.is_some_and(|failed| now().saturating_duration_since(failed) < PAUSE) {
+            wanted.into_iter().for_each(|who| tell((who, None)));
+            continue;
         }
-        for who in wanted {
-            let found = rows.as_ref().map(|rows| secret_of(&who, rows));
-            tell((who, found));
+        failed = None;
+        if let Some(rows) = rows(table, &mut open, &wanted) {
+            tell_all(wanted, Some(&rows), &mut tell);
+        } else if rows_of(table, &mut open, &[NOBODY]).is_none() {
+            failed = Some(now());
+            tell_all(wanted, None, &mut tell);
+        } else {
+            // It is there, but can't have one of these names: that one must not keep the others out.
+            for who in wanted {
+                let rows = rows(table, &mut open, core::slice::from_ref(&who));
+                tell_all(vec![who], rows.as_deref(), &mut tell);
+            }
         }
     }
 }
 
-fn rows(
-    table: &SubscriberTable,
-    open: &mut Option<Box<dyn Table>>,
-    wanted: &[Subscriber],
-) -> Option<Vec<Row>> {
-    let users: Vec<&[u8]> = wanted.iter().map(|who| &*who.user).collect();
-    let result = match open.take().map_or_else(|| table.open(), Ok) {
-        Ok(opened) => open.insert(opened).rows(&users),
+fn tell_all(wanted: Vec<Subscriber>, rows: Option<&[Row]>, tell: &mut impl FnMut(Found)) {
+    for who in wanted {
+        let found = rows.map(|rows| secret_of(&who, rows));
+        tell((who, found));
+    }
+}
+
+fn rows(table: Opener<'_>, open: &mut Option<Box<dyn Table>>, wanted: &[Subscriber]) -> Option<Vec<Row>> {
+    let users: Vec<&[u8]> = wanted.iter().map(|who| &*who.user).filter(|user| is_name(user)).collect();
+    rows_of(table, open, &users)
+}
+
+/// Names in tables are no longer, and have no NUL, which PostgreSQL takes for an error.
+fn is_name(user: &[u8]) -> bool {
+    user.len() <= NAME_MAX && !user.contains(&0)
+}
+
+fn rows_of(table: Opener<'_>, open: &mut Option<Box<dyn Table>>, users: &[&[u8]]) -> Option<Vec<Row>> {
+    if users.is_empty() {
+        return Some(Vec::new());
+    }
+    let result = match open.take().map_or_else(table, Ok) {
+        Ok(opened) => open.insert(opened).rows(users),
         Err(error) => Err(error),
     };
     match result {
@@ -195,3 +223,6 @@ fn secret_of(who: &Subscriber, rows: &[Row]) -> Option<Secret> {
     let hashes = hashes.into_iter().filter_map(|(algorithm, hash)| Some((algorithm, hash.clone()?)));
     Secret::of(password.clone(), hashes.collect())
 }
+
+#[cfg(test)]
+mod tests;

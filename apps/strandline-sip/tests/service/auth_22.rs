@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use strandline_sip::auth::{Algorithm, Authenticator, Nonces, Source, Users, response};
 use strandline_sip::codec::Digest;
+use strandline_sip::service::Settings;
 
 use crate::harness::{Phone, Sent, World};
 
@@ -204,7 +205,7 @@ fn who_calls_is_asked_too_unless_the_dialog_stands_or_they_are_not_ours() {
     assert!(sent.line("Proxy-Authenticate").is_some());
     let stranger =
         phone().invite("bob", "2").replace("From: <sip:alice@example.com>", "From: <sip:alice@example.net>");
-    assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 404 Not Found");
+    assert_eq!(world.one(&phone(), &stranger).first_line(), "SIP/2.0 480 Temporarily Unavailable");
     // An ACK of that is no request to be asked about.
     assert!(world.receive(&phone(), &phone().request("ACK", "sip:bob@example.com", "1", "")).is_empty());
 }
@@ -289,4 +290,61 @@ fn nobody_is_asked_within_a_dialog_that_began_here() {
         let on = sent.iter().find(|one| one.flow == caller.0).expect(method);
         assert!(on.first_line().starts_with(method), "{}", on.text);
     }
+}
+
+#[test]
+fn users_of_several_domains_have_one_file() {
+    let text = "alice@Example.net:password:there\nalice:password:here\nbob@example.net:password:b\na@b@example.com:password:c\n";
+    let users = Users::read(text).unwrap();
+    assert_eq!(users.len(), 4);
+    let mut domains: Vec<_> = users.domains().collect();
+    domains.sort_unstable();
+    assert_eq!(domains, [("example.com", 4), ("example.net", 1)]);
+    let base = crate::harness::settings();
+    let names = ["example.com", "example.net", "example.org"].map(str::to_owned).to_vec();
+    let mut world = World::with(Settings { domains: names, ..base });
+    let nonces = Nonces::new([9; 16], Duration::from_secs(300), 1 << 10);
+    let realm = "example.com".to_owned();
+    world.service.authenticate(Some(Authenticator::new(
+        realm,
+        vec![Algorithm::Sha256],
+        Source::Users(users),
+        nonces,
+        [1; 16],
+    )));
+    let mut cseq = 0;
+    let mut status = |user: &str, named: &str, domain: &str, password: &str| {
+        cseq += 2;
+        let asked = challenges(&world.one(&phone(), &phone().register("bob", cseq, "")));
+        let text = authorized(cseq + 1, &asked[0], user, password, Some(1));
+        // In the domain of the address, whatever domain is asked: the realm is one for all.
+        let text = text.replace("<sip:bob@example.com>", &format!("<sip:{named}@{domain}>"));
+        let text = text.replace("reg-bob", &format!("reg-{named}-{domain}"));
+        world.one(&phone(), &text).first_line()["SIP/2.0 ".len()..][..3].to_owned()
+    };
+    // Her own password in the domain that she is named with, and the other one in all others.
+    assert_eq!(status("alice", "alice", "example.net", "there"), "200");
+    assert_eq!(status("alice", "alice", "Example.NET", "there"), "200");
+    assert_eq!(status("alice", "alice", "example.net", "here"), "401");
+    assert_eq!(status("alice", "alice", "example.com", "here"), "200");
+    assert_eq!(status("alice", "alice", "example.org", "here"), "200");
+    assert_eq!(status("alice", "alice", "example.com", "there"), "401");
+    // Who is named with a domain is nobody in others; nor is `bob@example.net` a user's name there.
+    assert_eq!(status("bob", "bob", "example.net", "b"), "200");
+    assert_eq!(status("bob", "bob", "example.com", "b"), "401");
+    assert_eq!(status("bob@example.net", "bob%40example.net", "example.com", "b"), "401");
+    // The last `@` is before the domain.
+    assert_eq!(status("a@b", "a%40b", "example.com", "c"), "200");
+}
+
+#[test]
+fn what_is_no_user_is_told_with_its_line() {
+    let wrong = |text: &str| Users::read(text).err().map(|error| error.to_string()).unwrap_or_default();
+    assert_eq!(wrong("@example.com:password:x"), "line 1: not like user or user@domain");
+    assert_eq!(wrong("#\nbob@:password:x"), "line 2: not like user or user@domain");
+    let twice = "a@example.com:password:x\na:password:x\na@EXAMPLE.com:password:x\n";
+    assert_eq!(wrong(twice), "line 3: this user is there already");
+    let md5 = "11111111111111111111111111111111";
+    let both = format!("a@example.com:MD5:{md5}\na:MD5:{md5}\na@example.com:MD5:{md5}\n");
+    assert_eq!(wrong(&both), "line 3: this user has such a secret already");
 }

@@ -73,6 +73,43 @@ fn a_call_between_transports_has_a_record_route_for_each() {
 }
 
 #[test]
+fn who_subscribes_goes_on_with_the_route_set_of_notify() {
+    // RFC 6665 section 4.4.1: the route set is that of the NOTIFY, and not of the answer to SUBSCRIBE.
+    for (alice, bob) in [
+        (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5070")),
+        (Phone::tcp("192.0.2.1:34567", 11), Phone::udp("192.0.2.2:5070")),
+        (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 12)),
+    ] {
+        let mut world = World::new();
+        for phone in [&alice, &bob] {
+            world.service.connection_opened(phone.0.connection);
+        }
+        world.register(&bob, "bob");
+        let uri = |phone: &Phone, user: &str| phone.contact(user).trim_matches(['<', '>']).to_owned();
+        let more = "Event: presence\r\n";
+        let subscribe = world.one(&alice, &alice.request("SUBSCRIBE", "sip:bob@example.com", "1", more));
+        let ok = world.one(&bob, &response(&subscribe.text, 200, "bob"));
+        let target = uri(&alice, "alice");
+        let notify = world.one(&bob, &in_dialog("NOTIFY", &ok.text, &target, &bob, 1, false));
+        assert_eq!((notify.flow, notify.lines("Route").len()), (alice.0, 0));
+        assert_eq!(notify.lines("Record-Route").len(), ok.lines("Record-Route").len());
+        // What answers the NOTIFY is what its dialog is for its sender: the subscriber's tags are the other way round.
+        let told = world.one(&alice, &response(&notify.text, 200, "alice"));
+        assert_eq!((told.flow, told.first_line()), (bob.0, "SIP/2.0 200 OK"));
+        let target = uri(&bob, "bob");
+        let refresh = in_dialog("SUBSCRIBE", &told.text, &target, &alice, 2, false);
+        let refresh = world.one(&alice, &refresh);
+        assert_eq!((refresh.flow, refresh.lines("Route").len()), (bob.0, 0), "{}", refresh.text);
+        // It can be told again, and the end of it goes the same way.
+        let again = world.one(&bob, &in_dialog("NOTIFY", &told.text, &uri(&alice, "alice"), &bob, 3, true));
+        assert_eq!(
+            (again.flow, again.lines("Record-Route").len()),
+            (alice.0, notify.lines("Record-Route").len())
+        );
+    }
+}
+
+#[test]
 fn a_dialog_goes_on_over_another_connection_of_the_caller_but_not_to_one_that_is_gone() {
     let (alice, bob) = (Phone::tcp("192.0.2.1:34567", 11), Phone::tcp("192.0.2.2:40000", 12));
     let (mut world, ok) = established(&alice, &bob);

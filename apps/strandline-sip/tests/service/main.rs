@@ -1,6 +1,7 @@
 //! Registrar and proxy in virtual time, a file for each procedure.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod absent_21_4_18;
 mod auth_22;
 mod cancel_16_10;
 mod chaos;
@@ -25,6 +26,7 @@ mod nodes;
 mod overload_rfc7339;
 mod path_rfc3327;
 mod proofs;
+mod redirect_8_3;
 mod registrar_10_3;
 mod relay_16_12;
 mod routing;

@@ -1,6 +1,6 @@
-//! What an operator has written down: aliases, trunks that stand in for one another (RFC 3261 section 16.6), redirection.
+//! What an operator has written down: aliases, trunks that stand in for one another (RFC 3261 section 16.6).
 
-use strandline_sip::service::{Alias, Directory, Hop, Mode, Relay, Route, Settings};
+use strandline_sip::service::{Alias, Directory, Hop, Relay, Route, Settings};
 
 use crate::harness::{Phone, Sent, World, response, settings};
 
@@ -168,28 +168,5 @@ fn domains_and_users_stand_for_others() {
         all,
         ["INVITE sip:bob@192.0.2.5:5060 SIP/2.0 192.0.2.5", "INVITE sip:desk@192.0.2.99 SIP/2.0 192.0.2.99"]
     );
-    assert!(world.one(&alice(), &alice().invite("empty", "d")).first_line().starts_with("SIP/2.0 404"));
-}
-
-#[test]
-fn a_redirecting_server_tells_where_users_are() {
-    let routes = vec![route(Some("+44"), None, &[(1, 0), (2, 1)])];
-    let directory = Directory { routes, ..Directory::default() };
-    let relay = Relay { open: true, from: Vec::new() };
-    let mut world = World::with(Settings { mode: Mode::Redirect, directory, relay, ..settings() });
-    let bob = Phone::udp("192.0.2.5:5060");
-    world.register_with(&bob, "bob", &format!("Contact: {};q=0.7\r\n", bob.contact("bob")));
-    let told = world.one(&alice(), &alice().invite("bob", "a"));
-    assert_eq!(told.first_line(), "SIP/2.0 302 Moved Temporarily");
-    assert_eq!(told.lines("Contact"), ["<sip:bob@192.0.2.5:5060>;q=0.700"]);
-    let told = world.one(&alice(), &alice().invite("+44200", "b"));
-    let hops = ["<sip:+44200@203.0.113.1>;q=1.000", "<sip:+44200@203.0.113.2>;q=0.900"];
-    assert_eq!(told.lines("Contact"), hops);
-    assert!(world.one(&alice(), &alice().invite("carol", "c")).first_line().starts_with("SIP/2.0 404"));
-    // Whoever asks for a host that is none of ours would be sent to where they were going anyway.
-    let foreign =
-        alice().invite("dave", "d").replace("INVITE sip:dave@example.com", "INVITE sip:dave@203.0.113.9");
-    assert_eq!(world.one(&alice(), &foreign).first_line(), "SIP/2.0 404 Not Our Domain");
-    assert!(world.receive(&alice(), &foreign.replace("INVITE", "ACK")).is_empty());
-    assert_eq!(world.service.transactions(), (0, 0));
+    assert!(world.one(&alice(), &alice().invite("empty", "d")).first_line().starts_with("SIP/2.0 480"));
 }

@@ -1,4 +1,4 @@
-use rcgen::{CertificateParams, KeyPair, SanType};
+use rcgen::{CertificateParams, KeyPair, SanType, date_time_ymd};
 
 use super::*;
 
@@ -40,4 +40,27 @@ fn domains_are_compared_without_case_and_wildcards_are_none() {
     ] {
         assert!(!is_domain(proved, wanted), "{proved} {wanted}");
     }
+}
+
+#[test]
+fn addresses_are_proved_by_certificates_for_them() {
+    let key = KeyPair::generate().unwrap();
+    let params = CertificateParams::new(vec!["192.0.2.1".to_owned(), "2001:db8::1".to_owned()]).unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let proves = |address: &str| proves_address(certificate.der(), address.parse().unwrap());
+    assert!(proves("192.0.2.1") && proves("2001:db8::1"));
+    assert!(!proves("192.0.2.2") && !proves("2001:db8::2"));
+    assert!(!proves_address(&CertificateDer::from(vec![1, 2, 3]), "192.0.2.1".parse().unwrap()));
+}
+
+#[test]
+fn it_is_told_from_when_and_until_when_a_certificate_is_good() {
+    let key = KeyPair::generate().unwrap();
+    let mut params = CertificateParams::new(vec!["a.example".to_owned()]).unwrap();
+    // 2020-01-01 and 2061-01-01: two ways to write a time (RFC 5280 section 4.1.2.5).
+    params.not_before = date_time_ymd(2020, 1, 1);
+    params.not_after = date_time_ymd(2061, 1, 1);
+    let certificate = params.self_signed(&key).unwrap();
+    assert_eq!(validity(certificate.der()), Some((1_577_836_800, 2_871_763_200)));
+    assert_eq!(validity(&CertificateDer::from(vec![1, 2, 3])), None);
 }

@@ -59,6 +59,14 @@ impl Party {
             None => self.dialog = Some(dialog),
         }
     }
+
+    /// Who has subscribed goes on by the route set of NOTIFY, whatever the answer to SUBSCRIBE said (RFC 6665 section 4.4.1).
+    pub(super) fn on_notify(&mut self, notify: &Came<'_>) {
+        let routes: Vec<Vec<u8>> = notify.values("Record-Route").map(<[u8]>::to_vec).collect();
+        if let Some(dialog) = self.dialog.as_mut().filter(|_| !routes.is_empty()) {
+            dialog.routes = routes;
+        }
+    }
 }
 
 /// What a request is made from.

@@ -269,8 +269,12 @@ impl Players {
                         if code.is_some_and(|code| code >= 200) && step.who == Who::Caller && !play.answered {
                             play.answered = true;
                             if play.counted {
+                                let time = now.saturating_duration_since(play.due);
                                 around.outcome.answered += 1;
-                                around.outcome.response.record(now.saturating_duration_since(play.due));
+                                around.outcome.response.record(time);
+                                if around.plan.measures(now) {
+                                    around.outcome.response_within.record(time);
+                                }
                             }
                         }
                     }
@@ -374,6 +378,9 @@ impl Players {
                 remote: request.value("From").to_vec(),
             });
         }
+        if is_success && request.method() == b"NOTIFY" {
+            party.on_notify(&request);
+        }
         let is_invite = request.method() == b"INVITE";
         party.asked = asked;
         if is_invite && *code >= 200 {
@@ -431,6 +438,7 @@ impl Players {
         play.under_way = false;
         play.came.clear();
         let all_done = play.step >= self.script.steps.len();
+        around.outcome.within += u64::from(all_done && code.is_some() && around.plan.measures(now));
         if play.counted {
             match code {
                 Some(_) if all_done => {

@@ -12,6 +12,7 @@ use crate::store::{Kind, SubscriberTable};
 use super::error::{ConfigError, wrong};
 use super::files::Files;
 use super::store::Store;
+use super::{Config, Listen};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -141,4 +142,26 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
         return Err(wrong("auth.wrong_max", format!("{wrong_max} is not between 0, for no limit, and 1000")));
     }
     Ok(Auth { realm: file.realm, users, algorithms, nonce_lifetime, wrong_max })
+}
+
+/// That the domains of users are some of ours: nobody of another could register.
+pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
+    let Some(Auth { users: Users::File(users), .. }) = &config.auth else { return Ok(()) };
+    let aliases = &config.settings.directory.domains;
+    let is_ours = |domain: &str| {
+        let names = |listen: &Listen| listen.host().eq_ignore_ascii_case(domain);
+        config.settings.domains.iter().any(|ours| ours == domain) || config.listen.iter().any(names)
+    };
+    let mut all: Vec<(usize, &str)> = users.domains().map(|(domain, line)| (line, domain)).collect();
+    all.sort_unstable();
+    for (line, domain) in all {
+        if let Some(other) = aliases.get(domain) {
+            let message = format!("line {line}: {domain} is an alias of {other}: write that");
+            return Err(wrong("auth.users", message));
+        }
+        if !is_ours(domain) {
+            return Err(wrong("auth.users", format!("line {line}: {domain} is none of domains")));
+        }
+    }
+    Ok(())
 }

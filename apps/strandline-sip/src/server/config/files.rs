@@ -82,10 +82,11 @@ impl Files {
         self.text(path).map_err(|error| wrong(key, error.to_string()))
     }
 
-    pub(super) fn pem(&mut self, path: &Path) -> Result<Pem, ConfigError> {
+    /// The same of a PEM file.
+    pub(super) fn pem(&mut self, key: &str, path: &Path) -> Result<Pem, ConfigError> {
         match self.bytes(path) {
             Ok(bytes) => Ok(Pem { path: path.to_owned(), bytes: bytes.to_vec() }),
-            Err(cause) => Err(ConfigError::Unreadable { path: path.to_owned(), cause }),
+            Err(cause) => Err(wrong(key, format!("{}: {cause}", path.display()))),
         }
     }
 }

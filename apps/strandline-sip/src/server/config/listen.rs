@@ -38,6 +38,13 @@ pub struct Listen {
     pub sctp_carrier: SctpCarrier,
 }
 
+impl Listen {
+    /// What others are told: a name, or an address.
+    pub(in crate::server) fn host(&self) -> String {
+        self.advertise.clone().unwrap_or_else(|| self.address.ip().to_string())
+    }
+}
+
 /// Of the file.
 pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
     let protocol = protocol("listen.protocol", &listen.protocol)?;
@@ -121,12 +128,11 @@ pub(super) fn check_carriers(all: &[Listen]) -> Result<(), ConfigError> {
         );
         return Err(wrong("listen.sctp_port", message));
     }
-    let told = |listen: &Listen| listen.advertise.clone().unwrap_or_else(|| listen.address.ip().to_string());
-    if told(one) != told(other) {
+    if one.host() != other.host() {
         let message = format!(
             "SCTP in UDP and on IP need the same, not {} and {}: phones are told one",
-            told(one),
-            told(other)
+            one.host(),
+            other.host()
         );
         return Err(wrong("listen.advertise", message));
     }

@@ -8,6 +8,7 @@ mod connections;
 mod dns;
 mod error;
 mod files;
+mod flaws;
 mod hep;
 mod host;
 mod limits;
@@ -47,6 +48,7 @@ pub use auth::{Auth, Users};
 pub use error::ConfigError;
 use error::wrong;
 pub use files::Files;
+pub use flaws::Flaw;
 use host::check_domain;
 pub use listen::Listen;
 pub use overload::Overload;
@@ -181,6 +183,7 @@ impl Config {
         }
         let listens: Vec<Protocol> = config.listen.iter().map(|listen| listen.protocol).collect();
         routes::check_reached(&config.settings.directory, &listens)?;
+        auth::check_domains(&config)?;
         config.store = args.store.clone().map(Store::Sqlite).or(config.store);
         config.metrics = args.metrics.or(config.metrics);
         config.settings.durable = config.store.is_some();
@@ -231,7 +234,7 @@ impl Config {
 }
 
 fn read(path: &Path, files: &mut Files) -> Result<(File, toml::Table), ConfigError> {
-    let text = files.text(path)?;
+    let text = files.text_of("--config", path)?;
     let malformed = |cause| ConfigError::Malformed { path: path.to_owned(), cause: Box::new(cause) };
     Ok((toml::from_str(&text).map_err(malformed)?, toml::from_str(&text).map_err(malformed)?))
 }

@@ -9,12 +9,16 @@ use crate::server::sources::Sources;
 
 use super::error::{ConfigError, wrong};
 
+/// With 4 ms a city's traffic takes more than a twentieth of a core.
+const GATHER_MS: u64 = 6;
+
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Table {
     patience_ms: Option<u64>,
     queue_bytes_max: Option<usize>,
     refusals_per_sec_max: Option<u32>,
+    gather_ms: Option<u64>,
     source_messages_per_sec_max: Option<u32>,
     source_connections_max: Option<u32>,
 }
@@ -25,6 +29,8 @@ pub struct Overload {
     pub(in crate::server) settings: InboxSettings,
     /// Who is refused may be told so, so often.
     pub(in crate::server) refusals_per_sec: u32,
+    /// How often it is looked for datagrams while that pays; none if never.
+    pub(in crate::server) gather: Option<Duration>,
     pub(in crate::server) source_messages_per_sec: Option<u32>,
     pub(in crate::server) source_connections: Option<u32>,
 }
@@ -56,6 +62,7 @@ pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
     let patience = Duration::from_millis(within("patience_ms", patience_ms, 10, 250)?);
     let bytes_max = file.queue_bytes_max.unwrap_or(defaults.bytes_max) as u64;
     let bytes_max = within("queue_bytes_max", bytes_max, 1 << 20, 1 << 36)? as usize;
+    let gather_ms = within("gather_ms", file.gather_ms.unwrap_or(GATHER_MS), 0, 20)?;
     let some = |key: &str, value: Option<u32>, most: u32| {
         let checked = value.map(|value| within(key, value.into(), 1, most.into())).transpose()?;
         Ok(checked.map(|_| value.unwrap_or(most)))
@@ -63,6 +70,7 @@ pub(super) fn check(file: &Table) -> Result<Overload, ConfigError> {
     Ok(Overload {
         settings: InboxSettings { patience, bytes_max },
         refusals_per_sec: file.refusals_per_sec_max.unwrap_or(50_000),
+        gather: Some(Duration::from_millis(gather_ms)).filter(|every| !every.is_zero()),
         source_messages_per_sec: some(
             "source_messages_per_sec_max",
             file.source_messages_per_sec_max,

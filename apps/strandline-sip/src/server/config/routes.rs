@@ -34,7 +34,16 @@ struct HopTable {
 }
 
 pub(super) fn check(files: &[Table], ours: &[String], names: bool) -> Result<Vec<Route>, ConfigError> {
-    let routes = files.iter().map(|file| one(file, ours, names)).collect::<Result<Vec<_>, _>>()?;
+    let route = |(number, file): (usize, &Table)| {
+        one(file, ours, names).map_err(|error| match error {
+            // Which of them.
+            ConfigError::Value { key, message } if files.len() > 1 => {
+                wrong(key.replacen("route", &format!("route[{}]", number + 1), 1), message)
+            }
+            error => error,
+        })
+    };
+    let routes = files.iter().enumerate().map(route).collect::<Result<Vec<_>, _>>()?;
     for (number, route) in routes.iter().enumerate() {
         let same = |other: &Route| other.prefix == route.prefix && other.domain == route.domain;
         if routes.iter().take(number).any(same) {

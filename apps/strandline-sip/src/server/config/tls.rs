@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
-use strandline_tls::{ClientCertificates, ClientTls, Own, ServerTls, TlsError};
+use strandline_tls::{CertificateDer, ClientCertificates, ClientTls, Own, ServerTls, TlsError};
 
 use super::error::{ConfigError, wrong};
 use super::files::Files;
@@ -30,6 +30,26 @@ pub struct Tls {
     pub client: Option<ClientTls>,
     /// Domains whose owners may send requests for other hosts.
     pub peers: Vec<String>,
+    /// What others are shown.
+    pub(super) own: CertificateDer<'static>,
+}
+
+/// The key of the configuration that names this file.
+fn key_of(file: &Table, error: &TlsError) -> &'static str {
+    let path = match error {
+        TlsError::Certificate { path, .. } | TlsError::File { path, .. } => path,
+    };
+    // Certificate and key may be in one file.
+    let is_key = *path == file.key && matches!(error, TlsError::File { .. });
+    if is_key && *path != file.certificate {
+        "tls.key"
+    } else if *path == file.certificate {
+        "tls.certificate"
+    } else if file.servers_ca.as_ref() == Some(path) {
+        "tls.servers_ca"
+    } else {
+        "tls.ca"
+    }
 }
 
 pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> {
@@ -47,13 +67,15 @@ pub(super) fn check(file: Table, files: &mut Files) -> Result<Tls, ConfigError> 
         return Err(wrong("tls.ca", "needed to check the certificates of clients and peers"));
     }
     let peers = file.peers.iter().map(|peer| check_domain("tls.peers", peer)).collect::<Result<_, _>>()?;
-    let mut read = |path: &Path| files.pem(path).map_err(|error| wrong("tls", error.to_string()));
-    let own = Own { certificate: read(&file.certificate)?, key: read(&file.key)? };
-    let ca = file.ca.as_deref().map(&mut read).transpose()?;
-    let servers_ca = file.servers_ca.as_deref().map(&mut read).transpose()?;
-    let broken = |error: TlsError| wrong("tls", error.to_string());
+    let mut read = |key: &str, path: &Path| files.pem(key, path);
+    let own =
+        Own { certificate: read("tls.certificate", &file.certificate)?, key: read("tls.key", &file.key)? };
+    let ca = file.ca.as_deref().map(|path| read("tls.ca", path)).transpose()?;
+    let servers_ca = file.servers_ca.as_deref().map(|path| read("tls.servers_ca", path)).transpose()?;
+    let broken = |error: TlsError| wrong(key_of(&file, &error), error.to_string());
     let server = ServerTls::of(&own, ca.as_ref(), clients).map_err(broken)?;
     let trusted = servers_ca.as_ref().or(ca.as_ref());
     let client = trusted.map(|ca| ClientTls::of(ca, Some(&own))).transpose().map_err(broken)?;
-    Ok(Tls { server, client, peers })
+    let own = own.leaf().map_err(broken)?;
+    Ok(Tls { server, client, peers, own })
 }

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-/// How often it is looked for datagrams then.
-pub(super) const EVERY: Duration = Duration::from_millis(6);
 /// It is done for no fewer a second, of which each would wake it anyway, and for no more, of which many come at a time anyway.
 const PER_SEC: core::ops::Range<f64> = 400.0..4000.0;
 /// How long is counted.

@@ -6,7 +6,7 @@ use crate::codec::Datagram;
 use crate::server::hub::Hub;
 use crate::server::socket::Udp;
 
-use super::gathering::{EVERY, Gathering};
+use super::gathering::Gathering;
 
 /// Datagrams, about, before others may do something.
 const TAKEN_MAX: usize = 2048;
@@ -15,9 +15,9 @@ const TAKEN_MAX: usize = 2048;
 pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
     let mut gathering = Gathering::default();
     loop {
-        if gathering.is_on() {
+        if let Some(every) = hub.gather.get().filter(|_| gathering.is_on()) {
             udp.look_away();
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(every).await;
         } else if let Err(error) = udp.readable().await {
             tracing::error!(%error, "waiting for datagrams");
             return;

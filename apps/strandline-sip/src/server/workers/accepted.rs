@@ -59,6 +59,7 @@ impl Accepted {
         let unreadable =
             |cause| ConfigError::Unreadable { path: self.args.config.clone().unwrap_or_default(), cause };
         let bytes = files.to_bytes().map_err(unreadable)?;
+        new.warn();
         let mut document = self.document.borrow_mut();
         let told = differences(&document, &new.document);
         *document = counting(&document, new.document);

@@ -16,7 +16,7 @@ fn what_another_process_has_read_is_all_that_there_is() {
     let bytes = read.to_bytes().unwrap();
     let mut given = Files::from_bytes(&bytes).unwrap();
     assert_eq!(given.text(&path).unwrap(), "first");
-    assert_eq!(given.pem(&other).unwrap().bytes, [0xff, 0xfe]);
+    assert_eq!(given.pem("tls.ca", &other).unwrap().bytes, [0xff, 0xfe]);
     let absent = path.with_extension("absent");
     std::fs::write(&absent, "it is on the disk").unwrap();
     assert!(matches!(given.text(&absent), Err(ConfigError::Unreadable { .. })));

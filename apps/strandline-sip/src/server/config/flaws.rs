@@ -1,0 +1,109 @@
+//! What is odd about a configuration and doesn't keep a server from running: a certificate that others will not take.
+
+use core::net::IpAddr;
+
+use strandline_tls::{domains, is_domain, proves_address, validity};
+
+use crate::server::clock::Clock;
+
+use super::Config;
+
+const DAY_SECS: u64 = 86_400;
+/// A certificate that ends within so many days is to be replaced now.
+const SOON_DAYS: u64 = 14;
+/// Names that are told.
+const NAMES_TOLD: usize = 5;
+
+/// What is odd.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flaw {
+    /// The key, as `table.key`.
+    pub key: &'static str,
+    /// What is odd, and what would be right.
+    pub message: String,
+    /// It is no good at all: `--check` takes it for an error. A server that runs goes on, for what needs no TLS.
+    pub is_error: bool,
+}
+
+impl core::fmt::Display for Flaw {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}: {}", self.key, self.message)
+    }
+}
+
+impl Config {
+    /// What is odd about it now.
+    #[must_use]
+    pub fn flaws(&self, unix_secs: u64) -> Vec<Flaw> {
+        let Some(tls) = &self.tls else { return Vec::new() };
+        let time = validity(&tls.own).and_then(|validity| of_time(validity, unix_secs));
+        time.into_iter().chain(self.of_names()).collect()
+    }
+
+    /// Says what is odd about it now in the log.
+    pub(in crate::server) fn warn(&self) {
+        for flaw in self.flaws(Clock::unix().as_secs()) {
+            tracing::warn!("{flaw}");
+        }
+    }
+
+    /// Others want a certificate for the domain in the URI that has led them here (RFC 5922 sections 7.1 and 7.3): one of `domains`, or
+    /// the host that Record-Routes name.
+    fn of_names(&self) -> Option<Flaw> {
+        let own = &self.tls.as_ref()?.own;
+        let secure: Vec<String> =
+            self.listen.iter().filter(|listen| listen.protocol.is_secure()).map(|one| one.host()).collect();
+        if secure.is_empty() {
+            return None;
+        }
+        let proved = domains(own);
+        let is_proved = |name: &str| match name.parse::<IpAddr>() {
+            Ok(address) => proves_address(own, address),
+            Err(_) => proved.iter().any(|proved| is_domain(proved, name)),
+        };
+        let mut missing: Vec<&str> = Vec::new();
+        for name in secure.iter().chain(&self.settings.domains) {
+            if !is_proved(name) && !missing.contains(&name.as_str()) {
+                missing.push(name);
+            }
+        }
+        if missing.is_empty() {
+            return None;
+        }
+        let more = missing.len().saturating_sub(NAMES_TOLD);
+        let told: Vec<&str> = missing.into_iter().take(NAMES_TOLD).collect();
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let wildcard =
+            if proved.iter().any(|name| name.contains('*')) { "; wildcards prove nothing" } else { "" };
+        let message = format!(
+            "it is not for {}{more}, and who looks for that over TLS may refuse it (RFC 5922 section 7.1{wildcard})",
+            told.join(", ")
+        );
+        Some(Flaw { key: "tls.certificate", message, is_error: false })
+    }
+}
+
+fn of_time((not_before, not_after): (u64, u64), unix_secs: u64) -> Option<Flaw> {
+    let days = |from: u64, to: u64| match to.saturating_sub(from) / DAY_SECS {
+        0 => "less than a day".to_owned(),
+        1 => "1 day".to_owned(),
+        days => format!("{days} days"),
+    };
+    let flaw = |message, is_error| Some(Flaw { key: "tls.certificate", message, is_error });
+    if unix_secs > not_after {
+        let ago = days(not_after, unix_secs);
+        return flaw(format!("it has ended {ago} ago: nobody takes it any more"), true);
+    }
+    if unix_secs < not_before {
+        let left = days(unix_secs, not_before);
+        return flaw(format!("it begins in {left}, and nobody takes it yet: is the clock right?"), true);
+    }
+    if not_after - unix_secs < SOON_DAYS * DAY_SECS {
+        let left = days(unix_secs, not_after);
+        return flaw(format!("it ends in {left}: replace it, and have the configuration read again"), false);
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

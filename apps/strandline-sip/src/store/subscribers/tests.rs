@@ -1,0 +1,55 @@
+use std::cell::Cell;
+
+use super::*;
+
+/// Knows everybody, and breaks if one of those it is asked for has a `!` in the name.
+struct Fussy;
+
+impl Table for Fussy {
+    fn rows(&mut self, users: &[&[u8]]) -> Result<Vec<Row>, StoreError> {
+        if users.iter().any(|user| user.contains(&b'!')) {
+            return Err(StoreError::new("reading", "no such letter"));
+        }
+        let row = |user: &&[u8]| (user.to_vec(), Vec::new(), [Some(b"secret".to_vec()), None, None, None]);
+        Ok(users.iter().map(row).collect())
+    }
+}
+
+/// What each of these is told: `None` if nobody could look, else whether there is such a user.
+fn told(table: Opener<'_>, users: &[&[u8]]) -> Vec<Option<bool>> {
+    let (wanted, queue) = channel();
+    for user in users {
+        let who = Subscriber { user: (*user).into(), domain: b"example.com"[..].into() };
+        wanted.send(who).expect("the other end is here");
+    }
+    drop(wanted);
+    let mut told = Vec::new();
+    seek(table, &queue, |(_, found)| told.push(found.map(|secret| secret.is_some())));
+    told
+}
+
+#[test]
+fn a_name_that_a_table_cannot_have_keeps_nobody_out() {
+    let users: [&[u8]; 4] = [b"ann", b"x!", b"bob", b"y!"];
+    let found = told(&|| Ok(Box::new(Fussy)), &users);
+    assert_eq!(found, [Some(true), None, Some(true), None]);
+}
+
+#[test]
+fn nobody_has_a_name_with_nul_or_of_more_than_255_bytes() {
+    let long = [b'a'; NAME_MAX + 1];
+    let found = told(&|| Ok(Box::new(Fussy)), &[b"x\0", &long, &long[1..]]);
+    assert_eq!(found, [Some(false), Some(false), Some(true)]);
+}
+
+#[test]
+fn a_table_that_is_not_there_is_asked_for_twice_and_no_more() {
+    let opened = Cell::new(0);
+    let open = || {
+        opened.set(opened.get() + 1);
+        Err(StoreError::new("opening", "it is not there"))
+    };
+    let users: Vec<&[u8]> = vec![b"ann"; AT_ONCE];
+    assert_eq!(told(&open, &users), vec![None; AT_ONCE]);
+    assert_eq!(opened.get(), 2);
+}
