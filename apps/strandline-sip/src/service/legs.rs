@@ -19,6 +19,8 @@ use super::throttle::is_urgent;
 /// So many legs of a connection are looked through for those that have been heard from, and so many are remembered.
 const FALLING_BACK_SOME: usize = 64;
 const FALLING_BACK_MAX: usize = 1024;
+/// So many connections may be waited for before it is looked which of them nothing depends on any more.
+const WATCHED_SOME: usize = 1024;
 
 /// How many copies of a request may be on their way at once.
 pub(super) fn breadth(message: &Message<'_>) -> u32 {
@@ -353,17 +355,33 @@ impl Service {
 
     /// If a connection ends, a leg over it goes elsewhere, unless it was heard from.
     fn wait_for_end(&mut self, connection: u64, user: u64) {
+        let contexts = &self.contexts;
+        let depends = |connection: u64, user: u64| {
+            let leg = contexts.get(user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
+            let leg = leg.filter(|leg| !leg.heard && !leg.done);
+            leg.and_then(|leg| leg.way).is_some_and(|(_, flow)| flow.connection == connection)
+        };
+        // The end of one that had ended before is never told, nor of those of a worker that has died.
+        if self.falling_back.len() >= self.watched_max {
+            self.falling_back.retain(|connection, users| {
+                users.retain(|user| depends(*connection, *user));
+                !users.is_empty()
+            });
+            self.watched_max = self.falling_back.len() * 2 + WATCHED_SOME;
+        }
         let waiting = self.falling_back.entry(connection).or_default();
         if waiting.len() >= FALLING_BACK_SOME {
-            let contexts = &self.contexts;
-            waiting.retain(|user| {
-                let leg = contexts.get(*user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
-                leg.is_some_and(|leg| !leg.heard && !leg.done)
-            });
+            waiting.retain(|user| depends(connection, *user));
         }
         if waiting.len() < FALLING_BACK_MAX {
             waiting.push(user);
         }
+    }
+
+    /// Connections whose ends are waited for.
+    #[must_use]
+    pub fn watched_connections(&self) -> usize {
+        self.falling_back.len()
     }
 
     /// Legs over connections that have ended go elsewhere.

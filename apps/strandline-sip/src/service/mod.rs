@@ -123,6 +123,8 @@ pub struct Service {
     /// Legs that go elsewhere when their connections end, and connections that have ended.
     falling_back: HashMap<u64, Vec<u64>, Numbers>,
     ended: Vec<u64>,
+    /// With so many of them it is looked which of them are waited for in vain.
+    watched_max: usize,
     /// Those that are to be used for requests to a port of their peers.
     aliased: Vec<(u64, u16)>,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -189,6 +191,7 @@ impl Service {
             aliased: Vec::new(),
             falling_back: HashMap::default(),
             ended: Vec::new(),
+            watched_max: 0,
             epoch_unix_secs,
             hops: VecDeque::new(),
             index: Some(Box::new(Index::with_limits(settings.message))),
