@@ -18,6 +18,15 @@ impl Service {
         let found = self.transactions.receive_response(now, message, &essentials, &mut self.out);
         if let (Some((client, user)), Some(line)) = (found, message.status_line()) {
             self.listen(now, user, &essentials.via);
+            // It was meant for nobody but us, and goes to nobody (section 16.7, step 3).
+            if message.has_only(&essentials.via) {
+                self.counters.malformed += 1;
+                if !line.code.is_provisional() && !self.is_left(user, client) {
+                    self.on_leg_unusable(now, user);
+                }
+                self.on_events(now);
+                return;
+            }
             if self.is_left(user, client) {
                 self.on_left(now, client, user as u32, line.code, message, essentials.cseq.method);
             } else {
@@ -402,6 +411,16 @@ impl Service {
     /// No response will come on a leg, unless from another server.
     pub(super) fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
         self.lose(now, user, code, false);
+    }
+
+    /// A leg has ended with what can't be forwarded.
+    fn on_leg_unusable(&mut self, now: Time, user: u64) {
+        let context = self.contexts.get_mut(user as u32);
+        if let Some(leg) = context.and_then(|context| context.legs.get_mut((user >> 32) as usize)) {
+            // Somebody is there: others of the same name need not be asked.
+            (leg.heard, leg.rang) = (true, true);
+        }
+        self.on_leg_lost(now, user, StatusCode::SERVER_INTERNAL_ERROR);
     }
 
     /// `sent` if the request may have arrived.
