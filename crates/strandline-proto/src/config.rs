@@ -70,7 +70,8 @@ pub enum Recovery {
 pub enum SackFrequency {
     /// Two (RFC 9260 section 6.2) while it matters: at the beginning, while the rate grows, after losses, when little is
     /// under way or the window is nearly used up; and up to 16 while many packets come in each round trip at a steady
-    /// rate, since then it only costs.
+    /// rate, since then it only costs. While something is missing each packet, unless 32 gaps or more are: then a packet for each
+    /// eight of them, up to 32, or a millisecond.
     #[default]
     Adaptive,
     /// Always so many, from 1. With 1, each packet that comes alone, and each train, has its own.

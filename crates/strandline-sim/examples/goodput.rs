@@ -165,8 +165,8 @@ fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
         pair.b.endpoint.recv_many(now, b, &mut messages, 1000);
         received += messages.drain(..).map(|message| message.data.len() as u64).sum::<u64>();
         steps += 1;
+        send_all(pair, a, &message);
         if steps.is_multiple_of(64) {
-            send_all(pair, a, &message);
             pair.clear_captured();
         }
         if let Some(trace) = &mut trace {

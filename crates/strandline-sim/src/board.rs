@@ -110,6 +110,8 @@ pub(crate) struct Board {
     mtu_min: u32,
     /// The receive window in the last SACK.
     a_rwnd: Option<u32>,
+    /// That had no room for the lowest chunk, and has opened.
+    opened: bool,
     /// Of what went again because something told that it was lost: where and when it had been sent, the latest.
     lost: BTreeMap<IpAddr, Time>,
     /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
@@ -308,6 +310,16 @@ impl Board {
         self.recovers(to);
     }
 
+    /// For the lowest chunk.
+    fn has_no_room(&self, a_rwnd: u32) -> bool {
+        self.chunks.front().is_some_and(|lowest| lowest.bytes > a_rwnd)
+    }
+
+    /// The peer's window had no room for the lowest chunk, and has opened since the last look.
+    pub(crate) fn take_opened(&mut self) -> bool {
+        core::mem::take(&mut self.opened)
+    }
+
     /// Nothing is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.chunks.is_empty()
@@ -376,7 +388,8 @@ impl Board {
         if !self.advance(now, sack.cumulative_tsn()) {
             return;
         }
-        self.a_rwnd = Some(sack.a_rwnd());
+        let before = self.a_rwnd.replace(sack.a_rwnd());
+        self.opened |= before.is_some_and(|before| before < sack.a_rwnd() && self.has_no_room(before));
         let mut named: Vec<bool> = Vec::new();
         for block in sack.gap_blocks().filter(|block| block.start >= 1 && block.start <= block.end) {
             let end = usize::from(block.end).min(self.chunks.len() + 1);

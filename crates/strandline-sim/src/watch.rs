@@ -121,13 +121,14 @@ impl Memory {
             }
             self.timeouts_of.insert(address, (path.timeouts, asked));
         }
-        if events.timeouts > known {
+        // A window that opens is asked as one that is closed (section 6.1 rule A).
+        if self.board.take_opened() || events.timeouts > known {
             // A probe of a closed window is no error of a path, and which path's it is does not show.
             for path in paths.iter().filter(|_| by_time) {
                 let mtu_max = self.mtu_max.get(&path.address.ip()).copied().unwrap_or(path.mtu);
                 self.board.excuse_first(path.address.ip(), u32::from(mtu_max));
             }
-            if !by_time {
+            if !by_time && events.timeouts > known {
                 self.board.excuse(None);
             }
         }

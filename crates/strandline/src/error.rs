@@ -159,7 +159,14 @@ pub enum ConnectError {
     Request(#[from] Refusal),
     /// It ended before it was established: refused by the peer, no answer, or nobody there.
     #[error("not connected: {}", refusal(.0))]
-    Ended(#[from] Ended),
+    // Not its source as well: whoever prints all sources would say it twice.
+    Ended(Ended),
+}
+
+impl From<Ended> for ConnectError {
+    fn from(ended: Ended) -> Self {
+        Self::Ended(ended)
+    }
 }
 
 fn refusal(ended: &Ended) -> String {

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
-use super::sip_server::Server;
+use super::sip_server::{Server, again};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How long to wait for an answer that may never come.
@@ -144,7 +144,7 @@ impl Phone {
         match &mut self.socket {
             Socket::Udp(socket) => {
                 let mut room = [0; 65_536];
-                let (len, from) = socket.recv_from(&mut room).ok()?;
+                let (len, from) = again(|| socket.recv_from(&mut room)).ok()?;
                 self.from = from;
                 Some(String::from_utf8(room[..len].to_vec()).unwrap())
             }
@@ -154,7 +154,7 @@ impl Phone {
                     return Some(String::from_utf8(message).unwrap());
                 }
                 let mut room = [0; 4096];
-                let len = stream.read(&mut room).ok().filter(|len| *len > 0)?;
+                let len = again(|| stream.read(&mut room)).ok().filter(|len| *len > 0)?;
                 rest.extend_from_slice(&room[..len]);
             },
         }

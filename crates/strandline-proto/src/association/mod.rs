@@ -86,6 +86,8 @@ pub(crate) struct Flags {
     cookie_echo_due: bool,
     /// COOKIE ACK is to be sent, before anything else.
     cookie_ack_due: bool,
+    /// Once more, with the next packet: the peer's COOKIE ECHO came again, and brought data whose SACK waits for more.
+    cookie_ack_again: bool,
     /// An input or command came since packets were last made: the burst limit starts anew.
     pub(crate) burst_open: bool,
     /// The peer came to us.

@@ -247,6 +247,11 @@ impl Association {
             self.announce_readable(cx);
             self.touch_idle(now);
         }
+        // It waits for a SACK that goes by itself, and for nothing else.
+        if self.flags.cookie_ack_again && (!self.inbound.sack_pending() || !self.state.receives_data()) {
+            self.flags.cookie_ack_again = false;
+            self.flags.cookie_ack_due = true;
+        }
         if matches!(self.state, State::ShutdownSent) && from.is_some() {
             // Any packet of the peer gives it time to send what it has queued (section 9.2).
             self.shutdown_count = 0;

@@ -59,6 +59,7 @@ impl Association {
         cookie: &Cookie,
         action: CookieAction,
     ) -> bool {
+        let establishes = matches!(self.state, State::CookieEchoed(_));
         match action {
             CookieAction::Discard => return false,
             CookieAction::Restart => {
@@ -79,7 +80,11 @@ impl Association {
         }
         let from = self.paths.by_address(cookie.source.ip()).filter(|index| self.is_confirmed(*index));
         self.control_path = from.unwrap_or(self.control_path);
-        self.flags.cookie_ack_due = true;
+        // Of several with data (decision 49) only the first is in haste: it has been answered, or is about to be.
+        let repeated = action == CookieAction::Duplicate && !establishes;
+        self.flags.cookie_ack_again =
+            repeated && !self.flags.cookie_ack_due && self.config.recovery != Recovery::Rfc9260;
+        self.flags.cookie_ack_due |= !self.flags.cookie_ack_again;
         true
     }
 

@@ -81,6 +81,7 @@ impl Association {
         self.probe_deadline = Time::MAX;
         self.flags.cookie_echo_due = false;
         self.flags.cookie_ack_due = false;
+        self.flags.cookie_ack_again = false;
         match reason {
             CloseReason::Shutdown => cx.stats.shut_down += 1,
             CloseReason::TimedOut | CloseReason::Unreachable => cx.stats.timed_out += 1,

@@ -227,8 +227,9 @@ impl Association {
     ) -> usize {
         let ports = self.ports();
         let mut packet = ports.packet(room);
-        if self.flags.cookie_ack_due && packet.push(&CookieAck) {
+        if (self.flags.cookie_ack_due || self.flags.cookie_ack_again) && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
+            self.flags.cookie_ack_again = false;
         }
         let data_ready = with_data && self.state.sends_data() && self.has_data_work();
         let mut answers = false;

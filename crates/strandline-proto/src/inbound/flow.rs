@@ -13,7 +13,7 @@ use crate::time::Time;
 const ROUND_MIN: Duration = Duration::from_millis(2);
 
 /// Timers are no finer.
-const PATIENCE_MIN: Duration = Duration::from_millis(1);
+pub(super) const PATIENCE_MIN: Duration = Duration::from_millis(1);
 
 /// A round-trip time holds so long.
 const RTT_AGE_MAX: Duration = Duration::from_secs(2);
@@ -23,6 +23,13 @@ pub(super) const EVERY_MIN: u8 = 2;
 
 /// Packets for one acknowledgement, at most.
 const EVERY_MAX: u8 = 16;
+
+/// An acknowledgement that names so many gaps costs as much as some packets of data, and the next one says hardly more.
+const GAPS_MANY: u16 = 32;
+
+/// From then on one stands for a packet for so many gaps, and for no more than this.
+const GAPS_EACH: u16 = 8;
+const CROWDED_MAX: u8 = 32;
 
 /// Acknowledgements in each round trip, at least, before one stands for more than two packets.
 const SACKS_IN_ROUND: u32 = 16;
@@ -58,6 +65,8 @@ pub(super) struct Flow {
     every: u8,
     every_max: u8,
     calm_rounds: u8,
+    /// In the latest acknowledgement.
+    gaps: u16,
 }
 
 impl Default for Flow {
@@ -80,6 +89,7 @@ impl Default for Flow {
             every: EVERY_MIN,
             every_max: EVERY_MAX,
             calm_rounds: 0,
+            gaps: 0,
         }
     }
 }
@@ -94,6 +104,19 @@ impl Flow {
     #[inline]
     pub(super) const fn every(&self) -> u8 {
         self.every
+    }
+
+    /// An acknowledgement goes that names so many gaps.
+    #[inline]
+    pub(super) const fn on_gaps(&mut self, gaps: usize) {
+        self.gaps = if gaps > u16::MAX as usize { u16::MAX } else { gaps as u16 };
+    }
+
+    /// Packets for one acknowledgement, if so much is missing that one for each of them would be most of what there is to do.
+    #[inline]
+    pub(super) fn crowded(&self) -> Option<u8> {
+        let many = self.gaps >= GAPS_MANY;
+        many.then(|| u8::try_from(self.gaps / GAPS_EACH).unwrap_or(CROWDED_MAX).min(CROWDED_MAX))
     }
 
     /// How long an acknowledgement of several packets waits for the last of them: no more than a part of what it takes

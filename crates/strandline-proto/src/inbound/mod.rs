@@ -30,9 +30,10 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use strandline_wire::PacketBuilder;
+use strandline_wire::chunk::sack as chunk;
 
 pub(crate) use self::arena::Arena;
-use self::flow::{EVERY_MIN, Flow};
+use self::flow::{EVERY_MIN, Flow, PATIENCE_MIN};
 use self::ordering::StreamOrder;
 use self::reassembly::Reassembly;
 pub(crate) use self::receive::DataOutcome;
@@ -189,7 +190,8 @@ impl Inbound {
         if in_volume && self.flow.is_none() {
             self.flow = Some(Flow::of_window(self.window.promised()));
         }
-        let (mut wants_rtt, mut rare) = (false, None);
+        // Packets for one acknowledgement, and how long it waits for them, where that is not as usual.
+        let (mut wants_rtt, mut pace) = (false, None);
         if let Some(flow) = &mut self.flow {
             if flow.on_packet(now, self.window.promised()) {
                 let held = held(&self.map, &self.ready, &self.window);
@@ -208,20 +210,22 @@ impl Inbound {
             }
             if run == Run::Broken {
                 flow.on_trouble();
+                pace = flow.crowded().map(|every| (every, PATIENCE_MIN));
             } else if run == Run::Long && flow.every() > EVERY_MIN && !self.window.is_tight() {
-                rare = Some(&**flow);
+                pace = Some((flow.every(), flow.patience()));
             }
         }
-        let every = match (config.sack_frequency, rare) {
-            (SackFrequency::Every(packets), _) => packets,
-            (SackFrequency::Adaptive, Some(flow)) => flow.every(),
-            (SackFrequency::Adaptive, None) => EVERY_MIN,
+        let (every, patience) = match (config.sack_frequency, pace) {
+            (SackFrequency::Every(packets), _) => (packets, config.sack_delay),
+            (SackFrequency::Adaptive, None) => (EVERY_MIN, config.sack_delay),
+            (SackFrequency::Adaptive, Some((every, patience))) => {
+                if run == Run::Broken {
+                    self.sack.bear_trouble();
+                }
+                (every, patience.min(config.sack_delay))
+            }
         };
-        let delay = || match (config.sack_frequency, rare) {
-            (SackFrequency::Adaptive, Some(flow)) => flow.patience().min(config.sack_delay),
-            _ => config.sack_delay,
-        };
-        self.sack.on_packet_end(now, at_once, every, delay);
+        self.sack.on_packet_end(now, at_once, every, || patience);
         wants_rtt
     }
 
@@ -266,12 +270,15 @@ impl Inbound {
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
         let gaps = self.map.gap_blocks();
         let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
-        if !strandline_wire::chunk::sack::write(packet, cumulative, a_rwnd, gaps, duplicates) {
+        let room = packet.remaining();
+        if !chunk::write(packet, cumulative, a_rwnd, gaps, duplicates) {
             return false;
         }
         self.window.on_advertised(a_rwnd);
         let waited = self.sack.on_sent(now);
         if let Some(flow) = &mut self.flow {
+            let items = chunk::items_in(room - packet.remaining());
+            flow.on_gaps(items.saturating_sub(flow.duplicates.as_slice().len()));
             // The list starts again (section 3.3.4).
             flow.duplicates.clear();
             flow.on_advertised(a_rwnd);

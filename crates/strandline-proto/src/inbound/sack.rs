@@ -87,6 +87,12 @@ impl SackPolicy {
         if self.run < RUN_MIN { Run::Short } else { Run::Long }
     }
 
+    /// So much is missing that the packet adds little: its acknowledgement may wait for others.
+    #[inline]
+    pub(super) const fn bear_trouble(&mut self) {
+        self.packet_trouble = false;
+    }
+
     /// The packet is done; one acknowledgement is for `every` packets or after `delay`. `at_once` for a reason that the
     /// association knows (shutdown states).
     #[inline]

@@ -6,6 +6,7 @@
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
 //! | [`on_path_refused`], [`on_shrunk`] | what goes again was not lost; the network marked it |
 //! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
+//! | [`on_window_probe`], [`on_window_opened`] | what asks a peer that had no room |
 //! | [`on_probe`] | tail-loss probes |
 
 use super::ack::{self, PathAck};
@@ -176,6 +177,11 @@ impl Rack {
         'holes: for hole in gaps.holes(outstanding.len()) {
             for index in hole.start.max(self.judged)..hole.end {
                 let Some(record) = outstanding.get(index) else { break 'holes };
+                // The latest SACK had no room for it and what follows.
+                if outstanding.is_unnamed(index) {
+                    self.judged = judged.take().unwrap_or(self.judged);
+                    break 'holes;
+                }
                 if record.state() == State::InFlight && !record.has(RESENT) {
                     let tsn = outstanding.tsn(index);
                     let sent = outstanding.sent_at(index).map(|at| (at, tsn));
@@ -209,6 +215,9 @@ impl Rack {
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
+            if outstanding.is_unnamed(index) {
+                continue;
+            }
             let Some(record) = outstanding.get(index) else { continue };
             let path = (record.path, record.has(CREDITED));
             match self.judge(path, (at, tsn), sticks, now) {
@@ -282,6 +291,30 @@ pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option
     let packet = outstanding.rack.as_ref()?.packet_len();
     on_path_refused(outstanding, path);
     Some(mark_first(outstanding, path, packet, |_, _| ()))
+}
+
+/// The peer's window was closed and has opened, and the SACK that says so acknowledges nothing: what the peer had no room for has gone, and
+/// T3-rtx has backed off. As many of the lowest chunks as fit a packet ask at once, as they would then, unless they went so lately that the
+/// answer is on its way. Returns the bytes of user data that leave the flight.
+pub(super) fn on_window_opened(
+    outstanding: &mut Outstanding,
+    now: Time,
+    acks: &mut [PathAck; PATHS_MAX],
+) -> u32 {
+    let lowest = outstanding.get(0).filter(|record| record.state() == State::InFlight);
+    let Some((path, resent)) =
+        lowest.map(|record| (record.path, record.has(RESENT).then_some(record.resent)))
+    else {
+        return 0;
+    };
+    let Some(rack) = &outstanding.rack else { return 0 };
+    let sent_at = resent.map_or_else(|| outstanding.sent_at(0), |number| rack.log.at(number));
+    if sent_at.is_some_and(|at| now.since(at).as_nanos() < u128::from(rack.round_trip_ns() / 8 * 7)) {
+        return 0;
+    }
+    let before = outstanding.in_flight_bytes();
+    ack::of(acks, path).asking_bytes = on_window_probe(outstanding, path).unwrap_or(0);
+    before - outstanding.in_flight_bytes()
 }
 
 /// Marks as many of the lowest chunks of the path as fit a packet; `on_mark` sees each before. Returns the bytes that leave the flight.
@@ -366,14 +399,14 @@ pub(super) fn on_shrunk(outstanding: &mut Outstanding, path: u8) {
 }
 
 /// A tail-loss probe is to go and there is no new data for it: the highest chunk in flight on the path goes again
-/// (RFC 8985 section 7.3). Returns its bytes, which have left the flight.
+/// (RFC 8985 section 7.3), of those that SACKs have room to name. Returns its bytes, which have left the flight.
 pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
     let in_flight = |outstanding: &Outstanding, index: &usize| {
         outstanding.get(*index).is_some_and(|record| record.path == path && record.state() == State::InFlight)
     };
-    let Some(index) = (0..outstanding.len()).rev().find(|index| in_flight(outstanding, index)) else {
-        return 0;
-    };
+    // No answer would tell of what SACKs have no room to name.
+    let mut named = (0..outstanding.len()).rev().filter(|index| !outstanding.is_unnamed(*index));
+    let Some(index) = named.find(|index| in_flight(outstanding, index)) else { return 0 };
     let tsn = outstanding.tsn(index);
     let sent = outstanding.rack.as_ref().and_then(|rack| rack.transmission(outstanding, index));
     let Some(record) = outstanding.get_mut(index) else { return 0 };

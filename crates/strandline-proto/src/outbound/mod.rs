@@ -441,9 +441,12 @@ impl Outbound {
         if progress.taken_back_too_often {
             return SackOutcome::Violation("SACKs take back again and again what they acknowledged");
         }
-        let outstanding = &busy.sent.outstanding;
+        let outstanding = &mut busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
-        self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
+        let opened = self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
+        if opened && !progress.newly_acked {
+            self.window.give_back(detect::on_window_opened(outstanding, now, paths));
+        }
         Self::outcome(busy, steps, progress)
     }
 

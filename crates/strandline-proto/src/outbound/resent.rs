@@ -8,66 +8,81 @@ use std::collections::VecDeque;
 use crate::number::Tsn;
 use crate::time::Time;
 
-/// Entries at most: the oldest make room, and their chunks are left to T3-rtx. Numbers of entries are 16 bits.
-const ENTRIES_MAX: usize = 1 << 14;
+/// Records hold so many bits of a number: of an entry with as many behind it nobody knows which one it is, and its chunk is left to T3-rtx.
+const NUMBERS: u64 = 1 << 16;
+
+/// With fewer entries than this those that are of no use any more are not looked for behind one that is.
+const ENTRIES_FEW: usize = 1 << 10;
 
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     tsn: Tsn,
+    /// Its number, modulo 2^32.
+    number: u32,
     at: Time,
 }
 
 /// The log. A chunk's record holds the number of its latest entry; earlier ones of the same chunk are stale.
 #[derive(Debug, Default)]
 pub(super) struct ResentLog {
+    /// In the order of numbers, which is that of time.
     entries: VecDeque<Entry>,
-    /// Number of the first entry. Records hold numbers modulo 2^16.
-    first: u64,
+    /// Number of the next entry.
+    next: u64,
+    /// With so many entries all that are stale go.
+    crowded_at: usize,
 }
 
 impl ResentLog {
     /// A chunk is sent again: the number of the new entry.
     pub(super) fn push(&mut self, tsn: Tsn, at: Time) -> u16 {
-        if self.entries.len() >= ENTRIES_MAX {
-            self.pop();
+        let number = self.next;
+        self.next += 1;
+        while self.entries.front().is_some_and(|first| self.age(first.number) > NUMBERS) {
+            self.entries.pop_front();
         }
-        let number = self.next() as u16;
-        self.entries.push_back(Entry { tsn, at });
-        number
+        self.entries.push_back(Entry { tsn, number: number as u32, at });
+        number as u16
     }
 
     /// Number of the next entry.
     pub(super) fn next(&self) -> u64 {
-        self.first + self.entries.len() as u64
+        self.next
+    }
+
+    /// Entries since that of this number, which there was, itself included.
+    fn age(&self, number: u32) -> u64 {
+        u64::from((self.next as u32).wrapping_sub(number))
     }
 
     /// The whole number of an entry, of which a record holds the lower bits: the latest that has them. The entry itself may have made
     /// room, or be of no use any more.
     pub(super) fn whole(&self, number: u16) -> u64 {
-        let last = self.next().saturating_sub(1);
+        let last = self.next.saturating_sub(1);
         last.saturating_sub(u64::from((last as u16).wrapping_sub(number)))
     }
 
     /// When that was.
     pub(super) fn at(&self, number: u16) -> Option<Time> {
-        self.entries.get(usize::from(number.wrapping_sub(self.first as u16))).map(|entry| entry.at)
+        let age = self.next - self.whole(number);
+        let place = self.entries.partition_point(|entry| self.age(entry.number) > age);
+        self.entries.get(place).filter(|entry| self.age(entry.number) == age).map(|entry| entry.at)
     }
 
     /// Number, TSN and time of the entry at a place, the oldest at 0.
     pub(super) fn entry(&self, place: usize) -> Option<(u16, Tsn, Time)> {
-        self.entries.get(place).map(|entry| ((self.first + place as u64) as u16, entry.tsn, entry.at))
+        self.entries.get(place).map(|entry| (entry.number as u16, entry.tsn, entry.at))
     }
 
-    /// Lets the oldest entries go that are of no use any more.
+    /// Lets the oldest entries go that are of no use any more; and all such whenever there are twice as many as were left the last time,
+    /// so that one chunk that goes again and again in vain keeps no others.
     pub(super) fn prune(&mut self, is_used: impl Fn(Tsn, u16) -> bool) {
         while self.entry(0).is_some_and(|(number, tsn, _)| !is_used(tsn, number)) {
-            self.pop();
+            self.entries.pop_front();
         }
-    }
-
-    fn pop(&mut self) {
-        if self.entries.pop_front().is_some() {
-            self.first += 1;
+        if self.entries.len() >= self.crowded_at.max(ENTRIES_FEW) {
+            self.entries.retain(|entry| is_used(entry.tsn, entry.number as u16));
+            self.crowded_at = self.entries.len() * 2;
         }
     }
 

@@ -32,13 +32,15 @@ impl PeerWindow {
         Self { rwnd, rwnd_max: rwnd, probe: Probe::NotNeeded, shut: false, answered: false }
     }
 
-    /// Section 6.2.1 A and D ii: what the peer has room for less what is still outstanding.
-    pub(super) fn update(&mut self, a_rwnd: u32, in_flight: u32, lowest: Option<usize>) {
+    /// Section 6.2.1 A and D ii: what the peer has room for less what is still outstanding. True: it was shut and is open.
+    pub(super) fn update(&mut self, a_rwnd: u32, in_flight: u32, lowest: Option<usize>) -> bool {
+        let was_shut = self.shut;
         self.rwnd = a_rwnd.saturating_sub(in_flight);
         self.rwnd_max = self.rwnd_max.max(a_rwnd);
         self.shut = a_rwnd == 0 || lowest.is_some_and(|len| len > a_rwnd as usize);
         self.answered = true;
         self.probe = Probe::NotNeeded;
+        was_shut && !self.shut
     }
 
     /// A SACK out of order came: it says nothing of the window, but the peer lives.

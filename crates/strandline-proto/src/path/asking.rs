@@ -26,4 +26,14 @@ impl Path {
             self.restart_rtx(now);
         }
     }
+
+    /// The peer's window has opened, and `bytes` that it may have had no room for leave the flight to go again, whatever cwnd: T3-rtx and
+    /// the probes of a lost tail begin anew.
+    pub(crate) fn on_window_opened(&mut self, now: Time, bytes: u32, config: &AssociationConfig) {
+        self.on_lost(bytes);
+        self.exempt = true;
+        self.probes = 0;
+        self.quiet_since = now;
+        self.forget_back_off(now, config);
+    }
 }

@@ -72,3 +72,23 @@ fn a_start_that_overflows_a_fast_path_is_over_soon() {
     assert!(path.pacing_rate.unwrap() < 1_000_000_000 / 8 * 126 / 100, "{path:?}");
     assert!(measured.queue_bytes_mean < 600_000.0, "{measured:?}");
 }
+
+/// More is missing than a SACK has room to name: what it is silent about is not sent again for that, and what is lost twice is found
+/// without a time-out.
+#[test]
+fn a_fast_path_that_loses_much_is_full() {
+    let mut config = config(Algorithm::Bbr);
+    let buffers = Some(40 << 20);
+    let association =
+        AssociationConfig { send_buffer: buffers, receive_buffer: buffers, ..(*config.association).clone() };
+    config.association = Arc::new(association);
+    let mut flows = Flows::new(&config, link(1000, ms(60), 7_500_000), 1);
+    flows.ahead = 32 << 20;
+    flows.change(Change::Loss(Loss::Random(0.05)));
+    flows.run(ms(1500));
+    let measured = flows.run(ms(2000));
+    let stats = flows.stats(0);
+    assert!(measured.rates[0] > 500e6, "{measured:?} {stats:?}");
+    assert!(u64::from(stats.retransmissions) * 100 < stats.data_sent * 7, "{stats:?}");
+    assert_eq!(stats.timeouts, 0, "{stats:?}");
+}

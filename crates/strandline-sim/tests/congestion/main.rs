@@ -24,6 +24,8 @@ struct Flows {
     pair: Pair,
     flows: Vec<(AssociationId, AssociationId)>,
     received: Vec<u64>,
+    /// Bytes that are kept in each send buffer.
+    ahead: usize,
 }
 
 /// What a time of sending gave.
@@ -59,18 +61,18 @@ impl Flows {
         let mut pair = Pair::new(config.clone(), config.clone(), link);
         let flows: Vec<_> = (0..flows).map(|_| pair.connect()).collect();
         let received = vec![0; flows.len()];
-        Self { pair, flows, received }
+        Self { pair, flows, received, ahead: 8 << 20 }
     }
 
     /// All send for so long.
     fn run(&mut self, time: Duration) -> Measured {
-        let Self { pair, flows, received } = self;
+        let (ahead, Self { pair, flows, received, .. }) = (self.ahead, self);
         let began = (pair.now, received.clone());
         let ends = [Side::A, Side::B].map(|side| pair.addresses(side)[0].ip());
         let (mut looks, mut queued, mut next) = (0_u64, 0_u64, pair.now);
         pair.run_until(time, |pair| {
             for (index, (sender, receiver)) in flows.iter().enumerate() {
-                while pair.a.endpoint.status(*sender).unwrap().send_buffered < 8 << 20 {
+                while pair.a.endpoint.status(*sender).unwrap().send_buffered < ahead {
                     let message = bytes::Bytes::from_static(&[7; 8192]);
                     pair.a.endpoint.send(pair.now, *sender, SendInfo::default(), message).unwrap();
                 }

@@ -172,3 +172,47 @@ fn a_mark_ends_the_start() {
     assert!(scene.path().cwnd <= window + 6 * 1460, "{window} in flight {flight}: {:?}", scene.path());
     assert!(packets(scene.path().cwnd) < HELD, "{:?}", scene.path());
 }
+
+/// ProbeRTT: on a path that has become longer no sample comes near the smallest round-trip time any more. Five seconds after the last one
+/// half of what the path was thought to hold is in flight, for 200 ms and a round trip, and then as much as before. The smallest since the
+/// search before the last counts, so that the third search finds what there is now.
+#[test]
+fn the_smallest_round_trip_time_is_searched_for_with_half_in_flight() {
+    let mut scene = steady();
+    let ends = [Side::A, Side::B].map(|side| scene.pair.addresses(side)[0].ip());
+    for (from, to) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+        scene.pair.network.link(from, to).change(strandline_netem::Change::Config(link(ms(40), 20)));
+    }
+    let (began, cwnd) = (scene.pair.now, scene.path().cwnd);
+    let (mut searches, mut searching, mut least) = (Vec::new(), None, u32::MAX);
+    scene.stream_and_look(ms(19_000), |scene| {
+        let path = scene.path();
+        let low = path.cwnd < HELD * 1460 / 4 * 3;
+        match (low, searching) {
+            (true, None) => (searching, least) = (Some(scene.pair.now), u32::MAX),
+            (true, Some(_)) => least = least.min(path.flight),
+            (false, Some(since)) => {
+                searches.push((
+                    since.since(began).as_millis(),
+                    scene.pair.now.since(since).as_millis(),
+                    packets(least),
+                ));
+                searching = None;
+            }
+            (false, None) => {}
+        }
+        scene.pair.clear_captured();
+    });
+    assert_eq!(searches.len(), 3, "{searches:?}");
+    let mut last_ms = 0;
+    for (at_ms, took_ms, least) in &searches {
+        assert!((4_000..6_500).contains(&(at_ms - last_ms)), "{searches:?}");
+        assert!((200..520).contains(took_ms), "{searches:?}");
+        assert!((HELD / 3..=HELD / 2 + 3).contains(least), "{searches:?}: half of {HELD}");
+        last_ms = *at_ms;
+    }
+    scene.stream_and_look(ms(1500), |_| ());
+    let now = scene.path().cwnd;
+    assert!(now > cwnd / 100 * 115, "{cwnd} for 60 ms, {now} for 80");
+    assert!(rate(&scene) >= RATE / 20 * 17);
+}

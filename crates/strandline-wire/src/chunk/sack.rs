@@ -36,6 +36,13 @@ const ITEM_LEN: usize = 4;
 /// Gap blocks and duplicates that a chunk's 16-bit length leaves room for.
 const ITEMS_MAX: usize = (u16::MAX as usize - CHUNK_HEADER_LEN - FIELDS_LEN) / ITEM_LEN;
 
+/// Gap blocks and duplicates, together, of a chunk of `len` bytes, header included.
+#[inline]
+#[must_use]
+pub const fn items_in(len: usize) -> usize {
+    len.saturating_sub(CHUNK_HEADER_LEN + FIELDS_LEN) / ITEM_LEN
+}
+
 /// TSNs that arrived beyond a gap, as offsets from the cumulative TSN, both ends included. A peer may write
 /// any two numbers here.
 #[derive(Debug, Copy, Clone, PartialEq, Eq, Default)]

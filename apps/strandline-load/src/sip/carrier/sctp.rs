@@ -16,6 +16,9 @@ use super::{by_source, bytes};
 /// Messages taken at a time.
 const BATCH: usize = 64;
 
+/// Where nobody answers that is known after 15 s: with RFC 9260's eight it were four minutes in which nothing is seen.
+const INIT_RETRANS_MAX: u16 = 3;
+
 /// The associations.
 pub(in crate::sip) struct Sctp {
     associations: Vec<Rc<Association>>,
@@ -39,6 +42,7 @@ pub(in crate::sip) async fn open(
         .map(|ip| {
             let mut config = AssociationConfig::default();
             config.heartbeat_interval = heartbeat.or(config.heartbeat_interval);
+            config.init_retrans_max = INIT_RETRANS_MAX;
             let stack = Stack::builder().association(config).mixed_trains(true);
             match in_udp {
                 true => stack.udp((*ip, 0).into()).with_context(|| format!("a UDP socket at {ip}")),

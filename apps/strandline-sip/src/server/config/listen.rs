@@ -77,7 +77,10 @@ pub(super) fn check(listen: Table) -> Result<Listen, ConfigError> {
 
 fn protocol(key: &str, name: &str) -> Result<Protocol, ConfigError> {
     Protocol::from_name(name.as_bytes()).ok_or_else(|| {
-        wrong(key, format!("{name:?} is none of \"udp\", \"tcp\", \"sctp\", \"tls\", \"ws\" and \"wss\""))
+        // In a file it is a key of its own that says so.
+        let on_ip = if key == "--listen" { ", \"sctp-ip\"" } else { "" };
+        let names = format!("\"udp\", \"tcp\", \"sctp\"{on_ip}, \"tls\", \"ws\" and \"wss\"");
+        wrong(key, format!("{name:?} is none of {names}"))
     })
 }
 

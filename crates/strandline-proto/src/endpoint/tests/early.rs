@@ -47,6 +47,22 @@ fn a_message_of_several_packets_arrives_before_the_cookie_ack_is_sent() {
     assert_whole(&mut pair, client);
 }
 
+/// They come one by one: the first is answered at once, the others' COOKIE ACK goes along with the SACK for each second packet.
+#[test]
+fn a_repeated_cookie_is_answered_together_with_its_data() {
+    let (mut pair, _) = about_to_echo(Pair::new());
+    let echoes: Vec<Sent> = pair.wire.drain(..).collect();
+    let mut answers = Vec::new();
+    for sent in &echoes {
+        let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
+        pair.hosts[SERVER].endpoint.handle_datagram(pair.now, datagram);
+        pair.collect();
+        answers.extend(pair.wire.drain(..).map(|sent| sent.kinds()));
+    }
+    assert_eq!(answers.len(), 1 + (echoes.len() - 1) / 2, "{answers:?}");
+    assert!(answers.iter().all(|kinds| *kinds == [kind::COOKIE_ACK, kind::SACK]), "{answers:?}");
+}
+
 /// On a path whose round trip is known by then, from INIT to INIT ACK: nothing of it waits for a clock.
 #[test]
 fn a_long_way_changes_nothing() {

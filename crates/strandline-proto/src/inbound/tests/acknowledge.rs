@@ -83,6 +83,63 @@ fn gaps_are_reported_at_once() {
     assert!(!rig.sack_due());
 }
 
+/// A rig to which data has come in volume, and then 40 chunks with one missing before each, of which the last SACK told.
+fn crowded(change: impl FnOnce(&mut AssociationConfig)) -> (Rig, u32) {
+    let mut rig = begun();
+    change(&mut rig.config);
+    let mut next = FIRST + 1;
+    for _ in 0..100 {
+        rig.take(&whole(next, (next - FIRST) as u16, b"x"));
+        rig.recv();
+        next += 1;
+    }
+    for _ in 0..40 {
+        next += 2;
+        rig.take(&whole(next - 1, (next - 1 - FIRST) as u16, b"x"));
+        assert!(rig.sack_due(), "so far each is worth one");
+        if rig.sack().gaps.len() == 32 {
+            break;
+        }
+    }
+    (rig, next)
+}
+
+/// Decision 59: where a SACK names many gaps the next one waits for a packet for each eight of them, or for a millisecond.
+#[test]
+fn with_many_gaps_not_every_packet_is_worth_a_sack() {
+    let (mut rig, mut next) = crowded(|_| ());
+    for waits in [true, true, true, false, true] {
+        rig.take(&whole(next, (next - FIRST) as u16, b"x"));
+        next += 1;
+        assert_eq!(rig.sack_due(), !waits);
+        if !waits {
+            assert_eq!(rig.sack().gaps.len(), 32);
+        }
+    }
+    rig.now += Duration::from_millis(1);
+    assert!(rig.sack_due());
+    rig.sack();
+    let asks = Data { immediate: true, ..whole(next, (next - FIRST) as u16, b"x") };
+    rig.take(&asks);
+    assert!(rig.sack_due(), "who asks is answered");
+    rig.sack();
+    // With fewer of them each packet is.
+    for tsn in (FIRST + 101..FIRST + 107).step_by(2) {
+        rig.take(&whole(tsn, (tsn - FIRST) as u16, b"x"));
+        rig.sack();
+    }
+    rig.take(&whole(next + 1, (next + 1 - FIRST) as u16, b"x"));
+    assert!(rig.sack_due());
+}
+
+/// Who wants a fixed number of packets for each, gets SACKs to the letter of section 6.7.
+#[test]
+fn a_fixed_frequency_is_kept_with_many_gaps() {
+    let (mut rig, next) = crowded(|config| config.sack_frequency = SackFrequency::Every(2));
+    rig.take(&whole(next, (next - FIRST) as u16, b"x"));
+    assert!(rig.sack_due());
+}
+
 #[test]
 fn duplicates_and_the_i_bit_are_answered_at_once() {
     let mut rig = begun();

@@ -27,5 +27,37 @@ fn numbers_go_around() {
         let old = whole.saturating_sub(60_000);
         assert_eq!(log.whole(old as u16), old, "at {whole}");
     }
-    assert_eq!(log.len(), ENTRIES_MAX);
+    assert_eq!(log.len() as u64, NUMBERS);
+}
+
+/// However often others are sent again meanwhile, an entry that is of use stays: without it its chunk would wait for T3-rtx.
+#[test]
+fn a_chunk_that_is_late_keeps_its_entry_and_no_others() {
+    let mut log = ResentLog::default();
+    let late = log.push(Tsn(0), Time::from_nanos(7));
+    for number in 1..60_000 {
+        log.push(Tsn(number), Time::from_nanos(8));
+        log.prune(|tsn, _| tsn == Tsn(0));
+        assert!(log.len() <= ENTRIES_FEW, "at {number}");
+    }
+    assert_eq!(log.at(late), Some(Time::from_nanos(7)));
+    assert_eq!(log.entry(0), Some((late, Tsn(0), Time::from_nanos(7))));
+    assert_eq!(log.at(late + 1), None);
+}
+
+/// Those that are of use are found behind others that have gone.
+#[test]
+fn entries_are_found_by_their_numbers() {
+    let mut log = ResentLog::default();
+    for number in 0..100_000_u32 {
+        log.push(Tsn(number), Time::from_nanos(u64::from(number)));
+        log.prune(|tsn, _| tsn.0.is_multiple_of(7));
+    }
+    for number in (100_000 - NUMBERS as u32)..100_000 {
+        let at = log.at(number as u16);
+        if number.is_multiple_of(7) {
+            assert_eq!(at, Some(Time::from_nanos(u64::from(number))));
+        }
+        assert!(at.is_none_or(|at| at.as_nanos() == u64::from(number)));
+    }
 }

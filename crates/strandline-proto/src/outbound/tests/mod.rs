@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod events;
+mod full_sacks;
 mod hostile;
 mod life;
 mod memory;
@@ -217,7 +218,8 @@ impl Fixture {
         for (flight, ack) in self.flight.iter_mut().zip(acks) {
             let exact = i64::from(*flight) + i64::from(ack.reneged_bytes)
                 - i64::from(ack.flight_drop)
-                - i64::from(ack.lost_bytes);
+                - i64::from(ack.lost_bytes)
+                - i64::from(ack.asking_bytes);
             assert_eq!(exact, i64::from(ack.flight_after(*flight)), "{ack:?}");
             *flight = ack.flight_after(*flight);
         }

@@ -1,0 +1,50 @@
+//! Full SACKs: what lies behind the last block that they have room for may have come or not (RFC 9260 section 6.7).
+
+use super::*;
+
+/// Blocks of a full one.
+const BLOCKS: u32 = 16;
+
+/// A SACK of so many blocks of one chunk each, from TSN `first` on, with one missing before each.
+fn every_second(first: u32) -> Vec<(u32, u32)> {
+    (0..BLOCKS).map(|block| (first + 2 * block, first + 2 * block)).collect()
+}
+
+/// Chunks 0 to 59 are on their way, the even ones are lost, and a SACK names 1 to 31. What it tells to be lost goes again.
+fn after_a_full_sack() -> Fixture {
+    let mut fixture = Fixture::by_time(60);
+    fixture.wait(60);
+    let (_, acks) = fixture.sack(0, &every_second(1));
+    assert_eq!(acks[0].lost_bytes, BLOCKS * ROOM as u32);
+    assert_eq!(fixture.tsns(0), (0..BLOCKS).map(|number| 2 * number).collect::<Vec<_>>());
+    fixture
+}
+
+/// What was sent again has arrived, later than all the others were sent: that tells nothing of those that no SACK had room for.
+#[test]
+fn what_they_have_no_room_for_is_not_lost() {
+    let mut fixture = after_a_full_sack();
+    fixture.wait(100);
+    let blocks: Vec<_> = [(3, 5)].into_iter().chain(every_second(7)).take(BLOCKS as usize).collect();
+    assert_eq!(blocks.last(), Some(&(35, 35)));
+    let (_, acks) = fixture.sack(2, &blocks);
+    // Sent before that again, and 32 and 34, which are named by now.
+    assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "2, 32 and 34");
+    assert_eq!(fixture.tsns(0), [2, 32, 34]);
+    assert_eq!(fixture.out.loss_deadline(), Time::MAX);
+    // With fewer to name all is known.
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(58, &[(59, 59)]);
+    assert_eq!(acks[0].lost_bytes, ROOM as u32);
+    assert_eq!(fixture.tsns(0), [58]);
+}
+
+/// A tail-loss probe is to be answered: it is the last of those that a SACK can tell of.
+#[test]
+fn a_probe_is_of_what_they_can_name() {
+    let mut fixture = after_a_full_sack();
+    fixture.wait(250);
+    let bytes = fixture.out.on_probe(0, false);
+    fixture.flight[0] -= bytes;
+    assert_eq!(fixture.tsns(0), [30]);
+}
