@@ -26,6 +26,8 @@ const TRIED_MAX: usize = 16;
 const RETURNS_PER_SEC: u32 = 100;
 /// How long a server is tried after the others that could not be reached.
 const SHUNNED: Duration = Duration::from_secs(30);
+/// How long servers are used that were known, once their time is over, if nobody can tell of others (RFC 8767 has hours).
+const STALE: Duration = Duration::from_secs(300);
 /// How long somebody who takes no connections gets large requests in datagrams.
 const NO_TCP: Duration = Duration::from_secs(300);
 /// How long at most, whatever its Retry-After says.
@@ -83,6 +85,8 @@ struct Entry {
     /// What connections are known by that were opened for this name.
     domain: u32,
     state: State,
+    /// The servers that were known last, and how long they may be used if nobody can tell of others.
+    last: Option<(Found, Time)>,
 }
 
 /// Names and their servers.
@@ -151,7 +155,7 @@ impl Servers {
         }
         let domain = self.last_domain;
         let entry = self.entries.entry(Arc::clone(question));
-        let entry = entry.or_insert_with(|| Entry { domain, state: State::Asked(Vec::new()) });
+        let entry = entry.or_insert_with(|| Entry { domain, state: State::Asked(Vec::new()), last: None });
         entry.state = State::Asked(vec![waiter()]);
         self.waiting += 1;
         self.asked += 1;
@@ -242,7 +246,21 @@ impl Servers {
             Found::NoAnswer => self.counters.no_answer += 1,
         }
         let Some(entry) = self.entries.get_mut(question) else { return Vec::new() };
-        let known = State::Known { found: answer.found, until: now + answer.ttl };
+        let found = match answer.found {
+            Found::Servers(_) => {
+                entry.last = Some((answer.found.clone(), now + answer.ttl + STALE));
+                answer.found
+            }
+            Found::Nothing => {
+                entry.last = None;
+                answer.found
+            }
+            Found::NoAnswer => match &entry.last {
+                Some((found, usable)) if now < *usable => found.clone(),
+                _ => answer.found,
+            },
+        };
+        let known = State::Known { found, until: now + answer.ttl };
         match core::mem::replace(&mut entry.state, known) {
             State::Asked(waiters) => {
                 self.asked = self.asked.saturating_sub(1);
