@@ -298,9 +298,7 @@ impl Association {
                 cumulative_advanced,
             };
             path.on_loss(now, &loss);
-            if ack.asking_bytes > 0 {
-                path.on_window_opened(now, ack.asking_bytes, &self.config);
-            }
+            path.on_window_opened(now, ack.asking_bytes, &self.config);
             path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
             if ack.undo {
                 path.forget_back_off(now, &self.config);

@@ -28,8 +28,11 @@ impl Path {
     }
 
     /// The peer's window has opened, and `bytes` that it may have had no room for leave the flight to go again, whatever cwnd: T3-rtx and
-    /// the probes of a lost tail begin anew.
+    /// the probes of a lost tail begin anew. 0: it has not, or nothing waits for that.
     pub(crate) fn on_window_opened(&mut self, now: Time, bytes: u32, config: &AssociationConfig) {
+        if bytes == 0 {
+            return;
+        }
         self.on_lost(bytes);
         self.exempt = true;
         self.probes = 0;
