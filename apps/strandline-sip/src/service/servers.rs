@@ -123,7 +123,7 @@ impl Servers {
     ) -> Ways {
         let has_room = self.waiting < WAITING_MAX;
         match self.entries.get_mut(question) {
-            Some(Entry { domain, state: State::Known { found, until } }) if now < *until => {
+            Some(Entry { domain, state: State::Known { found, until }, .. }) if now < *until => {
                 self.counters.known += 1;
                 let domain = *domain;
                 return match found {
