@@ -13,6 +13,11 @@ use crate::transaction::Time;
 const NEIGHBOURS: usize = 64;
 /// Who has sent nothing for so long gives up its place.
 const GONE_MS: u64 = 60_000;
+/// And who has sent less than so many requests, to a new one when all are taken: addresses of requests over UDP may be made up, and would
+/// keep out those who mean it.
+const FEW: u64 = 16;
+/// Who has sent nothing for so many seconds is forgotten: as long as there are neighbours, responses are looked through for them.
+const SILENT_SECS: f64 = 300.0;
 /// How long an algorithm stays that was chosen for a neighbour (RFC 7339 section 5.8).
 const CHOSEN_MS: u64 = 3_600_000;
 /// How long a neighbour is to keep to what it was told, milliseconds: longer than until it is looked at again.
@@ -46,6 +51,8 @@ struct Neighbour {
     /// Requests a second that it may send, while there are too many.
     allowed: f64,
     seen: Time,
+    /// Seconds in which none came.
+    silent: f64,
     /// In all.
     requests: u64,
 }
@@ -108,14 +115,26 @@ impl Feedback {
     }
 
     fn place(&mut self, now: Time, address: IpAddr) -> Option<usize> {
-        let new =
-            Neighbour { address, rate: false, chosen: now, came: 0, allowed: 0.0, seen: now, requests: 0 };
+        let new = Neighbour {
+            address,
+            rate: false,
+            chosen: now,
+            came: 0,
+            allowed: 0.0,
+            seen: now,
+            silent: 0.0,
+            requests: 0,
+        };
         if self.neighbours.len() < NEIGHBOURS {
             self.neighbours.push(new);
             return Some(self.neighbours.len() - 1);
         }
         let gone = |neighbour: &Neighbour| now.as_millis() > neighbour.seen.as_millis() + GONE_MS;
-        let place = self.neighbours.iter().position(gone)?;
+        let few = || {
+            let places = self.neighbours.iter().enumerate().filter(|(_, neighbour)| neighbour.requests < FEW);
+            places.min_by_key(|(_, neighbour)| neighbour.requests).map(|(place, _)| place)
+        };
+        let place = self.neighbours.iter().position(gone).or_else(few)?;
         *self.neighbours.get_mut(place)? = new;
         Some(place)
     }
@@ -137,8 +156,10 @@ impl Feedback {
             } else {
                 (neighbour.allowed * GROWTH).max(rate) + 1.0
             };
+            neighbour.silent = if neighbour.came == 0 { neighbour.silent + load.secs } else { 0.0 };
             neighbour.came = 0;
         }
+        self.neighbours.retain(|neighbour| neighbour.silent < SILENT_SECS);
     }
 
     /// What to tell this neighbour, as parameters.

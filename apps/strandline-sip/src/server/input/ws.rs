@@ -266,16 +266,19 @@ impl Taker for Frames {
     fn take(&mut self, hub: &Rc<Hub>, read: &[u8]) -> Result<(), End> {
         self.asked = false;
         self.connection.life.on_sign();
-        let kept = std::mem::take(&mut self.begun);
-        let joined: Vec<u8>;
-        let all = if kept.is_empty() {
-            read
+        let mut kept = std::mem::take(&mut self.begun);
+        if kept.is_empty() {
+            let used = self.cut(hub, read).ok_or(End)?;
+            kept = read.get(used..).unwrap_or(&[]).to_vec();
         } else {
-            joined = [&kept[..], read].concat();
-            &joined
-        };
-        let used = self.cut(hub, all).ok_or(End)?;
-        self.begun = all.get(used..).unwrap_or(&[]).to_vec();
+            // Half a frame grows where it is: to copy it at each read takes the square of its length from who sends it slowly.
+            kept.extend_from_slice(read);
+            let used = self.cut(hub, &kept).ok_or(End)?;
+            if used > 0 {
+                kept = kept.get(used..).unwrap_or(&[]).to_vec();
+            }
+        }
+        self.begun = kept;
         self.connection.keeps(self.begun.len() + self.parts);
         Ok(())
     }

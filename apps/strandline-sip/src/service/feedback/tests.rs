@@ -113,3 +113,43 @@ fn who_asked_is_told_where_its_parameter_was_taken_away() {
     let wanted = "Via: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1;oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=1000.0;rport=5060";
     assert!(text.contains(wanted), "{text}");
 }
+
+#[test]
+fn those_who_ask_once_keep_nobody_out_who_means_it() {
+    let mut feedback = Feedback::new(1000);
+    asked(&mut feedback, 1, ASKS, FEW as usize);
+    // As many more as there are places, and then some.
+    for last in 2..200 {
+        asked(&mut feedback, last, ASKS, 1);
+    }
+    assert_eq!(feedback.neighbours.len(), NEIGHBOURS);
+    asked(&mut feedback, 250, ASKS, FEW as usize);
+    for last in 100..200 {
+        asked(&mut feedback, last, ASKS, 1);
+    }
+    for last in [1, 250] {
+        assert!(told(&feedback, last, ASKS).contains(";oc=0;"), "{last}");
+    }
+    // Where all have sent more, a new one has to wait until one of them is gone.
+    for last in 2..200 {
+        asked(&mut feedback, last, ASKS, FEW as usize);
+    }
+    asked(&mut feedback, 251, ASKS, 1);
+    assert!(!told(&feedback, 251, ASKS).contains(";oc=0;"));
+}
+
+#[test]
+fn who_is_silent_is_forgotten() {
+    let mut feedback = Feedback::new(1000);
+    asked(&mut feedback, 1, ASKS, 1);
+    asked(&mut feedback, 2, ASKS, 1);
+    for _ in 0..SILENT_SECS as usize + 1 {
+        asked(&mut feedback, 1, ASKS, 1);
+        feedback.look(&Load { secs: 1.0, handled: 1, refused: 0 });
+    }
+    assert!(told(&feedback, 1, ASKS).contains(";oc=0;") && !told(&feedback, 2, ASKS).contains(";oc=0;"));
+    for _ in 0..SILENT_SECS as usize + 1 {
+        feedback.look(&Load { secs: 1.0, handled: 0, refused: 0 });
+    }
+    assert!(feedback.is_empty());
+}
