@@ -4,6 +4,7 @@
 //! remembers how often: the same credentials are never taken twice.
 
 mod digest;
+mod domain;
 mod guesses;
 mod nonce;
 mod subscribers;
@@ -15,11 +16,11 @@ use crate::codec::{Auth, HeaderName, Host, Message};
 use crate::transaction::Time;
 
 pub use digest::{Algorithm, response};
+use domain::domain_name;
 pub use guesses::GuessCounters;
 use guesses::Guesses;
 use nonce::Freshness;
 pub use nonce::Nonces;
-use subscribers::domain_name;
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
 pub use users::{Secret, Users, UsersError};
 

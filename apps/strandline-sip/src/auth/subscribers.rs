@@ -4,7 +4,6 @@
 use core::time::Duration;
 use std::collections::HashMap;
 
-use crate::codec::Host;
 use crate::transaction::Time;
 
 use super::users::Secret;
@@ -30,16 +29,6 @@ pub struct Subscriber {
     pub user: Box<[u8]>,
     /// In small letters.
     pub domain: Box<[u8]>,
-}
-
-/// A domain as it stands among subscribers: in small letters.
-pub(super) fn domain_name(domain: &Host<'_>) -> Vec<u8> {
-    let mut name = match domain {
-        Host::Name(name) => name.to_vec(),
-        address => address.to_string().into_bytes(),
-    };
-    name.make_ascii_lowercase();
-    name
 }
 
 #[derive(Debug, Clone)]

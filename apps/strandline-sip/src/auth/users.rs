@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::codec::Host;
 
 use super::digest::Algorithm;
-use super::subscribers::domain_name;
+use super::domain::domain_name;
 
 /// What is wrong with a file of users, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -52,7 +52,7 @@ impl<'a> WantedAll<'a> {
         if has_path && !supports(&request.message, b"path") {
             return Err(Refusal::Unsupported("path"));
         }
-        let direct = !has_path && is_from_phone(request);
+        let direct = is_direct(request);
         // What is kept with each contact.
         let path = request.message.lines(HeaderName::Path).map(|line| line.value().len()).sum::<usize>();
         let others = path + request.essentials.call_id.len();
@@ -163,7 +163,14 @@ fn one<'a>(
     })
 }
 
-/// A proxy on the way keeps flows (RFC 5626 section 6).
+/// The phone has sent it here itself.
+pub(super) fn is_direct(request: &Request<'_>) -> bool {
+    !request.message.has(HeaderName::Path) && is_from_phone(request)
+}
+
+/// A proxy on the way keeps flows (RFC 5626 section 6). That section asks for `ob` in the first URI, and means that of the phone's first
+/// hop; proxies write theirs before those of others (RFC 3327 section 5.2), so it is the last one, unless one before it adds none. Only
+/// who keeps flows writes `ob`, so it counts wherever it stands.
 fn is_outbound(message: &Message<'_>) -> bool {
     let keeps = |route: Route<'_>| route.sip_uri().is_ok_and(|uri| uri.is_outbound());
     message.values(HeaderName::Path).flatten().any(keeps)

@@ -5,15 +5,21 @@ use bytes::BytesMut;
 use crate::codec::{HeaderName, Reply, StatusCode, WriteError, decimal};
 use crate::location::Binding;
 
+use super::contact::is_direct;
 use super::{Refusal, Request, supports};
 
 /// How long a phone may say nothing on a flow (RFC 5626 section 4.4.1).
 pub const FLOW_TIMER_SECS: u32 = 120;
 
-/// Is the phone told how long it may say nothing? If this very request has bound a flow: others of the user may have flows too (RFC 5626
-/// section 6).
+/// Is the phone told how long it may say nothing? If this very request has bound a flow, and that leads here: what keeps it alive is
+/// for who is at its other end (RFC 5626 section 6).
 #[must_use]
 pub fn has_flow_timer(request: &Request<'_>, bindings: &[Binding]) -> bool {
+    is_direct(request) && has_flow(request, bindings)
+}
+
+/// Has this very request bound a flow? Others of the user may have flows too.
+fn has_flow(request: &Request<'_>, bindings: &[Binding]) -> bool {
     let essentials = request.essentials;
     let is_its_flow = |binding: &Binding| {
         binding.reg_id > 0
@@ -65,9 +71,11 @@ pub fn write_ok(
     if !request.service_route.is_empty() {
         writer.header(HeaderName::ServiceRoute, request.service_route);
     }
-    if has_flow_timer(request, bindings) {
+    if has_flow(request, bindings) {
         writer.header(HeaderName::Require, b"outbound");
-        writer.number(HeaderName::FlowTimer, FLOW_TIMER_SECS);
+        if is_direct(request) {
+            writer.number(HeaderName::FlowTimer, FLOW_TIMER_SECS);
+        }
     }
     writer.finish(b"")
 }

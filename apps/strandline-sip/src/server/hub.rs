@@ -75,9 +75,9 @@ impl Taking<'_> {
         may
     }
 
-    /// For the collector, if there is one.
+    /// For the collector, if there is one; not of those who may send nothing.
     fn copy(&self, flow: &Flow, bytes: &[u8]) {
-        if let Some(hep) = &self.hep {
+        if let Some(hep) = self.hep.as_ref().filter(|_| self.inbox.allows(flow.peer.ip())) {
             hep.copy(flow, bytes, true, Clock::unix());
         }
     }

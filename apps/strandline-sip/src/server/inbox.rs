@@ -48,7 +48,7 @@ pub(super) enum Phone {
 pub(super) struct InboxSettings {
     /// Who has waited for longer is refused: there is more than can be done, and whoever waits longer asks again.
     pub(super) patience: Duration,
-    /// Bytes that may wait; what isn't urgent may have three quarters of them.
+    /// Bytes that may wait, with what each message takes besides; what isn't urgent may have three quarters of them.
     pub(super) bytes_max: usize,
 }
 
@@ -67,6 +67,11 @@ pub(super) struct Waiting {
     /// When, since the start of the server.
     pub(super) came: Duration,
     number: u64,
+}
+
+/// What a message that waits takes of the room: short ones must not be many more than it is for.
+fn taken(bytes: &[u8]) -> usize {
+    bytes.len() + size_of::<Waiting>()
 }
 
 /// What happened so far.
@@ -219,7 +224,7 @@ impl Inbox {
             Urgency::Begun => self.settings.bytes_max,
             _ => self.settings.bytes_max / 4 * 3,
         };
-        if self.bytes + bytes.len() > max {
+        if self.bytes + taken(bytes) > max {
             self.counters.no_room += 1;
             return;
         }
@@ -243,7 +248,7 @@ impl Inbox {
         if refused {
             return self.refuse(now, flow, bytes, keep, urgency);
         }
-        self.bytes += bytes.len();
+        self.bytes += taken(bytes);
         let waiting = Waiting { flow, bytes: keep(), urgency, came: now, number: self.came };
         if let Some(queue) = self.queues.get_mut(urgency as usize) {
             queue.push_back(waiting);
@@ -386,7 +391,7 @@ impl Inbox {
             self.admission.on_dry();
             return None;
         };
-        self.bytes -= waiting.bytes.len();
+        self.bytes -= taken(&waiting.bytes);
         self.waiting -= 1;
         count(&mut self.counters.handled, waiting.urgency);
         if waiting.urgency >= Urgency::Renewal {
@@ -404,7 +409,7 @@ impl Inbox {
             while let Some(queue) = self.queues.get_mut(queue).filter(|queue| queue.front().is_some_and(late))
                 && let Some(Waiting { flow, bytes, urgency, .. }) = queue.pop_front()
             {
-                self.bytes -= bytes.len();
+                self.bytes -= taken(&bytes);
                 self.waiting -= 1;
                 self.refuse(now, flow, &bytes, || bytes.clone(), urgency);
             }

@@ -88,11 +88,18 @@ pub(super) fn text(hub: &Hub) -> String {
     page.counter("forwarded_total", "Requests that were forwarded.", counters.forwarded);
     page.counter("calls_total", "Calls that were answered.", counters.calls);
     page.counter("refused_total", "Requests that were told that there are too many.", counters.refused);
+    page.counter(
+        "crowded_total",
+        "Requests that were refused, and copies that were not sent, because too many bytes are kept.",
+        counters.crowded,
+    );
     page.gauge("users", "Users with bindings.", service.locations().len() as f64);
     let (servers, clients) = service.transactions();
     page.family("transactions", "gauge", "Transactions that are not over.");
     page.sample("transactions", "side=\"server\"", servers as f64);
     page.sample("transactions", "side=\"client\"", clients as f64);
+    let kept = service.kept_bytes() as f64;
+    page.gauge("kept_bytes", "Bytes of messages that transactions keep, and what waits to be sent on.", kept);
     page.gauge(
         "connections",
         "TCP connections, with and without TLS and WebSocket.",

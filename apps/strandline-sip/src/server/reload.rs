@@ -16,7 +16,7 @@ use super::seeds::{NonceKey, authenticator, random_key};
 use super::socket::Room;
 
 /// What stays as it is until the server is started again: tables, and keys of tables.
-const KEPT: [&str; 11] = [
+const KEPT: [&str; 12] = [
     "server",
     "listen",
     "store",
@@ -26,6 +26,7 @@ const KEPT: [&str; 11] = [
     "admin",
     "limits.users_max",
     "limits.transactions_max",
+    "limits.transactions_bytes_max",
     "auth.nonce_lifetime_secs",
     "auth.subscribers",
 ];

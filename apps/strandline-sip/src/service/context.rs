@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::codec::StatusCode;
 use crate::locate::Question;
-use crate::transaction::{ClientId, Flow, Protocol, ServerId};
+use crate::transaction::{Charge, ClientId, Flow, Held, Protocol, ServerId};
 
 /// Targets with a `q` from here on are hops of a trunk: one at a time, and the next one only if nobody is there.
 pub(crate) const HOP_Q: u16 = 60_000;
@@ -165,7 +165,8 @@ impl Leg {
 /// A request that may have to be sent again.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) bytes: Box<[u8]>,
+    /// Together with the targets that it may be sent to.
+    pub(crate) bytes: Held,
     pub(crate) flow: Flow,
     /// Who sent it has proved who they are.
     pub(crate) proved: bool,
@@ -177,6 +178,7 @@ pub(crate) struct Best {
     pub(crate) code: StatusCode,
     /// As it is to be forwarded; empty for one that is made here.
     pub(crate) response: Vec<u8>,
+    pub(crate) charge: Option<Charge>,
 }
 
 #[derive(Debug)]
@@ -193,6 +195,7 @@ pub(crate) struct Context {
     pub(crate) best: Option<Best>,
     /// Header lines with challenges of other legs than the best one's.
     pub(crate) challenges: Vec<u8>,
+    pub(crate) challenges_charge: Option<Charge>,
     /// Targets to be tried after these, and the request for that.
     pub(crate) later: Vec<Target>,
     pub(crate) request: Option<Arc<Kept>>,
@@ -221,6 +224,7 @@ impl Context {
             live: 0,
             best: None,
             challenges: Vec::new(),
+            challenges_charge: None,
             later: Vec::new(),
             request: None,
             hops: false,
@@ -259,15 +263,30 @@ impl Context {
         }
     }
 
-    /// Keeps a response if it is better than the best so far.
-    pub(crate) fn offer(&mut self, code: StatusCode, response: &[u8]) {
+    /// Whether the request has to be kept: it may have to be sent again elsewhere, or answered from.
+    pub(crate) fn needs_request(&self) -> bool {
+        let may_go_elsewhere = |leg: &Leg| !leg.done && (!leg.rang || leg.has_more());
+        !self.answered && (!self.invite || !self.later.is_empty() || self.legs.iter().any(may_go_elsewhere))
+    }
+
+    /// Keeps a response if it is better than the best so far; tells whether it is.
+    pub(crate) fn offer(&mut self, code: StatusCode, response: &[u8]) -> bool {
         let better = self.best.as_ref().is_none_or(|best| rank(code) < rank(best.code));
         if better {
             let mut room = self.best.take().map(|best| best.response).unwrap_or_default();
             room.clear();
             room.extend_from_slice(response);
-            self.best = Some(Best { code, response: room });
+            self.best = Some(Best { code, response: room, charge: None });
         }
+        better
+    }
+}
+
+impl Target {
+    /// Bytes that it takes besides its own.
+    pub(crate) fn bytes(&self) -> usize {
+        let others: usize = self.others.iter().map(|other| size_of::<Self>() + other.bytes()).sum();
+        self.uri.as_ref().map_or(0, |uri| uri.len()) + self.path.len() + others
     }
 }
 

@@ -90,8 +90,10 @@ impl Service {
             || may_be_large
             || (!invite && targets.iter().any(may_be_unreachable))
         {
+            let of_targets = targets.iter().map(|target| size_of::<Target>() + target.bytes()).sum();
             context.later = targets.drain(group..).collect();
-            let (bytes, proved) = (message.as_bytes().into(), incoming.proved);
+            let bytes = self.transactions.account().holder().hold(message.as_bytes()).and(of_targets);
+            let proved = incoming.proved;
             context.request = Some(Arc::new(Kept { bytes, flow: *flow, proved }));
         }
         if self.contexts.insert(context) != Some(slot) {

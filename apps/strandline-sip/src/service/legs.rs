@@ -19,6 +19,8 @@ use super::throttle::is_urgent;
 /// So many legs of a connection are looked through for those that have been heard from, and so many are remembered.
 const FALLING_BACK_SOME: usize = 64;
 const FALLING_BACK_MAX: usize = 1024;
+/// So many connections may be waited for before it is looked which of them nothing depends on any more.
+const WATCHED_SOME: usize = 1024;
 
 /// How many copies of a request may be on their way at once.
 pub(super) fn breadth(message: &Message<'_>) -> u32 {
@@ -32,6 +34,11 @@ pub(super) fn breadth(message: &Message<'_>) -> u32 {
 fn allowed(ways: Vec<Flow>, only: Option<IpAddr>) -> Result<Vec<Flow>, StatusCode> {
     let ways: Vec<Flow> = ways.into_iter().filter(|way| is_allowed(way, only)).collect();
     if ways.is_empty() && only.is_some() { Err(StatusCode::FLOW_FAILED) } else { Ok(ways) }
+}
+
+/// Does a request belong to a dialog that began here? A To tag alone can be made up.
+fn is_within(copied: &Copied<'_>) -> bool {
+    copied.incoming.essentials.to.tag.is_some() && copied.way.token.is_some()
 }
 
 impl Service {
@@ -186,8 +193,10 @@ impl Service {
         let written =
             out.write(flow, Some(client), |out| self.write(copied.incoming, copied.way, &copy, out));
         let too_large = matches!(written, Ok(request) if self.is_too_large(now, slot, &copy, request.len()));
+        let (within, has_written) = (is_within(copied), written.is_ok());
+        let has_room = matches!(written, Ok(request) if self.has_room(request.len(), 1, within));
         let written = match written {
-            Ok(request) if !too_large => {
+            Ok(request) if !too_large && has_room => {
                 self.transactions.start_client(now, client, request);
                 true
             }
@@ -196,13 +205,18 @@ impl Service {
                 false
             }
         };
-        if too_large {
+        let crowded = !too_large && !has_room;
+        if too_large || (crowded && has_written) {
             out.take_back();
         }
         self.out = out;
         if too_large {
             let over_tcp = self.over_tcp(slot, number, copy);
             return self.start_leg(now, copied, slot, number, over_tcp);
+        }
+        if crowded && has_written {
+            self.counters.crowded += 1;
+            return Err(StatusCode::SERVICE_UNAVAILABLE);
         }
         let Some(context) = self.contexts.get_mut(slot).filter(|_| written) else {
             return Err(StatusCode::SERVER_INTERNAL_ERROR);
@@ -258,10 +272,7 @@ impl Service {
 
     /// Does a neighbour want this request now?
     fn may_send(&mut self, now: Time, copied: &Copied<'_>, flow: &Flow) -> bool {
-        let Copied { incoming, way, .. } = copied;
-        // A To tag alone can be made up.
-        let within = incoming.essentials.to.tag.is_some() && way.token.is_some();
-        let urgent = || is_urgent(&incoming.message, within);
+        let urgent = || is_urgent(&copied.incoming.message, is_within(copied));
         self.throttle.allows(now, flow.peer, urgent())
     }
 
@@ -344,17 +355,33 @@ impl Service {
 
     /// If a connection ends, a leg over it goes elsewhere, unless it was heard from.
     fn wait_for_end(&mut self, connection: u64, user: u64) {
+        let contexts = &self.contexts;
+        let depends = |connection: u64, user: u64| {
+            let leg = contexts.get(user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
+            let leg = leg.filter(|leg| !leg.heard && !leg.done);
+            leg.and_then(|leg| leg.way).is_some_and(|(_, flow)| flow.connection == connection)
+        };
+        // The end of one that had ended before is never told, nor of those of a worker that has died.
+        if self.falling_back.len() >= self.watched_max {
+            self.falling_back.retain(|connection, users| {
+                users.retain(|user| depends(*connection, *user));
+                !users.is_empty()
+            });
+            self.watched_max = self.falling_back.len() * 2 + WATCHED_SOME;
+        }
         let waiting = self.falling_back.entry(connection).or_default();
         if waiting.len() >= FALLING_BACK_SOME {
-            let contexts = &self.contexts;
-            waiting.retain(|user| {
-                let leg = contexts.get(*user as u32).and_then(|one| one.legs.get((user >> 32) as usize));
-                leg.is_some_and(|leg| !leg.heard && !leg.done)
-            });
+            waiting.retain(|user| depends(connection, *user));
         }
         if waiting.len() < FALLING_BACK_MAX {
             waiting.push(user);
         }
+    }
+
+    /// Connections whose ends are waited for.
+    #[must_use]
+    pub fn watched_connections(&self) -> usize {
+        self.falling_back.len()
     }
 
     /// Legs over connections that have ended go elsewhere.

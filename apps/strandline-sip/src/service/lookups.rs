@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::auth::{Secret, Subscriber};
 use crate::codec::{HeaderName, Index, Message, StatusCode};
-use crate::transaction::{Flow, Time};
+use crate::transaction::{Flow, Held, Time};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -28,7 +28,7 @@ pub(super) enum Purpose {
 struct Waiting {
     purpose: Purpose,
     flow: Flow,
-    bytes: Box<[u8]>,
+    bytes: Held,
 }
 
 /// Who is to be looked for, and what waits for that.
@@ -62,14 +62,16 @@ impl Service {
             // A repetition.
             return true;
         }
-        if lookups.count >= WAITING_MAX / part || all.len() >= EACH_MAX / part {
+        let account = self.transactions.account();
+        let has_room = account.has_room_for_new(bytes.len(), 1);
+        if lookups.count >= WAITING_MAX / part || all.len() >= EACH_MAX / part || !has_room {
             return false;
         }
         if all.is_empty() {
             lookups.wanted.push(who.clone());
         }
         lookups.count += 1;
-        let waiting = Waiting { purpose, flow: incoming.flow, bytes: bytes.into() };
+        let waiting = Waiting { purpose, flow: incoming.flow, bytes: account.holder().hold(bytes) };
         lookups.waiting.entry(who).or_default().push(waiting);
         true
     }

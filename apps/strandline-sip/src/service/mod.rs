@@ -74,6 +74,8 @@ pub struct Counters {
     pub calls: u64,
     /// Requests whose senders were told that there are too many.
     pub refused: u64,
+    /// Requests that were refused, or copies that were not sent, because too many bytes are kept.
+    pub crowded: u64,
 }
 
 /// Random keys.
@@ -121,6 +123,8 @@ pub struct Service {
     /// Legs that go elsewhere when their connections end, and connections that have ended.
     falling_back: HashMap<u64, Vec<u64>, Numbers>,
     ended: Vec<u64>,
+    /// With so many of them it is looked which of them are waited for in vain.
+    watched_max: usize,
     /// Those that are to be used for requests to a port of their peers.
     aliased: Vec<(u64, u16)>,
     /// Seconds since 1970 at `Time::ZERO`.
@@ -187,6 +191,7 @@ impl Service {
             aliased: Vec::new(),
             falling_back: HashMap::default(),
             ended: Vec::new(),
+            watched_max: 0,
             epoch_unix_secs,
             hops: VecDeque::new(),
             index: Some(Box::new(Index::with_limits(settings.message))),
@@ -272,6 +277,18 @@ impl Service {
     #[must_use]
     pub fn transactions(&self) -> (usize, usize) {
         self.transactions.counts()
+    }
+
+    /// Bytes of messages that are kept: by transactions, and until it is known where something goes.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.transactions.kept_bytes()
+    }
+
+    /// Is there room for so many copies of a request, which may be `within` a dialog that began here?
+    fn has_room(&self, bytes: usize, copies: usize, within: bool) -> bool {
+        let account = self.transactions.account();
+        if within { account.has_room(bytes) } else { account.has_room_for_new(bytes, copies) }
     }
 
     /// How large a message may be.

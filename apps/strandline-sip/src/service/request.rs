@@ -124,8 +124,9 @@ impl Service {
         let flow = match place {
             Place::Flow(flow) => Some(flow),
             Place::Name(question) => {
-                let (flow, bytes) = (incoming.flow, incoming.message.as_bytes());
-                let waiter = || Waiter::Message { flow, bytes: bytes.into() };
+                let flow = incoming.flow;
+                let (holder, kept) = self.room_to_wait(incoming.message.as_bytes());
+                let waiter = || Waiter::Message { flow, bytes: holder.hold(kept) };
                 match self.ways(now, &question, self.call_seed(incoming), waiter) {
                     Ways::Known(ways) => ways.into_iter().find(|way| is_allowed(way, only)),
                     Ways::Waits | Ways::None(_) => None,
@@ -156,6 +157,13 @@ impl Service {
                 let supported = Some((HeaderName::Supported, SUPPORTED_LINE.as_bytes()));
                 self.answer(message, *flow, StatusCode::OK, None, supported);
             }
+            return Ok(());
+        }
+        // It is kept when it is begun, with what 100 is made of; a copy of it is kept in a moment, if there is room.
+        let within = essentials.to.tag.is_some() && way.token.is_some();
+        if self.settings.mode == Mode::Proxy && !self.has_room(message.as_bytes().len(), 2, within) {
+            self.counters.crowded += 1;
+            self.refuse_for_now(*flow, message);
             return Ok(());
         }
         let proved = match way.asked {

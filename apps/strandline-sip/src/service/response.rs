@@ -1,7 +1,7 @@
 //! Responses, and what time brings (RFC 3261 section 16.7).
 
 use crate::codec::{Edits, HeaderName, Index, Message, Method, StatusCode, Via};
-use crate::transaction::{ClientId, Event, ServerId, Time};
+use crate::transaction::{ClientId, Event, OF_RESPONSE, ServerId, Time, pare};
 
 use super::Service;
 use super::context::{Kept, Leg};
@@ -18,6 +18,15 @@ impl Service {
         let found = self.transactions.receive_response(now, message, &essentials, &mut self.out);
         if let (Some((client, user)), Some(line)) = (found, message.status_line()) {
             self.listen(now, user, &essentials.via);
+            // It was meant for nobody but us, and goes to nobody (section 16.7, step 3).
+            if message.has_only(&essentials.via) {
+                self.counters.malformed += 1;
+                if !line.code.is_provisional() && !self.is_left(user, client) {
+                    self.on_leg_unusable(now, user);
+                }
+                self.on_events(now);
+                return;
+            }
             if self.is_left(user, client) {
                 self.on_left(now, client, user as u32, line.code, message, essentials.cseq.method);
             } else {
@@ -57,6 +66,7 @@ impl Service {
             if code != StatusCode::TRYING && !context.answered {
                 self.pass(now, slot, code, message);
             }
+            self.forget_request(slot);
             return;
         }
         if code == StatusCode::SERVICE_UNAVAILABLE && self.is_elsewhere(now, slot, number, message) {
@@ -89,6 +99,7 @@ impl Service {
         let only = context.legs.len() == 1 && context.later.is_empty() && context.best.is_none();
         if only && code != StatusCode::SERVICE_UNAVAILABLE {
             context.answered = true;
+            context.request = None;
             let asked = context.oc;
             self.respond_with(now, (server, asked), code, message);
             return;
@@ -98,6 +109,14 @@ impl Service {
             self.stop(now, slot);
         }
         self.conclude(now, slot);
+    }
+
+    /// Who rings keeps the request for long: here it is kept no longer than it may go elsewhere.
+    fn forget_request(&mut self, slot: u32) {
+        let context = self.contexts.get_mut(slot).filter(|context| context.request.is_some());
+        if let Some(context) = context.filter(|context| !context.needs_request()) {
+            context.request = None;
+        }
     }
 
     /// Has the request of this transaction been given to another hop meanwhile, because this one said nothing?
@@ -201,16 +220,39 @@ impl Service {
         if edits.write(&mut popped).is_err() {
             return;
         }
+        let account = self.transactions.account();
+        if !account.has_room(popped.len()) {
+            // What tells why is worth more than what it says besides, and nothing more than that others have room.
+            let mut index = Index::with_limits(self.settings.message);
+            let pared = Message::parse(&popped, &mut index).map(|whole| {
+                let mut out = bytes::BytesMut::new();
+                pare(&whole, &OF_RESPONSE, &mut out);
+                out
+            });
+            popped = pared.ok().filter(|pared| account.has_room(pared.len())).unwrap_or_default();
+        }
         let challenges =
             |code| matches!(code, StatusCode::UNAUTHORIZED | StatusCode::PROXY_AUTHENTICATION_REQUIRED);
         // Those of the best stand in it. It isn't replaced by another one with challenges.
         let kept = context.best.as_ref().is_some_and(|best| challenges(best.code));
         if challenges(code) && kept {
             for name in [HeaderName::WwwAuthenticate, HeaderName::ProxyAuthenticate] {
-                message.lines(name).for_each(|line| context.challenges.extend_from_slice(line.line()));
+                for line in
+                    message.lines(name).map(|line| line.line()).filter(|line| account.has_room(line.len()))
+                {
+                    context
+                        .challenges_charge
+                        .get_or_insert_with(|| account.holder().charge(0))
+                        .add(line.len());
+                    context.challenges.extend_from_slice(line);
+                }
             }
         }
-        context.offer(code, &popped);
+        if context.offer(code, &popped)
+            && let Some(best) = &mut context.best
+        {
+            best.charge = Some(account.holder().charge(best.response.capacity()));
+        }
     }
 
     /// If all legs are done: tries later targets, or forwards the best response.
@@ -369,6 +411,16 @@ impl Service {
     /// No response will come on a leg, unless from another server.
     pub(super) fn on_leg_lost(&mut self, now: Time, user: u64, code: StatusCode) {
         self.lose(now, user, code, false);
+    }
+
+    /// A leg has ended with what can't be forwarded.
+    fn on_leg_unusable(&mut self, now: Time, user: u64) {
+        let context = self.contexts.get_mut(user as u32);
+        if let Some(leg) = context.and_then(|context| context.legs.get_mut((user >> 32) as usize)) {
+            // Somebody is there: others of the same name need not be asked.
+            (leg.heard, leg.rang) = (true, true);
+        }
+        self.on_leg_lost(now, user, StatusCode::SERVER_INTERNAL_ERROR);
     }
 
     /// `sent` if the request may have arrived.

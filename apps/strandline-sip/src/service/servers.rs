@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::codec::{Host, Index, Message, SipUri, StatusCode, Uri};
 use crate::locate::{Answer, Found, Question, in_order};
-use crate::transaction::{Flow, Protocol, ServerId, Time};
+use crate::transaction::{Flow, Held, Holder, Protocol, ServerId, Time};
 
 use super::Service;
 use super::context::Place;
@@ -26,6 +26,8 @@ const TRIED_MAX: usize = 16;
 const RETURNS_PER_SEC: u32 = 100;
 /// How long a server is tried after the others that could not be reached.
 const SHUNNED: Duration = Duration::from_secs(30);
+/// How long servers are used that were known, once their time is over, if nobody can tell of others (RFC 8767 has hours).
+const STALE: Duration = Duration::from_secs(300);
 /// How long somebody who takes no connections gets large requests in datagrams.
 const NO_TCP: Duration = Duration::from_secs(300);
 /// How long at most, whatever its Retry-After says.
@@ -56,9 +58,9 @@ pub(super) enum Waiter {
     /// A leg of a context, which may be another's by now.
     Leg { slot: u32, number: usize, server: ServerId },
     /// An ACK, to be looked at again.
-    Message { flow: Flow, bytes: Box<[u8]> },
+    Message { flow: Flow, bytes: Held },
     /// A response, and where it could not be sent to.
-    Response { failed: SocketAddr, bytes: Box<[u8]> },
+    Response { failed: SocketAddr, bytes: Held },
 }
 
 /// Where a request for a name goes.
@@ -83,6 +85,8 @@ struct Entry {
     /// What connections are known by that were opened for this name.
     domain: u32,
     state: State,
+    /// The servers that were known last, and how long they may be used if nobody can tell of others.
+    last: Option<(Found, Time)>,
 }
 
 /// Names and their servers.
@@ -151,7 +155,7 @@ impl Servers {
         }
         let domain = self.last_domain;
         let entry = self.entries.entry(Arc::clone(question));
-        let entry = entry.or_insert_with(|| Entry { domain, state: State::Asked(Vec::new()) });
+        let entry = entry.or_insert_with(|| Entry { domain, state: State::Asked(Vec::new()), last: None });
         entry.state = State::Asked(vec![waiter()]);
         self.waiting += 1;
         self.asked += 1;
@@ -242,7 +246,21 @@ impl Servers {
             Found::NoAnswer => self.counters.no_answer += 1,
         }
         let Some(entry) = self.entries.get_mut(question) else { return Vec::new() };
-        let known = State::Known { found: answer.found, until: now + answer.ttl };
+        let found = match answer.found {
+            Found::Servers(_) => {
+                entry.last = Some((answer.found.clone(), now + answer.ttl + STALE));
+                answer.found
+            }
+            Found::Nothing => {
+                entry.last = None;
+                answer.found
+            }
+            Found::NoAnswer => match &entry.last {
+                Some((found, usable)) if now < *usable => found.clone(),
+                _ => answer.found,
+            },
+        };
+        let known = State::Known { found, until: now + answer.ttl };
         match core::mem::replace(&mut entry.state, known) {
             State::Asked(waiters) => {
                 self.asked = self.asked.saturating_sub(1);
@@ -344,6 +362,7 @@ impl Service {
                         self.leg_located(now, slot, number, question);
                     }
                 }
+                Waiter::Message { bytes, .. } if bytes.is_empty() => {}
                 Waiter::Message { flow, bytes } => self.handle(now, flow, &bytes, false),
                 Waiter::Response { failed, bytes } => self.response_located(now, question, failed, &bytes),
             }
@@ -376,6 +395,12 @@ impl Service {
         self.index = Some(index);
     }
 
+    /// What holds a message that may have to wait for DNS; nothing of it is left to wait if there is no room.
+    pub(super) fn room_to_wait<'a>(&self, bytes: &'a [u8]) -> (Holder, &'a [u8]) {
+        let account = self.transactions.account();
+        (account.holder().clone(), if account.has_room(bytes.len()) { bytes } else { &[] })
+    }
+
     fn locate_for_response(
         &mut self,
         now: Time,
@@ -388,15 +413,19 @@ impl Service {
             Question::of_response(host, port, flow.protocol).filter(|_| self.settings.names_max > 0);
         let Some(question) = question.map(Arc::new) else { return };
         let failed = flow.peer;
-        let waiter = || Waiter::Response { failed, bytes: bytes.into() };
+        let (holder, kept) = self.room_to_wait(bytes);
+        let waiter = || Waiter::Response { failed, bytes: holder.hold(kept) };
         if let Ways::Known(ways) = self.ways(now, &question, 0, waiter) {
             self.send_response(&ways, failed, bytes);
         }
     }
 
     fn response_located(&mut self, now: Time, question: &Arc<Question>, failed: SocketAddr, bytes: &[u8]) {
-        let waiter = || Waiter::Response { failed, bytes: Box::default() };
-        if let Ways::Known(ways) = self.ways(now, question, 0, waiter) {
+        let holder = self.transactions.account().holder().clone();
+        let waiter = || Waiter::Response { failed, bytes: holder.hold(&[]) };
+        if let Ways::Known(ways) = self.ways(now, question, 0, waiter)
+            && !bytes.is_empty()
+        {
             self.send_response(&ways, failed, bytes);
         }
     }

@@ -2,7 +2,39 @@
 
 use bytes::BytesMut;
 
-use crate::codec::{HeaderName, Message, MessageWriter, Method, StatusCode, WriteError};
+use crate::codec::{HeaderName, Index, Limits, Message, MessageWriter, Method, StatusCode, WriteError};
+
+/// What ACK and CANCEL are made of.
+pub(super) const OF_REQUEST: [HeaderName; 6] = [
+    HeaderName::Via,
+    HeaderName::Route,
+    HeaderName::From,
+    HeaderName::To,
+    HeaderName::CallId,
+    HeaderName::CSeq,
+];
+
+/// What other responses to the same request are made of.
+pub(crate) const OF_RESPONSE: [HeaderName; 5] =
+    [HeaderName::Via, HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq];
+
+/// An index for what was written here, which may be longer than what others may send.
+pub(super) fn own_index() -> Index {
+    let most = u32::MAX as usize;
+    Index::with_limits(Limits { header_lines_max: most, header_bytes_max: most, body_bytes_max: most })
+}
+
+/// Writes what is left of a message without its body and all headers but these. Of Via a request keeps the topmost one.
+pub(crate) fn pare(message: &Message<'_>, names: &[HeaderName], out: &mut BytesMut) {
+    let bytes = message.as_bytes();
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n").map_or(bytes.len(), |at| at + 2);
+    out.extend_from_slice(bytes.get(..end).unwrap_or(bytes));
+    for name in names {
+        let most = if message.is_request() && *name == HeaderName::Via { 1 } else { usize::MAX };
+        message.lines(*name).take(most).for_each(|line| out.extend_from_slice(line.line()));
+    }
+    out.extend_from_slice(b"\r\n");
+}
 
 /// Writes the ACK or CANCEL of `request`: to the same place, on the same way, with its topmost Via. An ACK has the To of the
 /// response, with its tag.
@@ -54,7 +86,7 @@ pub(crate) fn respond_alike(
     out: &mut BytesMut,
 ) -> Result<(), WriteError> {
     let mut writer = MessageWriter::response(out, code, code.reason().as_bytes());
-    for name in [HeaderName::Via, HeaderName::From, HeaderName::To, HeaderName::CallId, HeaderName::CSeq] {
+    for name in OF_RESPONSE {
         for line in last.lines(name) {
             let untagged =
                 name == HeaderName::To && last.to().ok().flatten().is_some_and(|to| to.tag.is_none());

@@ -10,6 +10,7 @@
 //!
 //! A CANCEL is answered without a transaction of its own: the INVITE that it cancels remembers enough.
 
+mod account;
 mod balance;
 mod client;
 mod derive;
@@ -31,8 +32,10 @@ mod step;
 mod time;
 mod timings;
 
+pub(crate) use account::{Charge, Held, Holder};
 pub(crate) use balance::Balance;
 pub use client::{ClientStep, Ended};
+pub(crate) use derive::{OF_RESPONSE, pare};
 pub use flow::{Flow, Protocol};
 #[cfg(feature = "server")]
 pub(crate) use hex::hex;

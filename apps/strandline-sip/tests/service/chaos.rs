@@ -391,6 +391,7 @@ fn whatever_comes_nothing_is_left_of_it() {
                 chaos.wait(100_000);
             }
             assert_eq!(chaos.world.service.transactions(), (0, 0));
+            assert_eq!(chaos.world.service.kept_bytes(), 0);
             assert!(chaos.world.service.is_drained(), "a request is not answered");
             let (_, asked, waiting) = chaos.world.service.names();
             assert_eq!((asked, waiting), (0, 0), "names");

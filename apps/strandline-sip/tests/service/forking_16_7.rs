@@ -230,3 +230,30 @@ fn an_invite_that_comes_again_over_tcp_after_the_end_is_told_the_end() {
     world.receive(&phone(0), &response(&sent[0].text, 486, "a"));
     assert_eq!(world.one(&caller, &invite).first_line(), "SIP/2.0 486 Busy Here");
 }
+
+/// The response without the Via of who asked us.
+fn for_us_alone(request: &str, code: u16) -> String {
+    let text = response(request, code, "x");
+    let via = text.lines().filter(|line| line.starts_with("Via: ")).nth(1).unwrap().to_owned();
+    text.replace(&format!("{via}\r\n"), "")
+}
+
+#[test]
+fn a_response_that_was_meant_for_us_alone_is_not_forwarded() {
+    for code in [180, 200, 486] {
+        let (mut world, sent) = call(&["1"]);
+        let got = world.receive(&phone(0), &for_us_alone(&sent[0].text, code));
+        let told: Vec<&Sent> = got.iter().filter(|one| one.flow == alice().0).collect();
+        if code == 180 {
+            assert!(told.is_empty(), "{told:#?}");
+            let ok = world.one(&phone(0), &response(&sent[0].text, 200, "x"));
+            assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
+        } else {
+            // There is no answer any more, and she waits for one.
+            assert_eq!(told[0].first_line(), "SIP/2.0 500 Server Internal Error", "{code}: {told:#?}");
+            assert_eq!((told.len(), told[0].lines("Via").len()), (1, 1));
+        }
+        world.run_until(300_000);
+        assert_eq!(world.service.transactions(), (0, 0));
+    }
+}

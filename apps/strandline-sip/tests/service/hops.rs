@@ -266,3 +266,27 @@ fn when_the_connection_of_a_flow_ends_the_next_one_is_tried_at_once() {
     world.service.connection_closed(12);
     assert!(invites(&world.run_until(20)).is_empty());
 }
+
+#[test]
+fn connections_that_had_ended_before_are_not_waited_for_for_ever() {
+    let mut world = World::new();
+    let alice = Phone::tcp("192.0.2.1:4000", 1);
+    for number in 0..3000 {
+        let [one, two, three] = [0, 1, 2].map(|add| 10 + number * 3 + add);
+        flows(&mut world, "bob", 1, &[(one, ""), (two, ""), (three, "")]);
+        let invite = alice.invite("bob", &number.to_string()).replace("ID: call", &format!("ID: {number}"));
+        let sent = world.invite(&alice, &invite);
+        // It isn't told of this one: nothing depends on it yet.
+        world.service.connection_closed(two);
+        let failed = response(&invite_on(&sent, three), 430, "x");
+        world.service.handle_message(world.now, flow(three).0, failed.as_bytes());
+        let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+        assert_eq!(invites(&world.sent()), [two]);
+        world.service.send_failed(world.now, client);
+        let sent = world.sent();
+        let busy = world.receive(&flow(one), &response(&invite_on(&sent, one), 486, "x"));
+        assert!(busy.iter().any(|one| one.first_line() == "SIP/2.0 486 Busy Here"), "{busy:#?}");
+        [one, three].into_iter().for_each(|connection| world.service.connection_closed(connection));
+        assert!(world.service.watched_connections() <= 1100, "{}", world.service.watched_connections());
+    }
+}

@@ -9,7 +9,7 @@ fn phone() -> Phone {
 
 #[test]
 fn a_flood_of_calls_takes_no_more_than_the_limit() {
-    let limits = TransactionLimits { servers_max: 100, clients_max: 100 };
+    let limits = TransactionLimits { servers_max: 100, clients_max: 100, ..TransactionLimits::default() };
     let mut world = World::with(Settings { limits, ..settings() });
     world.register(&Phone::udp("192.0.2.2:5060"), "bob");
     let mut refused = 0;
@@ -213,4 +213,64 @@ fn redirections_are_weighed_as_well() {
     world.register_with(&bob, "bob", &format!("Contact: <sip:bob-{}@192.0.2.2>\r\n", "x".repeat(1500)));
     let (came, sent) = exchanged(&mut world, 1000, |number| phone().invite("bob", &format!("r{number}")));
     assert!(sent > BEYOND_MAX / 2 && sent <= came + 1000 * 64 + BEYOND_MAX, "{sent} for {came}");
+}
+
+/// An INVITE with so many bytes more, half of them in a header and half in a body. All have the same Call-ID but their own branch.
+fn large_invite(from: &Phone, to: &str, number: usize, bytes: usize) -> String {
+    let body = "b".repeat(bytes / 2);
+    let more = format!("X: {}\r\nContent-Length: {}\r\n\r\n{body}", "h".repeat(bytes / 2), body.len());
+    from.invite(to, &format!("large{number}")).replace("Content-Length: 0\r\n\r\n", &more)
+}
+
+#[test]
+fn large_calls_over_connections_leave_little_behind_while_they_ring() {
+    let mut world = World::new();
+    let (alice, bob) = (Phone::tcp("192.0.2.66:4000", 1), Phone::tcp("192.0.2.2:4000", 2));
+    world.register(&bob, "bob");
+    for number in 0..10_000 {
+        let sent = world.invite(&alice, &large_invite(&alice, "bob", number, 100_000));
+        assert!(sent[0].text.len() > 100_000 && sent[0].flow == bob.0, "{number}: {}", sent[0].first_line());
+        if number % 10 == 0 {
+            world.receive(&bob, &response(&sent[0].text, 180, "bob"));
+        }
+    }
+    assert_eq!(world.service.transactions(), (10_000, 10_000));
+    let kept = world.service.kept_bytes();
+    assert!((1000..20 << 20).contains(&kept), "{kept}");
+    world.run_until(400_000);
+    assert_eq!((world.service.transactions(), world.service.kept_bytes()), ((0, 0), 0));
+}
+
+#[test]
+fn large_calls_over_udp_have_half_of_the_account_and_others_are_served() {
+    const BYTES_MAX: usize = 64 << 20;
+    let limits = TransactionLimits { bytes_max: BYTES_MAX, ..TransactionLimits::default() };
+    let mut world = World::with(Settings { limits, ..settings() });
+    let (bob, carol) = (Phone::udp("192.0.2.2:5060"), Phone::tcp("192.0.2.3:4000", 3));
+    let alice = Phone::tcp("192.0.2.1:4000", 1);
+    world.register(&bob, "bob");
+    world.register(&carol, "carol");
+    // A call of before, in which both hang up meanwhile.
+    let invite = world.invite(&alice, &alice.invite("carol", "before"));
+    let ok = world.one(&carol, &response(&invite[0].text, 200, "carol"));
+    let mut refused = 0;
+    for number in 0..10_000 {
+        let sent = world.receive(&phone(), &large_invite(&phone(), "bob", number, 50_000));
+        refused += usize::from(sent.iter().any(|one| one.first_line().starts_with("SIP/2.0 503")));
+        let kept = world.service.kept_bytes();
+        assert!(kept <= BYTES_MAX / 2 + (1 << 16), "{kept}");
+    }
+    assert!((9000..9999).contains(&refused), "{refused}");
+    assert_eq!(world.service.counters().crowded, 10_000 - (10_000 - refused as u64));
+    for number in 0..1000 {
+        let sent = world.invite(&alice, &alice.invite("carol", &format!("usual{number}")));
+        assert!(sent[0].first_line().starts_with("INVITE "), "{number}: {}", sent[0].text);
+    }
+    let bye = in_dialog("BYE", &ok.text, "sip:carol@192.0.2.3:4000;transport=tcp", &alice, 2, true);
+    assert!(world.one(&alice, &bye).first_line().starts_with("BYE "));
+    // All of it is given back.
+    world.run_until(100_000);
+    assert_eq!((world.service.transactions(), world.service.kept_bytes()), ((0, 0), 0));
+    let sent = world.receive(&phone(), &large_invite(&phone(), "bob", 10_000, 50_000));
+    assert!(sent.iter().any(|one| one.first_line().starts_with("INVITE ")), "{sent:?}");
 }

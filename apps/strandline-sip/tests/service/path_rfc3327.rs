@@ -44,3 +44,19 @@ fn flows_need_a_first_hop_that_keeps_them() {
     let ok = world.one(&edge, &edge.register("bob", 3, &keeps));
     assert_eq!((ok.first_line(), ok.line("Require")), ("SIP/2.0 200 OK", Some("outbound")));
 }
+
+#[test]
+fn flow_timer_is_for_phones_whose_flow_leads_here() {
+    // RFC 5626 section 6: the edge proxy keeps the flow, and its own connection isn't one that must say something every two minutes.
+    let edge = Phone::tcp("192.0.2.50:5070", 7);
+    let flows =
+        PATH.replace("<sip:bob@10.0.0.5>", "<sip:bob@10.0.0.5>;reg-id=1;+sip.instance=\"<urn:uuid:1>\"");
+    let keeps = flows.replace("Supported: path", "Supported: path, outbound").replace("51;lr", "51;lr;ob");
+    let mut world = World::new();
+    world.service.connection_opened(7);
+    let ok = world.one(&edge, &edge.register("bob", 1, &keeps));
+    assert_eq!((ok.first_line(), ok.line("Require")), ("SIP/2.0 200 OK", Some("outbound")));
+    assert_eq!(ok.line("Flow-Timer"), None);
+    let idle = std::time::Duration::from_secs(1800);
+    assert_eq!(world.service.silence_max(7, Some(idle)), Some(idle));
+}

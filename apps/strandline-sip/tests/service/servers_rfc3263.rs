@@ -344,3 +344,35 @@ fn a_response_whose_connection_is_gone_goes_where_its_via_leads() {
     world.service.response_failed(now, sent[0].flow, nameless.as_bytes());
     assert!(world.sent().is_empty() && wanted(&mut world).is_empty());
 }
+
+#[test]
+fn servers_that_were_known_are_used_for_a_while_when_nobody_can_tell_of_others() {
+    let mut world = relaying();
+    let call = |world: &mut World, number: u32, found: &Found| {
+        let text = invite("bob", &number.to_string()).replace("ID: call", &format!("ID: {number}"));
+        let mut sent = world.invite(&alice(), &text);
+        sent.extend(answer(world, found));
+        world.run_until(world.now.as_millis() + 1);
+        firsts(&sent)
+    };
+    assert_eq!(call(&mut world, 1, &servers(&[1])), ["INVITE sip:bob@other.example 203.0.113.1"]);
+    // It is asked again whenever the time of the last answer is over.
+    for (number, secs) in [(2, 61), (3, 130), (4, 355)] {
+        world.run_until(secs * 1000);
+        assert_eq!(
+            call(&mut world, number, &Found::NoAnswer),
+            ["INVITE sip:bob@other.example 203.0.113.1"],
+            "{secs}"
+        );
+    }
+    world.run_until(420_000);
+    let told = |sent: Vec<String>, status: &str| sent.len() == 1 && sent[0].starts_with(status);
+    assert!(told(call(&mut world, 5, &Found::NoAnswer), "SIP/2.0 504"));
+    // DNS is back; and what it says that isn't there is no more.
+    world.run_until(500_000);
+    assert_eq!(call(&mut world, 6, &servers(&[2])), ["INVITE sip:bob@other.example 203.0.113.2"]);
+    world.run_until(561_000);
+    assert!(told(call(&mut world, 7, &Found::Nothing), "SIP/2.0 502"));
+    world.run_until(622_000);
+    assert!(told(call(&mut world, 8, &Found::NoAnswer), "SIP/2.0 504"));
+}

@@ -1,6 +1,6 @@
 use strandline_sip::transaction::{Protocol, Received};
 
-use crate::harness::{World, request, response};
+use crate::harness::{World, flow, own_request, request, response};
 
 #[test]
 fn cancel_waits_for_a_provisional_response() {
@@ -60,4 +60,39 @@ fn a_cancel_finds_the_invite_with_its_branch() {
     // There is none for a request that isn't an INVITE.
     world.server(&request("BYE", "z9hG4bKtwo"), Protocol::Udp);
     assert_eq!(world.receive(&request("CANCEL", "z9hG4bKtwo")), Received::Cancel(None));
+}
+
+#[test]
+fn of_a_large_invite_enough_is_kept_for_cancel_and_ack_however_many_headers_it_has() {
+    for protocol in [Protocol::Udp, Protocol::Tcp] {
+        let mut world = World::new();
+        let id = world.transactions.reserve_client(true, flow(protocol), 42).unwrap();
+        let usual = own_request("INVITE", id);
+        // More lines than others may send: what is ours was added.
+        let more = format!("{}Content-Length: 50000", "X: y\r\n".repeat(300));
+        let large = usual.replace("Content-Length: 0", &more) + &"b".repeat(50_000);
+        world.transactions.start_client(world.now, id, large.as_bytes());
+        let kept = world.transactions.kept_bytes();
+        assert_eq!(kept < 2000, protocol == Protocol::Tcp, "{kept}");
+        world.answer(&response(&usual, 180));
+        assert!(world.transactions.kept_bytes() < 2000, "{}", world.transactions.kept_bytes());
+        assert!(world.transactions.cancel(world.now, id, &mut world.out));
+        world.answer(&response(&usual, 487));
+        let sent = world.sent_whole();
+        assert_eq!(sent.len(), 2, "{sent:?}");
+        for (message, method) in sent.iter().zip(["CANCEL", "ACK"]) {
+            assert!(
+                message.starts_with(&format!("{method} sip:b@example.com SIP/2.0\r\nVia: ")),
+                "{message}"
+            );
+            assert!(message.contains("Route: <sip:next.example.com;lr>\r\n"), "{message}");
+            assert!(
+                message.contains(&format!("CSeq: 5 {method}\r\n")) && !message.contains("X:"),
+                "{message}"
+            );
+        }
+        assert!(sent[1].contains("To: <sip:b@example.com>;tag=tt\r\n"), "{}", sent[1]);
+        world.run_until(100_000);
+        assert!(world.is_empty());
+    }
 }

@@ -58,7 +58,7 @@ impl World {
     }
 
     pub fn with_limit(max: usize) -> Self {
-        let limits = TransactionLimits { servers_max: max, clients_max: max };
+        let limits = TransactionLimits { servers_max: max, clients_max: max, ..TransactionLimits::default() };
         let transactions = Transactions::new(Timings::default(), limits, [7; 32]);
         Self { transactions, now: Time::ZERO, out: Outbox::new() }
     }
@@ -176,6 +176,7 @@ impl World {
 
     /// Neither a transaction nor a timer is left.
     pub fn is_empty(&mut self) -> bool {
-        self.transactions.counts() == (0, 0) && self.transactions.next_deadline().is_none()
+        (self.transactions.counts(), self.transactions.kept_bytes()) == ((0, 0), 0)
+            && self.transactions.next_deadline().is_none()
     }
 }

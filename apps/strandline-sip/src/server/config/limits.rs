@@ -6,11 +6,15 @@ use super::error::{ConfigError, wrong};
 use crate::codec::Limits;
 use crate::transaction::TransactionLimits;
 
+/// With less the largest messages could not be kept, of which new ones have half.
+const BYTES_LEAST: usize = 1 << 20;
+
 #[derive(Debug, Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Table {
     users_max: Option<usize>,
     transactions_max: Option<usize>,
+    transactions_bytes_max: Option<usize>,
     connections_max: Option<usize>,
     message_header_bytes_max: Option<usize>,
     message_body_bytes_max: Option<usize>,
@@ -32,12 +36,13 @@ pub(super) struct Checked {
 pub(super) fn check(
     file: &Table,
     users: usize,
-    transactions: usize,
+    transactions: TransactionLimits,
     message: Limits,
 ) -> Result<Checked, ConfigError> {
     for (key, value, least) in [
         ("users_max", file.users_max, 1),
         ("transactions_max", file.transactions_max, 1),
+        ("transactions_bytes_max", file.transactions_bytes_max, BYTES_LEAST),
         ("connections_max", file.connections_max, 1),
         ("message_header_bytes_max", file.message_header_bytes_max, 1024),
         ("message_body_bytes_max", file.message_body_bytes_max, 1024),
@@ -46,15 +51,22 @@ pub(super) fn check(
             return Err(wrong(format!("limits.{key}"), format!("{value} is less than {least}, the least")));
         }
     }
-    let transactions = file.transactions_max.unwrap_or(transactions);
+    let transactions = TransactionLimits {
+        servers_max: file.transactions_max.unwrap_or(transactions.servers_max),
+        clients_max: file.transactions_max.unwrap_or(transactions.clients_max),
+        bytes_max: file.transactions_bytes_max.unwrap_or(transactions.bytes_max),
+    };
     let mut message = message;
     message.header_bytes_max = file.message_header_bytes_max.unwrap_or(message.header_bytes_max);
     message.body_bytes_max = file.message_body_bytes_max.unwrap_or(message.body_bytes_max);
     Ok(Checked {
         users: file.users_max.unwrap_or(users),
-        transactions: TransactionLimits { servers_max: transactions, clients_max: transactions },
+        transactions,
         connections: file.connections_max.unwrap_or(1_000_000),
         message,
         udp_request_bytes: file.udp_request_bytes_max.unwrap_or(1300),
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -257,8 +257,7 @@ fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
         failover: timers::check_failover(&file.timers)?,
     };
     let domains = domains.into_iter().chain(directory.domains.keys().cloned()).collect();
-    let limits =
-        limits::check(&file.limits, defaults.users_max, defaults.limits.servers_max, defaults.message)?;
+    let limits = limits::check(&file.limits, defaults.users_max, defaults.limits, defaults.message)?;
     let settings = Settings {
         mode,
         domains,

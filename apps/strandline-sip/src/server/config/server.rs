@@ -29,6 +29,7 @@ impl Config {
         of_all(&mut self.connections_max);
         of_all(&mut self.settings.limits.servers_max);
         of_all(&mut self.settings.limits.clients_max);
+        of_all(&mut self.settings.limits.bytes_max);
         of_all(&mut self.overload.settings.bytes_max);
         of_all(&mut self.patience.buffered_bytes_max);
         (self.metrics, self.admin) = (None, None);

@@ -95,6 +95,12 @@ impl Hep {
         if !self.is_sampled(bytes) {
             return;
         }
+        // In a flood nothing is made that would be left out.
+        let waiting = self.shared.waiting_bytes.get();
+        if self.queue.capacity() == 0 || waiting + bytes.len() > BYTES_MAX {
+            self.shared.count(|counters| counters.dropped += 1);
+            return;
+        }
         let peer = SocketAddr::new(flow.peer.ip().to_canonical(), flow.peer.port());
         let local = self.local(flow.protocol, peer.ip());
         let (source, destination) = if is_incoming { (peer, local) } else { (local, peer) };
@@ -112,7 +118,6 @@ impl Hep {
             password: &self.settings.password,
             payload: blanked.as_deref().unwrap_or(bytes),
         };
-        let waiting = self.shared.waiting_bytes.get();
         let written = packet.write().filter(|packet| waiting + packet.len() <= BYTES_MAX);
         let queued = written.and_then(|packet| {
             let len = packet.len();

@@ -245,3 +245,23 @@ fn what_came_up_to_a_number_is_done_when_nothing_of_it_waits() {
     }
     assert!(inbox.is_done_with(last) && inbox.is_done_with(inbox.last()));
 }
+
+#[test]
+fn what_each_message_takes_besides_its_bytes_counts() {
+    let each = size_of::<Waiting>();
+    let settings = InboxSettings { bytes_max: 100 * (each + 20) / 3 * 4, ..InboxSettings::default() };
+    let mut inbox = Inbox::new(settings, None, [3; 16]);
+    let short = Bytes::from_static(b"INVITE s SIP/2.0\r\n\r\n");
+    assert_eq!(short.len(), 20);
+    for _ in 0..1000 {
+        add(&mut inbox, at(0), flow(5060), short.clone(), false);
+    }
+    assert!((95..=100).contains(&inbox.len()), "{}", inbox.len());
+    // All of it is given back, also by those who have waited too long.
+    while inbox.next(at(50)).is_some() {}
+    for _ in 0..90 {
+        add(&mut inbox, at(60), flow(5060), short.clone(), false);
+    }
+    assert!(inbox.next(at(200)).is_none());
+    assert_eq!((inbox.len(), inbox.bytes), (0, 0));
+}

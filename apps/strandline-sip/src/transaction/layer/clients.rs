@@ -1,7 +1,10 @@
 //! Client transactions.
 
 use super::super::client::Ended;
-use super::super::derive::derive;
+use bytes::BytesMut;
+
+use super::super::account::WHOLE_MAX;
+use super::super::derive::{OF_REQUEST, derive, pare};
 use super::super::flow::Flow;
 use super::super::id::{Branch, ClientId, WORKERS_MAX};
 use super::super::invite_client::InviteClient;
@@ -10,7 +13,7 @@ use super::super::outbox::Outbox;
 use super::super::step::{Timer, Timers};
 use super::super::time::Time;
 use super::{BeginError, Client, ClientMachine, Event, Transactions};
-use crate::codec::{Essentials, Message, Method, StatusCode};
+use crate::codec::{Essentials, Index, Message, Method, StatusCode};
 
 impl Transactions {
     fn client(&mut self, id: ClientId) -> Option<&mut Client> {
@@ -53,13 +56,29 @@ impl Transactions {
     /// The request is on its way: its timers start.
     pub fn start_client(&mut self, now: Time, id: ClientId, request: &[u8]) {
         let timings = self.timings;
-        let Some(client) = self.client(id) else { return };
+        let Some(client) = self.clients.get_mut(id.slot).filter(|client| client.nonce == id.nonce) else {
+            return;
+        };
         let reliable = client.flow.protocol.is_reliable();
         let invite = matches!(client.machine, ClientMachine::Invite(_));
-        if invite || !reliable {
-            client.request.extend_from_slice(request);
+        if invite && reliable {
+            self.account.put(&mut client.request, pared(request, &mut self.index, &mut self.scratch));
+        } else if !reliable {
+            self.account.put(&mut client.request, request);
         }
         self.set_timers(now, id.slot << 2, Timers::attempt(reliable, &timings));
+    }
+
+    /// An INVITE will not be sent again: of one that is large only what ACK and CANCEL are made of is kept from now on.
+    fn pare_request(&mut self, slot: u32) {
+        let Some(client) = self.clients.get_mut(slot).filter(|client| client.request.len() > WHOLE_MAX)
+        else {
+            return;
+        };
+        let whole = core::mem::take(&mut client.request);
+        let before = whole.capacity();
+        client.request = pared(&whole, &mut self.index, &mut self.scratch).to_vec();
+        self.account.changed(before, client.request.capacity());
     }
 
     /// Gives up a client transaction that was reserved and not started, or whose request can't be sent. Its owner knows,
@@ -77,7 +96,9 @@ impl Transactions {
 
     fn remove_client(&mut self, slot: u32) -> Option<Client> {
         self.cancel_timers(slot << 2);
-        self.clients.remove(slot)
+        let client = self.clients.remove(slot)?;
+        self.account.changed(client.request.capacity(), 0);
+        Some(client)
     }
 
     /// A response came: whose is it, and is it to be passed on (section 17.1.3)? `None` for one that belongs to nothing or
@@ -124,9 +145,13 @@ impl Transactions {
             timers.end = Timer::Keep;
         }
         self.set_timers(now, id.slot << 2, timers);
-        let Some(client) = self.client(id) else { return };
+        let Some(client) = self.clients.get_mut(id.slot).filter(|client| client.nonce == id.nonce) else {
+            return;
+        };
         if !code.is_provisional() && !client.acknowledged {
-            client.request = Vec::new();
+            self.account.free(&mut client.request);
+        } else if matches!(client.machine, ClientMachine::Invite(InviteClient::Proceeding)) {
+            self.pare_request(id.slot);
         }
     }
 
@@ -140,11 +165,16 @@ impl Transactions {
             if derive(&request, Method::Ack, Some(response), &mut self.scratch).is_err() {
                 return;
             }
-            client.request.clear();
-            client.request.extend_from_slice(&self.scratch);
             client.acknowledged = true;
+            out.push(client.flow, None, &self.scratch);
+            // It takes the place of the INVITE.
+            match self.scratch.len() <= client.request.len() || self.account.has_room(self.scratch.len()) {
+                true => self.account.put(&mut client.request, &self.scratch),
+                false => self.account.free(&mut client.request),
+            }
+        } else if !client.request.is_empty() {
+            out.push(client.flow, None, &client.request);
         }
-        out.push(client.flow, None, &client.request);
     }
 
     /// Sends the CANCEL of an INVITE that has got a provisional response and no final one (section 9.1). Returns whether
@@ -166,12 +196,14 @@ impl Transactions {
             return false;
         }
         let reliable = flow.protocol.is_reliable();
+        let is_kept = !reliable && self.account.has_room(self.scratch.len());
+        let kept = if is_kept { self.scratch.len() } else { 0 };
         let (machine, timers) = NonInviteClient::start(reliable, &self.timings);
         let cancel = Client {
             machine: ClientMachine::NonInvite(machine),
             nonce: id.nonce,
             flow,
-            request: if reliable { Vec::new() } else { self.scratch.to_vec() },
+            request: if is_kept { self.scratch.to_vec() } else { Vec::new() },
             acknowledged: false,
             cancel: None,
             user,
@@ -179,6 +211,7 @@ impl Transactions {
         };
         out.push(flow, None, &self.scratch);
         let Some(slot) = self.clients.insert(cancel) else { return true };
+        self.account.changed(0, kept);
         if let Some(client) = self.clients.get_mut(id.slot) {
             client.cancel = Some(slot);
         }
@@ -193,7 +226,9 @@ impl Transactions {
             ClientMachine::NonInvite(machine) => machine.on_resend(&self.timings),
         };
         let id = ClientId { slot, nonce: client.nonce };
-        out.push(client.flow, Some(id).filter(|_| !client.silent), &client.request);
+        if !client.request.is_empty() {
+            out.push(client.flow, Some(id).filter(|_| !client.silent), &client.request);
+        }
         self.set_timers(now, slot << 2, timers);
     }
 
@@ -220,6 +255,17 @@ impl Transactions {
             self.events.push_back(event);
         }
     }
+}
+
+/// What ACK and CANCEL are made of, if the INVITE is large.
+fn pared<'a>(invite: &'a [u8], index: &mut Index, scratch: &'a mut BytesMut) -> &'a [u8] {
+    if invite.len() <= WHOLE_MAX {
+        return invite;
+    }
+    let Ok(message) = Message::parse(invite, index) else { return invite };
+    scratch.clear();
+    pare(&message, &OF_REQUEST, scratch);
+    scratch
 }
 
 /// A bijection that mixes all bits (the finaliser of SplitMix64).

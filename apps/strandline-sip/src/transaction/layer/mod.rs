@@ -12,7 +12,9 @@ use siphasher::sip128::{Hasher128, SipHasher13};
 
 use crate::codec::Index;
 
+use super::account::Account;
 use super::balance::Balance;
+use super::derive::own_index;
 use super::flow::Flow;
 use super::id::{ClientId, Key, Keys, ServerId, WORKERS_MAX};
 use super::invite_client::InviteClient;
@@ -26,19 +28,21 @@ use super::step::{Timer, Timers};
 use super::time::Time;
 use super::timings::Timings;
 
-/// How many transactions there may be.
+/// How many transactions there may be, and what they may keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionLimits {
     /// Server transactions.
     pub servers_max: usize,
     /// Client transactions.
     pub clients_max: usize,
+    /// Bytes of messages that are kept, by transactions and by whatever waits for something before it is one.
+    pub bytes_max: usize,
 }
 
 impl Default for TransactionLimits {
-    /// Two millions of each.
+    /// Two millions of each, and 512 MiB.
     fn default() -> Self {
-        Self { servers_max: 2_000_000, clients_max: 2_000_000 }
+        Self { servers_max: 2_000_000, clients_max: 2_000_000, bytes_max: 512 << 20 }
     }
 }
 
@@ -138,7 +142,8 @@ struct Client {
     machine: ClientMachine,
     nonce: u64,
     flow: Flow,
-    /// What may have to be sent again, or cancelled and acknowledged.
+    /// What may have to be sent again, or cancelled and acknowledged: of what is large only as much as that takes. Empty if there is
+    /// no room.
     request: Vec<u8>,
     /// The ACK of an error was sent in place of the request.
     acknowledged: bool,
@@ -202,6 +207,7 @@ pub struct Transactions {
     index: Index,
     scratch: BytesMut,
     balance: Balance,
+    account: Account,
 }
 
 /// Another key, of which nobody learns anything from the first one's hashes.
@@ -233,9 +239,10 @@ impl Transactions {
             counter: 0,
             secret,
             worker: None,
-            index: Index::new(),
+            index: own_index(),
             scratch: BytesMut::new(),
             balance: Balance::new(balance_key(half(first))),
+            account: Account::new(limits.bytes_max),
         }
     }
 
@@ -248,6 +255,17 @@ impl Transactions {
     #[must_use]
     pub fn counts(&self) -> (usize, usize) {
         (self.servers.len(), self.clients.len())
+    }
+
+    /// Bytes of messages that are kept.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.account.bytes()
+    }
+
+    /// What may be kept.
+    pub(crate) const fn account(&self) -> &Account {
+        &self.account
     }
 
     /// The values of timers.

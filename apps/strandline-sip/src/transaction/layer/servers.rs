@@ -4,8 +4,9 @@ use core::net::IpAddr;
 
 use bytes::BytesMut;
 
+use super::super::account::WHOLE_MAX;
 use super::super::balance::Balance;
-use super::super::derive::respond_alike;
+use super::super::derive::{OF_RESPONSE, own_index, pare, respond_alike};
 use super::super::flow::Flow;
 use super::super::id::ServerId;
 use super::super::invite_server::InviteServer;
@@ -81,7 +82,7 @@ impl Transactions {
         let step = machine.on_ack(server.flow.protocol.is_reliable(), &self.timings);
         // One that comes before any final response says nothing: there will be one, perhaps made of the last.
         if *machine == InviteServer::Confirmed {
-            server.response = Vec::new();
+            self.account.free(&mut server.response);
         }
         self.set_timers(now, slot << 2 | SERVER, step.timers);
         if step.ended {
@@ -194,11 +195,22 @@ impl Transactions {
         server.machine = machine;
         server.asked = false;
         if matches!(machine, ServerMachine::Invite(InviteServer::Accepted)) {
-            server.response = Vec::new();
+            self.account.free(&mut server.response);
         } else if !step.ended {
             // Also over reliable transports: others are made of it, and an INVITE that comes again is answered with it.
-            server.response.clear();
-            server.response.extend_from_slice(sent);
+            let mut kept = sent;
+            if reliable && sent.len() > WHOLE_MAX {
+                // Nothing is sent again there: the rest of what is large would be for nobody.
+                self.scratch.clear();
+                if let Ok(message) = Message::parse(sent, &mut self.index) {
+                    pare(&message, &OF_RESPONSE, &mut self.scratch);
+                    kept = &self.scratch;
+                }
+            }
+            match self.account.has_room(kept.len()) {
+                true => self.account.put(&mut server.response, kept),
+                false => self.account.free(&mut server.response),
+            }
         }
         if is_too_much {
             out.take_back();
@@ -228,7 +240,8 @@ impl Transactions {
         }
         let Some(server) = self.server(id) else { return Ok(false) };
         let last = core::mem::take(&mut server.response);
-        let mut index = core::mem::take(&mut self.index);
+        self.account.changed(last.capacity(), 0);
+        let mut index = core::mem::replace(&mut self.index, own_index());
         let result = match Message::parse(&last, &mut index) {
             Ok(last) => self.respond(now, id, code, out, |out| respond_alike(&last, code, to_tag, out)),
             Err(_) => Err(WriteError::Target),
@@ -253,6 +266,7 @@ impl Transactions {
 
     pub(super) fn remove_server(&mut self, slot: u32) {
         let Some(server) = self.servers.remove(slot) else { return };
+        self.account.changed(server.response.capacity(), 0);
         self.by_key.remove(&server.key);
         if let Some(merged) = server.merged {
             self.merged.remove(&merged);

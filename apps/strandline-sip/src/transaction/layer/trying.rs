@@ -29,10 +29,12 @@ impl Transactions {
         // Nothing of the first line stands in an answer.
         const FIRST: &[u8] = b"INVITE sip:invalid SIP/2.0\r\n";
         let len = lines().map(|line| line.line().len()).sum::<usize>() + FIRST.len() + 2;
+        let before = server.response.capacity();
         server.response.reserve_exact(len);
         server.response.extend_from_slice(FIRST);
         lines().for_each(|line| server.response.extend_from_slice(line.line()));
         server.response.extend_from_slice(b"\r\n");
+        self.account.changed(before, server.response.capacity());
         server.asked = true;
         let timers = Timers { resend: Timer::Start(self.timings.trying()), end: Timer::Keep };
         self.set_timers(now, id.slot << 2 | SERVER, timers);
@@ -50,9 +52,7 @@ impl Transactions {
             }
             Err(_) => false,
         };
-        server.response.clear();
-        if written {
-            server.response.extend_from_slice(&self.scratch);
-        }
+        let written: &[u8] = if written { &self.scratch } else { &[] };
+        self.account.put(&mut server.response, written);
     }
 }
