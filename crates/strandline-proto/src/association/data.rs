@@ -10,6 +10,7 @@ use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::config::PATHS_MAX;
+use crate::congestion::Controller;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
@@ -182,6 +183,10 @@ impl Association {
             return;
         }
         let mut acks = [PathAck::default(); PATHS_MAX];
+        if sack.gap_blocks().len() > 0 {
+            let path = self.paths.data_path().unwrap_or(self.sack_path);
+            self.outbound.set_patient(!self.paths.get(path).congestion.recovers_in_proportion());
+        }
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
     }

@@ -25,6 +25,16 @@ const PACKETS_ACKED: u32 = 3;
 /// costs little however many chunks are missing.
 const LOOKED_AT_MAX: usize = 4096;
 
+impl super::Outbound {
+    /// Whether what a full SACK has no room to name is left in flight until one names it or what follows. A window that shrinks for losses would
+    /// be full of that, and let nothing be repaired: there it is taken for lost.
+    pub(crate) fn set_patient(&mut self, patient: bool) {
+        if let Some(rack) = self.busy.as_mut().and_then(|busy| busy.sent.outstanding.rack.as_mut()) {
+            rack.patient = patient;
+        }
+    }
+}
+
 /// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
 /// was needless. `newly`: of each path, the highest index that the SACK named for the first time behind a gap.
 pub(super) fn conclude(
@@ -178,7 +188,7 @@ impl Rack {
             for index in hole.start.max(self.judged)..hole.end {
                 let Some(record) = outstanding.get(index) else { break 'holes };
                 // The latest SACK had no room for it and what follows.
-                if outstanding.is_unnamed(index) {
+                if self.patient && outstanding.is_unnamed(index) {
                     self.judged = judged.take().unwrap_or(self.judged);
                     break 'holes;
                 }
@@ -215,7 +225,7 @@ impl Rack {
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
-            if outstanding.is_unnamed(index) {
+            if self.patient && outstanding.is_unnamed(index) {
                 continue;
             }
             let Some(record) = outstanding.get(index) else { continue };

@@ -40,6 +40,8 @@ pub(super) struct Rack {
     pub(super) packet: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
     pub(super) can_ask: bool,
+    /// What a full SACK has no room to name is not taken for lost, but waits in flight.
+    pub(super) patient: bool,
 }
 
 /// What an acknowledgement says of the round trip.
@@ -306,6 +308,7 @@ impl Rack {
             judged: 0,
             packet: 0,
             can_ask: false,
+            patient: true,
         }
     }
 

@@ -17,3 +17,13 @@ fn a_long_fat_path_stays_full() {
     let reno = measure(Algorithm::Rfc9260);
     assert!(cubic.rates[0] > reno.rates[0] * 1.1, "{cubic:?} {reno:?}");
 }
+
+/// SACKs that may have no room for all that is late fill no window: one that has shrunk goes on.
+#[test]
+fn a_fast_path_that_reorders_is_used() {
+    let reordering = strandline_netem::Reordering { probability: 0.01, extra_delay_max: ms(10) };
+    let link = LinkConfig { reordering, ..link(1000, ms(20), 2_500_000) };
+    let mut flows = Flows::new(&config(Algorithm::Cubic), link, 1);
+    let measured = flows.run(ms(3000));
+    assert!(measured.rates[0] > 400e6, "{measured:?} {:?}", flows.stats(0));
+}
