@@ -274,6 +274,7 @@ impl Association {
             }
             let path = self.paths.get_mut(index);
             let mut change = None;
+            path.flight = path.flight.saturating_add(ack.heard_bytes).saturating_sub(ack.unheard_bytes);
             if ack.reneged {
                 path.flight = path.flight.saturating_add(ack.reneged_bytes);
                 path.start_rtx(now);

@@ -190,9 +190,11 @@ impl Rack {
                 // The latest SACK had no room for it and what follows.
                 if self.patient && outstanding.is_unnamed(index) {
                     self.judged = judged.take().unwrap_or(self.judged);
+                    self.let_go(outstanding, index, now, (&sticks, newest), acks);
                     break 'holes;
                 }
-                if record.state() == State::InFlight && !record.has(RESENT) {
+                let open = matches!(record.state(), State::InFlight | State::Unheard);
+                if open && !record.has(RESENT) {
                     let tsn = outstanding.tsn(index);
                     let sent = outstanding.sent_at(index).map(|at| (at, tsn));
                     let path = (record.path, record.has(CREDITED));
@@ -213,6 +215,37 @@ impl Rack {
         self.find_lost_again(outstanding, now, (&sticks, newest), acks);
     }
 
+    /// What was sent once and is late has left the network, also where no SACK has room to say whether it arrived: it is in flight no longer.
+    /// Else a window that has shrunk could be full of it, and nothing would be sent that SACKs could answer.
+    fn let_go(
+        &mut self,
+        outstanding: &mut Outstanding,
+        from: usize,
+        now: Time,
+        sticks: (&Yardsticks, Time),
+        acks: &mut [PathAck; PATHS_MAX],
+    ) {
+        let from = from.max(self.unheard);
+        self.unheard = from + LOOKED_AT_MAX;
+        for index in from..from + LOOKED_AT_MAX {
+            let open = outstanding.get(index).filter(|_| outstanding.is_unnamed(index));
+            let Some(record) = open else {
+                self.unheard = index;
+                break;
+            };
+            if record.state() != State::InFlight || record.has(RESENT) {
+                continue;
+            }
+            let path = (record.path, record.has(CREDITED));
+            let sent = outstanding.sent_at(index).map(|at| (at, outstanding.tsn(index)));
+            if !matches!(sent.map(|sent| self.judge(path, sent, sticks, now)), Some(Verdict::Lost)) {
+                self.unheard = index;
+                break;
+            }
+            unheard(outstanding, index, acks);
+        }
+    }
+
     fn find_lost_again(
         &mut self,
         outstanding: &mut Outstanding,
@@ -225,15 +258,13 @@ impl Rack {
         for place in 0..self.log.len() {
             let Some((number, tsn, at)) = self.log.entry(place) else { break };
             let Some(index) = outstanding.is_sent_as(tsn, number) else { continue };
-            if self.patient && outstanding.is_unnamed(index) {
-                continue;
-            }
             let Some(record) = outstanding.get(index) else { continue };
             let path = (record.path, record.has(CREDITED));
             match self.judge(path, (at, tsn), sticks, now) {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,
                 Verdict::Waits => left -= 1,
+                Verdict::Lost if self.patient && outstanding.is_unnamed(index) => unheard(outstanding, index, acks),
                 Verdict::Lost => self.mark(outstanding, index, acks),
             }
         }
@@ -245,9 +276,11 @@ impl Rack {
         let Some(record) = outstanding.get_mut(index) else { return };
         record.set(FAST_MARKED);
         let (len, path) = (record.chunk_len(), record.path);
+        let was_unheard = record.state() == State::Unheard;
         outstanding.change(index, State::Marked);
         let ack = ack::of(acks, path);
         ack.lost_bytes += len;
+        ack.heard_bytes += if was_unheard { len } else { 0 };
         let tsn = outstanding.tsn(index);
         if let Some(path) = self.path(path) {
             path.on_lost(tsn, sent, moment, ack);
@@ -273,6 +306,13 @@ impl Rack {
             }
         }
     }
+}
+
+/// It is late, and no SACK has room to say more of it.
+fn unheard(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
+    let Some(record) = outstanding.get(index).filter(|record| record.state() == State::InFlight) else { return };
+    ack::of(acks, record.path).unheard_bytes += record.chunk_len();
+    outstanding.change(index, State::Unheard);
 }
 
 /// T3-rtx of a path expired and there is no other one to go to: as many of its lowest chunks as fit a packet are marked.
@@ -348,10 +388,12 @@ fn mark_first(
         room = room.saturating_sub(len);
         on_mark(tsn, record);
         record.clear(FAST_MARKED);
-        if record.state() == State::InFlight {
-            bytes += len;
-            outstanding.change(index, State::Marked);
+        match record.state() {
+            State::InFlight => bytes += len,
+            State::Unheard => {}
+            State::Marked | State::GapAcked => continue,
         }
+        outstanding.change(index, State::Marked);
     }
     bytes
 }

@@ -4,7 +4,7 @@
 //! holds each message once, however many chunks it was cut into. A message stays whole until its last chunk leaves,
 //! so that a failure can report it whole. When chunks were sent is kept for each moment, in [`SendTimes`].
 //!
-//! A chunk is in one of three states. `change` is the way from one to another, and `take_front` lets whole runs of
+//! A chunk is in one of four states. `change` is the way from one to another, and `take_front` lets whole runs of
 //! chunks in one state go: the sums of each state balance because they are kept there.
 
 mod questions;
@@ -36,6 +36,8 @@ pub(super) enum State {
     Marked,
     /// Acknowledged by a gap block, which the peer may take back; does not count as flight.
     GapAcked,
+    /// So late that it must have left the network, and no SACK has had room to say whether it arrived; does not count as flight.
+    Unheard,
 }
 
 /// A chunk that was sent.
@@ -291,6 +293,7 @@ impl Outstanding {
             State::InFlight => self.in_flight_bytes -= len,
             State::Marked => self.marked -= 1,
             State::GapAcked => self.gap_acked_bytes -= len,
+            State::Unheard => {}
         }
         match to {
             State::InFlight => self.in_flight_bytes += len,
@@ -299,6 +302,7 @@ impl Outstanding {
                 self.marked_from = self.marked_from.min(index);
             }
             State::GapAcked => self.gap_acked_bytes += len,
+            State::Unheard => {}
         }
         Some(before)
     }
@@ -377,6 +381,7 @@ impl Outstanding {
                 path.flight_drop += run.bytes;
             }
             State::Marked => self.marked -= run.chunks,
+            State::Unheard => {}
         }
         path.lowest_acked = true;
         if flags & CREDITED != 0 {

@@ -36,6 +36,8 @@ pub(super) struct Rack {
     pub(super) paths: Vec<PathRack>,
     /// No chunk below this index is in flight and was sent only once.
     pub(super) judged: usize,
+    /// What no SACK had room to name and was sent only once has left flight below this index.
+    pub(super) unheard: usize,
     /// What a packet has room for, in bytes of user data.
     pub(super) packet: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
@@ -306,6 +308,7 @@ impl Rack {
             log: ResentLog::default(),
             paths: Vec::new(),
             judged: 0,
+            unheard: 0,
             packet: 0,
             can_ask: false,
             patient: true,
@@ -434,6 +437,7 @@ impl Rack {
     /// The first `steps` chunks have left.
     pub(super) fn advance(&mut self, steps: usize) {
         self.judged = self.judged.saturating_sub(steps);
+        self.unheard = self.unheard.saturating_sub(steps);
     }
 
     /// The chunk is in flight again without having been sent again. `overtaken`: perhaps that is what was true before. Returns how many

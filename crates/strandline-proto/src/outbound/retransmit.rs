@@ -38,10 +38,12 @@ pub(super) fn mark_path(outstanding: &mut Outstanding, path: u8) -> u32 {
             continue;
         }
         record.clear(FAST_MARKED); // Chunks that waited for fast retransmission timed out too.
-        if record.state() == State::InFlight {
-            bytes += record.chunk_len();
-            outstanding.change(index, State::Marked);
+        match record.state() {
+            State::InFlight => bytes += record.chunk_len(),
+            State::Unheard => {}
+            State::Marked | State::GapAcked => continue,
         }
+        outstanding.change(index, State::Marked);
     }
     bytes
 }

@@ -6,11 +6,12 @@ use crate::number::Tsn;
 use crate::time::Time;
 
 impl Outstanding {
-    /// The chunk's index, if it is in flight and was last sent as entry `number` of the log says.
+    /// The chunk's index, if it was last sent as entry `number` of the log says and neither acknowledged nor found lost since.
     pub(in crate::outbound) fn is_sent_as(&self, tsn: Tsn, number: u16) -> Option<usize> {
         let index = self.index_of(tsn)?;
         let record = self.records.get(index)?;
-        let is = record.has(RESENT) && record.resent == number && record.state == State::InFlight;
+        let open = matches!(record.state, State::InFlight | State::Unheard);
+        let is = record.has(RESENT) && record.resent == number && open;
         is.then_some(index)
     }
 
