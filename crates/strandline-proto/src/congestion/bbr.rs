@@ -136,11 +136,17 @@ impl PathModel {
         bytes.max(u64::from(pmdcs) * u64::from(WINDOW_MIN))
     }
 
+    /// What is in flight once the queue has gone: `bytes`, and what a batch and the time until it is acknowledged add, which on a local network is
+    /// more than the path holds. With less it would wait for that for ever, and send at nine tenths meanwhile.
+    fn without_queue(&self, bytes: u64, pmdcs: u32) -> u64 {
+        Self::quantised(bytes, pmdcs) + u64::from(pmdcs) * 3 + self.model.near_min_bytes()
+    }
+
     fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32, pmdcs: u32) {
         match self.state {
             State::Startup => self.on_startup(now, sample),
             State::Drain => {
-                if u64::from(flight) <= Self::quantised(self.model.in_flight(100), pmdcs) {
+                if u64::from(flight) <= self.without_queue(self.model.in_flight(100), pmdcs) {
                     self.enter(now, State::ProbeBw(Phase::Down));
                 }
             }
@@ -187,7 +193,7 @@ impl PathModel {
         let next = match phase {
             Phase::Down => {
                 let enough = self.model.in_flight(100).min(self.in_flight_high(pmdcs) / 20 * 17);
-                let drained = u64::from(flight) <= Self::quantised(enough, pmdcs);
+                let drained = u64::from(flight) <= self.without_queue(enough, pmdcs);
                 // Others' queue doesn't go away.
                 let enough = self.contest.contested() && self.lasted(now) > self.model.min_rtt();
                 (drained || enough).then_some(Phase::Cruise)

@@ -410,6 +410,12 @@ impl Model {
         u64::try_from(product * u128::from(gain) / 100).unwrap_or(u64::MAX / 1_000)
     }
 
+    /// What is sent in the time by which round trips without a queue differ.
+    pub(super) fn near_min_bytes(&self) -> u64 {
+        let bytes = u128::from(self.bandwidth()) * NEAR_MIN.as_nanos() / 1_000_000_000;
+        u64::try_from(bytes).unwrap_or(u64::MAX / 1_000)
+    }
+
     /// Bytes a second of so many bytes in each smallest round-trip time.
     pub(super) fn rate_of(&self, bytes: u32) -> u64 {
         let rate = u128::from(bytes) * 1_000_000_000 / self.min_rtt.as_nanos().max(1);
