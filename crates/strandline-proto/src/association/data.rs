@@ -262,7 +262,9 @@ impl Association {
         in_fast_recovery: bool,
     ) {
         self.settle_marks();
+        let gap_seen = self.outbound.has_gaps();
         for index in self.paths.indices() {
+            self.paths.get_mut(index).gap_seen = gap_seen;
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
             if ack.is_nothing() && !self.paths.get(index).is_recovering() {

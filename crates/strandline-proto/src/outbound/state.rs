@@ -149,6 +149,12 @@ impl Outbound {
         self.streams
     }
 
+    /// The latest SACK told of something that is missing.
+    #[must_use]
+    pub(crate) fn has_gaps(&self) -> bool {
+        self.sent().is_some_and(|sent| !sent.gaps.is_empty())
+    }
+
     /// Bytes in flight on a path, counted chunk by chunk: what the caller's own account must equal. For checks.
     #[must_use]
     pub(crate) fn flight_of(&self, path: u8) -> u32 {

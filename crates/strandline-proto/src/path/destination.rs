@@ -69,6 +69,8 @@ pub(crate) struct Path {
     pub(super) choices: Choices,
     /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
     pub(super) exempt: bool,
+    /// The latest SACK told of a gap: the peer acknowledges each packet at once (RFC 9260 section 6.7), a single one, too.
+    pub(crate) gap_seen: bool,
     /// Tail-loss probes since anything was acknowledged.
     pub(super) probes: u8,
     /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
@@ -161,6 +163,7 @@ impl Path {
             timed_out: false,
             choices: Choices::new(config.recovery),
             exempt: false,
+            gap_seen: false,
             probes: 0,
             asking: 0,
             late_ms: 0,
@@ -203,9 +206,9 @@ impl Path {
         self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << self.probes)
     }
 
-    /// A single packet may be acknowledged late, a probe asks for it at once (I bit).
+    /// A single packet may be acknowledged late unless it fills a gap, a probe asks for it at once (I bit).
     pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
-        let alone = self.probes == 0 && self.flight <= self.data_chunk_len_max();
+        let alone = self.probes == 0 && !self.gap_seen && self.flight <= self.data_chunk_len_max();
         srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
     }
 
