@@ -183,10 +183,6 @@ impl Association {
             return;
         }
         let mut acks = [PathAck::default(); PATHS_MAX];
-        if sack.gap_blocks().len() > 0 {
-            let path = self.paths.data_path().unwrap_or(self.sack_path);
-            self.outbound.set_patient(!self.paths.get(path).congestion.recovers_in_proportion());
-        }
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
     }

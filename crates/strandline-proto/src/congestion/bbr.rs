@@ -139,7 +139,7 @@ impl PathModel {
     /// What is in flight once the queue has gone: `bytes`, and what a batch and the time until it is acknowledged add, which on a local network is
     /// more than the path holds. With less it would wait for that for ever, and send at nine tenths meanwhile.
     fn without_queue(&self, bytes: u64, pmdcs: u32) -> u64 {
-        Self::quantised(bytes, pmdcs) + u64::from(pmdcs) * 3 + self.model.near_min_bytes()
+        Self::quantised(bytes + self.model.near_min_bytes(), pmdcs)
     }
 
     fn on_sample(&mut self, now: Time, sample: &Sample, flight: u32, pmdcs: u32) {

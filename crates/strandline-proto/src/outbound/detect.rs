@@ -25,16 +25,6 @@ const PACKETS_ACKED: u32 = 3;
 /// costs little however many chunks are missing.
 const LOOKED_AT_MAX: usize = 4096;
 
-impl super::Outbound {
-    /// Whether what a full SACK has no room to name is left in flight until one names it or what follows. A window that shrinks for losses would
-    /// be full of that, and let nothing be repaired: there it is taken for lost.
-    pub(crate) fn set_patient(&mut self, patient: bool) {
-        if let Some(rack) = self.busy.as_mut().and_then(|busy| busy.sent.outstanding.rack.as_mut()) {
-            rack.patient = patient;
-        }
-    }
-}
-
 /// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
 /// was needless. `newly`: of each path, the highest index that the SACK named for the first time behind a gap.
 pub(super) fn conclude(
@@ -188,7 +178,7 @@ impl Rack {
             for index in hole.start.max(self.judged)..hole.end {
                 let Some(record) = outstanding.get(index) else { break 'holes };
                 // The latest SACK had no room for it and what follows.
-                if self.patient && outstanding.is_unnamed(index) {
+                if outstanding.is_unnamed(index) {
                     self.judged = judged.take().unwrap_or(self.judged);
                     self.let_go(outstanding, index, now, (&sticks, newest), acks);
                     break 'holes;
@@ -264,7 +254,7 @@ impl Rack {
                 Verdict::TooNew => break,
                 Verdict::Waits if left == 0 => break,
                 Verdict::Waits => left -= 1,
-                Verdict::Lost if self.patient && outstanding.is_unnamed(index) => unheard(outstanding, index, acks),
+                Verdict::Lost if outstanding.is_unnamed(index) => unheard(outstanding, index, acks),
                 Verdict::Lost => self.mark(outstanding, index, acks),
             }
         }
@@ -310,7 +300,9 @@ impl Rack {
 
 /// It is late, and no SACK has room to say more of it.
 fn unheard(outstanding: &mut Outstanding, index: usize, acks: &mut [PathAck; PATHS_MAX]) {
-    let Some(record) = outstanding.get(index).filter(|record| record.state() == State::InFlight) else { return };
+    let Some(record) = outstanding.get(index).filter(|record| record.state() == State::InFlight) else {
+        return;
+    };
     ack::of(acks, record.path).unheard_bytes += record.chunk_len();
     outstanding.change(index, State::Unheard);
 }

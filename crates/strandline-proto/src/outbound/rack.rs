@@ -42,8 +42,6 @@ pub(super) struct Rack {
     pub(super) packet: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
     pub(super) can_ask: bool,
-    /// What a full SACK has no room to name is not taken for lost, but waits in flight.
-    pub(super) patient: bool,
 }
 
 /// What an acknowledgement says of the round trip.
@@ -311,7 +309,6 @@ impl Rack {
             unheard: 0,
             packet: 0,
             can_ask: false,
-            patient: true,
         }
     }
 
