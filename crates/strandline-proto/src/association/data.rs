@@ -10,7 +10,6 @@ use super::context::Shared;
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::config::PATHS_MAX;
-use crate::congestion::Controller;
 use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;

@@ -285,7 +285,7 @@ impl Model {
     /// All packets of this round found a queue.
     fn shows_queue(&self) -> bool {
         self.round_rtt != Duration::MAX
-            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(2))
+            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(1))
     }
 
     /// All packets of the round before found a queue.
