@@ -35,6 +35,19 @@ fn a_slow_local_network_is_full() {
     assert!(bbr.queue_bytes_mean < 15_000.0, "{bbr:?}");
 }
 
+/// On a fast one, what a batch and an acknowledgement for several packets stand for is more than the path holds: nothing waits for less. And a
+/// queue that overflows after two milliseconds is told from losses by chance.
+#[test]
+fn a_fast_local_network_is_full() {
+    for (microseconds, queue) in [(200, 100_000), (2_000, 250_000)] {
+        let link = link(1_000, Duration::from_micros(microseconds), queue);
+        let mut flows = Flows::new(&config(Algorithm::Bbr), link, 1);
+        flows.run(ms(500));
+        let rates: Vec<_> = (0..6).map(|_| flows.run(ms(500)).rates[0]).collect();
+        assert!(rates.iter().sum::<f64>() > 6.0 * 1e9 * 0.92, "{rates:?}");
+    }
+}
+
 /// What is lost on the way to the bottleneck is made up for, so that what arrives fills it.
 #[test]
 fn what_is_lost_before_the_bottleneck_is_sent_on_top() {

@@ -36,6 +36,21 @@ fn section_7_2_a_lone_packet_has_time_for_a_delayed_acknowledgement() {
     assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
 }
 
+/// A single packet that fills a gap is acknowledged at once (RFC 9260 section 6.7): if it is lost again, nobody waits for a delayed
+/// acknowledgement.
+#[test]
+fn section_7_2_a_lone_packet_that_fills_a_gap_has_no_more_time_than_others() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(0, &[Fate::Drop; 2]);
+    scene.give(5);
+    scene.run(ms(900));
+    let times = scene.times(0);
+    assert!(times.len() == 3 && (60..80).contains(&times[1]), "{times:?}");
+    assert!((120..126).contains(&(times[2] - times[1])), "{times:?}");
+    assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
+    assert!(scene.all_is_acknowledged());
+}
+
 /// A probe that is lost is followed by another one, after twice the time.
 #[test]
 fn section_7_2_each_probe_waits_twice_as_long_as_the_one_before() {

@@ -30,13 +30,32 @@ fn what_they_have_no_room_for_is_not_lost() {
     let (_, acks) = fixture.sack(2, &blocks);
     // Sent before that again, and 32 and 34, which are named by now.
     assert_eq!(acks[0].lost_bytes, 3 * ROOM as u32, "2, 32 and 34");
+    // All the others, 36 to 59, have left the network all the same. What went again after 4, which has arrived, is in flight.
+    assert_eq!(acks[0].unheard_bytes, 24 * ROOM as u32);
+    assert_eq!(fixture.flight[0], 13 * ROOM as u32, "6, 8, ... 30");
     assert_eq!(fixture.tsns(0), [2, 32, 34]);
     assert_eq!(fixture.out.loss_deadline(), Time::MAX);
     // With fewer to name all is known.
     fixture.wait(100);
     let (_, acks) = fixture.sack(58, &[(59, 59)]);
-    assert_eq!(acks[0].lost_bytes, ROOM as u32);
+    assert_eq!((acks[0].lost_bytes, acks[0].heard_bytes), (ROOM as u32, ROOM as u32));
     assert_eq!(fixture.tsns(0), [58]);
+}
+
+/// What has left the network unheard goes again after a time-out as all the others do.
+#[test]
+fn what_is_unheard_goes_again_after_a_time_out() {
+    let mut fixture = after_a_full_sack();
+    fixture.wait(100);
+    let blocks: Vec<_> = [(3, 5)].into_iter().chain(every_second(7)).take(BLOCKS as usize).collect();
+    fixture.sack(2, &blocks);
+    fixture.tsns(0);
+    let in_flight = fixture.flight[0];
+    assert_eq!(fixture.timeout(0), in_flight);
+    assert_eq!(fixture.flight[0], 0);
+    let again = fixture.tsns(0);
+    assert_eq!(again.len(), 16 + 24, "2, 6, 8, ... 34 and all from 36 on: {again:?}");
+    assert_eq!(again.last(), Some(&59));
 }
 
 /// A tail-loss probe is to be answered: it is the last of those that a SACK can tell of.

@@ -216,7 +216,8 @@ impl Fixture {
 
     fn apply(&mut self, acks: &Acks) {
         for (flight, ack) in self.flight.iter_mut().zip(acks) {
-            let exact = i64::from(*flight) + i64::from(ack.reneged_bytes)
+            let exact = i64::from(*flight) + i64::from(ack.reneged_bytes) + i64::from(ack.heard_bytes)
+                - i64::from(ack.unheard_bytes)
                 - i64::from(ack.flight_drop)
                 - i64::from(ack.lost_bytes)
                 - i64::from(ack.asking_bytes);
