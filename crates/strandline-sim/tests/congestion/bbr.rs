@@ -83,7 +83,7 @@ fn a_start_that_overflows_a_fast_path_is_over_soon() {
     assert!(measured.rates[0] > 930e6, "{measured:?}");
     let path = flows.pair.a.endpoint.paths(flows.flows[0].0).unwrap()[0].clone();
     assert!(path.pacing_rate.unwrap() < 1_000_000_000 / 8 * 126 / 100, "{path:?}");
-    assert!(measured.queue_bytes_mean < 600_000.0, "{measured:?}");
+    assert!(measured.queue_bytes_mean < 700_000.0, "{measured:?}");
 }
 
 /// More is missing than a SACK has room to name: what it is silent about is not sent again for that, and what is lost twice is found

@@ -286,7 +286,7 @@ fn lumps_of_acknowledgements_are_no_bandwidth() {
         let reached = path.run(Duration::from_secs(3));
         let told = path.bandwidth();
         // Pauses look like others' queue, and what is in flight beside that makes lumps larger.
-        assert!(told <= 12_500_000 / 100 * 106, "{each} ms: {told}");
+        assert!(told <= 12_500_000 / 100 * 107, "{each} ms: {told}");
         assert!(reached >= 12_500_000 / 100 * 85, "{each} ms: {reached}");
     }
 }
