@@ -127,12 +127,12 @@ pub struct AssociationConfig {
     /// Receive buffer in bytes: what a_rwnd starts from, at least 1,500. `None`, the default: it starts at
     /// [`BUFFER_START`] and grows to what the path and the reader need.
     pub receive_buffer: Option<u32>,
-    /// A receive buffer that tunes itself grows to so many bytes at most. Default 32 MiB.
+    /// A receive buffer that tunes itself grows to so many bytes at most. Default 64 MiB.
     pub receive_buffer_max: u32,
     /// Send buffer in bytes: `send` refuses beyond it; at least 1,500. `None`, the default: [`BUFFER_START`], or more where
     /// the congestion window needs more.
     pub send_buffer: Option<u32>,
-    /// A send buffer that tunes itself grows to so many bytes at most. Default 32 MiB.
+    /// A send buffer that tunes itself grows to so many bytes at most. Default 64 MiB.
     pub send_buffer_max: u32,
     /// Longest message that `send` takes, in bytes. Default 16 MiB, at most the send buffer is taken at a time, except
     /// that one message is always taken into an empty buffer.
