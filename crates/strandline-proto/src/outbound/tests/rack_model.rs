@@ -37,6 +37,9 @@ struct Oracle {
     /// What gap blocks name, and how many SACKs named something new since there is a gap.
     gaps: BTreeSet<u32>,
     gap_sacks: u32,
+    /// The most runs that gap blocks named, and the chunks that the latest SACK may have had no room for.
+    runs_max: usize,
+    unnamed: core::ops::Range<u32>,
     exit: Option<u32>,
     /// The latest congestion event: transmissions and chunks before it.
     began: Option<(usize, usize)>,
@@ -59,6 +62,8 @@ impl Oracle {
             next: 0,
             gaps: BTreeSet::new(),
             gap_sacks: 0,
+            runs_max: 0,
+            unnamed: 0..0,
             exit: None,
             began: None,
             recovering: false,
@@ -117,6 +122,11 @@ impl Oracle {
         }
         self.next = self.next.max(next);
         self.gaps = gaps.clone();
+        let runs = gaps.iter().filter(|tsn| !gaps.contains(&(**tsn + 1))).count();
+        self.runs_max = self.runs_max.max(runs);
+        let full = runs >= 16 && runs + runs / 16 >= self.runs_max;
+        let last = gaps.last().filter(|_| full);
+        self.unnamed = last.map_or(0..0, |last| *last + 1..self.chunks.len() as u32);
         if self.exit.is_some_and(|exit| self.next > exit) {
             self.exit = None;
         }
@@ -132,7 +142,8 @@ impl Oracle {
         self.find_lost(now)
     }
 
-    /// Steps 4 and 5; and whether that makes the window shrink.
+    /// Steps 4 and 5; and whether that makes the window shrink. What a SACK has no room for is not lost, but looked at again: of what was sent once
+    /// the first that is not late.
     fn find_lost(&mut self, now: Time) -> (BTreeSet<u32>, bool) {
         let many = self.gap_sacks >= 3 || self.gaps.len() >= 3;
         let window = if !self.reordering && (self.exit.is_some() || many) {
@@ -142,13 +153,17 @@ impl Oracle {
         };
         self.deadline = Time::MAX;
         let mut lost = BTreeSet::new();
-        let (mut waits, mut shrinks) = (None, false);
+        let (mut waits, mut shrinks, mut waits_unnamed) = (None, false, false);
         for (tsn, chunk) in (0_u32..).zip(&mut self.chunks) {
             if chunk.acked || chunk.lost || (chunk.at, i64::from(tsn)) >= self.latest {
                 continue;
             }
             let at = chunk.at + self.rtt + window;
-            if at <= now {
+            if self.unnamed.contains(&tsn) {
+                let is_looked_at = at > now && (chunk.resent || !waits_unnamed);
+                waits_unnamed |= at > now && !chunk.resent;
+                waits = if is_looked_at { waits.max(Some(at)) } else { waits };
+            } else if at <= now {
                 chunk.lost = true;
                 shrinks |= self.began.is_none_or(|(number, _)| chunk.number >= number);
                 lost.insert(tsn);

@@ -40,6 +40,11 @@ fn a_mark_leaves_85_hundredths_of_what_was_in_flight() {
 #[test]
 fn without_marks_it_grows_again() {
     let (mut path, _) = steady();
+    for phase in [Phase::Down, Phase::Cruise] {
+        while state(&path) != State::ProbeBw(phase) {
+            path.step();
+        }
+    }
     path.bbr.on_ecn(path.now);
     let before = path.bbr.window();
     path.run(MS(200));
