@@ -4,6 +4,8 @@
 #[cfg(test)]
 mod tests;
 
+use core::time::Duration;
+
 use super::controller::{Ack, Controller, threshold_after_idle};
 use super::hystart::{HyStart, Step};
 use super::rfc9260::initial_window_of_ten;
@@ -41,8 +43,12 @@ pub struct Cubic {
     k: f32,
     /// Parts of a byte that the window has grown by, of 65,536.
     credit: u16,
-    /// When congestion avoidance began or went on after a pause; `Time::MAX`: not yet.
+    /// When congestion avoidance began, later by all the time since then in which the window was not used; `Time::MAX`: not yet.
     epoch: Time,
+    /// Up to when that is known: the low bits of the milliseconds.
+    known_ms: u32,
+    /// Nothing is under way and nothing is there to be sent: what passes until there is, is no time to grow in.
+    idle: bool,
     /// The smoothed round-trip time, and the smallest of the present period and of the one before, in microseconds; 0: not known.
     rtt_us: u32,
     min_us: [u32; 2],
@@ -85,6 +91,8 @@ impl Cubic {
             k: 0.0,
             credit: 0,
             epoch: Time::MAX,
+            known_ms: 0,
+            idle: false,
             rtt_us: 0,
             min_us: [0; 2],
             period_s: 0,
@@ -119,12 +127,16 @@ impl Cubic {
 
     /// Sections 4.2 to 4.5.
     fn congestion_avoidance(&mut self, ack: &Ack) {
+        if !ack.window_full || self.idle {
+            self.skip(ack.now);
+        }
         if !ack.window_full {
             return;
         }
         if self.epoch == Time::MAX {
             self.begin_epoch(ack.now);
         }
+        self.known_ms = millis(ack.now);
         let rtt_s = f64::from(self.rtt_us) / 1e6;
         let t = ack.now.since(self.epoch).as_secs_f64() + rtt_s;
         let w_max = self.packets(self.w_max);
@@ -155,8 +167,20 @@ impl Cubic {
         }
     }
 
+    /// Since the last acknowledgement the application or the peer's window has set the pace: t does not include that (sections 4.2 and
+    /// 5.8). After an acknowledgement that found the window full within a round trip, it does (decision 24).
+    fn skip(&mut self, now: Time) {
+        let now_ms = millis(now);
+        if self.epoch != Time::MAX {
+            let unused = Duration::from_millis(u64::from(now_ms.wrapping_sub(self.known_ms)));
+            self.epoch = now.min(self.epoch + unused);
+        }
+        self.known_ms = now_ms;
+        self.idle = false;
+    }
+
     fn note_rtt(&mut self, ack: &Ack) {
-        let micros = |time: core::time::Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
+        let micros = |time: Duration| u32::try_from(time.as_micros()).unwrap_or(u32::MAX).max(1);
         if let Some(rtt_us) = ack.rtt.map(micros) {
             let old = self.rtt_us;
             self.rtt_us = if old == 0 { rtt_us } else { old - old / 8 + rtt_us / 8 };
@@ -222,6 +246,16 @@ impl Controller for Cubic {
         }
     }
 
+    fn on_starved(&mut self, flight: u32) {
+        self.idle |= flight == 0;
+    }
+
+    fn on_sent(&mut self, now: Time, _bytes: u32) {
+        if self.idle {
+            self.skip(now);
+        }
+    }
+
     fn on_fast_retransmit(&mut self, _now: Time) {
         // What was sent after what is lost, and arrived, tells of the queue.
         self.on_loss(!self.queued);
@@ -269,10 +303,13 @@ impl Controller for Cubic {
     }
 
     fn on_idle(&mut self, rto_periods: u32) {
-        // As in RFC 9260 section 7.2.1, but not below where one begins; the time of the pause is not time to grow in
-        // (section 5.8).
+        if rto_periods == 0 {
+            return;
+        }
+        // As in RFC 9260 section 7.2.1, but not below where one begins.
+        self.idle = true;
         let floor = initial_window_of_ten(self.pmdcs());
-        if rto_periods == 0 || self.cwnd <= floor {
+        if self.cwnd <= floor {
             return;
         }
         self.ssthresh = threshold_after_idle(self.cwnd, self.ssthresh);
@@ -293,4 +330,8 @@ impl Controller for Cubic {
         }
         self.cwnd = self.cwnd.max(self.pmdcs());
     }
+}
+
+fn millis(time: Time) -> u32 {
+    (time.as_nanos() / 1_000_000) as u32
 }

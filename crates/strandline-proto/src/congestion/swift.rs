@@ -44,8 +44,9 @@ pub struct Swift {
     /// The window shrank last: not again within a round trip.
     shrunk: Time,
     rtt_us: u32,
-    /// The window before the latest loss.
+    /// The window before the latest loss, and whether slow start went on.
     before: u32,
+    starting_before: bool,
 }
 
 impl Swift {
@@ -63,6 +64,7 @@ impl Swift {
             shrunk: Time::ZERO,
             rtt_us: 0,
             before: 0,
+            starting_before: false,
         }
     }
 
@@ -107,6 +109,13 @@ impl Swift {
         self.additive = Additive::default();
     }
 
+    /// In case it is no loss. Of several in a row the first counts.
+    fn remember(&mut self) {
+        if self.before == 0 {
+            (self.before, self.starting_before) = (self.cwnd, self.starting);
+        }
+    }
+
     fn grow(&mut self, ack: &Ack) {
         if ack.in_fast_recovery || ack.marked || !ack.window_full {
             return;
@@ -140,18 +149,13 @@ impl Controller for Swift {
     }
 
     fn on_fast_retransmit(&mut self, now: Time) {
-        if self.before == 0 {
-            self.before = self.cwnd;
-        }
+        self.remember();
         // Also if it has shrunk for the delay in this round trip, by whatever that was: losses of one round trip are one event.
         self.shrink(now, DECREASE_MAX);
     }
 
     fn on_timeout(&mut self, now: Time) {
-        // Of several in a row the first counts.
-        if self.before == 0 {
-            self.before = self.cwnd;
-        }
+        self.remember();
         self.shrink(now, DECREASE_MAX);
         self.cwnd = self.pmdcs;
     }
@@ -161,7 +165,10 @@ impl Controller for Swift {
     }
 
     fn on_undo(&mut self) {
-        self.cwnd = self.cwnd.max(core::mem::take(&mut self.before));
+        if self.before > 0 {
+            self.starting |= self.starting_before;
+            self.cwnd = self.cwnd.max(core::mem::take(&mut self.before));
+        }
     }
 
     fn on_ecn(&mut self, now: Time) {

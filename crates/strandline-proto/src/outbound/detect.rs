@@ -13,7 +13,7 @@ use super::ack::{self, PathAck};
 use super::event::Sent;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
-use super::rack::{PathRack, Rack, is_before};
+use super::rack::{PathRack, Rack, Yardstick, is_before};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -26,12 +26,13 @@ const PACKETS_ACKED: u32 = 3;
 const LOOKED_AT_MAX: usize = 4096;
 
 /// A SACK has been taken in, or a deadline has passed: what is lost, whether recovery goes on, and whether what was done
-/// was needless. `newly`: of each path, the highest index that the SACK named for the first time behind a gap.
+/// was needless. `news`: of each path, the highest index that the SACK named for the first time behind a gap; `None` if it says of no
+/// chunk anything but the one before it.
 pub(super) fn conclude(
     outstanding: &mut Outstanding,
     gaps: &Gaps,
     now: Time,
-    newly: Newly,
+    news: Option<Newly>,
     acks: &mut [PathAck; PATHS_MAX],
 ) {
     let Some(mut rack) = outstanding.rack.take() else { return };
@@ -44,10 +45,13 @@ pub(super) fn conclude(
         path.judge_timeout(cumulative, can_ask, ack);
         late |= path.settle(now);
         path.on_cumulative(cumulative, moment, ack);
-        late |= path.deadline.take().is_some();
+        late |= path.deadline.is_some();
     }
     rack.settle_doubts();
-    rack.count_behind_gaps(outstanding, gaps, newly);
+    if let Some(newly) = news {
+        rack.count_behind_gaps(outstanding, gaps, newly);
+        rack.stale = true;
+    }
     if late || !(gaps.is_empty() && rack.log.is_empty()) {
         rack.find_lost(outstanding, gaps, now, acks);
     }
@@ -72,14 +76,6 @@ struct Gap {
     first: Option<usize>,
     /// Bytes acknowledged behind it.
     behind: u32,
-}
-
-/// What decides about the chunks of a path.
-#[derive(Debug, Clone, Copy)]
-struct Yardstick {
-    latest: (Time, Tsn),
-    /// What was sent so long ago, and before `latest`, is lost.
-    patience_ns: u64,
 }
 
 type Yardsticks = [Option<Yardstick>; PATHS_MAX];
@@ -123,16 +119,19 @@ impl Rack {
         }
     }
 
-    fn yardsticks(&self) -> (Yardsticks, Time) {
+    /// Those by which what is in flight is judged now.
+    fn yardsticks(&mut self) -> (Yardsticks, Time) {
         let mut sticks = [None; PATHS_MAX];
         let mut newest = Time::ZERO;
-        for (stick, path) in sticks.iter_mut().zip(&self.paths) {
+        for (stick, path) in sticks.iter_mut().zip(&mut self.paths) {
             let Some(latest) = path.latest else { continue };
             let many_acked = path.gap_sacks >= PACKETS_ACKED
                 || (self.packet > 0 && path.behind_gap >= PACKETS_ACKED * self.packet);
             let patience_ns = path.rtt_ns.max(1) + path.reordering_window_ns(many_acked);
             *stick = Some(Yardstick { latest, patience_ns });
             newest = newest.max(latest.0);
+            self.stale |= path.judged_by != *stick;
+            path.judged_by = *stick;
         }
         (sticks, newest)
     }
@@ -146,6 +145,10 @@ impl Rack {
         (sticks, newest): (&Yardsticks, Time),
         now: Time,
     ) -> Verdict {
+        #[cfg(test)]
+        {
+            self.judgements += 1;
+        }
         if sent.0 > newest {
             return Verdict::TooNew;
         }
@@ -156,6 +159,7 @@ impl Rack {
         if at <= now {
             return Verdict::Lost;
         }
+        self.first_late = self.first_late.min(at);
         if let Some(path) = self.path(path) {
             path.deadline = path.deadline.max(Some(at));
         }
@@ -163,7 +167,8 @@ impl Rack {
     }
 
     /// RFC 8985 section 6.2 step 5: first what was sent once, in the order of TSN and time, then what was sent again, in
-    /// the order of time.
+    /// the order of time. While nothing is known that was not known the last time, and nothing was to become late since then, all would be found
+    /// as it was.
     fn find_lost(
         &mut self,
         outstanding: &mut Outstanding,
@@ -172,6 +177,12 @@ impl Rack {
         acks: &mut [PathAck; PATHS_MAX],
     ) {
         let (sticks, newest) = self.yardsticks();
+        if !self.stale && now < self.first_late {
+            return;
+        }
+        self.stale = false;
+        self.first_late = Time::MAX;
+        self.paths.iter_mut().for_each(|path| path.deadline = None);
         let mut judged = Some(self.judged);
         let mut left = LOOKED_AT_MAX;
         'holes: for hole in gaps.holes(outstanding.len()) {
@@ -419,17 +430,20 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: boo
         state.frto.end();
         state.deadline = None;
     }
+    rack.stale = true;
     outstanding.rack = Some(rack);
 }
 
 /// Everything in flight on the path was marked, and nothing says that it is lost. Whether an earlier loss was one, duplicates
 /// don't tell any more.
 pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
-    let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) else { return };
+    let Some(rack) = &mut outstanding.rack else { return };
+    let Some(state) = rack.path(path) else { return };
     state.probe = None;
     state.doubt.close();
     state.frto.end();
     state.deadline = None;
+    rack.stale = true;
 }
 
 /// The window of a path has shrunk because the network marked what was sent: what of that is lost belongs to the same event.

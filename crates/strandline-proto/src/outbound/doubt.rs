@@ -10,7 +10,7 @@ use crate::number::Tsn;
 use crate::time::Time;
 
 /// Retransmissions watched at most; more are taken for needed.
-const RESENT_MAX: usize = 256;
+pub(super) const RESENT_MAX: usize = 256;
 
 /// The doubt about the latest congestion event of one path, and about those before it that are in doubt still.
 #[derive(Debug, Default)]

@@ -23,11 +23,15 @@ pub(super) struct Gaps {
     /// Sorted; neither overlapping nor adjacent.
     current: Vec<Run>,
     previous: Vec<Run>,
-    /// The most blocks that a SACK had.
-    blocks_max: usize,
+    /// The most blocks that a SACK had, of the latest with many and of those before: what a packet has room for may become less.
+    blocks_max: [usize; 2],
+    /// How many the latest are.
+    many: u16,
     /// The highest index that the latest SACK named, if it was as full as any: of what lies behind that nobody knows since when it has been
     /// there.
     cut_at: Option<usize>,
+    /// The same of the SACK before.
+    previous_cut_at: Option<usize>,
 }
 
 /// Blocks beyond which the room is given back once there is no gap: only hostile peers or very bad networks get there.
@@ -35,6 +39,9 @@ const KEPT: usize = 256;
 
 /// With so many blocks a SACK may have been full: the kernel's SCTP gives no more, others as many as a packet holds.
 const MAY_BE_ALL: usize = 16;
+
+/// The most blocks that one had are those of the latest so many with as many blocks as that, or of twice as many.
+const LATEST: u16 = 1 << 10;
 
 impl Gaps {
     /// The highest index that well-formed blocks name.
@@ -62,7 +69,7 @@ impl Gaps {
         core::mem::swap(&mut self.current, &mut self.previous);
         self.current.clear();
         let mut sorted = true;
-        self.cut_at = None;
+        self.previous_cut_at = self.cut_at.take();
         for run in blocks.filter_map(to_run) {
             sorted &= self.current.last().is_none_or(|last| *last <= run);
             self.current.push(run);
@@ -70,9 +77,7 @@ impl Gaps {
         if !sorted {
             self.current.sort_unstable();
         }
-        let blocks = self.current.len();
-        let full = blocks >= MAY_BE_ALL && blocks + blocks / 16 >= self.blocks_max;
-        self.blocks_max = self.blocks_max.max(blocks);
+        let full = self.is_full(self.current.len());
         self.current.dedup_by(|next, run| {
             let joined = u32::from(next.start) <= u32::from(run.end) + 1;
             if joined {
@@ -84,6 +89,21 @@ impl Gaps {
             self.cut_at = self.last().filter(|_| full);
             self.keep_beyond();
         }
+    }
+
+    /// A SACK with so many blocks may have had no room for more.
+    fn is_full(&mut self, blocks: usize) -> bool {
+        if blocks < MAY_BE_ALL {
+            return false;
+        }
+        if self.many == LATEST {
+            (self.blocks_max, self.many) = ([0, self.blocks_max[0]], 0);
+        }
+        let [latest, before] = &mut self.blocks_max;
+        let full = blocks + blocks / 16 >= (*latest).max(*before);
+        *latest = blocks.max(*latest);
+        self.many += 1;
+        full
     }
 
     /// What was named before beyond the last block still is.
@@ -125,6 +145,11 @@ impl Gaps {
             from = next;
             (hole.start < limit).then_some(hole)
         })
+    }
+
+    /// The latest SACK says anything else than the one before it.
+    pub(super) fn differ(&self) -> bool {
+        self.current != self.previous || self.cut_at != self.previous_cut_at
     }
 
     /// See the field.

@@ -57,6 +57,7 @@ use message::{Message, Payload};
 use on_sack::{Cumulative, Progress, SendWindow};
 use outstanding::{FAST_MARKED, Outstanding, RESENT, State};
 use queue::Queue;
+use rack::Learnt;
 use stream_numbers::StreamNumbers;
 use window::PeerWindow;
 
@@ -99,6 +100,8 @@ pub(crate) struct Outbound {
     idle_next: Tsn,
     /// Outgoing streams.
     streams: u16,
+    /// What is known of the paths while `busy` is `None`.
+    learnt: Learnt,
     numbers: StreamNumbers,
     /// Allocated with the first message, given back by `release_idle`.
     busy: Option<Box<Busy>>,
@@ -113,14 +116,15 @@ struct Busy {
 }
 
 impl Busy {
-    fn new(next: Tsn, config: &AssociationConfig) -> Self {
+    fn new(next: Tsn, learnt: Learnt, config: &AssociationConfig) -> Self {
         let mut queue = Queue::default();
         queue.set_limit(config.send_buffer_start());
-        Self { queue, ..Self::knowing_nothing(next, config.recovery) }
+        Self { queue, sent: SendWindow::new(next, config.recovery, learnt), copies: Copies::default() }
     }
 
-    fn knowing_nothing(next: Tsn, recovery: Recovery) -> Self {
-        Self { queue: Queue::default(), sent: SendWindow::new(next, recovery), copies: Copies::default() }
+    fn knowing_nothing(next: Tsn) -> Self {
+        let sent = SendWindow::new(next, Recovery::Rfc9260, Learnt::default());
+        Self { queue: Queue::default(), sent, copies: Copies::default() }
     }
 }
 
@@ -133,6 +137,7 @@ impl Outbound {
             window: PeerWindow::new(peer_rwnd),
             idle_next: initial_tsn,
             streams,
+            learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
             busy: None,
         }
@@ -240,7 +245,7 @@ impl Outbound {
         if info.stream.0 >= self.streams {
             return Err(SendError::InvalidStream { stream: info.stream.0, streams: self.streams });
         }
-        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, config)));
+        let busy = self.busy.get_or_insert_with(|| Box::new(Busy::new(self.idle_next, self.learnt, config)));
         busy.queue.check_room(len, config, send_buffer)?;
         Ok(busy)
     }
@@ -265,7 +270,8 @@ impl Outbound {
     pub(crate) fn release_idle(&mut self) {
         if self.is_empty() && self.busy.as_ref().is_some_and(|busy| !busy.queue.is_blocked()) {
             self.idle_next = self.next_tsn();
-            self.busy = None;
+            let rack = self.busy.take().and_then(|busy| busy.sent.outstanding.rack);
+            self.learnt = rack.map_or(Learnt::default(), |rack| rack.learnt());
         }
     }
 }
@@ -408,13 +414,10 @@ impl Outbound {
         sack: &Sack<'_>,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> SackOutcome {
-        let mut idle;
+        let mut idle = None;
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
-            None => {
-                idle = Busy::knowing_nothing(self.idle_next, Recovery::Rfc9260);
-                &mut idle
-            }
+            None => idle.insert(Busy::knowing_nothing(self.idle_next)),
         };
         let steps = match busy.sent.classify(sack.cumulative_tsn()) {
             Cumulative::Steps(steps) => steps,
@@ -457,13 +460,10 @@ impl Outbound {
         tsn: Tsn,
         paths: &mut [PathAck; PATHS_MAX],
     ) -> SackOutcome {
-        let mut idle;
+        let mut idle = None;
         let busy = match self.busy.as_deref_mut() {
             Some(busy) => busy,
-            None => {
-                idle = Busy::knowing_nothing(self.idle_next, Recovery::Rfc9260);
-                &mut idle
-            }
+            None => idle.insert(Busy::knowing_nothing(self.idle_next)),
         };
         let steps = match busy.sent.classify(tsn) {
             Cumulative::Steps(steps) => steps,
@@ -557,8 +557,8 @@ impl Outbound {
     pub(crate) fn on_loss_timer(&mut self, now: Time, paths: &mut [PathAck; PATHS_MAX]) {
         let Some(busy) = &mut self.busy else { return };
         let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let newly = detect::Newly::default();
-        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, newly, paths);
+        let news = Some(detect::Newly::default());
+        detect::conclude(&mut busy.sent.outstanding, &busy.sent.gaps, now, news, paths);
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
     }
 

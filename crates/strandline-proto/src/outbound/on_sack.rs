@@ -5,9 +5,11 @@ use strandline_wire::GapBlock;
 use super::ack::{self, PathAck};
 use super::copies::Copies;
 use super::detect::{self, Newly};
+use super::doubt::RESENT_MAX;
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
 use super::outstanding::{CHUNKS_MAX, CREDITED, Outstanding, RESENT, Record, State};
+use super::rack::Learnt;
 use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
 use crate::time::Time;
@@ -50,9 +52,9 @@ pub(super) struct Progress {
 }
 
 impl SendWindow {
-    pub(super) fn new(first: Tsn, mode: Mode) -> Self {
+    pub(super) fn new(first: Tsn, mode: Mode, learnt: Learnt) -> Self {
         Self {
-            outstanding: Outstanding::new(first, mode),
+            outstanding: Outstanding::new(first, mode, learnt),
             gaps: Gaps::default(),
             recovery: Recovery::default(),
             patience: TAKEN_BACK_MAX,
@@ -115,12 +117,14 @@ impl SendWindow {
             taken_back_too_often: false,
         };
         let mut newly = Newly::default();
+        let mut tells = steps > 0;
         if blocks.clone().next().is_some() || !self.gaps.is_empty() {
             newly = self.take_gaps(steps, blocks, &mut progress, paths);
+            tells |= self.gaps.differ();
         } else {
             self.outstanding.set_unnamed(None);
         }
-        detect::conclude(&mut self.outstanding, &self.gaps, now, newly, paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, tells.then_some(newly), paths);
         self.gaps.settle();
         progress
     }
@@ -134,16 +138,16 @@ impl SendWindow {
         paths: &mut [PathAck; PATHS_MAX],
     ) -> Progress {
         let (newly_acked, delivered) = self.advance(now, steps, copies, paths);
-        detect::conclude(&mut self.outstanding, &self.gaps, now, Newly::default(), paths);
+        detect::conclude(&mut self.outstanding, &self.gaps, now, Some(Newly::default()), paths);
         let in_fast_recovery = self.recovery.is_active();
         Progress { delivered, newly_acked, in_fast_recovery, ..Progress::default() }
     }
 
-    /// The peer got these a second time (section 3.3.4).
+    /// The peer got these a second time (section 3.3.4). A path watches no more than so many, and each is looked for.
     pub(super) fn on_duplicates(&mut self, duplicates: impl Iterator<Item = Tsn>) {
         let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
         if let Some(rack) = &mut self.outstanding.rack {
-            duplicates.for_each(|tsn| rack.on_duplicate(tsn, cumulative, next));
+            duplicates.take(RESENT_MAX).for_each(|tsn| rack.on_duplicate(tsn, cumulative, next));
         }
     }
 

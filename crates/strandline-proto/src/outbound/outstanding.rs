@@ -16,7 +16,7 @@ use strandline_wire::{DATA_CHUNK_HEADER_LEN, Data};
 use super::ack::{self, PathAck};
 use super::copies::Copies;
 use super::message::{Message, Payload};
-use super::rack::Rack;
+use super::rack::{Learnt, Rack};
 use super::send_times::SendTimes;
 use crate::config::{PATHS_MAX, Recovery};
 use crate::number::Tsn;
@@ -155,7 +155,7 @@ struct Run {
 }
 
 impl Outstanding {
-    pub(super) fn new(first: Tsn, recovery: Recovery) -> Self {
+    pub(super) fn new(first: Tsn, recovery: Recovery, learnt: Learnt) -> Self {
         Self {
             first,
             records: VecDeque::new(),
@@ -170,7 +170,7 @@ impl Outstanding {
             times: SendTimes::default(),
             unnamed: None,
             paths: 0,
-            rack: (recovery == Recovery::Rack).then(|| Box::new(Rack::new())),
+            rack: (recovery == Recovery::Rack).then(|| Box::new(Rack::new(learnt))),
         }
     }
 
@@ -178,7 +178,7 @@ impl Outstanding {
     pub(super) fn set_recovery(&mut self, recovery: Recovery) {
         let by_time = recovery == Recovery::Rack;
         if self.records.is_empty() && by_time != self.rack.is_some() {
-            self.rack = by_time.then(|| Box::new(Rack::new()));
+            self.rack = by_time.then(|| Box::new(Rack::new(Learnt::default())));
         }
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Rack {
     pub(super) log: ResentLog,
     /// Each path that data was sent to.
     pub(super) paths: Vec<PathRack>,
+    /// What was known of them before.
+    learnt: Learnt,
     /// No chunk below this index is in flight and was sent only once.
     pub(super) judged: usize,
     /// What no SACK had room to name and was sent only once has left flight below this index.
@@ -42,6 +44,13 @@ pub(super) struct Rack {
     pub(super) packet: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
     pub(super) can_ask: bool,
+    /// Something is known by which chunks may be judged otherwise than the last time.
+    pub(super) stale: bool,
+    /// When the first chunk that was only late then is lost.
+    pub(super) first_late: Time,
+    /// Chunks that were judged so far.
+    #[cfg(test)]
+    pub(super) judgements: usize,
 }
 
 /// What an acknowledgement says of the round trip.
@@ -53,6 +62,32 @@ enum Answer {
     Again,
     /// The peer may have had it long before there was room to say so.
     Late,
+}
+
+/// What is known of the paths and holds longer than what is under way; kept while nothing is, and so small.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Learnt {
+    /// A bit for each path on which a chunk sent once arrived after one sent later.
+    reordering: u8,
+    /// The widest reordering window of these, and how long it persists.
+    quarters: u8,
+    persist: u8,
+}
+
+impl Learnt {
+    fn path(self, path: usize) -> PathRack {
+        let reordering = self.reordering >> path & 1 == 1;
+        let Self { quarters, persist, .. } = if reordering { self } else { Self::default() };
+        PathRack { reordering, quarters, persist, ..PathRack::default() }
+    }
+}
+
+/// What decides about the chunks of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Yardstick {
+    pub(super) latest: (Time, Tsn),
+    /// What was sent so long ago, and before `latest`, is lost.
+    pub(super) patience_ns: u64,
 }
 
 /// The state of one path.
@@ -90,6 +125,8 @@ pub(super) struct PathRack {
     pub(super) doubt: Doubt,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
+    /// What chunks were judged by the last time.
+    pub(super) judged_by: Option<Yardstick>,
     /// What is acknowledged behind a gap in what went to it: bytes of user data, and SACKs that told of some since there is one.
     pub(super) behind_gap: u32,
     pub(super) gap_sacks: u32,
@@ -300,24 +337,47 @@ impl PathRack {
 }
 
 impl Rack {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(learnt: Learnt) -> Self {
         Self {
             now: Time::ZERO,
             log: ResentLog::default(),
             paths: Vec::new(),
+            learnt,
             judged: 0,
             unheard: 0,
             packet: 0,
             can_ask: false,
+            stale: true,
+            first_late: Time::MAX,
+            #[cfg(test)]
+            judgements: 0,
         }
     }
 
     pub(super) fn path(&mut self, path: u8) -> Option<&mut PathRack> {
         let at = usize::from(path) % PATHS_MAX;
         if at >= self.paths.len() {
-            self.paths.resize_with(at + 1, PathRack::default);
+            let new = self.paths.len()..=at;
+            self.paths.extend(new.map(|path| self.learnt.path(path)));
         }
         self.paths.get_mut(at)
+    }
+
+    /// What is to be kept while nothing is under way.
+    pub(super) fn learnt(&self) -> Learnt {
+        // Of paths that nothing went to since the last time as well.
+        let known = self.paths.len() as u32;
+        let old = u8::MAX.checked_shl(known).map_or(Learnt::default(), |others| Learnt {
+            reordering: self.learnt.reordering & others,
+            ..self.learnt
+        });
+        let old = if old.reordering == 0 { Learnt::default() } else { old };
+        let reordering = self.paths.iter().enumerate().filter(|(_, path)| path.reordering);
+        reordering.fold(old, |learnt, (number, path)| Learnt {
+            reordering: learnt.reordering | 1 << number,
+            quarters: learnt.quarters.max(path.quarters),
+            persist: learnt.persist.max(path.persist),
+        })
     }
 
     /// What comes next. `next`: the TSN of the next chunk.
@@ -396,6 +456,8 @@ impl Rack {
     /// its number in the log.
     pub(super) fn on_resent(&mut self, now: Time, tsn: Tsn, from: u8, (first, probe): (bool, bool)) -> u16 {
         let from = usize::from(from) % PATHS_MAX;
+        // In no time at all what is sent now is before something that has arrived.
+        self.stale |= self.paths.iter().any(|path| path.latest.is_some_and(|(at, _)| at >= now));
         for (number, path) in self.paths.iter_mut().enumerate() {
             match number == from {
                 true if !probe => path.doubt.on_resent(now, tsn),

@@ -242,9 +242,10 @@ fn rules_7_and_8_an_answer_brings_it_back_and_silence_makes_it_inactive() {
     paths.finish();
 }
 
-/// A path that was silent for a moment is used again as soon as it answers, with the window that it had.
+/// A path that was silent for a moment is used again as soon as it answers, with what one loss leaves of its window: what was under way is
+/// gone.
 #[test]
-fn a_moment_of_silence_costs_little() {
+fn a_moment_of_silence_costs_no_more_than_a_loss() {
     let mut paths = TwoPaths::new([wide(), wide()], |_| ());
     paths.run(ms(5000), 300_000);
     let before = paths.paths()[0].cwnd;
@@ -255,7 +256,7 @@ fn a_moment_of_silence_costs_little() {
     paths.run(ms(3000), 300_000);
     let after = paths.paths()[0].clone();
     assert_eq!(after.state, Reachability::Active);
-    assert!(after.cwnd > before / 4, "{before} before, {after:?}");
+    assert!(after.cwnd >= before / 100 * 69, "{before} before, {after:?}");
     paths.finish();
 }
 

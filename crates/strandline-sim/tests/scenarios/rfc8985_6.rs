@@ -44,17 +44,24 @@ fn section_6_2_one_that_is_later_than_the_window_is() {
     assert_eq!(scene.sent_again(), [2]);
 }
 
-/// Once packets were seen to overtake each other three beyond a gap are no proof any more either.
+/// Once packets were seen to overtake each other three beyond a gap are no proof any more either; nor after a
+/// pause in which what was under way is forgotten.
 #[test]
 fn section_6_2_on_a_path_that_reorders_all_wait_for_the_window() {
+    for pause in [500, 3000] {
+        all_wait_after(ms(pause));
+    }
+}
+
+fn all_wait_after(pause: Duration) {
     let mut scene = Scene::new(|_| ());
     scene.fate(2, &[Fate::Delay(ms(40))]);
     scene.give(5);
-    scene.run(ms(500));
+    scene.run(pause);
     scene.fate(7, &[Fate::Delay(ms(40))]);
     scene.give(10);
-    scene.run(ms(500));
-    assert_eq!(scene.sent_again(), [] as [u32; 0]);
+    scene.run(pause);
+    assert_eq!(scene.sent_again(), [] as [u32; 0], "{pause:?}");
     // And a loss is found by the end of the window instead.
     scene.fate(17, &[Fate::Drop]);
     let began = scene.pair.now.since(scene.began).as_millis() as u64;

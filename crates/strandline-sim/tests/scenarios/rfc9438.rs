@@ -91,6 +91,49 @@ fn section_4_2_the_window_grows_as_a_cubic_function() {
     }
 }
 
+/// After a loss so much is sent for so long that the window isn't used; then as much as may be again. Packets in cwnd before and at so many
+/// milliseconds after that, and what W_cubic is if that time doesn't count.
+fn windows_after(unused: impl Fn(&mut Scene), at_ms: &[u64]) -> (f64, Vec<(f64, f64)>) {
+    let (mut scene, w_max, left) = lost_at(ms(100), 100);
+    let (w_max, left) = (f64::from(w_max) / 1460.0, f64::from(left) / 1460.0);
+    let k = ((w_max - left) / C).cbrt();
+    while !scene.all_is_acknowledged() {
+        scene.run(ms(10));
+    }
+    unused(&mut scene);
+    let kept = f64::from(scene.path().cwnd) / 1460.0;
+    // When the function was there.
+    let before = k - ((w_max - kept) / C).cbrt();
+    let cubic = |at: &u64| C * (before + *at as f64 / 1000.0 - k).powi(3) + w_max;
+    let seen = windows(&mut scene, at_ms);
+    (kept, seen.into_iter().zip(at_ms.iter().map(cubic)).collect())
+}
+
+/// Sections 4.2 and 5.8: a trickle, or pauses that are shorter than an RTO, for half a minute after a loss; the window goes on from where
+/// it was, as if that time had not been.
+#[test]
+fn section_5_8_what_the_application_leaves_unused_is_no_time_to_grow_in() {
+    type Unused = fn(&mut Scene);
+    let trickle: Unused = |scene| {
+        for _ in 0..1500 {
+            scene.give(2);
+            scene.run(ms(20));
+        }
+    };
+    let pauses: Unused = |scene| {
+        for _ in 0..33 {
+            scene.give(1);
+            scene.run(ms(900));
+        }
+    };
+    for (what, unused) in [("trickle", trickle), ("pauses", pauses)] {
+        let (kept, windows) = windows_after(unused, &[600, 1200, 2000]);
+        for (seen, cubic) in &windows {
+            assert!((seen - cubic).abs() < 8.0, "{what}: {kept} kept, and then {windows:?}");
+        }
+    }
+}
+
 /// Section 4.7, fast convergence: a loss before the window is again what it was leaves a W_max below it, for others' sake.
 #[test]
 fn section_4_7_a_loss_below_the_last_maximum_leaves_room() {

@@ -187,6 +187,64 @@ fn unused_windows_do_not_grow() {
     assert!(cubic.window() <= window + PMDCS, "an hour of silence is not an hour of growth");
 }
 
+/// Section 4.2: the time in which the application or the peer's window set the pace, acknowledgements told so, is no time to grow in.
+#[test]
+fn a_trickle_is_no_time_to_grow_in() {
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    round(&mut cubic, Time::ZERO, ms(100));
+    let later = Time::ZERO + ms(30_000);
+    cubic.on_ack(&Ack { window_full: false, ..ack(later, PMDCS, 2 * PMDCS, ms(100)) });
+    round(&mut cubic, later, ms(100));
+    let window = cubic.window() / PMDCS;
+    assert!((70..=76).contains(&window), "{window} packets");
+}
+
+/// Sections 4.2 and 5.8: nor is a pause, however short, and however small the window is.
+#[test]
+fn a_pause_is_no_time_to_grow_in() {
+    let mut cubic = at(10);
+    cubic.on_fast_retransmit(Time::ZERO);
+    round(&mut cubic, Time::ZERO, ms(100));
+    let (before, later) = (cubic.window(), Time::ZERO + ms(3_600_000));
+    cubic.on_idle(3600);
+    cubic.on_sent(later, PMDCS);
+    round(&mut cubic, later + ms(100), ms(100));
+    assert!(cubic.window() <= before + PMDCS, "{before} and {}", cubic.window());
+
+    let mut cubic = at(100);
+    cubic.on_fast_retransmit(Time::ZERO);
+    let mut now = round(&mut cubic, Time::ZERO, ms(100));
+    for _ in 0..100 {
+        cubic.on_starved(0);
+        now += ms(500);
+        cubic.on_idle(0);
+        cubic.on_sent(now, PMDCS);
+        cubic.on_ack(&ack(now + ms(1), PMDCS, cubic.cwnd, ms(1)));
+    }
+    let window = cubic.window() / PMDCS;
+    assert!((70..=76).contains(&window), "{window} packets");
+}
+
+/// As much of the cubic function is left after a trickle as there was before.
+#[test]
+fn what_is_used_grows_as_if_there_had_been_no_trickle() {
+    let grown = |exchanges: u32| {
+        let mut cubic = at(100);
+        cubic.on_fast_retransmit(Time::ZERO);
+        let rounds = |cubic: &mut Cubic, now| (0..15).fold(now, |now, _| round(cubic, now, ms(100)));
+        let mut now = rounds(&mut cubic, Time::ZERO);
+        for _ in 0..exchanges {
+            cubic.on_ack(&Ack { window_full: false, ..ack(now, PMDCS, PMDCS, ms(100)) });
+            now += ms(100);
+        }
+        rounds(&mut cubic, now);
+        cubic.window()
+    };
+    let (without, with) = (grown(0), grown(1000));
+    assert!(without > 95 * PMDCS && with.abs_diff(without) <= PMDCS, "{without} and {with}");
+}
+
 /// RFC 7661 section 4.3: exchanges that use more than half of the window validate it, and slow start goes on up to
 /// twice what they use; less doesn't, and after slow start only a full window grows.
 #[test]

@@ -100,9 +100,15 @@ fn losses_halve_the_window_and_can_be_undone() {
     swift.on_fast_retransmit(now);
     assert_eq!(swift.window(), 50 * PMDCS);
     swift.on_undo();
-    assert_eq!(swift.window(), 100 * PMDCS);
+    assert_eq!((swift.window(), swift.starting), (100 * PMDCS, true), "and slow start goes on");
     swift.on_timeout(now);
-    assert_eq!(swift.window(), PMDCS);
+    assert_eq!((swift.window(), swift.starting), (PMDCS, false));
+    swift.on_undo();
+    assert_eq!((swift.window(), swift.starting), (100 * PMDCS, true));
+    swift.on_timeout(now);
+    swift.on_certain();
+    swift.on_undo();
+    assert_eq!((swift.window(), swift.starting), (PMDCS, false));
 }
 
 proptest! {

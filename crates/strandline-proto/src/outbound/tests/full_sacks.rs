@@ -1,6 +1,7 @@
 //! Full SACKs: what lies behind the last block that they have room for may have come or not (RFC 9260 section 6.7).
 
 use super::*;
+use crate::outbound::gaps::Gaps;
 
 /// Blocks of a full one.
 const BLOCKS: u32 = 16;
@@ -66,4 +67,24 @@ fn a_probe_is_of_what_they_can_name() {
     let bytes = fixture.out.on_probe(0, false);
     fixture.flight[0] -= bytes;
     assert_eq!(fixture.tsns(0), [30]);
+}
+
+/// What the peer's packets have room for became less, a path MTU for instance: that is known after a while, and a full SACK is one again.
+#[test]
+fn full_is_what_the_latest_had_room_for() {
+    let named = |blocks: u16| (1..=blocks).map(|number| GapBlock { start: 2 * number, end: 2 * number });
+    let mut gaps = Gaps::default();
+    gaps.replace(named(1700), true);
+    assert!(gaps.cut_at().is_some());
+    gaps.replace(named(350), true);
+    assert_eq!(gaps.cut_at(), None, "there was room for more");
+    for _ in 0..2048 {
+        gaps.replace(named(15), true);
+    }
+    gaps.replace(named(350), true);
+    assert_eq!(gaps.cut_at(), None, "those with few say nothing of that");
+    for _ in 0..2048 {
+        gaps.replace(named(350), true);
+    }
+    assert!(gaps.cut_at().is_some());
 }

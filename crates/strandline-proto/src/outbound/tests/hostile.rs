@@ -140,3 +140,43 @@ fn window_of_any_size_is_taken() {
     fixture.timeout(0);
     assert_eq!(fixture.out.peer_rwnd(), u32::MAX);
 }
+
+/// What a SACK says again is judged again only when time tells: neither what was sent once nor what was sent again. So a peer that repeats
+/// itself costs little, however many chunks are missing.
+#[test]
+fn what_sacks_repeat_is_not_judged_again() {
+    let judgements = |fixture: &Fixture| {
+        let rack = fixture.out.busy.as_ref().unwrap().sent.outstanding.rack.as_ref().unwrap();
+        rack.judgements
+    };
+    // On a path that reorders, so that nothing is lost at once.
+    let mut fixture = Fixture::by_time(3);
+    fixture.sack(0, &[(1, 1)]);
+    fixture.sack(3, &[]);
+    let many = 3000;
+    for _ in 0..many {
+        fixture.push(20);
+    }
+    while !fixture.packet(0).is_empty() {}
+    fixture.wait(100);
+    let repeated = |fixture: &mut Fixture, next: u32, gaps: &[(u32, u32)]| {
+        fixture.sack(next, gaps);
+        let before = judgements(fixture);
+        for _ in 0..100 {
+            fixture.sack_twice(next, gaps, &[1]);
+        }
+        judgements(fixture) - before
+    };
+    let last = (many + 2, many + 2);
+    assert_eq!(repeated(&mut fixture, 3, &[last]), 0);
+    // Time tells, by the timer or by a SACK that comes then.
+    let before = judgements(&fixture);
+    fixture.now = fixture.out.loss_deadline();
+    let (_, acks) = fixture.sack(3, &[last]);
+    assert_eq!((acks[0].lost_bytes, judgements(&fixture) - before), (36 * (many - 1), many as usize - 1));
+    // All go again, and one of them arrives.
+    assert_eq!(fixture.tsns(0).len(), many as usize - 1);
+    fixture.wait(100);
+    assert_eq!(repeated(&mut fixture, 3, &[(many + 1, many + 2)]), 0);
+    assert!(fixture.loss_timer().is_some());
+}

@@ -152,3 +152,18 @@ fn what_two_paths_sent_again_has_to_be_reported_twice() {
         assert_eq!((acks[0].undo, acks[1].undo), (is_undone, false), "{duplicates:?}");
     }
 }
+
+/// Of a list of duplicates that is longer than any path watches, the rest is not looked at.
+#[test]
+fn of_many_duplicates_the_first_count() {
+    for (others, undone) in [(255, true), (256, false)] {
+        let mut fixture = Fixture::by_time(6);
+        fixture.wait(5);
+        fixture.sack(0, &[(1, 5)]);
+        assert_eq!(fixture.tsns(0), [0]);
+        fixture.wait(50);
+        let duplicates: Vec<_> = core::iter::repeat_n(3, others).chain([0]).collect();
+        let (_, acks) = fixture.sack_twice(6, &[], &duplicates);
+        assert_eq!(acks[0].undo, undone, "{others}");
+    }
+}
