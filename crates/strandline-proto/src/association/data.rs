@@ -189,6 +189,12 @@ impl Association {
         }
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
+        if matches!(self.state, State::CookieEchoed(_)) {
+            // Until the COOKIE ACK has come nothing goes without the COOKIE ECHO: T1-cookie stands in for T3-rtx.
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).stop_rtx();
+            }
+        }
     }
 
     /// What an acknowledgement means for the association.
@@ -281,6 +287,8 @@ impl Association {
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let sack = PathSack {
                     acked_bytes: ack.acked_bytes,
+                    answered: ack.answered,
+                    answered_in_time: ack.answered_in_time,
                     flight_drop: ack.flight_drop,
                     rtt_sent_at: ack.rtt_sample_sent_at,
                     rtt_late: ack.rtt_late,
