@@ -62,6 +62,19 @@ pub enum Recovery {
     Rack,
 }
 
+/// Where a chunk that was found lost goes again, if the peer has several addresses. What timed out takes another active path in any case
+/// (RFC 9260 section 6.4.1).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FastRetransmit {
+    /// To where it was lost, as section 6.4 has it: the round trip and the window there are known, and order is kept. With
+    /// [`Recovery::Rack`] what is lost there a second time takes another path.
+    #[default]
+    SamePath,
+    /// To another active path at once, whose window and flight it counts in; to the same one while the others' windows are full.
+    OtherPath,
+}
+
 /// How many packets with data one acknowledgement stands for. Whatever is chosen, one goes at once for the first data, for
 /// gaps, duplicates and the I bit (RFC 7053), and at the latest after SACK.Delay; packets that the kernel gave in one
 /// train are answered by one, unless [`to_the_letter`](AssociationConfig::to_the_letter) is set.
@@ -164,6 +177,8 @@ pub struct AssociationConfig {
     pub zero_checksum: Option<ErrorDetectionMethod>,
     /// How losses are found and repaired. Holds from the next time that nothing is outstanding.
     pub recovery: Recovery,
+    /// Where a chunk that was found lost goes again. Default: the path where it was lost.
+    pub fast_retransmit: FastRetransmit,
     /// Asks for explicit congestion notification (RFC 3168) when an association is set up, which both sides have to. The
     /// network then marks packets instead of dropping them, where it can. [`Dctcp`](crate::congestion::Algorithm::Dctcp)
     /// asks by itself. Default false.
@@ -225,6 +240,7 @@ impl Default for AssociationConfig {
             shutdown_guard: None,
             zero_checksum: None,
             recovery: Recovery::default(),
+            fast_retransmit: FastRetransmit::default(),
             ecn: false,
             congestion: crate::congestion::Algorithm::default(),
             to_the_letter: false,
@@ -251,6 +267,7 @@ impl AssociationConfig {
             path_mtu_max: default.path_mtu_initial,
             zero_checksum: None,
             recovery: Recovery::Rfc9260,
+            fast_retransmit: FastRetransmit::SamePath,
             ecn: false,
             congestion: crate::congestion::Algorithm::Rfc9260,
             to_the_letter: true,

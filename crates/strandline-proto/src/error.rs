@@ -112,4 +112,10 @@ pub enum ConfigureError {
     /// The association does not exist any more.
     #[error(transparent)]
     UnknownAssociation(#[from] UnknownAssociation),
+    /// DCTCP goes by explicit congestion notification, on which both sides agree when an association is set up. Nothing has changed.
+    #[error(
+        "DCTCP needs ECN, which this association did not agree on: set AssociationConfig::ecn, or congestion \
+         to Dctcp, on both sides before it is set up"
+    )]
+    Dctcp,
 }

@@ -96,7 +96,7 @@ pub use self::stack::{ShardStats, Stack};
 pub use self::stream::{RecvStream, SendStream, Stream};
 pub use strandline_io::{LockError, OpenError, RawOptions, UdpOptions};
 pub use strandline_proto::config::{
-    AssociationConfig, EndpointConfig, ErrorDetectionMethod, Recovery, SackFrequency,
+    AssociationConfig, EndpointConfig, ErrorDetectionMethod, FastRetransmit, Recovery, SackFrequency,
 };
 pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::error::{ConfigureError, PathError};

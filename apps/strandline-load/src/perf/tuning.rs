@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::ValueEnum;
-use strandline::{Algorithm, Association, AssociationConfig, ErrorDetectionMethod, Recovery, SackFrequency};
+use strandline::{
+    Algorithm, Association, AssociationConfig, ErrorDetectionMethod, FastRetransmit, Recovery, SackFrequency,
+};
 
 /// What is set of the engine. Where it is not given, the default of the stack holds.
 #[derive(Debug, Clone, clap::Args)]
@@ -28,6 +30,9 @@ pub struct Tuning {
     /// How losses are found and repaired (default: rack)
     #[arg(long, value_enum, value_name = "HOW")]
     pub recovery: Option<Losses>,
+    /// With several addresses: where what was found lost goes again (default: same-path)
+    #[arg(long, value_enum, value_name = "WHERE")]
+    pub fast_retransmit: Option<Again>,
     /// Acknowledge every N-th packet; 1 acknowledges each (default: it adapts, from 2 to 16)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub sack_frequency: Option<u8>,
@@ -67,6 +72,15 @@ pub enum Losses {
     Rack,
 }
 
+/// Where what was found lost goes again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Again {
+    /// Where it was lost; what is lost twice takes another path
+    SamePath,
+    /// Another active path at once
+    OtherPath,
+}
+
 impl Congestion {
     fn algorithm(self) -> Algorithm {
         match self {
@@ -101,6 +115,15 @@ impl Losses {
     }
 }
 
+impl Again {
+    fn fast_retransmit(self) -> FastRetransmit {
+        match self {
+            Self::SamePath => FastRetransmit::SamePath,
+            Self::OtherPath => FastRetransmit::OtherPath,
+        }
+    }
+}
+
 impl Tuning {
     /// Refuses what TCP doesn't have: a comparison with a switch that does nothing would be none.
     pub(crate) fn check_tcp(&self) -> Result<()> {
@@ -109,6 +132,7 @@ impl Tuning {
             (!self.path_congestion.is_empty(), "--path-congestion"),
             (self.ecn, "--ecn"),
             (self.recovery.is_some(), "--recovery"),
+            (self.fast_retransmit.is_some(), "--fast-retransmit"),
             (self.sack_frequency.is_some(), "--sack-frequency"),
             (self.burst.is_some(), "--burst"),
             (self.no_bundling, "--no-bundling"),
@@ -141,6 +165,7 @@ impl Tuning {
         AssociationConfig {
             congestion: self.congestion.map_or(config.congestion, Congestion::algorithm),
             recovery: self.recovery.map_or(config.recovery, Losses::recovery),
+            fast_retransmit: self.fast_retransmit.map_or(config.fast_retransmit, Again::fast_retransmit),
             sack_frequency: self.sack_frequency.map_or(config.sack_frequency, SackFrequency::Every),
             burst_max: self.burst.unwrap_or(config.burst_max),
             ecn: self.ecn || config.ecn,

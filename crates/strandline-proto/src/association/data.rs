@@ -184,6 +184,12 @@ impl Association {
         let mut acks = [PathAck::default(); PATHS_MAX];
         let outcome = self.outbound.on_sack(now, sack, &mut acks);
         self.apply_outcome(cx, now, outcome, &acks);
+        if matches!(self.state, State::CookieEchoed(_)) {
+            // Until the COOKIE ACK has come nothing goes without the COOKIE ECHO: T1-cookie stands in for T3-rtx.
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).stop_rtx();
+            }
+        }
     }
 
     /// What an acknowledgement means for the association.
@@ -259,7 +265,7 @@ impl Association {
         self.settle_marks();
         let gap_seen = self.outbound.has_gaps();
         for index in self.paths.indices() {
-            self.paths.get_mut(index).gap_seen = gap_seen;
+            self.paths.get_mut(index).set_gap_seen(gap_seen);
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
             if ack.is_nothing() && !self.paths.get(index).is_recovering() {
@@ -277,16 +283,8 @@ impl Association {
                 path.start_rtx(now);
             }
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
-                let sack = PathSack {
-                    acked_bytes: ack.acked_bytes,
-                    flight_drop: ack.flight_drop,
-                    rtt_sent_at: ack.rtt_sample_sent_at,
-                    rtt_late: ack.rtt_late,
-                    lowest_acked: ack.lowest_acked,
-                    cumulative_advanced,
-                    marked: self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index)),
-                    in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
-                };
+                let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
+                let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
                 change = path.on_sack(now, &sack, &self.config);
             }
             let loss = PathLoss {
@@ -324,5 +322,22 @@ impl Association {
     /// Data was exchanged: buffers may stay for a while.
     pub(super) fn touch_idle(&mut self, now: Time) {
         self.idle_deadline = now + self.config.idle_release;
+    }
+}
+
+/// What an acknowledgement says to a path of which it acknowledges something.
+#[inline]
+fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, marked: bool) -> PathSack {
+    PathSack {
+        acked_bytes: ack.acked_bytes,
+        answered: ack.answered,
+        answered_in_time: ack.answered_in_time,
+        flight_drop: ack.flight_drop,
+        rtt_sent_at: ack.rtt_sample_sent_at,
+        rtt_late: ack.rtt_late,
+        lowest_acked: ack.lowest_acked,
+        cumulative_advanced,
+        marked,
+        in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),
     }
 }

@@ -6,6 +6,7 @@ use super::Association;
 use super::buffers::{Pressure, send_buffer};
 use super::context::Shared;
 use crate::config::AssociationConfig;
+use crate::congestion::Algorithm;
 use crate::event::{Event, PathChange};
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
@@ -80,6 +81,12 @@ impl Association {
                 self.paths.get_mut(index).set_recovery(recovery);
             }
         }
+    }
+
+    /// The controller may be the association's: DCTCP goes by marks, on which both sides agree at set-up. Who has it keeps it.
+    pub(crate) fn may_have(&self, congestion: Algorithm) -> bool {
+        let agreed = self.ecn.as_ref().is_some_and(|ecn| ecn.agreed || self.state.in_setup());
+        congestion != Algorithm::Dctcp || congestion == self.config.congestion || agreed
     }
 
     /// SET PROTOCOL PARAMETERS (section 11.1.13).

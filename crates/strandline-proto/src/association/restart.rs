@@ -81,11 +81,17 @@ impl Association {
         let from = self.paths.by_address(cookie.source.ip()).filter(|index| self.is_confirmed(*index));
         self.control_path = from.unwrap_or(self.control_path);
         // Of several with data (decision 49) only the first is in haste: it has been answered, or is about to be.
-        let repeated = action == CookieAction::Duplicate && !establishes;
+        let repeated = action == CookieAction::Duplicate && !establishes && !self.comes_late(now, cookie);
         self.flags.cookie_ack_again =
             repeated && !self.flags.cookie_ack_due && self.config.recovery != Recovery::Rfc9260;
         self.flags.cookie_ack_due |= !self.flags.cookie_ack_again;
         true
+    }
+
+    /// All answers to what the peer sent at once have gone, if none waits longer than SACK.Delay: the one with the COOKIE ACK was lost.
+    fn comes_late(&self, now: Time, cookie: &Cookie) -> bool {
+        let srtt = self.paths.get(self.control_path).rto.srtt().unwrap_or_default();
+        now.since(cookie.created) > srtt + self.config.sack_delay
     }
 
     /// The peer has waited for the COOKIE ACK until now and could take no data before it: what has run into time-outs meanwhile

@@ -10,9 +10,9 @@ use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
-use crate::config::Recovery;
+use crate::config::{FastRetransmit, Recovery};
 use crate::event::Transmit;
-use crate::outbound::{Bundled, Urgency};
+use crate::outbound::{Bundled, Retransmission, Urgency};
 use crate::path::{PathIndex, PathState};
 use crate::time::Time;
 
@@ -100,22 +100,31 @@ impl Association {
     }
 
     /// Where DATA goes: what is sent again after a time-out takes the alternate that the time-out chose (section
-    /// 6.4.1), and so does what was lost before the time-out a second time, or on a path that is not active any more, as long
-    /// as the other path's window lets it; everything else the primary or its stand-in.
+    /// 6.4.1), and so does what was lost before the time-out a second time, or on a path that is not active any more, or with
+    /// [`FastRetransmit::OtherPath`], as long as the other path's window lets it; everything else the primary or its stand-in.
     fn choose_data_path(&mut self) -> PathIndex {
         match self.outbound.retransmission() {
-            Some(again) if again.fast => {
-                let last = PathIndex(again.last_path);
-                let stays = !again.repeated && self.paths.get(last).state == PathState::Active;
-                let other = if stays { None } else { self.paths.active_other_than(last) };
-                other.filter(|other| self.paths.get(*other).may_retransmit()).unwrap_or(last)
-            }
-            Some(again) => {
-                let last = PathIndex(again.last_path);
-                self.paths.alternate(last).unwrap_or(last)
-            }
+            Some(again) => self.way_of(&again),
             None => self.paths.data_path().unwrap_or(self.control_path),
         }
+    }
+
+    /// Where a chunk goes again.
+    fn way_of(&self, again: &Retransmission) -> PathIndex {
+        let last = PathIndex(again.last_path);
+        if !again.fast {
+            return self.paths.alternate(last).unwrap_or(last);
+        }
+        // A tail-loss probe asks about its path.
+        let wanted_here = again.probe || self.config.fast_retransmit == FastRetransmit::SamePath;
+        let stays = !again.repeated && wanted_here && self.paths.get(last).state == PathState::Active;
+        let other = if stays { None } else { self.paths.active_other_than(last) };
+        other.filter(|other| self.paths.get(*other).may_retransmit()).unwrap_or(last)
+    }
+
+    /// A chunk that is to go again takes another path than this one: each packet has those of one path. A COOKIE ECHO has whatever there is.
+    fn goes_elsewhere(&self, again: &Retransmission, index: PathIndex) -> bool {
+        self.paths.len() > 1 && !self.state.in_setup() && self.way_of(again) != index
     }
 
     /// Data waits to be sent, for the first time or again.
@@ -307,6 +316,9 @@ impl Association {
         loop {
             // A probe that takes another path than the one it was to ask about.
             let again = self.outbound.retransmission();
+            if again.is_some_and(|again| self.goes_elsewhere(&again, index)) {
+                break;
+            }
             let moves = again.filter(|again| again.probe && again.last_path != index.0);
             let next = self.outbound.next_retransmission(now, index.0, packet.remaining());
             let Some(mut data) = next else { break };
@@ -318,6 +330,12 @@ impl Association {
             filled.earliest |= self.outbound.is_earliest_outstanding(tsn, index.0);
             self.stats.data_sent += 1;
             self.stats.retransmissions += 1;
+            // What came after it arrived there: the path answers. After a probe that stays open, and T3-rtx is to tell.
+            if let Some(again) =
+                again.filter(|again| again.fast && !again.probe && again.last_path != index.0)
+            {
+                self.paths.get_mut(PathIndex(again.last_path)).on_moved_away();
+            }
             if let Some(moves) = moves {
                 self.stats.tail_probes += 1;
                 self.paths.get_mut(PathIndex(moves.last_path)).on_probe_moved();

@@ -359,7 +359,8 @@ impl Endpoint {
     /// streams) stays.
     ///
     /// # Errors
-    /// If a parameter is out of range or the association does not exist any more.
+    /// If a parameter is out of range or the association does not exist any more; for [`Algorithm::Dctcp`] if that is new and no
+    /// explicit congestion notification was agreed on. Nothing has changed then.
     pub fn configure(
         &mut self,
         now: Time,
@@ -368,6 +369,9 @@ impl Endpoint {
     ) -> Result<(), ConfigureError> {
         config.validate()?;
         let (association, shared) = self.live(id)?;
+        if !association.may_have(config.congestion) {
+            return Err(ConfigureError::Dctcp);
+        }
         association.reconfigure(shared, now, config);
         self.settle(now, id.slot);
         Ok(())

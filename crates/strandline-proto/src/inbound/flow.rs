@@ -53,8 +53,8 @@ pub(super) struct Flow {
     unread_before: u32,
     /// The window as the peer saw it when that was last looked at.
     promised: u32,
-    /// The receive buffer is to be no larger, as of the latest round.
-    pub(super) buffer_max: u32,
+    /// The receive buffer is to be no larger, as of the latest round, if there was one.
+    pub(super) buffer_max: Option<u32>,
     rtt: Option<Duration>,
     patience: Duration,
     /// The HEARTBEAT under way.
@@ -80,7 +80,7 @@ impl Default for Flow {
             arrived: 0,
             unread_before: 0,
             promised: 0,
-            buffer_max: u32::MAX,
+            buffer_max: None,
             rtt: None,
             patience: PATIENCE_MIN,
             nonce: 0,

@@ -190,18 +190,23 @@ impl Inbound {
         if in_volume && self.flow.is_none() {
             self.flow = Some(Flow::of_window(self.window.promised()));
         }
+        if self.window.size() > config.receive_buffer_start() {
+            // It grew in a flow that has ended, perhaps, and nothing is known of the present one.
+            let known = self.flow.as_ref().and_then(|flow| flow.buffer_max);
+            self.window.squeeze(known.unwrap_or_else(&buffer_max));
+        }
         // Packets for one acknowledgement, and how long it waits for them, where that is not as usual.
         let (mut wants_rtt, mut pace) = (false, None);
         if let Some(flow) = &mut self.flow {
             if flow.on_packet(now, self.window.promised()) {
                 let held = held(&self.map, &self.ready, &self.window);
                 if let Some(in_round_trip) = flow.turn(now, self.window.used().saturating_sub(held)) {
-                    flow.buffer_max = buffer_max();
+                    let size_max = buffer_max();
+                    flow.buffer_max = Some(size_max);
                     let wanted = in_round_trip.saturating_mul(ROUND_TRIPS).saturating_add(held);
-                    self.window.grow(wanted, flow.buffer_max);
+                    self.window.grow(wanted, size_max);
                 }
             }
-            self.window.squeeze(flow.buffer_max);
             if flow.wants_rtt(now) {
                 // Duplicates alone make no flow. Nobody asks for it where window and acknowledgements are fixed.
                 let adapts =

@@ -14,6 +14,10 @@ pub(crate) struct PathAck {
     pub(crate) acked_bytes: u32,
     /// Chunks that `acked_bytes` came in.
     pub(crate) acked_chunks: u32,
+    /// Of these some went to this path alone, and are its answer (RFC 7829 section 3.2 rules 9 and 10).
+    pub(crate) answered: bool,
+    /// And were still in flight: the answer is not from before a time-out.
+    pub(crate) answered_in_time: bool,
     /// Bytes that left flight because they were acknowledged. Less than `acked_bytes` if a chunk had been marked for
     /// retransmission and left flight then; more, even with `acked_bytes` 0, if a chunk is acknowledged again whose
     /// acknowledgement the peer had taken back.
@@ -68,6 +72,13 @@ impl PathAck {
     #[must_use]
     pub(crate) fn begins_recovery(&self) -> bool {
         self.fast_retransmit_loss || self.repairs
+    }
+
+    /// A chunk last sent to this path is acknowledged for the first time. `alone`: it went to no other path.
+    #[inline]
+    pub(super) fn offer_answer(&mut self, alone: bool, in_flight: bool) {
+        self.answered |= alone;
+        self.answered_in_time |= alone & in_flight;
     }
 
     /// A chunk that was sent once, at `sent_at` if that is known, is acknowledged. `timed`: it was named when it had arrived.

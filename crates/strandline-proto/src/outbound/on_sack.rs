@@ -8,7 +8,7 @@ use super::detect::{self, Newly};
 use super::doubt::RESENT_MAX;
 use super::gaps::Gaps;
 use super::loss::{self, Missing, Recovery};
-use super::outstanding::{CHUNKS_MAX, CREDITED, Outstanding, RESENT, Record, State};
+use super::outstanding::{CHUNKS_MAX, CREDITED, MOVED, Outstanding, RESENT, Record, State};
 use super::rack::Learnt;
 use crate::config::{PATHS_MAX, Recovery as Mode};
 use crate::number::Tsn;
@@ -222,6 +222,7 @@ fn credit(record: &Record, (sent_at, timed): (Option<Time>, bool), path: &mut Pa
     }
     path.acked_bytes += len;
     path.acked_chunks += 1;
+    path.offer_answer(!record.has(MOVED), record.state() == State::InFlight);
     if !record.has(RESENT) {
         path.offer_rtt(sent_at, timed);
     }

@@ -73,6 +73,8 @@ const ENDING: u8 = 1 << 3;
 pub(super) const RESENT: u8 = 1 << 4;
 /// It is marked as a tail-loss probe, not because it was found lost.
 pub(super) const PROBE: u8 = 1 << 5;
+/// It was sent to several paths: nobody knows which of them brought it.
+pub(super) const MOVED: u8 = 1 << 6;
 
 impl Record {
     pub(super) const fn has(&self, flag: u8) -> bool {
@@ -95,7 +97,7 @@ impl Record {
     #[inline]
     const fn alike(&self) -> u32 {
         let all = u32::from_le_bytes([self.path, self.misses, self.flags, self.state as u8]);
-        all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT, u8::MAX])
+        all & u32::from_le_bytes([u8::MAX, 0, CREDITED | RESENT | MOVED, u8::MAX])
     }
 
     /// Bytes of the chunk in a packet, header and padding included: what congestion control counts (section 7.2).
@@ -389,6 +391,7 @@ impl Outstanding {
         }
         path.acked_bytes += run.bytes;
         path.acked_chunks += run.chunks;
+        path.offer_answer(flags & MOVED == 0, state == State::InFlight);
         let first = (last + 1).saturating_sub(run.chunks as usize);
         if flags & RESENT == 0 {
             // The last one of a run was sent last, and only its time counts.
@@ -481,6 +484,9 @@ impl Outstanding {
                 record.set(RESENT);
             }
             None => self.times.forget(),
+        }
+        if record.path != path {
+            record.set(MOVED);
         }
         record.path = path;
         self.paths |= 1 << path;

@@ -1,14 +1,16 @@
-//! What was chosen for a path: how losses are found on it, and whose controller it has.
+//! What was chosen for a path: how losses are found on it, and whose controller it has. And what the latest SACK showed.
 
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
 
-/// How losses are found on a path, and whether its controller was chosen for it alone: one byte, as there may be millions.
+/// How losses are found on a path, whether its controller was chosen for it alone, and whether a gap is known: one byte, as there may be
+/// millions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choices(u8);
 
 const BY_TIME: u8 = 1;
 const OWN_CONTROLLER: u8 = 2;
+const GAP_SEEN: u8 = 4;
 
 impl Choices {
     pub(super) const fn new(recovery: Recovery) -> Self {
@@ -25,6 +27,19 @@ impl Choices {
         match recovery {
             Recovery::Rfc9260 => self.0 &= !BY_TIME,
             Recovery::Rack => self.0 |= BY_TIME,
+        }
+    }
+
+    /// The latest SACK told of a gap: the peer acknowledges each packet at once (RFC 9260 section 6.7), a single one, too.
+    pub(super) const fn gap_seen(self) -> bool {
+        self.0 & GAP_SEEN != 0
+    }
+
+    pub(super) const fn set_gap_seen(&mut self, seen: bool) {
+        if seen {
+            self.0 |= GAP_SEEN;
+        } else {
+            self.0 &= !GAP_SEEN;
         }
     }
 

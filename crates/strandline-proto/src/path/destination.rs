@@ -51,6 +51,8 @@ pub(crate) struct Path {
     pub(crate) flight: u32,
     /// When T3-rtx expires; `Time::MAX`: it is stopped.
     pub(crate) rtx_deadline: Time,
+    /// What T3-rtx waits for, in microseconds, since it was started.
+    pub(super) rtx_wait_us: u32,
     /// When something that the peer acknowledges was last sent; at first, when the path was made.
     pub(crate) last_sent: Time,
     /// When data was last acknowledged on the path, or probed for.
@@ -69,8 +71,6 @@ pub(crate) struct Path {
     pub(super) choices: Choices,
     /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
     pub(super) exempt: bool,
-    /// The latest SACK told of a gap: the peer acknowledges each packet at once (RFC 9260 section 6.7), a single one, too.
-    pub(crate) gap_seen: bool,
     /// Tail-loss probes since anything was acknowledged.
     pub(super) probes: u8,
     /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
@@ -86,6 +86,10 @@ pub(crate) struct Path {
 pub(crate) struct PathSack {
     /// Bytes newly acknowledged.
     pub(crate) acked_bytes: u32,
+    /// Of these some went to this path alone.
+    pub(crate) answered: bool,
+    /// And were still in flight.
+    pub(crate) answered_in_time: bool,
     /// Bytes that leave the flight by it: less than `acked_bytes` if chunks had been marked for retransmission.
     pub(crate) flight_drop: u32,
     /// When the chunk to measure the round-trip time by was sent; `None` if rule C5 (Karn) allows none.
@@ -153,6 +157,7 @@ impl Path {
             pmtu,
             flight: 0,
             rtx_deadline: Time::MAX,
+            rtx_wait_us: 0,
             last_sent: now,
             quiet_since: Time::ZERO,
             rtt_from: Time::ZERO,
@@ -163,7 +168,6 @@ impl Path {
             timed_out: false,
             choices: Choices::new(config.recovery),
             exempt: false,
-            gap_seen: false,
             probes: 0,
             asking: 0,
             late_ms: 0,
@@ -208,7 +212,7 @@ impl Path {
 
     /// A single packet may be acknowledged late unless it fills a gap, a probe asks for it at once (I bit).
     pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
-        let alone = self.probes == 0 && !self.gap_seen && self.flight <= self.data_chunk_len_max();
+        let alone = self.probes == 0 && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max();
         srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
     }
 
@@ -357,10 +361,18 @@ impl Path {
 
     pub(crate) fn restart_rtx(&mut self, now: Time) {
         self.rtx_deadline = self.rto.after(now);
+        self.rtx_wait_us = self.rto.rto_us();
     }
 
     pub(crate) fn stop_rtx(&mut self) {
         self.rtx_deadline = Time::MAX;
+    }
+
+    /// What had been found lost here goes again elsewhere. With nothing left in flight there is nothing to wait for (rule R2).
+    pub(crate) fn on_moved_away(&mut self) {
+        if self.flight == 0 {
+            self.stop_rtx();
+        }
     }
 
     pub(crate) fn rtx_expired(&self, now: Time) -> bool {
@@ -450,9 +462,13 @@ impl Path {
         self.probes = 0;
         self.exempt = false;
         self.pmtu.on_acked(sack.acked_bytes);
-        // What had timed out arrived before the path fell silent, perhaps: that is no answer.
-        let late = sack.flight_drop == 0 && self.state == PathState::PotentiallyFailed;
-        if late { None } else { self.on_answer() }
+        // What went to another path too may have arrived there (RFC 7829 section 3.2 rule 9), and what had timed out before the path
+        // fell silent: neither is an answer.
+        let answers = match self.state {
+            PathState::PotentiallyFailed => sack.answered_in_time,
+            _ => sack.answered,
+        };
+        if answers { self.on_answer() } else { None }
     }
 
     /// The window counts as full for growth. What pacing holds back was no lack of data; RFC 9260 looks at the moment.

@@ -84,6 +84,12 @@ impl RtoEstimator {
         Duration::from_micros(u64::from(self.rto_us))
     }
 
+    /// In microseconds.
+    #[inline]
+    pub(crate) fn rto_us(&self) -> u32 {
+        self.rto_us
+    }
+
     pub(crate) fn srtt(&self) -> Option<Duration> {
         (self.srtt_us != 0).then(|| Duration::from_micros(u64::from(self.srtt_us)))
     }

@@ -12,6 +12,11 @@ use crate::congestion::{Algorithm, Congestion};
 use crate::time::Time;
 
 impl Path {
+    /// Whether the latest SACK told of a gap.
+    pub(crate) fn set_gap_seen(&mut self, seen: bool) {
+        self.choices.set_gap_seen(seen);
+    }
+
     /// Earlier associations knew this of the way: to be called before anything is sent.
     pub(crate) fn acquaint(&mut self, now: Time, known: Known, config: &AssociationConfig) {
         if config.to_the_letter {

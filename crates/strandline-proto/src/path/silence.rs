@@ -18,9 +18,9 @@ impl Path {
             return Time::MAX;
         }
         let Some(srtt) = self.rto.srtt() else { return Time::MAX };
-        // T3-rtx runs since the earliest data in flight was sent, or the one before it acknowledged.
-        let rto = u64::try_from(self.rto.rto().as_nanos()).unwrap_or(u64::MAX);
-        let silent_since = Time::from_nanos(self.rtx_deadline.as_nanos().saturating_sub(rto));
+        // T3-rtx runs since the earliest data in flight was sent, or the one before it acknowledged. The RTO may have changed since.
+        let waits = u64::from(self.rtx_wait_us) * 1_000;
+        let silent_since = Time::from_nanos(self.rtx_deadline.as_nanos().saturating_sub(waits));
         (silent_since + silence_max).max(self.quiet_since + self.probe_wait(srtt))
     }
 }

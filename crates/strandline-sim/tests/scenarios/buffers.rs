@@ -141,6 +141,47 @@ fn memory_pressure_shrinks_windows_without_taking_anything_back() {
     assert!(edges.len() > 1000 && taken_back.is_none(), "{taken_back:?} of {}", edges.len());
 }
 
+/// So does the window of an association that grew, fell silent, and says little since: too little for anything to be known of how
+/// its data comes.
+#[test]
+fn memory_pressure_shrinks_windows_of_who_was_silent() {
+    let b_config = EndpointConfig { receive_bytes_max: 8 << 20, ..endpoint(|_| ()) };
+    let a_config = endpoint(|config| config.send_buffer = Some(2 * MI));
+    let mut pair = Pair::new(a_config, b_config, link(ms(50), 100));
+    let (a, b) = pair.connect();
+    stream(&mut pair, a, b, ms(5000));
+    let grown = pair.b.endpoint.status(b).unwrap().receive_buffer;
+    assert!(grown > 3 * MI, "{grown}");
+    pair.run_for(ms(1000));
+    pair.recv_all(Side::B, b);
+    pair.run_for(ms(3000));
+    let message = Bytes::from(vec![7; FULL]);
+    for _ in 0..5 {
+        let (other, _) = pair.connect();
+        for _ in 0..MI as usize / FULL {
+            pair.a.endpoint.send(pair.now, other, SendInfo::default(), message.clone()).unwrap();
+        }
+        pair.run_for(ms(2000));
+    }
+    let buffers = pair.b.endpoint.buffers();
+    assert!(buffers.receive_bytes > 4 << 20 && buffers.receive_bytes < 8 << 20, "{buffers:?}");
+    pair.clear_captured();
+    for _ in 0..grown as usize / FULL / 40 {
+        for _ in 0..40 {
+            pair.a.endpoint.send(pair.now, a, SendInfo::default(), message.clone()).unwrap();
+        }
+        pair.run_for(ms(500));
+        assert_eq!(pair.recv_all(Side::B, b).len(), 40);
+        pair.run_for(ms(3000));
+    }
+    let status = pair.b.endpoint.status(b).unwrap();
+    assert_eq!(status.receive_buffer, MI, "it was {grown}");
+    let first =
+        pair.captured().iter().find_map(|captured| data(captured).first().map(|data| data.tsn)).unwrap();
+    let edges = right_edges(&pair, first, status.peer_tag.0);
+    assert!(edges.windows(2).all(|pair| pair[1] >= pair[0]), "nothing is taken back");
+}
+
 /// The send buffer follows the congestion window, and what it holds is accounted for until the end.
 #[test]
 fn the_send_buffer_follows_the_congestion_window_and_is_accounted_for() {

@@ -13,6 +13,8 @@ pub struct TwoPaths {
     pub pair: Pair,
     pub a: AssociationId,
     pub b: AssociationId,
+    /// Bytes of each message.
+    pub size: usize,
     /// Numbers of the next message to send and to read.
     next: [u32; 2],
 }
@@ -29,7 +31,7 @@ impl TwoPaths {
             Self::change_path(&mut pair, path, &Change::Config(link));
         }
         let (a, b) = pair.connect();
-        let mut paths = Self { pair, a, b, next: [0, 0] };
+        let mut paths = Self { pair, a, b, size: 1000, next: [0, 0] };
         paths.run(ms(2000), 0);
         assert!(paths.paths().iter().all(|path| path.state == Reachability::Active), "{:?}", paths.paths());
         paths
@@ -55,11 +57,11 @@ impl TwoPaths {
 
     /// Keeps `ahead` bytes in the send buffer and reads, which checks that nothing is lost, doubled or out of order.
     pub fn run(&mut self, time: Duration, ahead: usize) {
-        let Self { pair, a, b, next } = self;
-        let (a, b) = (*a, *b);
+        let Self { pair, a, b, size, next } = self;
+        let (a, b, size) = (*a, *b, *size);
         let mut act = |pair: &mut Pair| {
             while pair.a.endpoint.status(a).unwrap().send_buffered < ahead {
-                let mut message = vec![0; 1000];
+                let mut message = vec![0; size];
                 message[..4].copy_from_slice(&next[0].to_be_bytes());
                 pair.send(Side::A, a, 0, message);
                 next[0] += 1;
@@ -260,17 +262,62 @@ fn a_moment_of_silence_costs_no_more_than_a_loss() {
     paths.finish();
 }
 
-/// All that A sends on the first path within so long arrives at its end, in order.
-fn stand_still(paths: &mut TwoPaths, link: &LinkConfig, time: Duration, ahead: usize) {
+/// All that A sends on a path within so long arrives at its end, in order.
+fn stand_still(paths: &mut TwoPaths, path: usize, link: &LinkConfig, time: Duration, ahead: usize) {
     let end = paths.pair.now + time;
     while paths.pair.now < end {
         let left = end.since(paths.pair.now);
-        let (a, b) = (paths.pair.addresses(Side::A)[0].ip(), paths.pair.addresses(Side::B)[0].ip());
+        let (a, b) = (paths.pair.addresses(Side::A)[path].ip(), paths.pair.addresses(Side::B)[path].ip());
         let held = LinkConfig { delay: link.delay + left, ..link.clone() };
         paths.pair.network.link(a, b).change(Change::Config(held));
         paths.run(left.min(Duration::from_micros(500)), ahead);
     }
-    TwoPaths::change_path(&mut paths.pair, 0, &Change::Config(link.clone()));
+    TwoPaths::change_path(&mut paths.pair, path, &Change::Config(link.clone()));
+}
+
+/// Rule 9: the other path stands still, what went there goes again on the dead one, and then the originals arrive. That is no answer
+/// from the dead path.
+#[test]
+fn rule_9_what_went_to_both_paths_tells_of_neither() {
+    for pause in [1300, 1500, 1800] {
+        let mut paths = TwoPaths::new([lan(), lan()], |_| ());
+        paths.run(ms(1000), 100_000);
+        paths.cut(0);
+        paths.run(ms(400), 100_000);
+        assert_eq!(paths.paths()[0].state, Reachability::PotentiallyFailed);
+        paths.changes(0);
+        paths.pair.clear_captured();
+        stand_still(&mut paths, 1, &lan(), ms(pause), 100_000);
+        assert!(paths.sent(0, kind::DATA) > 0, "{pause} ms: {:?}", paths.paths());
+        paths.run(ms(100), 100_000);
+        let states = paths.paths();
+        let path = (states[0].state, states[0].error_count > 0);
+        assert_eq!(path, (Reachability::PotentiallyFailed, true), "{pause} ms: {states:?}");
+        paths.pair.clear_captured();
+        paths.run(ms(3000), 100_000);
+        assert!(!paths.changes(0).contains(&PathChange::Active), "{pause} ms");
+        assert_eq!(paths.paths()[1].state, Reachability::Active, "{pause} ms");
+        assert_eq!(paths.sent(0, kind::DATA), 0, "{pause} ms");
+        paths.finish();
+    }
+}
+
+/// Rule 10: with no active path left, what went to one path alone and is acknowledged brings that one back, without a HEARTBEAT.
+#[test]
+fn rule_10_what_went_to_one_path_alone_brings_it_back() {
+    let mut paths = TwoPaths::new([lan(), lan()], |config| config.heartbeat_interval = None);
+    paths.run(ms(1000), 20_000);
+    paths.cut(0);
+    paths.run(ms(1000), 20_000);
+    paths.cut(1);
+    paths.run(ms(1500), 20_000);
+    let states = paths.paths();
+    assert!(states.iter().all(|path| path.state == Reachability::PotentiallyFailed), "{states:?}");
+    paths.heal(0);
+    paths.heal(1);
+    paths.run(ms(15_000), 20_000);
+    assert!(paths.paths().iter().any(|path| path.state == Reachability::Active), "{:?}", paths.paths());
+    paths.finish();
 }
 
 /// A path stands still for longer than what counts as silence, and nothing is lost on it. The window is what it was, whichever of its
@@ -284,7 +331,7 @@ fn silence_in_which_nothing_is_lost_is_undone() {
             paths.run(ms(1500), 60_000);
             let before = paths.paths()[0].clone();
             let undone = paths.pair.a.endpoint.status(paths.a).unwrap().stats.undone;
-            stand_still(&mut paths, &link, ms(pause), 60_000);
+            stand_still(&mut paths, 0, &link, ms(pause), 60_000);
             let case = format!("{delay} us, {pause} ms");
             let stats = paths.pair.a.endpoint.status(paths.a).unwrap().stats;
             assert_eq!(stats.timeouts, 1, "{case}: {:?}", paths.paths());

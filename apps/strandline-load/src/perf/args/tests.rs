@@ -35,6 +35,7 @@ fn what_tcp_lacks_is_refused_with_tcp() {
         "--ecn",
         "--path-congestion 192.0.2.7=bbr",
         "--recovery rfc9260",
+        "--fast-retransmit other-path",
         "--sack-frequency 6",
         "--burst 0",
         "--no-bundling",

@@ -23,6 +23,7 @@ fn rfc_9260_in_one_word_and_changes_on_top() {
         AssociationConfig { congestion: Algorithm::Cubic, burst_max: 0, ..AssociationConfig::rfc9260() };
     assert_eq!(changed, wanted);
     assert!(config("--ecn").ecn);
+    assert_eq!(config("--fast-retransmit other-path").fast_retransmit, FastRetransmit::OtherPath);
 }
 
 #[test]

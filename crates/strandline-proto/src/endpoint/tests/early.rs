@@ -1,9 +1,10 @@
 //! Data given before the set-up that takes more than one packet (RFC 9260 section 5.1 C, decision 49).
 
 use strandline_wire::TlvWriter;
-use strandline_wire::chunk::{Chunk, Init, InitAck};
+use strandline_wire::chunk::{Chunk, Init, InitAck, sack};
 use strandline_wire::parameter::{Parameter, Parameters};
 
+use super::raw::{client_tag, forge_good_init_ack, tsns};
 use super::*;
 use crate::config::Recovery;
 
@@ -184,6 +185,65 @@ fn data_that_may_have_arrived_is_not_sent_with_another_cookie() {
         "the application hears that it may have arrived"
     );
     assert!(pair.hosts[CLIENT].endpoint.status(client).is_none_or(|status| status.send_buffered == 0));
+}
+
+/// Its data is acknowledged, and the COOKIE ACK is lost: T1-cookie alone counts, nothing wakes before it, and no timer of data runs.
+#[test]
+fn a_sack_before_the_cookie_ack_starts_no_timer() {
+    let (mut pair, client) = about_to_echo_by_hand();
+    let first = tsns(pair.wire.make_contiguous())[0][0];
+    let tag = client_tag(&mut pair);
+    let sack = pair.forge(SERVER, (PORT, 5000), tag, |packet| {
+        assert!(sack::write(packet, first, 1 << 20, core::iter::empty(), &[]));
+    });
+    pair.now += HALF;
+    pair.deliver(&sack);
+    let before = pair.log.len();
+    let endpoint = &mut pair.hosts[CLIENT].endpoint;
+    let end = pair.now + Duration::from_millis(900);
+    let mut wakes = 0;
+    while let Some(at) = endpoint.poll_timeout().filter(|at| *at < end) {
+        wakes += 1;
+        assert!(wakes < 10, "it wakes again and again");
+        pair.now = pair.now.max(at);
+        endpoint.handle_timeout(pair.now);
+    }
+    let stats = endpoint.status(client).unwrap().stats;
+    assert_eq!((stats.timeouts, stats.tail_probes), (0, 0));
+    pair.pass_dropping(Duration::from_secs(2), |_| true);
+    assert!(pair.log.len() > before && pair.log[before..].iter().all(has(kind::COOKIE_ECHO)));
+    assert_eq!(pair.hosts[CLIENT].endpoint.status(client).unwrap().stats.timeouts, 0);
+}
+
+/// The client has just sent its packets with the COOKIE ECHO, after an INIT ACK made by hand that took 60 ms.
+fn about_to_echo_by_hand() -> (Pair, AssociationId) {
+    let mut pair = Pair::new();
+    let client = pair.connect();
+    pair.send(CLIENT, client, 0, &MESSAGE);
+    let ack = forge_good_init_ack(&mut pair);
+    pair.now += 2 * HALF;
+    pair.deliver(&ack);
+    assert!(pair.wire.len() > 5 && pair.wire.iter().all(has(kind::COOKIE_ECHO)), "{}", pair.wire.len());
+    (pair, client)
+}
+
+/// The COOKIE ACK was lost and the SACK beside it was not: what comes with the next COOKIE ECHO is new, and its SACK could wait. The
+/// COOKIE ACK does not.
+#[test]
+fn a_cookie_that_comes_late_is_answered_at_once() {
+    let (mut pair, _) = about_to_echo(Pair::new());
+    let echoes: Vec<Sent> = pair.wire.drain(..).collect();
+    let hand_over = |pair: &mut Pair, sent: &Sent| {
+        let datagram = Datagram { source: sent.source, destination: None, bytes: &sent.bytes, ecn: 0 };
+        pair.hosts[SERVER].endpoint.handle_datagram(pair.now, datagram);
+        pair.collect();
+        pair.wire.drain(..).map(|sent| sent.kinds()).collect::<Vec<_>>()
+    };
+    assert_eq!(hand_over(&mut pair, &echoes[0]), [[kind::COOKIE_ACK, kind::SACK]]);
+    pair.now += Duration::from_secs(1);
+    let answers = hand_over(&mut pair, &echoes[1]);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(answers[0][0], kind::COOKIE_ACK);
 }
 
 /// Packets wait on the wire for this long before each kind of the set-up is delivered.

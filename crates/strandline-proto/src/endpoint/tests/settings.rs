@@ -170,10 +170,41 @@ fn another_controller_in_the_middle_of_a_recovery() {
     }
 }
 
+/// An association that set up no explicit congestion notification can't be given DCTCP, nor can one of its paths; what it had stays.
+#[test]
+fn dctcp_needs_what_is_agreed_at_set_up() {
+    for (ecn, taken) in [(false, false), (true, true)] {
+        let (mut pair, client, _) = Pair::configured(|config| config.ecn = ecn).establish();
+        let config = AssociationConfig { congestion: Algorithm::Dctcp, ecn, ..AssociationConfig::default() };
+        let now = pair.now;
+        let outcome = pair.hosts[CLIENT].endpoint.configure(now, client, Arc::new(config));
+        assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
+        let name = pair.hosts[CLIENT].endpoint.paths(client).unwrap()[0].congestion;
+        assert_eq!(name, if taken { "dctcp" } else { "cubic" });
+    }
+    // Asked for at set-up it may be set again, whatever the peer said.
+    let client = EndpointConfig {
+        association: Arc::new(AssociationConfig {
+            congestion: Algorithm::Dctcp,
+            ..AssociationConfig::default()
+        }),
+        ..config(1, CLIENT)
+    };
+    let (mut pair, client, _) = Pair::with(client, config(1, SERVER)).establish();
+    let config =
+        AssociationConfig { congestion: Algorithm::Dctcp, nodelay: false, ..AssociationConfig::default() };
+    let now = pair.now;
+    pair.hosts[CLIENT].endpoint.configure(now, client, Arc::new(config)).unwrap();
+}
+
 /// DCTCP is for whole associations: with the association's controller goes that of a path.
 #[test]
 fn no_path_keeps_dctcp_alone() {
-    let (mut pair, client, _) = Pair::with(config(2, CLIENT), config(2, SERVER)).establish();
+    let ecn = |host| EndpointConfig {
+        association: Arc::new(AssociationConfig { ecn: true, ..AssociationConfig::default() }),
+        ..config(2, host)
+    };
+    let (mut pair, client, _) = Pair::with(ecn(CLIENT), ecn(SERVER)).establish();
     pair.pass(ms(3000));
     let configure = |pair: &mut Pair, congestion| {
         let config = AssociationConfig { congestion, ..AssociationConfig::default() };

@@ -19,6 +19,8 @@ struct Known {
     /// The packet that first carried it, by its place in the model's order of transmissions.
     first_sent: u64,
     resent: bool,
+    /// It was sent to several paths.
+    moved: bool,
     acked: bool,
     marked: bool,
     misses: u32,
@@ -52,6 +54,7 @@ impl Model {
         self.order += 1;
         if let Some(known) = self.chunks.iter_mut().find(|known| known.tsn == chunk.tsn) {
             assert!(known.marked, "only marked chunks are sent again");
+            known.moved |= known.path != path;
             (known.path, known.sent_at, known.resent, known.marked, known.misses) =
                 (path, now, true, false, 0);
             self.last_resent = self.order;
@@ -68,6 +71,7 @@ impl Model {
             sent_at: now,
             first_sent: self.order,
             resent: false,
+            moved: false,
             acked: false,
             marked: false,
             misses: 0,
@@ -106,6 +110,8 @@ impl Model {
             if news {
                 ack.acked_bytes += chunk.size;
                 ack.acked_chunks += 1;
+                ack.answered |= !chunk.moved;
+                ack.answered_in_time |= !chunk.moved && !chunk.marked;
                 expected.newly_acked = true;
                 highest = Some(chunk.tsn);
                 if !chunk.resent && chunk.first_sent > self.last_resent {

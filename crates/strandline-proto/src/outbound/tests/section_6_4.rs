@@ -39,3 +39,37 @@ fn path_number_beyond_the_array_wraps() {
     assert_eq!(fixture.out.flight_of(2), 28);
     assert_eq!(fixture.out.on_timeout(PATHS_MAX as u8 + 2, false), 28);
 }
+
+/// RFC 7829 section 3.2 rules 9 and 10: what went to one path alone is that path's answer, also if it went there twice.
+#[test]
+fn what_went_to_several_paths_is_no_answer() {
+    for (first, second) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        for by_gap in [false, true] {
+            let mut fixture = Fixture::new();
+            for path in [5, first] {
+                fixture.push(FULL);
+                assert_eq!(fixture.packet(path).len(), 1);
+            }
+            if !by_gap {
+                fixture.sack(1, &[]);
+            }
+            fixture.timeout(first);
+            fixture.again(second, ROOM).unwrap();
+            let (_, acks) = if by_gap { fixture.sack(0, &[(1, 1)]) } else { fixture.sack(2, &[]) };
+            let ack = acks[usize::from(second)];
+            let alone = first == second;
+            assert_eq!((ack.answered, ack.answered_in_time), (alone, alone), "{first} {second} {by_gap}");
+            assert_eq!(ack.flight_drop, ROOM as u32);
+            assert!(acks.iter().filter(|ack| ack.answered).count() <= 1);
+        }
+    }
+}
+
+/// It had timed out, and was not sent again: it may have arrived long ago.
+#[test]
+fn what_had_timed_out_is_a_late_answer() {
+    let mut fixture = Fixture::with_outstanding(2);
+    fixture.timeout(0);
+    let (_, acks) = fixture.sack(2, &[]);
+    assert_eq!((acks[0].answered, acks[0].answered_in_time), (true, false));
+}

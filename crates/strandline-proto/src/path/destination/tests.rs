@@ -43,7 +43,14 @@ fn send(path: &mut Path, now: Time, packets: u32) {
 }
 
 fn sack(bytes: u32) -> PathSack {
-    PathSack { acked_bytes: bytes, flight_drop: bytes, cumulative_advanced: true, ..PathSack::default() }
+    PathSack {
+        acked_bytes: bytes,
+        answered: true,
+        answered_in_time: true,
+        flight_drop: bytes,
+        cumulative_advanced: true,
+        ..PathSack::default()
+    }
 }
 
 #[test]
@@ -280,6 +287,18 @@ fn a_loss_halves_the_window_once_the_acknowledgement_was_counted() {
     path.on_sack(at(0), &PathSack { in_fast_recovery: true, ..sack(0) }, &config());
     path.on_fast_retransmit(at(0));
     assert_eq!(path.congestion.window(), window / 2);
+}
+
+/// Silence is counted from when T3-rtx was started, whatever the RTO has become since.
+#[test]
+fn a_lost_heartbeat_makes_silence_begin_no_sooner() {
+    let mut path = active();
+    path.on_rtt(at(100), at(0), &config());
+    send(&mut path, at(1000), 3);
+    path.on_probe(at(1210));
+    assert_eq!(path.silence_deadline(ms(600)), at(1600));
+    path.rto.back_off(&config());
+    assert_eq!(path.silence_deadline(ms(600)), at(1600));
 }
 
 // --- section 8.2 -----------------------------------------------------------------------------------------------------
