@@ -181,7 +181,7 @@ impl PathModel {
                 self.full_rounds += if self.model.queued() { 2 } else { 1 };
             }
         }
-        if self.full_rounds >= 3 || sample.lossy {
+        if self.full_rounds >= 3 || sample.often {
             if sample.lossy {
                 self.model.on_start_overflowed(sample);
             }

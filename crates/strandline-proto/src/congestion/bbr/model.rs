@@ -31,6 +31,9 @@ const MARKED_LEAVES: u64 = 85;
 /// Losses that are too few to judge by.
 const LOST_PACKETS_MIN: u64 = 6;
 
+/// Times that something is found lost in a round of the start, for that to be a queue's doing and not a burst (the draft's BBRStartupFullLossCnt).
+const LOSSES_MIN: u32 = 6;
+
 /// With times as small as the smallest, but for a thirty-second and this, nothing need be looked for; for so long at most.
 const NEAR_MIN: Duration = Duration::from_micros(100);
 const NEAR_MIN_HOLDS: Duration = Duration::from_secs(15);
@@ -54,6 +57,8 @@ pub(super) struct Sample {
     pub(super) app_limited: bool,
     /// Too much was lost in the round trip.
     pub(super) lossy: bool,
+    /// And at so many moments that it is no burst.
+    pub(super) often: bool,
     /// Bytes delivered in the round that ended.
     pub(super) round_bytes: u64,
 }
@@ -82,6 +87,8 @@ pub(super) struct Model {
     /// Delivered when the round began, and lost since.
     round_delivered: u64,
     round_lost: u64,
+    /// Times that any was found lost since.
+    round_losses: u32,
     /// Bytes sent and lost lately in rounds without a queue.
     sent_lately: u64,
     lost_lately: u64,
@@ -124,6 +131,7 @@ impl Model {
             round_end: 0,
             round_delivered: 0,
             round_lost: 0,
+            round_losses: 0,
             sent_lately: 0,
             lost_lately: 0,
             queued: false,
@@ -145,7 +153,8 @@ impl Model {
         self.starved = self.starved.saturating_sub(ack.acked_bytes);
         let [flight, _] = &mut self.round_flight;
         *flight = ack.flight_before.max(*flight);
-        let mut sample = Sample { round_began: false, app_limited, lossy: false, round_bytes: 0 };
+        let mut sample =
+            Sample { round_began: false, app_limited, lossy: false, often: false, round_bytes: 0 };
         if let Some(rtt) = ack.latest_rtt.filter(|rtt| !rtt.is_zero()) {
             self.round_rtt = self.round_rtt.min(rtt);
             self.searched_rtt = self.searched_rtt.min(rtt);
@@ -216,6 +225,8 @@ impl Model {
         let most = if queue && !self.contested { self.loss_max() } else { LOSS_MAX_WITHOUT_QUEUE };
         let enough = self.round_lost >= LOST_PACKETS_MIN * u64::from(pmdcs);
         sample.lossy = enough && self.round_lost * 100 > sent * most;
+        sample.often = sample.lossy && self.round_losses >= LOSSES_MIN;
+        self.round_losses = 0;
         self.note_losses(queue, sent, pmdcs);
         self.rounds = self.rounds.wrapping_add(1);
         self.round_end = self.delivered;
@@ -285,7 +296,7 @@ impl Model {
     /// All packets of this round found a queue.
     fn shows_queue(&self) -> bool {
         self.round_rtt != Duration::MAX
-            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_millis(1))
+            && self.round_rtt > self.min_rtt + (self.min_rtt / 4).max(Duration::from_micros(500))
     }
 
     /// All packets of the round before found a queue.
@@ -316,6 +327,7 @@ impl Model {
 
     pub(super) fn on_lost(&mut self, bytes: u32) {
         self.round_lost += u64::from(bytes);
+        self.round_losses = self.round_losses.saturating_add(1);
     }
 
     /// Nothing was in flight for a while: rates that were measured across that are none.

@@ -276,6 +276,28 @@ fn a_start_with_a_queue_is_over_after_two_rounds_without_growth_others_after_thr
     assert_eq!(rounds_without_growth(MS(4)), 3);
 }
 
+/// The state after a round of the start in which twelve of 32 packets were lost, found at so many moments.
+fn after_losses(moments: u32) -> State {
+    let mut bbr = Bbr::new(PMDCS);
+    let mut now = Time::ZERO + Duration::from_secs(1);
+    for packet in 0..55 {
+        now += MS(1);
+        bbr.on_ack(&Ack { latest_rtt: Some(MS(20)), ..Ack::of(now, PMDCS, 20 * PMDCS) });
+        if packet == 30 {
+            (0..moments).for_each(|_| bbr.on_lost(12 / moments * PMDCS));
+        }
+    }
+    bbr.path.unwrap().state
+}
+
+/// A burst says nothing of what the path takes.
+#[test]
+fn a_burst_of_losses_does_not_end_the_start() {
+    assert_eq!(after_losses(1), State::Startup);
+    assert_eq!(after_losses(4), State::Startup);
+    assert_ne!(after_losses(6), State::Startup);
+}
+
 /// A host that stands still for a while gets acknowledgements in lumps.
 #[test]
 fn lumps_of_acknowledgements_are_no_bandwidth() {
