@@ -19,15 +19,16 @@ impl Choices {
         choices
     }
 
+    const fn set(&mut self, bit: u8, on: bool) {
+        self.0 = if on { self.0 | bit } else { self.0 & !bit };
+    }
+
     pub(super) const fn recovery(self) -> Recovery {
         if self.0 & BY_TIME != 0 { Recovery::Rack } else { Recovery::Rfc9260 }
     }
 
     pub(super) const fn set_recovery(&mut self, recovery: Recovery) {
-        match recovery {
-            Recovery::Rfc9260 => self.0 &= !BY_TIME,
-            Recovery::Rack => self.0 |= BY_TIME,
-        }
+        self.set(BY_TIME, matches!(recovery, Recovery::Rack));
     }
 
     /// The latest SACK told of a gap: the peer acknowledges each packet at once (RFC 9260 section 6.7), a single one, too.
@@ -36,11 +37,7 @@ impl Choices {
     }
 
     pub(super) const fn set_gap_seen(&mut self, seen: bool) {
-        if seen {
-            self.0 |= GAP_SEEN;
-        } else {
-            self.0 &= !GAP_SEEN;
-        }
+        self.set(GAP_SEEN, seen);
     }
 
     pub(super) const fn has_own_controller(self) -> bool {
@@ -48,11 +45,7 @@ impl Choices {
     }
 
     pub(super) const fn set_own_controller(&mut self, own: bool) {
-        if own {
-            self.0 |= OWN_CONTROLLER;
-        } else {
-            self.0 &= !OWN_CONTROLLER;
-        }
+        self.set(OWN_CONTROLLER, own);
     }
 }
 

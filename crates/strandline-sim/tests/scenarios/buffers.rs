@@ -109,10 +109,8 @@ fn right_edges(pair: &Pair, first: Tsn, tag: u32) -> Vec<u64> {
     pair.captured().iter().filter(|captured| captured.from == Side::B).filter_map(edge).collect()
 }
 
-/// Other associations fill half of what all may have: the window goes back to its start, and no SACK takes back what one
-/// before it gave.
-#[test]
-fn memory_pressure_shrinks_windows_without_taking_anything_back() {
+/// An association whose receive window has grown, at an endpoint whose associations may hold 8 MiB together.
+fn grown_beside_others() -> (Pair, AssociationId, AssociationId) {
     let b_config = EndpointConfig { receive_bytes_max: 8 << 20, ..endpoint(|_| ()) };
     // No more than what fits the path and its queue: what is held for a loss would take room of the window, too.
     let a_config = endpoint(|config| config.send_buffer = Some(2 * MI));
@@ -121,6 +119,14 @@ fn memory_pressure_shrinks_windows_without_taking_anything_back() {
     stream(&mut pair, a, b, ms(5000));
     let grown = pair.b.endpoint.status(b).unwrap().receive_buffer;
     assert!(grown > 3 * MI, "{grown}");
+    (pair, a, b)
+}
+
+/// Other associations fill half of what all may have: the window goes back to its start, and no SACK takes back what one
+/// before it gave.
+#[test]
+fn memory_pressure_shrinks_windows_without_taking_anything_back() {
+    let (mut pair, a, b) = grown_beside_others();
     for _ in 0..5 {
         let (other, _) = pair.connect();
         let message = Bytes::from(vec![7; FULL]);
@@ -145,13 +151,8 @@ fn memory_pressure_shrinks_windows_without_taking_anything_back() {
 /// its data comes.
 #[test]
 fn memory_pressure_shrinks_windows_of_who_was_silent() {
-    let b_config = EndpointConfig { receive_bytes_max: 8 << 20, ..endpoint(|_| ()) };
-    let a_config = endpoint(|config| config.send_buffer = Some(2 * MI));
-    let mut pair = Pair::new(a_config, b_config, link(ms(50), 100));
-    let (a, b) = pair.connect();
-    stream(&mut pair, a, b, ms(5000));
+    let (mut pair, a, b) = grown_beside_others();
     let grown = pair.b.endpoint.status(b).unwrap().receive_buffer;
-    assert!(grown > 3 * MI, "{grown}");
     pair.run_for(ms(1000));
     pair.recv_all(Side::B, b);
     pair.run_for(ms(3000));
