@@ -1,4 +1,5 @@
-//! What was chosen for a path: how losses are found on it, and whose controller it has. And what the latest SACK showed.
+//! What was chosen for a path: how losses are found on it, and whose controller it has. And what the latest SACK showed, and
+//! whether it is the only path.
 
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
@@ -11,6 +12,7 @@ pub(super) struct Choices(u8);
 const BY_TIME: u8 = 1;
 const OWN_CONTROLLER: u8 = 2;
 const GAP_SEEN: u8 = 4;
+const AMONG_OTHERS: u8 = 16;
 
 impl Choices {
     pub(super) const fn new(recovery: Recovery) -> Self {
@@ -38,6 +40,15 @@ impl Choices {
 
     pub(super) const fn set_gap_seen(&mut self, seen: bool) {
         self.set(GAP_SEEN, seen);
+    }
+
+    /// The association has other paths: what gets no answer here goes there.
+    pub(super) const fn among_others(self) -> bool {
+        self.0 & AMONG_OTHERS != 0
+    }
+
+    pub(super) const fn set_among_others(&mut self) {
+        self.set(AMONG_OTHERS, true);
     }
 
     pub(super) const fn has_own_controller(self) -> bool {

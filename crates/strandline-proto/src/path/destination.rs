@@ -21,9 +21,11 @@ use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
 use crate::time::Time;
 
-/// Tail-loss probes in a row without an answer, at most; after that only T3-rtx counts. Each waits twice as long as the
-/// one before.
-const PROBES_MAX: u8 = 8;
+/// Tail-loss probes in a row without an answer, at most; after that only T3-rtx counts.
+const PROBES_MAX: u8 = 16;
+
+/// The same where there is another path to go on.
+const PROBES_MAX_AMONG_OTHERS: u8 = 8;
 
 /// What a probe waits beyond two round trips: timers are no finer.
 const PROBE_SLACK: Duration = Duration::from_millis(2);
@@ -203,11 +205,16 @@ impl Path {
     fn probe_deadline(&self) -> Time {
         // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
         let none = self.flight == 0 || self.rtx_deadline == Time::MAX;
-        if self.recovery() != Recovery::Rack || none || self.probes >= PROBES_MAX {
+        // RFC 9002 section 6.2.4 allows two packets in each of its doubled times; they outlast bursts of losses better one by one.
+        let (most, doubled) = match self.choices.among_others() {
+            true => (PROBES_MAX_AMONG_OTHERS, self.probes),
+            false => (PROBES_MAX, self.probes.div_ceil(2)),
+        };
+        if self.recovery() != Recovery::Rack || none || self.probes >= most {
             return Time::MAX;
         }
         let Some(srtt) = self.rto.srtt() else { return Time::MAX };
-        self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << self.probes)
+        self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << doubled)
     }
 
     /// A single packet may be acknowledged late unless it fills a gap, a probe asks for it at once (I bit).
