@@ -73,6 +73,8 @@ impl Association {
         if let State::CookieEchoed(_) = self.state {
             return self.transmit_cookie_echo(now, buffer, segments_max);
         }
+        // First, as where data goes depends on what each path may send.
+        self.open_burst(now);
         let data_path = self.choose_data_path();
         let sack_path = self.path_of_sacks();
         let sack_due = self.state.receives_data() && self.inbound.sack_due(now);
@@ -81,7 +83,6 @@ impl Association {
             () if sack_due => sack_path,
             () => data_path,
         };
-        self.open_burst(now);
         let burst = self.build_burst(now, path, path == data_path, path == sack_path, buffer, segments_max);
         match burst {
             Some(_) if self.paths.get(path).flight > 0 => self.probe_mtu(cx, now, path),

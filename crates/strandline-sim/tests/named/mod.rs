@@ -37,5 +37,9 @@ pub const SEEDS: &[(u64, &str)] = &[
     (4335, "two paths that asked at once whether their time-outs were needless (of the checker)"),
     (5421, "a fast retransmission after T3-rtx, RFC 9260's recovery (of the checker)"),
     (9998, "a loss that the sender found later than the packets show it (of the checker)"),
+    (
+        2917,
+        "a tail-loss probe did not go, as another path might send once its pacing had been brought up to date",
+    ),
     (170, "what was saved up at the rate before a loss went at once after it"),
 ];

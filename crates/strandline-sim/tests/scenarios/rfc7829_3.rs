@@ -2,6 +2,7 @@
 //! before T3-rtx would.
 
 use strandline_netem::Change;
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::event::{Event, PathChange};
 use strandline_proto::stats::{PathStatus, Reachability};
 use strandline_sim::pair::Fate;
@@ -426,4 +427,50 @@ fn a_probe_that_is_lost_takes_the_other_path_and_counts() {
     assert_eq!(stats.timeouts, before.timeouts);
     assert_eq!(stats.tail_probes - before.tail_probes, 2, "{:#?}", paths.pair.printed());
     paths.finish();
+}
+
+/// A message is lost on the first path, and its first tail-loss probe. After how long the second probe goes; `load`: after so long so much
+/// goes on the other path that pacing holds it back.
+fn second_probe_after(load: Option<Duration>) -> Duration {
+    // Paced from its first acknowledgement on.
+    let mut paths = TwoPaths::new([wide(), link(ms(50), 20)], |config| {
+        (config.congestion, config.path_silence_max) = (Algorithm::Rfc9260, None);
+    });
+    let ends = [0, 1].map(|path| paths.pair.addresses(Side::B)[path].ip());
+    let choose = |paths: &mut TwoPaths, primary: usize| {
+        let now = paths.pair.now;
+        paths.pair.a.endpoint.set_primary(now, paths.a, ends[primary]).unwrap();
+    };
+    for (primary, ahead) in [(0, 3000), (1, 200_000)] {
+        choose(&mut paths, primary);
+        paths.run(ms(2000), ahead);
+        paths.run(ms(300), 0);
+    }
+    choose(&mut paths, 0);
+    let (a, began) = (paths.a, paths.pair.now);
+    let probes = |pair: &Pair| pair.a.endpoint.status(a).unwrap().stats.tail_probes;
+    let before = probes(&paths.pair);
+    paths.pair.drop_some(Side::A, 2, strandline_sim::pair::with_chunk(kind::DATA));
+    paths.run(ms(1), 1);
+    if let Some(load) = load {
+        let left = (began + load).since(paths.pair.now);
+        paths.run(left, 0);
+        choose(&mut paths, 1);
+        paths.run(Duration::ZERO, 100_000);
+        assert!(paths.paths()[1].flight < 40_000, "held back by pacing: {:?}", paths.paths());
+    }
+    let both = |pair: &mut Pair| probes(pair) == before + 2;
+    assert!(paths.pair.run_until(ms(2000), both), "{:#?}", paths.pair.printed());
+    let took = paths.pair.now.since(began);
+    paths.finish();
+    took
+}
+
+/// Which path a probe takes depends on what pacing lets go on the other one. On one of them it goes when its time has come.
+#[test]
+fn a_probe_goes_in_time_while_pacing_holds_the_other_path_back() {
+    let alone = second_probe_after(None);
+    for early in (1..=30).map(|tenths| Duration::from_micros(100 * tenths)) {
+        assert_eq!(second_probe_after(Some(alone - early)), alone, "{early:?} after others");
+    }
 }
