@@ -298,6 +298,9 @@ impl Association {
                 delivered: ack.flight_drop.min(ack.acked_bytes),
                 cumulative_advanced,
             };
+            if ack.probe_needless {
+                path.on_needless_probe();
+            }
             path.on_loss(now, &loss);
             path.on_window_opened(now, ack.asking_bytes, &self.config);
             path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });

@@ -50,6 +50,8 @@ pub(crate) struct PathAck {
     pub(crate) in_recovery: bool,
     /// What was believed lost, by recovery or time-out, was not: the window is to be what it was before.
     pub(crate) undo: bool,
+    /// A tail-loss probe sent again what had arrived.
+    pub(crate) probe_needless: bool,
     /// Packets of new data are to go whatever the window, to learn whether a time-out was needless (RFC 5682 step 2b).
     pub(crate) asks: bool,
 }

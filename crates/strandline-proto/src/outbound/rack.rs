@@ -482,10 +482,17 @@ impl Rack {
     }
 
     /// The peer had the chunk already. Only of one that was sent again that is our doing.
-    pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn) {
-        for path in &mut self.paths {
+    pub(super) fn on_duplicate(
+        &mut self,
+        tsn: Tsn,
+        cumulative: Tsn,
+        next: Tsn,
+        acks: &mut [PathAck; PATHS_MAX],
+    ) {
+        for (path, ack) in self.paths.iter_mut().zip(acks) {
             if path.has_probed_with(tsn) {
                 path.probe = None;
+                ack.probe_needless = true;
             }
             if path.doubt.on_refuted(tsn) {
                 path.widen(cumulative, next);
