@@ -7,9 +7,12 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{SERVER, all_arrived, pair, until};
+use common::{SERVER, all_arrived, pair, server, until};
 use strandline::memory::{Fate, Network, Passing};
-use strandline::{Association, AssociationConfig, FastRetransmit, Reachability, SendInfo, Stack};
+use strandline::{
+    Algorithm, Association, AssociationConfig, Endpoint, FastRetransmit, Listener, Reachability, SendInfo,
+    Stack,
+};
 
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 /// The other address of each.
@@ -94,4 +97,57 @@ async fn what_was_lost_goes_again_where_the_setting_says() {
     assert_eq!(ways_of_a_lost_message(&client, &peer, &ways).await, [one, other]);
     let stats = client.status().unwrap().stats;
     assert_eq!((stats.retransmissions, stats.timeouts, stats.tail_probes), (3, 0, 0));
+}
+
+fn controller(association: &Association) -> &'static str {
+    association.paths()[0].congestion
+}
+
+/// A stack's controller holds for what is set up from then on, by either side, on every shard and for every socket.
+#[tokio::test(start_paused = true)]
+async fn the_controller_of_associations_to_come() {
+    let network = Network::new();
+    let stack = |address: [u8; 4], seed| {
+        let builder = Stack::builder().shards(3).seed([seed; 32]);
+        builder.memory(&network, [IpAddr::from(address)]).unwrap()
+    };
+    let (here, there) = (stack(CLIENT, 1), stack(SERVER, 2));
+    let listener = Listener::bind(&there, 7).unwrap();
+    let endpoint = Endpoint::bind(&there, 8).unwrap();
+    let old = pair(&here, &there).await;
+    here.set_congestion(Algorithm::Bbr);
+    there.set_congestion(Algorithm::Swift);
+    assert_eq!((here.congestion(), there.congestion()), (Algorithm::Bbr, Algorithm::Swift));
+
+    for _ in 0..9 {
+        let client = Association::connect(&here, server(7)).await.unwrap();
+        let peer = listener.accept().await.unwrap();
+        assert_eq!((controller(&client), controller(&peer)), ("bbr", "swift"));
+    }
+    let client = Association::connect(&here, server(8)).await.unwrap();
+    client.send(b"x", SendInfo::default()).await.unwrap();
+    let (id, _) = endpoint.recv_from().await.unwrap();
+    assert_eq!(endpoint.control(id).unwrap().paths()[0].congestion, "swift");
+    let own = AssociationConfig { congestion: Algorithm::Rfc9260, ..AssociationConfig::default() };
+    let client = Association::connect_with(&here, server(7), 0, own).await.unwrap();
+    assert_eq!(controller(&client), "rfc9260");
+    assert_eq!((controller(&old.0), controller(&old.1)), ("cubic", "cubic"));
+}
+
+/// DCTCP is agreed on as if the stack had begun with it: an association may have it again.
+#[tokio::test(start_paused = true)]
+async fn dctcp_for_associations_to_come() {
+    let network = Network::new();
+    let stack = |address: [u8; 4]| Stack::builder().memory(&network, [IpAddr::from(address)]).unwrap();
+    let (here, there) = (stack(CLIENT), stack(SERVER));
+    let with = |congestion| AssociationConfig { congestion, ..AssociationConfig::default() };
+    let (before, _peer) = pair(&here, &there).await;
+    for stack in [&here, &there] {
+        stack.set_congestion(Algorithm::Dctcp);
+    }
+    let (client, _peer) = pair(&here, &there).await;
+    assert_eq!(controller(&client), "dctcp");
+    client.control().configure(with(Algorithm::Cubic)).unwrap();
+    client.control().configure(with(Algorithm::Dctcp)).unwrap();
+    assert!(before.control().configure(with(Algorithm::Dctcp)).is_err());
 }
