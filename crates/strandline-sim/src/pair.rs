@@ -10,7 +10,7 @@ use strandline_proto::config::EndpointConfig;
 use strandline_proto::endpoint::{Connect, Endpoint};
 use strandline_proto::event::{AssociationId, Datagram, Event, Message, SendInfo, Transmit};
 use strandline_proto::time::Time;
-use strandline_wire::{Packet, StreamId};
+use strandline_wire::{Chunk, Data, PACKET_LEN_MAX, Packet, PacketBuilder, StreamId};
 
 use crate::network::{CONGESTION_EXPERIENCED, Carried, ECN_CAPABLE, Network};
 use crate::random::Random;
@@ -180,6 +180,7 @@ pub struct Pair {
     pub segments_max: usize,
     filters: Vec<Filter>,
     ecn_path: EcnPath,
+    ignores_i_bits: Option<Side>,
     captured: Vec<Captured>,
     random: Random,
     buffer: Vec<u8>,
@@ -224,6 +225,7 @@ impl Pair {
             segments_max: 1,
             filters: Vec::new(),
             ecn_path: EcnPath::Carries,
+            ignores_i_bits: None,
             captured: Vec::new(),
             random,
             buffer: vec![0; 65_536],
@@ -320,6 +322,11 @@ impl Pair {
     /// From now on the network treats ECN bits so.
     pub fn set_ecn_path(&mut self, path: EcnPath) {
         self.ecn_path = path;
+    }
+
+    /// From now on this side does as if it didn't know the I bit (RFC 7053): it sees none.
+    pub fn ignore_i_bits(&mut self, side: Side) {
+        self.ignores_i_bits = Some(side);
     }
 
     /// Takes all filters away.
@@ -517,6 +524,9 @@ impl Pair {
             EcnPath::Clears => 0,
             _ => datagram.ecn,
         };
+        if self.ignores_i_bits == Some(from.other()) {
+            carried.bytes = without_i_bits(&carried.bytes);
+        }
         let fate = match Packet::parse(&datagram.bytes) {
             Ok(_) if self.ecn_path == EcnPath::Drops && datagram.ecn != 0 => Fate::Drop,
             Ok(packet) => self.fate(from, &packet),
@@ -547,4 +557,22 @@ impl Pair {
         let mut fates = self.filters.iter_mut().rev().map(|filter| filter(from, packet));
         fates.find(|fate| *fate != Fate::Pass).unwrap_or(Fate::Pass)
     }
+}
+
+/// The packet, in which nothing asks for an acknowledgement at once.
+fn without_i_bits(bytes: &Bytes) -> Bytes {
+    let Ok(packet) = Packet::parse(bytes) else { return bytes.clone() };
+    let mut buffer = vec![0; PACKET_LEN_MAX];
+    let (from, to) = (packet.source_port(), packet.destination_port());
+    let mut builder = PacketBuilder::new(&mut buffer, from, to, packet.verification_tag());
+    for raw in packet.chunks().flatten() {
+        let pushed = match raw.parse() {
+            Ok(Chunk::Data(data)) => builder.push(&Data { immediate: false, ..data }),
+            _ => builder.push(&raw),
+        };
+        assert!(pushed, "it was a packet");
+    }
+    let len = builder.finish();
+    buffer.truncate(len);
+    buffer.into()
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use strandline_io::Steering;
+use strandline_proto::congestion::Algorithm;
 use strandline_proto::endpoint::Connect;
 use strandline_proto::error::ConnectError as Refusal;
 use strandline_proto::event::AssociationId as EngineId;
@@ -253,6 +254,35 @@ impl Stack {
     pub fn on_shard(&self, shard: usize) -> Self {
         let shard = (shard % self.shards().max(1)) as u16;
         Self { inner: Arc::clone(&self.inner), preferred: Some(shard) }
+    }
+
+    /// The congestion controller of associations to come, whoever sets them up and whatever socket they belong to, unless they
+    /// bring [parameters of their own](crate::Association::connect_with), instead of the one that
+    /// [`StackBuilder::association`](crate::StackBuilder::association) gave. Those that exist keep theirs:
+    /// [`Control::configure`](crate::Control::configure) changes one.
+    ///
+    /// ```
+    /// use strandline::{Algorithm, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// let stack = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// assert_eq!(stack.congestion(), Algorithm::Cubic);
+    /// stack.set_congestion(Algorithm::Bbr);
+    /// assert_eq!(stack.congestion(), Algorithm::Bbr);
+    /// # Ok(()) }
+    /// ```
+    pub fn set_congestion(&self, congestion: Algorithm) {
+        for shard in &self.inner.shards {
+            shard.with(|state, _| state.engine.set_congestion(congestion));
+        }
+    }
+
+    /// The congestion controller of associations to come.
+    #[must_use]
+    pub fn congestion(&self) -> Algorithm {
+        self.inner.shard(0).look().engine.congestion()
     }
 
     /// Counters of all the stack's packets and associations.

@@ -298,6 +298,9 @@ impl Association {
                 delivered: ack.flight_drop.min(ack.acked_bytes),
                 cumulative_advanced,
             };
+            if ack.probe_needless {
+                path.on_needless_probe();
+            }
             path.on_loss(now, &loss);
             path.on_window_opened(now, ack.asking_bytes, &self.config);
             path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
@@ -334,7 +337,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         answered_in_time: ack.answered_in_time,
         flight_drop: ack.flight_drop,
         rtt_sent_at: ack.rtt_sample_sent_at,
-        rtt_late: ack.rtt_late,
+        rtt_late: ack.rtt_is_late(),
         lowest_acked: ack.lowest_acked,
         cumulative_advanced,
         marked,

@@ -228,6 +228,11 @@ impl Association {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }
+        if seen.sacks > 0 {
+            for index in self.paths.indices() {
+                self.paths.get_mut(index).on_answered(now, !seen.data);
+            }
+        }
         if seen.data {
             let changed = seen.first.is_some_and(|first| self.on_data_packet_mark(first, seen.marked));
             let buffer_max = || cx.receive_buffer_max(&self.config);

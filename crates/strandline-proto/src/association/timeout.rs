@@ -180,8 +180,8 @@ impl Association {
         let new_allowed = self.paths.data_path() == Some(index) && self.paths.get(index).may_probe_with_new();
         let marked = self.outbound.on_probe(index.0, new_allowed);
         let path = self.paths.get_mut(index);
-        path.on_lost(marked);
         path.on_probe(now);
+        path.on_lost(marked);
         self.assert_flights();
     }
 

@@ -25,6 +25,8 @@ struct Filled {
     new: bool,
     /// The earliest outstanding chunk of the path is among it.
     earliest: bool,
+    /// It asks for an acknowledgement at once (I bit).
+    asks: bool,
 }
 
 /// Bytes of a chunk in a packet: what congestion control counts (section 7.2).
@@ -324,6 +326,7 @@ impl Association {
             let next = self.outbound.next_retransmission(now, index.0, packet.remaining());
             let Some(mut data) = next else { break };
             data.immediate |= asks || moves.is_some();
+            filled.asks |= data.immediate;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_retransmission keeps to the space it is given");
             filled.bytes += chunk_len(&data);
@@ -368,6 +371,7 @@ impl Association {
                 true => Bundled::default(),
             };
             filled.new |= bundled.chunks > 0;
+            filled.asks |= bundled.asks;
             filled.bytes += bundled.bytes;
             self.stats.data_sent += u64::from(bundled.chunks);
             urgency.from_bytes = urgency.from_bytes.saturating_sub(bundled.bytes);
@@ -375,6 +379,7 @@ impl Association {
             let Some(mut data) = next else { break };
             let size = chunk_len(&data);
             data.immediate |= urgency.at(size);
+            filled.asks |= data.immediate;
             let pushed = packet.push(&data);
             debug_assert!(pushed, "next_new keeps to the space it is given");
             filled.bytes += size;
@@ -414,7 +419,7 @@ impl Association {
         }
         let path = self.paths.get_mut(index);
         self.stats.tail_probes += u32::from(path.sends_probe());
-        path.on_data_sent(now, len, filled.bytes, filled.new);
+        path.on_data_sent(now, len, filled.bytes, filled.new, filled.asks);
         if filled.earliest {
             path.restart_rtx(now);
         }

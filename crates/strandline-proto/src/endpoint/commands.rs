@@ -330,6 +330,20 @@ impl Endpoint {
         Ok(())
     }
 
+    /// The congestion controller of associations to come, unless they bring parameters of their own, instead of the one in
+    /// [`EndpointConfig::association`](crate::config::EndpointConfig::association). Those that exist keep theirs.
+    pub fn set_congestion(&mut self, congestion: Algorithm) {
+        if self.congestion() != congestion {
+            Arc::make_mut(&mut self.shared.config.association).congestion = congestion;
+        }
+    }
+
+    /// The congestion controller of associations to come.
+    #[must_use]
+    pub fn congestion(&self) -> Algorithm {
+        self.shared.config.association.congestion
+    }
+
     /// REQUEST HEARTBEAT: probes an address now. The outcome shows in `paths` and as `Event::PathChanged`.
     ///
     /// # Errors

@@ -32,6 +32,8 @@ pub(crate) struct Bundled {
     /// Bytes of the chunks, headers and padding included.
     pub(crate) bytes: u32,
     pub(crate) chunks: u32,
+    /// One of them asks for an acknowledgement at once.
+    pub(crate) asks: bool,
 }
 
 impl Outbound {
@@ -66,6 +68,8 @@ impl Outbound {
                 message.ssn = self.numbers.take(message.info.stream);
             }
             bundled.bytes += size as u32;
+            let immediate = message.info.immediate | urgency.at(bundled.bytes);
+            bundled.asks |= immediate;
             let data = Data {
                 tsn,
                 stream: message.info.stream,
@@ -74,7 +78,7 @@ impl Outbound {
                 unordered: message.info.unordered,
                 beginning: true,
                 ending: true,
-                immediate: message.info.immediate | urgency.at(bundled.bytes),
+                immediate,
                 payload: message.payload.bytes(copies),
             };
             let pushed = packet.push(&data);

@@ -434,7 +434,7 @@ impl Outbound {
         }
         let (pending, in_flight) = (busy.queue.pending_bytes(), busy.sent.outstanding.in_flight_bytes());
         if sack.duplicates().len() > 0 {
-            busy.sent.on_duplicates(sack.duplicates());
+            busy.sent.on_duplicates(sack.duplicates(), paths);
         }
         if let Some(rack) = &mut busy.sent.outstanding.rack {
             let room = sack.a_rwnd().saturating_sub(in_flight) as usize;

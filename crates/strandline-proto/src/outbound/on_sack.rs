@@ -144,10 +144,14 @@ impl SendWindow {
     }
 
     /// The peer got these a second time (section 3.3.4). A path watches no more than so many, and each is looked for.
-    pub(super) fn on_duplicates(&mut self, duplicates: impl Iterator<Item = Tsn>) {
+    pub(super) fn on_duplicates(
+        &mut self,
+        duplicates: impl Iterator<Item = Tsn>,
+        paths: &mut [PathAck; PATHS_MAX],
+    ) {
         let (cumulative, next) = (self.outstanding.cumulative_ack(), self.outstanding.next_tsn());
         if let Some(rack) = &mut self.outstanding.rack {
-            duplicates.take(RESENT_MAX).for_each(|tsn| rack.on_duplicate(tsn, cumulative, next));
+            duplicates.take(RESENT_MAX).for_each(|tsn| rack.on_duplicate(tsn, cumulative, next, paths));
         }
     }
 
@@ -177,7 +181,7 @@ impl SendWindow {
                     if let Some(newly) = newly.get_mut(usize::from(record.path) % PATHS_MAX) {
                         *newly = Some(index);
                     }
-                    outstanding.tell_gap_acked(index, &record, overtaken);
+                    outstanding.tell_gap_acked(index, &record, overtaken, ack::of(paths, record.path));
                 }
                 if let Some(record) = outstanding.get_mut(index) {
                     record.set(CREDITED);

@@ -403,7 +403,7 @@ impl Outstanding {
                 rack.on_acked(number, at.map(|at| (at, timed)), tsns, first < overtaken);
             }
         } else {
-            (first..=last).for_each(|index| self.tell_resent_acked(index));
+            (first..=last).for_each(|index| self.tell_resent_acked(index, ack::of(paths, number)));
         }
         if state == State::Marked
             && let Some(rack) = &mut self.rack
@@ -414,12 +414,18 @@ impl Outstanding {
     }
 
     /// A chunk that a gap block acknowledges for the first time was believed to be as `record` says.
-    pub(super) fn tell_gap_acked(&mut self, index: usize, record: &Record, overtaken: usize) {
+    pub(super) fn tell_gap_acked(
+        &mut self,
+        index: usize,
+        record: &Record,
+        overtaken: usize,
+        path: &mut PathAck,
+    ) {
         if self.rack.is_none() {
             return;
         }
         if record.has(RESENT) {
-            self.tell_resent_acked(index);
+            self.tell_resent_acked(index, path);
         } else {
             let (at, tsn, timed) = (self.sent_at(index), self.tsn(index), !self.is_unnamed(index));
             if let Some(rack) = &mut self.rack {
@@ -433,10 +439,12 @@ impl Outstanding {
         }
     }
 
-    fn tell_resent_acked(&mut self, index: usize) {
+    fn tell_resent_acked(&mut self, index: usize, path: &mut PathAck) {
         let tsn = self.tsn(index);
-        if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index)) {
-            rack.on_resent_acked(record.path, record.resent, tsn);
+        if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index))
+            && let Some(at) = rack.on_resent_acked(record.path, record.resent, tsn)
+        {
+            path.offer_resent(at);
         }
     }
 

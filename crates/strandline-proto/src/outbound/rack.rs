@@ -430,11 +430,12 @@ impl Rack {
     /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Much sooner than
     /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). What goes again goes alone, and
     /// may be a little faster than any packet of a train, which waited for the one before it. After a time-out it is
-    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
-    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
-        let (Some(at), now) = (self.log.at(number), self.now) else { return };
+    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was. Gives when it was
+    /// sent, unless that is too soon.
+    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) -> Option<Time> {
+        let (at, now) = (self.log.at(number)?, self.now);
         let sent = Sent::Again(self.log.whole(number));
-        let Some(path) = self.path(path) else { return };
+        let path = self.path(path)?;
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         let min_ns = path.min_rtt_ns();
         let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * 7 };
@@ -443,6 +444,7 @@ impl Rack {
             path.on_arrived(sent);
             path.offer(at, tsn, Answer::Again);
         }
+        in_time.then_some(at)
     }
 
     /// Chunks that were marked and not sent again are acknowledged.
@@ -482,10 +484,17 @@ impl Rack {
     }
 
     /// The peer had the chunk already. Only of one that was sent again that is our doing.
-    pub(super) fn on_duplicate(&mut self, tsn: Tsn, cumulative: Tsn, next: Tsn) {
-        for path in &mut self.paths {
+    pub(super) fn on_duplicate(
+        &mut self,
+        tsn: Tsn,
+        cumulative: Tsn,
+        next: Tsn,
+        acks: &mut [PathAck; PATHS_MAX],
+    ) {
+        for (path, ack) in self.paths.iter_mut().zip(acks) {
             if path.has_probed_with(tsn) {
                 path.probe = None;
+                ack.probe_needless = true;
             }
             if path.doubt.on_refuted(tsn) {
                 path.widen(cumulative, next);

@@ -1,18 +1,22 @@
-//! What was chosen for a path: how losses are found on it, and whose controller it has. And what the latest SACK showed, and
-//! whether it is the only path.
+//! What was chosen for a path: how losses are found on it, and whose controller it has; what the latest SACK showed, and what of
+//! acknowledgements at once; and whether it is the only path.
 
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
 
-/// How losses are found on a path, whether its controller was chosen for it alone, and whether a gap is known: one byte, as there may be
-/// millions.
+/// How losses are found on a path, whether its controller was chosen for it alone, whether a gap is known, and what is with packets that ask
+/// for their acknowledgement, and whether there are other paths: one byte, as there may be millions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choices(u8);
 
 const BY_TIME: u8 = 1;
 const OWN_CONTROLLER: u8 = 2;
 const GAP_SEEN: u8 = 4;
-const AMONG_OTHERS: u8 = 16;
+const ASKED: u8 = 8;
+const HURRIED: u8 = 16;
+const UNHEEDED: u8 = 32;
+const ASKED_ALONE: u8 = 64;
+const AMONG_OTHERS: u8 = 128;
 
 impl Choices {
     pub(super) const fn new(recovery: Recovery) -> Self {
@@ -49,6 +53,42 @@ impl Choices {
 
     pub(super) const fn set_among_others(&mut self) {
         self.set(AMONG_OTHERS, true);
+    }
+
+    /// The latest packet with DATA asked for an acknowledgement at once (I bit).
+    pub(super) const fn asked(self) -> bool {
+        self.0 & ASKED != 0
+    }
+
+    pub(super) const fn set_asked(&mut self, asked: bool) {
+        self.set(ASKED, asked);
+    }
+
+    /// And it is the first transmission of what it has, and nothing else was in flight; nor was it answered yet.
+    pub(super) const fn asked_alone(self) -> bool {
+        self.0 & ASKED_ALONE != 0
+    }
+
+    pub(super) const fn set_asked_alone(&mut self, alone: bool) {
+        self.set(ASKED_ALONE, alone);
+    }
+
+    /// The latest tail-loss probe was not the later for a delayed acknowledgement, because the packet before it had asked.
+    pub(super) const fn hurried(self) -> bool {
+        self.0 & HURRIED != 0
+    }
+
+    pub(super) const fn set_hurried(&mut self, hurried: bool) {
+        self.set(HURRIED, hurried);
+    }
+
+    /// Such a probe was needless: the peer doesn't know the I bit, perhaps.
+    pub(super) const fn unheeded(self) -> bool {
+        self.0 & UNHEEDED != 0
+    }
+
+    pub(super) const fn set_unheeded(&mut self, unheeded: bool) {
+        self.set(UNHEEDED, unheeded);
     }
 
     pub(super) const fn has_own_controller(self) -> bool {

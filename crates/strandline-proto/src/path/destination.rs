@@ -28,10 +28,10 @@ const PROBES_MAX: u8 = 16;
 const PROBES_MAX_AMONG_OTHERS: u8 = 8;
 
 /// What a probe waits beyond two round trips: timers are no finer.
-const PROBE_SLACK: Duration = Duration::from_millis(2);
+pub(super) const PROBE_SLACK: Duration = Duration::from_millis(2);
 
 /// A single packet may be acknowledged this late (the default of SACK.Delay).
-const SACK_DELAY: Duration = Duration::from_millis(200);
+pub(super) const SACK_DELAY: Duration = Duration::from_millis(200);
 
 /// Number of a path within its association, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,12 +217,6 @@ impl Path {
         self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << doubled)
     }
 
-    /// A single packet may be acknowledged late unless it fills a gap, a probe asks for it at once (I bit).
-    pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
-        let alone = self.probes == 0 && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max();
-        srtt * 2 + PROBE_SLACK + if alone { SACK_DELAY } else { Duration::ZERO }
-    }
-
     /// Nothing was acknowledged on it yet, or probed for.
     pub(super) fn is_fresh(&self) -> bool {
         self.quiet_since == Time::ZERO
@@ -234,6 +228,7 @@ impl Path {
 
     /// A tail-loss probe may go: the next packet, whatever the window. T3-rtx goes on as it was.
     pub(crate) fn on_probe(&mut self, now: Time) {
+        self.note_probe();
         self.probes += 1;
         self.quiet_since = now;
         self.exempt = true;
@@ -316,15 +311,17 @@ impl Path {
 
     /// A packet of `packet_len` bytes (SCTP) with `data_bytes` of DATA chunks was sent. `first_transmission`: some of it
     /// was sent for the first time, so that it can measure the round-trip time and the path is not idle (section 8.3).
-    /// Starts T3-rtx if it is stopped (rule R1).
+    /// `asks`: it asks for an acknowledgement at once. Starts T3-rtx if it is stopped (rule R1).
     pub(crate) fn on_data_sent(
         &mut self,
         now: Time,
         packet_len: usize,
         data_bytes: u32,
         first_transmission: bool,
+        asks: bool,
     ) {
         self.decay(now);
+        self.note_asked(first_transmission, asks);
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = false;

@@ -9,6 +9,7 @@ mod destination;
 mod ecn_trial;
 mod heartbeat;
 mod known;
+mod lone;
 mod pacer;
 mod pmtu;
 mod prr;

@@ -56,6 +56,25 @@ fn a_fast_local_network_is_full() {
     }
 }
 
+/// Nor does it stay in the phase after a probe, which is slower: with a batch of 64 packets and what an acknowledgement stands for always in flight, that
+/// never falls to what the path holds.
+#[test]
+fn a_fast_local_network_stays_full_after_a_probe() {
+    let association = AssociationConfig {
+        congestion: Algorithm::Bbr,
+        path_mtu_initial: 1500,
+        ..AssociationConfig::default()
+    };
+    let config = EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() };
+    let mut flows = Flows::new(&config, link(1_000, Duration::from_micros(200), 100_000), 1);
+    flows.ahead = 1_000_000;
+    flows.pair.segments_max = 64;
+    // A start, a cruise of two to three seconds, and a probe.
+    flows.run(ms(3_500));
+    let measured = flows.run(ms(1_000));
+    assert!(measured.rates[0] > 930e6, "{measured:?}");
+}
+
 /// What is lost on the way to the bottleneck is made up for, so that what arrives fills it.
 #[test]
 fn what_is_lost_before_the_bottleneck_is_sent_on_top() {

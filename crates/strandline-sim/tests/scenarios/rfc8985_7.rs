@@ -51,6 +51,109 @@ fn section_7_2_a_lone_packet_that_fills_a_gap_has_no_more_time_than_others() {
     assert!(scene.all_is_acknowledged());
 }
 
+/// A local network: 200 microseconds there and back.
+fn local() -> Scene {
+    Scene::on(link(Duration::from_micros(100), 1000), |_| ())
+}
+
+/// A single packet that asks for its acknowledgement at once (I bit): nobody waits for a delayed one.
+#[test]
+fn section_7_2_a_lone_packet_that_asks_has_no_more_time_than_others() {
+    let mut scene = local();
+    for (number, wait) in [(0, 2..4), (1, 202..204)] {
+        let before = scene.stats();
+        scene.fate(number, &[Fate::Drop]);
+        if number == 0 {
+            scene.ask()
+        } else {
+            scene.give(1)
+        }
+        scene.run(ms(900));
+        let times = scene.times(number);
+        assert!(times.len() == 2 && wait.contains(&(times[1] - times[0])), "{number}: {times:?}");
+        let stats = scene.stats();
+        assert_eq!((stats.tail_probes - before.tail_probes, stats.timeouts), (1, 0));
+    }
+    assert!(scene.all_is_acknowledged());
+}
+
+/// The answer after a pause asks by itself: if it is lost, it goes again as soon.
+#[test]
+fn section_7_2_a_lost_answer_after_a_pause_goes_again_soon() {
+    let mut scene = local();
+    let (a, b) = (scene.a, scene.b);
+    // The first question is acknowledged at once, not by the answer.
+    for question in ["anybody there?", "how much?"] {
+        scene.run(ms(900));
+        scene.pair.send(Side::B, b, 0, question);
+    }
+    scene.run(ms(1));
+    scene.fate(0, &[Fate::Drop]);
+    scene.pair.send(Side::A, a, 0, "so much");
+    scene.run(ms(900));
+    let sent = scene.sent();
+    assert!(sent.len() == 2 && sent[0].asks && sent[1].ms - sent[0].ms < 4, "{sent:?}");
+    assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
+}
+
+/// Who doesn't know the I bit delays its acknowledgement all the same: one needless probe tells so, and none follows.
+#[test]
+fn section_7_2_a_peer_that_does_not_heed_the_i_bit_is_probed_for_nothing_once() {
+    let mut scene = local();
+    scene.pair.ignore_i_bits(Side::B);
+    for _ in 0..5 {
+        scene.ask();
+        scene.run(ms(900));
+    }
+    assert!(scene.sent().iter().all(|seen| seen.asks));
+    assert_eq!(scene.sent_again(), [0], "{:#?}", scene.pair.printed());
+    assert_eq!((scene.stats().tail_probes, scene.stats().timeouts), (1, 0));
+    // What is lost has 200 ms again.
+    scene.fate(5, &[Fate::Drop]);
+    scene.ask();
+    scene.run(ms(900));
+    let times = scene.times(5);
+    assert!(times.len() == 2 && times[1] - times[0] >= 200, "{times:?}");
+    assert!(scene.all_is_acknowledged());
+}
+
+/// Nor is it for answers that come at once because data goes with them.
+#[test]
+fn section_7_2_an_acknowledgement_that_comes_with_data_tells_nothing() {
+    let mut scene = local();
+    scene.pair.ignore_i_bits(Side::B);
+    let b = scene.b;
+    for answers in [false, true, false, true, false] {
+        scene.ask();
+        scene.run(Duration::from_micros(150));
+        if answers {
+            scene.pair.send(Side::B, b, 0, "yes");
+        }
+        scene.run(ms(900));
+    }
+    assert_eq!(scene.sent_again(), [0], "{:#?}", scene.pair.printed());
+}
+
+/// An acknowledgement that is lost looks as if the peer heeded no I bit; the next one that comes at once shows that it does.
+#[test]
+fn section_7_2_after_an_answer_at_once_asking_counts_again() {
+    let mut scene = local();
+    scene.pair.drop_next(Side::B, strandline_sim::pair::with_chunk(kind::SACK));
+    scene.ask();
+    scene.run(ms(900));
+    assert_eq!(scene.sent_again(), [0]);
+    for (number, wait) in [(1, 202..204), (3, 2..4)] {
+        scene.fate(number, &[Fate::Drop]);
+        scene.ask();
+        scene.run(ms(900));
+        let times = scene.times(number);
+        assert!(times.len() == 2 && wait.contains(&(times[1] - times[0])), "{number}: {times:?}");
+        scene.ask();
+        scene.run(ms(900));
+    }
+    assert!(scene.all_is_acknowledged());
+}
+
 /// A probe that is lost is followed by another one, after twice the time, and that by one after as long: RFC 9002 section 6.2.4 has two
 /// packets for each time that is doubled.
 #[test]

@@ -102,6 +102,12 @@ impl Scene {
         }
     }
 
+    /// One message that asks for its acknowledgement at once (I bit).
+    pub fn ask(&mut self) {
+        let (now, info) = (self.pair.now, SendInfo { immediate: true, ..SendInfo::default() });
+        self.pair.a.endpoint.send(now, self.a, info, vec![1; FULL].into()).unwrap();
+    }
+
     /// Lets time pass while B reads.
     pub fn run(&mut self, time: Duration) {
         let b = self.b;

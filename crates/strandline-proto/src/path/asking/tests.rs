@@ -17,7 +17,7 @@ fn a_needless_time_out_leaves_no_back_off() {
     path.on_rtt(at(100), at(0), &config);
     let measured = path.rto.rto();
     for running in [true, false] {
-        path.on_data_sent(at(200), 1000, 988, true);
+        path.on_data_sent(at(200), 1000, 988, true, false);
         for ms in [1200, 3200] {
             path.on_rtx_timeout(at(ms), 988, &config);
         }

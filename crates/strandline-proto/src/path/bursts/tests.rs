@@ -17,7 +17,7 @@ fn send_all(path: &mut Path, now: Time) -> u32 {
     path.allow_burst(now, &config());
     let mut sent = 0;
     while path.may_send() {
-        path.on_data_sent(now, path.payload_max(), path.data_chunk_len_max(), true);
+        path.on_data_sent(now, path.payload_max(), path.data_chunk_len_max(), true, false);
         sent += 1;
     }
     sent

@@ -38,7 +38,7 @@ fn active() -> Path {
 /// Sends `packets` full packets.
 fn send(path: &mut Path, now: Time, packets: u32) {
     for _ in 0..packets {
-        path.on_data_sent(now, path.payload_max(), path.data_chunk_len_max(), true);
+        path.on_data_sent(now, path.payload_max(), path.data_chunk_len_max(), true, false);
     }
 }
 
@@ -230,7 +230,7 @@ fn e1_and_e2_a_time_out_leaves_one_packet_and_doubles_the_rto() {
     assert_eq!((path.congestion.window(), path.rto.rto(), path.error_count), (1460, ms(2000), 1));
     assert!(!path.rtx_expired(at(1_000_000)), "stopped");
     path.on_lost(3 * 1460);
-    path.on_data_sent(at(1000), 500, 400, false);
+    path.on_data_sent(at(1000), 500, 400, false, false);
     assert!(path.flight < path.congestion.window() && !path.may_send(), "one packet, however short (7.2.3)");
     path.on_sack(at(1100), &sack(400), &config());
     assert!(path.may_retransmit());

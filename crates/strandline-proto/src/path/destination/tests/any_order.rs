@@ -40,7 +40,7 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn apply(path: &mut Path, now: &mut Time, nonce: &mut u64, config: &AssociationConfig, op: &Op) {
     match *op {
-        Op::Send { len, bytes, first } => path.on_data_sent(*now, usize::from(len), bytes, first),
+        Op::Send { len, bytes, first } => path.on_data_sent(*now, usize::from(len), bytes, first, false),
         Op::Sack { acked, drop, ago, lowest, recovery } => {
             let ago = ago.map(|nanos| Time::from_nanos(now.as_nanos().saturating_sub(u64::from(nanos))));
             let sack = PathSack {
