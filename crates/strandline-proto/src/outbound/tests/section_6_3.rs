@@ -114,3 +114,37 @@ fn timeout_without_anything_in_flight() {
     fixture.push(1);
     assert_eq!(fixture.timeout(0), 0);
 }
+
+/// C5 where losses are found by time: all SACKs were lost for two seconds. What is answered at last is what was sent again, and what had
+/// arrived long before makes no round trip longer, whether a gap block names the answer or not.
+#[test]
+fn what_arrived_while_sacks_were_lost_makes_no_round_trip_longer() {
+    for probed in [false, true] {
+        let mut fixture = Fixture::by_time(6);
+        fixture.wait(2000);
+        if probed {
+            fixture.flight[0] -= fixture.out.on_probe(0, false);
+            assert_eq!(fixture.tsns(0), [5]);
+        } else {
+            fixture.flight[0] -= fixture.out.on_first_timeout(0, false);
+            assert_eq!(fixture.tsns(0), [0]);
+        }
+        fixture.wait(100);
+        let (_, acks) = if probed { fixture.sack(4, &[(5, 5)]) } else { fixture.sack(6, &[]) };
+        assert!(acks[0].acked_bytes > 0);
+        assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_is_late(), "{probed}: {:?}", acks[0]);
+    }
+}
+
+/// An answer that is too soon for the retransmission is one to what went before: it measures.
+#[test]
+fn an_answer_too_soon_for_what_was_sent_again_measures_what_went_before() {
+    let mut fixture = Fixture::by_time(3);
+    fixture.sack(1, &[]);
+    fixture.wait(300);
+    fixture.flight[0] -= fixture.out.on_probe(0, false);
+    assert_eq!(fixture.tsns(0), [2]);
+    fixture.wait(10);
+    let (_, acks) = fixture.sack(3, &[]);
+    assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_is_late(), "{:?}", acks[0]);
+}
