@@ -130,11 +130,13 @@ async fn an_answer_goes_along_with_the_acknowledgement() {
             peer.send(b"answer", SendInfo::default()).await.unwrap();
         }
     });
-    for _ in 0..10 {
-        let before = server.status().unwrap().stats.packets_sent;
-        // Two packets, which are acknowledged at once.
-        client.send(&[7; 2000], SendInfo::default()).await.unwrap();
-        assert_eq!(client.recv().await.unwrap().unwrap().data, "answer");
-        assert_eq!(server.status().unwrap().stats.packets_sent - before, 1);
+    for question in [2000, 10_000] {
+        for turn in 0..10 {
+            let before = server.status().unwrap().stats.packets_sent;
+            // Several packets, which are acknowledged at once.
+            client.send(&vec![7; question], SendInfo::default()).await.unwrap();
+            assert_eq!(client.recv().await.unwrap().unwrap().data, "answer");
+            assert_eq!(server.status().unwrap().stats.packets_sent - before, 1, "{question} bytes, {turn}");
+        }
     }
 }

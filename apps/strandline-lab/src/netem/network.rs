@@ -35,6 +35,10 @@ pub struct EmulatorArgs {
     /// Don't run the emulator before ordinary programs (SCHED_FIFO)
     #[arg(long)]
     no_realtime: bool,
+    /// Run the emulator on this processor only (the first is 0); programs that are kept off it (taskset -c) are never
+    /// interrupted by the network
+    #[arg(long, value_name = "NUMBER")]
+    core: Option<usize>,
 }
 
 /// A network that runs. It goes when this value is dropped.
@@ -59,6 +63,9 @@ impl Network {
         let devices = device::create(&namespaces, &topology)?;
         let kernel_before = kernel_counters(&namespaces)?;
         let emulator = Emulator::start(devices, &topology, Waiting { spin: args.spin, gather: args.gather })?;
+        if let Some(core) = args.core {
+            emulator.keep_to(core)?;
+        }
         let realtime = !args.no_realtime && make_realtime(emulator.thread_id());
         Ok(Self {
             emulator: Some(emulator),

@@ -45,6 +45,9 @@ impl Options {
         if let Some(limit) = &network.late_limit {
             words.extend(["--late-limit".to_owned(), limit.clone()]);
         }
+        if let Some(core) = network.emulator_core {
+            words.extend(["--core".to_owned(), core.to_string()]);
+        }
         let (seed, mtu) = (seed.to_string(), network.mtu().to_string());
         words.extend(["--seed", &seed, "--mtu", &mtu, "--tcp", network.tcp()].map(str::to_owned));
         let options = Self::try_parse_from(words).map_err(|error| {
@@ -98,6 +101,7 @@ pub fn check(network: &NetworkPlan, seed: u64) -> Result<(), String> {
         ("to-left", !network.to_left.is_empty()),
         ("schedule", !network.schedule.is_empty()),
         ("late-limit", network.late_limit.is_some()),
+        ("emulator-core", network.emulator_core.is_some()),
     ];
     match of_emulator.iter().find(|(_, given)| *given) {
         None => Ok(()),

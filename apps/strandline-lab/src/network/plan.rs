@@ -61,6 +61,9 @@ pub struct NetworkPlan {
     pub cores: Option<[String; 2]>,
     /// Lateness of the emulator above which a run is invalid.
     pub late_limit: Option<String>,
+    /// The processor of the emulator, which its thread doesn't leave: netem.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulator_core: Option<usize>,
 }
 
 /// The congestion control that sockets begin with here.
@@ -220,6 +223,9 @@ impl fmt::Display for NetworkPlan {
         }
         if let Some([client, server]) = &self.cores {
             write!(f, "; cores {client} and {server}")?;
+        }
+        if let Some(core) = self.emulator_core {
+            write!(f, "; emulator on core {core}")?;
         }
         if let Some(limit) = &self.late_limit {
             write!(f, "; late-limit={limit}")?;

@@ -347,6 +347,7 @@ fn what_nothing_would_apply_is_refused() {
         ("schedule = \"1s cut\"", "schedule: a simulation"),
         ("paths = 2", "several paths: a simulation"),
         ("late-limit = \"1ms\"", "late-limit: a simulation"),
+        ("emulator-core = 1", "emulator-core: a simulation"),
         ("mtu = 9000", "mtu is of the devices"),
         ("tcp = \"reno\"", "tcp = \"reno\" would change nothing"),
         ("offloads = true", "kind = \"simulator\" has none"),

@@ -84,7 +84,8 @@ impl Session {
             Self::Tcp(stream) => {
                 stream.write_all(&exchange.message).await?;
                 let written = begin.elapsed();
-                let mut buffer = [0; 16_384];
+                // Not in the future itself, which is moved, whatever the transport: then its bytes are copied.
+                let mut buffer = vec![0; 16_384];
                 let (mut received, mut kept) = (0, 0);
                 loop {
                     let Some(room) = buffer.get_mut(kept..).filter(|room| !room.is_empty()) else {
@@ -104,7 +105,7 @@ impl Session {
             }
             Self::Udp(socket) => {
                 socket.send(&exchange.message).await?;
-                let mut buffer = [0; 65_536];
+                let mut buffer = vec![0; 65_536];
                 let received = socket.recv(&mut buffer).await?;
                 if !exchange.is_whole(received, buffer.get(..received).unwrap_or(&[]))? {
                     bail!("only a part of the answer came");

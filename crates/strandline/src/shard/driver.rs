@@ -19,8 +19,8 @@ use crate::observe::{self, Direction};
 /// Rounds before other tasks of the runtime get a turn.
 const ROUNDS_MAX: usize = 16;
 
-/// Bytes received together, at most, that look like a question.
-const ANSWER_BYTES: usize = 4096;
+/// Bytes received together, at most, that look like a question: as much as comes in one piece at first, an initial window.
+const ANSWER_BYTES: usize = 16 << 10;
 
 /// What follows a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::thread::{CpuSet, Pid, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use self::channel::Channel;
@@ -96,6 +97,19 @@ impl Emulator {
     #[must_use]
     pub fn thread_id(&self) -> i32 {
         self.thread_id
+    }
+
+    /// Lets the thread run on one processor only.
+    ///
+    /// # Errors
+    /// There is no such processor, or this process may not use it.
+    pub fn keep_to(&self, core: usize) -> Result<()> {
+        let mut cores = CpuSet::new();
+        if core < CpuSet::MAX_CPU {
+            cores.set(core);
+        }
+        sched_setaffinity(Pid::from_raw(self.thread_id), &cores)
+            .with_context(|| format!("running the emulator on processor {core}"))
     }
 
     /// Starts the clock of a schedule.
@@ -318,3 +332,6 @@ impl Work {
 fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
+
+#[cfg(test)]
+mod tests;
