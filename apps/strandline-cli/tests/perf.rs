@@ -94,6 +94,20 @@ fn interrupt(child: &Child) {
 const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
 
 #[test]
+fn a_report_that_has_no_room_is_an_error() {
+    let server = Server::start(&[]);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for how in ["--json", "--json-stream", "--quiet"] {
+        let output = server.client(&["-n", "10K", how]).stdout(full()).output().unwrap();
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && told.contains("No space left"), "{how}: {told}");
+    }
+    // Live lines and a log are not needed.
+    let client = server.client(&["-n", "10K", "-i", "0.05", "-vv"]).stderr(full()).output().unwrap();
+    assert!(client.status.success() && text(&client.stdout).contains("received"), "{}", text(&client.stdout));
+}
+
+#[test]
 fn a_trace_has_all_that_was_sent_and_the_laboratory_draws_it() {
     let server = Server::start(&[]);
     let folder = std::env::temp_dir().join(format!("strandline-trace-{}", std::process::id()));

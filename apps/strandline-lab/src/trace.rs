@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use strandline_output::outln;
 
 use self::read::Trace;
 use crate::figure::{Theme, Timeline, escape, paint, png};
@@ -104,7 +105,7 @@ fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).with_context(|| format!("writing {}: does the folder exist?", path.display()))?;
-    println!("{}", path.display());
+    outln!("{}", path.display());
     Ok(())
 }
 

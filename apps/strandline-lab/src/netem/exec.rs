@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use strandline_output::{err, errln, outln};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
@@ -264,12 +265,12 @@ impl Programs {
             }
         }
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            outln!("{}", serde_json::to_string_pretty(&report)?);
         } else if !args.quiet {
-            eprint!("{report}");
+            err!("{report}");
         } else {
             for reason in &report.invalid_because {
-                eprintln!("netem: INVALID: {reason}");
+                errln!("netem: INVALID: {reason}");
             }
         }
         if let Some(path) = &args.report {

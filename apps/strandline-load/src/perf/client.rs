@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use strandline::{Association, Peer, Stack};
+use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -47,7 +48,7 @@ pub(crate) async fn run(
     if let Err(error) = &result {
         let error = format!("{error:#}");
         if args.common.json {
-            println!("{}", json!({ "start": {}, "intervals": [], "end": {}, "error": error }));
+            outln!("{}", json!({ "start": {}, "intervals": [], "end": {}, "error": error }));
         } else if args.json_stream {
             print_event("error", json!(error));
         }
@@ -102,7 +103,7 @@ async fn test(
     print(args, &test, intervals, &outcome)?;
     end(channel, links).await;
     if let Some(Err(failure)) = trace.map(|trace| trace.finish()) {
-        eprintln!("strandline: {failure:#}");
+        errln!("strandline: {failure:#}");
         return Ok(ExitCode::FAILURE);
     }
     Ok(match &outcome.failure {
@@ -111,7 +112,7 @@ async fn test(
         // After Ctrl-C somebody wanted the end and has got the figures.
         Some(_) if outcome.interrupted => ExitCode::from(INTERRUPTED),
         Some(failure) => {
-            eprintln!("strandline: the test failed: {failure}");
+            errln!("strandline: the test failed: {failure}");
             ExitCode::FAILURE
         }
     })
@@ -148,19 +149,19 @@ fn observer(
 }
 
 fn print_event(name: &str, data: Value) {
-    println!("{}", json!({ "event": name, "data": data }));
+    outln!("{}", json!({ "event": name, "data": data }));
 }
 
 fn print(args: &ClientArgs, test: &Test, intervals: Vec<Value>, outcome: &Outcome) -> Result<()> {
     if args.common.json {
-        println!("{}", serde_json::to_string(&test.report(intervals, outcome))?);
+        outln!("{}", serde_json::to_string(&test.report(intervals, outcome))?);
     } else if args.json_stream {
         if let Some(failure) = &outcome.failure {
             print_event("error", json!(failure));
         }
         print_event("end", test.end(outcome));
     } else {
-        println!("{}", summary(test, outcome));
+        outln!("{}", summary(test, outcome));
     }
     Ok(())
 }

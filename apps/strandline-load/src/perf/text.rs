@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use strandline_output::errln;
+
 use super::args::Transport;
 use super::protocol::{Figures, FlowReport, Length, Passed, Role, SideReport};
 use super::report::{Test, Way, seconds_per_gb};
@@ -32,13 +34,21 @@ impl Live {
         }
         if !self.header {
             self.header = true;
-            eprintln!(
+            errln!(
                 "{}{:>15}  {:>11} {:>13} {:>12} {:>7} {:>9} {:>9} {:>9}",
-                self.prefix, "seconds", "transfer", "bit rate", "messages/s", "again", "cwnd", "RTT", "queue"
+                self.prefix,
+                "seconds",
+                "transfer",
+                "bit rate",
+                "messages/s",
+                "again",
+                "cwnd",
+                "RTT",
+                "queue"
             );
         }
         for way in self.test.ways() {
-            eprintln!("{}{}", self.prefix, self.line(interval, way));
+            errln!("{}{}", self.prefix, self.line(interval, way));
         }
     }
 
