@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use mimalloc::MiMalloc;
 use strandline_output::{errln, out};
@@ -123,7 +123,9 @@ fn main() -> ExitCode {
 
 /// The command line; what `--help` or a mistake in it prints, and the end.
 fn parsed() -> Cli {
-    Cli::try_parse().unwrap_or_else(|told| {
+    let parsed = with_negative_numbers(Cli::command()).try_get_matches();
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|told| {
         if let Err(error) = told.print()
             && !told.use_stderr()
         {
@@ -131,6 +133,15 @@ fn parsed() -> Cli {
         }
         std::process::exit(told.exit_code())
     })
+}
+
+/// A negative number is the value of its option, which says why it is none; not an option that isn't there.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes_numbers = |argument: clap::Arg| {
+        let has_value = argument.get_action().takes_values() && !argument.is_positional();
+        argument.allow_negative_numbers(has_value)
+    };
+    command.mut_args(takes_numbers).mut_subcommands(with_negative_numbers)
 }
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {

@@ -29,6 +29,7 @@ use super::tcp::Connection;
 use super::text::{Live, summary};
 use super::trace::Trace;
 use super::track::Interval;
+use super::tuning::Congestion;
 
 /// An association or connection is set up, and a control message answered, within this time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -83,6 +84,9 @@ async fn test(
     if args.json_stream {
         print_event("start", test.start());
     }
+    if let Some(warning) = without_ecn(args, &links) {
+        errln!("strandline: {warning}");
+    }
     let (tell, mut told) = mpsc::unbounded_channel();
     let session = Session {
         role: Role::Client,
@@ -123,6 +127,23 @@ fn encapsulation(args: &ClientArgs) -> Option<&'static str> {
         Transport::Tcp => None,
         Transport::Sctp => Some(if args.common.raw { "raw" } else { "udp" }),
     }
+}
+
+/// What is to be said of ECN that was asked for and not agreed on. Whether it is, only the server's answer tells.
+fn without_ecn(args: &ClientArgs, links: &[Link]) -> Option<String> {
+    let dctcp = args.common.tuning.congestion == Some(Congestion::Dctcp);
+    if !dctcp && !args.common.tuning.ecn {
+        return None;
+    }
+    let agreed = links.iter().filter_map(Link::figures).find_map(|figures| figures.ecn);
+    let what = match (agreed, dctcp) {
+        (Some(false), true) => "dctcp has no marks to go by, and goes by losses alone",
+        (Some(false), false) => "packets are dropped where they could be marked",
+        _ => return None,
+    };
+    Some(format!(
+        "the server agreed to no ECN: {what}. Start it with --congestion dctcp, or with --ecn: strandline perf server --ecn"
+    ))
 }
 
 /// Live lines go out at once; with `--json` the intervals are kept for the report.
