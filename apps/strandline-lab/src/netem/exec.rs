@@ -124,6 +124,11 @@ struct Programs {
 
 async fn execute(args: &ExecArgs) -> Result<u8> {
     let (left, right) = args.invocations()?;
+    if let Some(path) = &args.report {
+        // It is written at the end: nobody wants to learn then that it can't be.
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        file.with_context(|| format!("writing {}", path.display()))?;
+    }
     require_root()?;
     for invocation in [&left, &right].into_iter().flatten() {
         invocation.check()?;

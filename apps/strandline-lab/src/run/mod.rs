@@ -149,6 +149,11 @@ pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     check_programs(&jobs, &tasks)?;
+    for task in &tasks {
+        if let Some(job) = jobs.get(task.plan) {
+            job.results.check()?;
+        }
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run_all(&mut jobs, &tasks, (done, mode), &machine)).map(ExitCode::from)
 }
