@@ -136,14 +136,14 @@ fn without_ecn(args: &ClientArgs, links: &[Link]) -> Option<String> {
         return None;
     }
     let agreed = links.iter().filter_map(Link::figures).find_map(|figures| figures.ecn);
-    let what = match (agreed, dctcp) {
-        (Some(false), true) => "dctcp has no marks to go by, and goes by losses alone",
-        (Some(false), false) => "packets are dropped where they could be marked",
+    let (what, option) = match (agreed, dctcp) {
+        (Some(false), true) => {
+            ("dctcp has no marks to go by, and goes by losses alone", "--congestion dctcp")
+        }
+        (Some(false), false) => ("packets are dropped where they could be marked", "--ecn"),
         _ => return None,
     };
-    Some(format!(
-        "the server agreed to no ECN: {what}. Start it with --congestion dctcp, or with --ecn: strandline perf server --ecn"
-    ))
+    Some(format!("the server agreed to no ECN: {what}. It needs: strandline perf server {option}"))
 }
 
 /// Live lines go out at once; with `--json` the intervals are kept for the report.
