@@ -8,6 +8,9 @@ SECONDS_EACH ?= 60
 TARGET ?= all
 ROW ?=
 BENCH ?=
+# Where cargo builds to, unless it is told otherwise.
+CARGO_TARGET_DIR ?= target
+PROGRAM = $(CARGO_TARGET_DIR)/release/strandline
 
 .PHONY: help run build test test-deps interop interop-deps fuzz fuzz-smoke bench bench-micro bench-instructions bench-instructions-update report report-deps sim check fmt doc clean
 
@@ -16,8 +19,8 @@ help: ## this list
 
 run: ## build, measure SCTP beside TCP and UDP (two minutes), then a SIP server with phones and its live page (Ctrl-C ends it)
 	cargo build --release --locked --package strandline-cli
-	target/release/strandline demo
-	target/release/strandline demo sip
+	$(PROGRAM) demo
+	$(PROGRAM) demo sip
 
 build: ## the program, optimised: target/release/strandline
 	cargo build --release --locked --package strandline-cli
@@ -54,8 +57,8 @@ bench-instructions-update: test-deps ## take what they are now as the figures to
 	cargo xtask instructions --update
 
 report: report-deps build ## papers' experiments, a short set, drawn beside what they published: lab-report/index.html (root; under 15 minutes besides the build)
-	target/release/strandline lab run --short jani-kant-2005 ono-schulzrinne-2008-sctp ono-schulzrinne-2008-tcp-sip || [ $$? -eq 3 ]
-	target/release/strandline lab report
+	$(PROGRAM) lab run --short jani-kant-2005 ono-schulzrinne-2008-sctp ono-schulzrinne-2008-tcp-sip || [ $$? -eq 3 ]
+	$(PROGRAM) lab report
 
 report-deps:
 	tests/interop/setup report

@@ -6,6 +6,7 @@
 //! - [`dcsctp::World`]: an endpoint of the engine and a dcsctp socket in one process, in virtual time.
 //! - [`traffic`]: messages whose content can be checked, and exchanges of them.
 #![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests")]
 // What must not happen ends the test with its reason; real sockets need the real clock.
 #![allow(clippy::expect_used, clippy::panic, clippy::disallowed_methods)]
 

@@ -13,9 +13,9 @@ use crate::modules::Crate;
 use crate::tree::{Tree, Violation};
 
 /// Which crates of the workspace a crate may depend on. Everything in apps/ but the program that dispatches and the
-/// laboratory, which runs the model of a link in real time, may use only `strandline`; tests and xtask may use all, and
+/// laboratory, which runs the model of a link in real time, may use only `strandline`, and what helps programs; tests and xtask may use all, and
 /// nothing may use them.
-const CRATES: [(&str, &[&str]); 15] = [
+const CRATES: [(&str, &[&str]); 16] = [
     ("strandline-wire", &[]),
     ("strandline-proto", &["strandline-wire"]),
     ("strandline-netem", &[]),
@@ -23,16 +23,17 @@ const CRATES: [(&str, &[&str]); 15] = [
     ("strandline-io", &[]),
     ("strandline-tls", &[]),
     ("strandline-udp", &[]),
+    ("strandline-output", &[]),
     ("strandline", &["strandline-wire", "strandline-proto", "strandline-io"]),
     ("strandline-capi", &["strandline"]),
     ("strandline-preload", &["strandline-capi", "strandline"]),
-    ("strandline-lab", &["strandline", "strandline-netem", "strandline-sim"]),
-    ("strandline-sip", &["strandline", "strandline-tls", "strandline-udp"]),
+    ("strandline-lab", &["strandline", "strandline-output", "strandline-netem", "strandline-sim"]),
+    ("strandline-sip", &["strandline", "strandline-output", "strandline-tls", "strandline-udp"]),
     ("xtask", &[]),
     ("strandline-bench", &[]),
     ("strandline-instructions", &["strandline-proto"]),
 ];
-const APPS_MAY_USE: [&str; 3] = ["strandline", "strandline-tls", "strandline-udp"];
+const APPS_MAY_USE: [&str; 4] = ["strandline", "strandline-output", "strandline-tls", "strandline-udp"];
 const DISPATCHER: &str = "strandline-cli";
 const TESTS: &str = "strandline-tests";
 
@@ -162,7 +163,9 @@ fn allowed_for(package: &Package) -> Vec<&'static str> {
     match row {
         Some((_, allowed)) => allowed.to_vec(),
         None if package.name == TESTS => vec!["all"],
-        None if package.name == DISPATCHER => vec!["strandline", "strandline-tls", "every app"],
+        None if package.name == DISPATCHER => {
+            vec!["strandline", "strandline-output", "strandline-tls", "every app"]
+        }
         None if is_app(package) => APPS_MAY_USE.to_vec(),
         // A new crate has to be given its place in the table.
         None => Vec::new(),

@@ -1,5 +1,6 @@
 //! Checks of the repository that the compiler doesn't make: `cargo xtask tidy` for style, `cargo xtask layers` for the
 //! dependency rules of ARCHITECTURE.md, `cargo xtask instructions` for what the engine costs.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 mod imports;
 mod instructions;

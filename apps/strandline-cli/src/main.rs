@@ -3,9 +3,10 @@
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use mimalloc::MiMalloc;
+use strandline_output::{errln, out};
 use tracing_subscriber::EnvFilter;
 
 /// What a burst took goes back to the system (with [`strandline::heap`]'s setting): glibc keeps it as long as anything
@@ -109,31 +110,38 @@ They count in shells that are started after that.")]
 fn main() -> ExitCode {
     strandline_load::end_with_parent();
     strandline::heap::give_back_at_once();
-    end_quietly_when_nobody_reads();
-    let cli = Cli::parse();
+    let cli = parsed();
     log(cli.verbose, cli.log_format);
     match dispatch(cli.command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("strandline: {error:#}");
+            errln!("strandline: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// `strandline lab list | head`: what is left to print has no reader, which is no failure of this program. It ends as one that
-/// SIGPIPE ends, with 128 + 13.
-fn end_quietly_when_nobody_reads() {
-    const NOBODY_READS: i32 = 141;
-    let usual = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |info| {
-        let said = info.payload().downcast_ref::<String>();
-        if said.is_some_and(|said| said.starts_with("failed printing to std") && said.contains("Broken pipe"))
+/// The command line; what `--help` or a mistake in it prints, and the end.
+fn parsed() -> Cli {
+    let parsed = with_negative_numbers(Cli::command()).try_get_matches();
+    let parsed = parsed.and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.unwrap_or_else(|told| {
+        if let Err(error) = told.print()
+            && !told.use_stderr()
         {
-            std::process::exit(NOBODY_READS);
+            strandline_output::end(&error);
         }
-        usual(info);
-    }));
+        std::process::exit(told.exit_code())
+    })
+}
+
+/// A negative number is the value of its option, which says why it is none; not an option that isn't there.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let takes_numbers = |argument: clap::Arg| {
+        let has_value = argument.get_action().takes_values() && !argument.is_positional();
+        argument.allow_negative_numbers(has_value)
+    };
+    command.mut_args(takes_numbers).mut_subcommands(with_negative_numbers)
 }
 
 fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
@@ -148,10 +156,10 @@ fn dispatch(command: Command) -> anyhow::Result<ExitCode> {
         Command::Completions { shell } => {
             // Names of commands have to live as long as the program: it ends after this.
             let mut command = seen(Box::leak(Box::new(Cli::command())));
-            // It would panic if nobody reads any more.
+            // It would panic if that can't be written.
             let mut file = Vec::new();
             clap_complete::generate(shell, &mut command, "strandline", &mut file);
-            print!("{}", String::from_utf8_lossy(&file));
+            out!("{}", String::from_utf8_lossy(&file));
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -181,6 +189,8 @@ fn log(verbose: u8, format: LogFormat) {
     };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    // It would say with a panic that standard error can't be written.
+    let log = log.log_internal_errors(false);
     match format {
         LogFormat::Text => log.init(),
         // One object for each event, its fields beside timestamp, level and target: nothing to unwrap.

@@ -283,6 +283,9 @@ fn mistakes_are_explained() {
     };
     assert!(told(&["--rate", "100", "--", "true"]).contains("100mbit"));
     assert!(told(&["--", "no-such-program"]).contains("no program 'no-such-program'"));
+    assert!(
+        told(&["--report", "/nowhere/report.json", "--", "no-such-program"]).contains("/nowhere/report.json")
+    );
     assert!(told(&["--tcp", "vegan", "--", "true"]).contains("this kernel has"));
     assert!(told(&["--name", "Ä", "--", "true"]).contains("a-z"));
     assert!(told(&[]).contains("nothing to run"));

@@ -93,6 +93,48 @@ fn interrupt(child: &Child) {
 
 const TRANSPORTS: [&str; 2] = ["sctp", "tcp"];
 
+/// Only the server's answer tells whether there is ECN: who asked for it and has none is told so.
+#[test]
+fn ecn_that_the_server_did_not_agree_to_is_told() {
+    let (without, with) = (Server::start(&[]), Server::start(&["--ecn"]));
+    for (asked, named) in [(["--congestion", "dctcp"], "dctcp"), (["--ecn", "--unordered"], "cubic")] {
+        for (server, agreed) in [(&without, false), (&with, true)] {
+            let client = |more: &[&str]| {
+                let mut client = server.client(&["-n", "10K", "-q"]);
+                client.args(asked).args(more).output().unwrap()
+            };
+            let output = client(&["--pauses"]);
+            let (told, report) = (text(&output.stderr), text(&output.stdout));
+            assert!(output.status.success(), "{told}");
+            let warned = told.contains("no ECN") && told.contains(&format!("server {}", asked[0]));
+            assert_eq!(warned, !agreed, "{told}");
+            let control =
+                format!("congestion control: {named}; {}", if agreed { "ECN: 0" } else { "no ECN" });
+            assert!(report.contains(&control) && report.contains("longest pause: "), "{report}");
+            let end = serde_json::from_slice::<Value>(&client(&["--json"]).stdout).unwrap()["end"].clone();
+            assert_eq!(
+                (&end["sum_sent"]["ecn"], &end["sum_received"]["ecn"]),
+                (&agreed.into(), &agreed.into())
+            );
+            assert_eq!(end["sum_sent"]["marks_answered"].as_u64(), agreed.then_some(0), "{end}");
+            assert_eq!(end["sum_received"]["marks_received"].as_u64(), agreed.then_some(0), "{end}");
+        }
+    }
+}
+
+#[test]
+fn a_report_that_has_no_room_is_an_error() {
+    let server = Server::start(&[]);
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for how in ["--json", "--json-stream", "--quiet"] {
+        let output = server.client(&["-n", "10K", how]).stdout(full()).output().unwrap();
+        let told = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && told.contains("No space left"), "{how}: {told}");
+    }
+    let client = server.client(&["-n", "10K", "-i", "0.05", "-vv"]).stderr(full()).output().unwrap();
+    assert!(client.status.success() && text(&client.stdout).contains("received"), "{}", text(&client.stdout));
+}
+
 #[test]
 fn a_trace_has_all_that_was_sent_and_the_laboratory_draws_it() {
     let server = Server::start(&[]);
@@ -449,8 +491,8 @@ fn framed(message: &[u8]) -> Vec<u8> {
 fn nonsense_is_refused_with_a_reason_and_the_server_goes_on() {
     let server = Server::start(&[]);
     for (bytes, reason) in [
-        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "at most 262144 bytes"),
-        (u32::MAX.to_be_bytes().to_vec(), "at most 262144 bytes"),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "at most 327680 bytes"),
+        (u32::MAX.to_be_bytes().to_vec(), "at most 327680 bytes"),
         (framed(b"hello"), "not `strandline perf`"),
         (framed(br#"{"strandline_perf":99,"test":{}}"#), "version 99"),
         (framed(br#"{"strandline_perf":1,"test":{"flows":1e99}}"#), "makes no sense"),
@@ -472,11 +514,11 @@ async fn nonsense_over_sctp_is_refused_too() {
     let encapsulation = server.encapsulation.parse().unwrap();
     let stack = Stack::builder().remote_encapsulation_port(encapsulation).udp("127.0.0.1:0".parse().unwrap());
     let (stack, port) = (stack.unwrap(), server.port.parse().unwrap());
-    let large = vec![b'['; 300_000];
+    let large = vec![b'['; 400_000];
     for (message, reason) in [
         (&b"hello"[..], "not `strandline perf`"),
         (br#"{"strandline_perf":99,"test":{}}"#, "version 99"),
-        (&large, "at most 262144 bytes"),
+        (&large, "at most 327680 bytes"),
         (br#"{"strandline_perf":1,"join":{"token":"00","flow":7,"attempt":0}}"#, "no such test"),
     ] {
         let peer = Peer::new("127.0.0.1".parse().unwrap(), port);
@@ -509,6 +551,8 @@ fn mistakes_are_explained() {
     assert!(refused.contains(report["error"].as_str().unwrap()), "{report}");
     assert!(fails(&["client", "no-such-host.invalid"]).contains("looking up no-such-host.invalid"));
     assert!(fails(&["client", "::1", "-l", "0"]).contains("1 byte to 16M"));
+    assert!(fails(&["client", "::1", "--interval", "-1"]).contains("0.05 to 3,600 s"));
+    assert!(fails(&["client", "::1", "-t", "-1"]).contains("more than 0"));
     assert!(fails(&["client", "::1", "-t", "1", "-n", "1K"]).contains("cannot be used with"));
     assert!(fails(&["client", "::1", "-R", "--bidir"]).contains("cannot be used with"));
     assert!(fails(&["client", "::1", "--transport", "tcp", "--streams", "2"]).contains("no streams"));

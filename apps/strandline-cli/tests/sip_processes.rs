@@ -1,4 +1,5 @@
 //! `strandline sip` with several processes behind one address.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests stop at the first error")]
 
 #[allow(dead_code, reason = "not every test has all of it")]

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Subcommand;
+use strandline_output::outln;
 
 use crate::instructions::{self, InstructionsArgs};
 use crate::plan::{self, Mode, Plan};
@@ -74,11 +75,11 @@ fn list(args: &ListArgs, commit: &str) -> Result<ExitCode> {
         if found.paper != paper {
             paper.clone_from(&found.paper);
             let about = plan::paper(&found)?;
-            println!("{paper}: {}, \"{}\" ({})", about.authors, about.title, about.year);
+            outln!("{paper}: {}, \"{}\" ({})", about.authors, about.title, about.year);
         }
         if let Some(what) = &plan.waits_for {
-            println!("{}", heading(&plan));
-            println!("{:<41} waits for: {what}", "");
+            outln!("{}", heading(&plan));
+            outln!("{:<41} waits for: {what}", "");
             continue;
         }
         let results = Results::load(&args.places.results, &plan)?;
@@ -93,8 +94,8 @@ fn list(args: &ListArgs, commit: &str) -> Result<ExitCode> {
             0 => String::new(),
             count => format!(", {count} of them with another build"),
         };
-        println!("{}", heading(&plan));
-        println!(
+        outln!("{}", heading(&plan));
+        outln!(
             "{:<41} all: {}; --short: {short}; done: {} of {}{}{others}",
             "",
             seconds(Mode::Whole)?,

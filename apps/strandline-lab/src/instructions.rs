@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use serde_json::json;
+use strandline_output::outln;
 
 use crate::netem::program;
 use crate::run::extract;
@@ -43,7 +44,7 @@ pub fn run(args: &InstructionsArgs) -> Result<ExitCode> {
     }
     let instructions = collected(&told).context("valgrind didn't say how many instructions it counted")?;
     let report = extract::parse(&String::from_utf8_lossy(&output.stdout)).map_err(anyhow::Error::msg)?;
-    println!("{}", json!({ "instructions": instructions, "report": report }));
+    outln!("{}", json!({ "instructions": instructions, "report": report }));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use strandline::{AssociationConfig, AssociationStats, EndpointConfig, SackFrequency, SendInfo};
 use strandline_netem::{LinkConfig, LinkStats};
+use strandline_output::outln;
 use strandline_sim::pair::{Pair, Side};
 
 use crate::netem::settings::Settings;
@@ -62,7 +63,7 @@ pub struct SimulateArgs {
 /// # Errors
 /// Arguments that make no sense, an association that doesn't come about.
 pub fn run(args: &SimulateArgs) -> Result<ExitCode> {
-    println!("{}", simulate(args)?);
+    outln!("{}", simulate(args)?);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,6 +7,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
+use strandline_output::outln;
 
 use crate::netem::program;
 use crate::run::extract;
@@ -69,7 +70,7 @@ fn all(from: Option<impl Read>) -> Vec<u8> {
 /// # Errors
 /// A program is not installed, failed, or printed no JSON.
 pub fn run(args: &TogetherArgs) -> Result<ExitCode> {
-    println!("{}", json!({ "programs": reports(&args.programs)? }));
+    outln!("{}", json!({ "programs": reports(&args.programs)? }));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -12,6 +12,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
+use strandline_output::{errln, outln};
 
 use self::read::Trace;
 use crate::figure::{Theme, Timeline, escape, paint, png};
@@ -65,6 +66,10 @@ pub enum Format {
 /// What is wrong with the trace, or with where the drawings are to go.
 pub fn run(args: &TraceArgs) -> Result<ExitCode> {
     let trace = Trace::read(&args.file)?;
+    if let Some(line) = trace.cut {
+        let end = trace.end();
+        errln!("lab: {}: line {line} is cut short: drawn up to {end:.3} s", args.file.display());
+    }
     let drawn = draw(&trace, args)?;
     let folder = args.output.as_deref().or_else(|| args.file.parent()).unwrap_or(Path::new(""));
     let stem = args.file.file_stem().unwrap_or_default().to_string_lossy();
@@ -104,7 +109,7 @@ fn draw(trace: &Trace, args: &TraceArgs) -> Result<[(&'static str, Timeline); 2]
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     fs::write(path, bytes).with_context(|| format!("writing {}: does the folder exist?", path.display()))?;
-    println!("{}", path.display());
+    outln!("{}", path.display());
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Set-up of an association with a first echo over UDP encapsulation, one after another: the subject of the benchmark
 //! rows "setup". The clock runs from the start of the set-up to the last byte of the echo; the end of the association
 //! comes after that.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};

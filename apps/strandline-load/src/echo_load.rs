@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use strandline_output::{errln, outln};
 
 use crate::controller::Fleet;
 use crate::job::{Content, Encapsulation, Job, Style, Transport};
@@ -190,12 +191,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         report.server = served;
         report.steps_ms = args.trace.then(|| outcome.steps.by_name());
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            outln!("{}", serde_json::to_string_pretty(&report)?);
         } else {
             report.print(&outcome);
         }
         if args.hold && !args.serve {
-            eprintln!("Held until Enter is pressed.");
+            errln!("Held until Enter is pressed.");
             let mut line = String::new();
             tokio::task::spawn_blocking(move || std::io::stdin().read_line(&mut line)).await??;
         }
@@ -210,7 +211,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         Ok(match (outcome.progress.completed, outcome.progress.failed) {
             (0, _) => {
-                eprintln!("strandline: {}", args.nothing_answered());
+                errln!("strandline: {}", args.nothing_answered());
                 ExitCode::FAILURE
             }
             (_, 0) => ExitCode::SUCCESS,

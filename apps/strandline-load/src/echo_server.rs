@@ -11,6 +11,7 @@ use strandline::{
     Association, AssociationConfig, Endpoint, EndpointConfig, Listener, OutgoingPorts, RawOptions, SendInfo,
     Stack, StackBuilder,
 };
+use strandline_output::outln;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
@@ -164,25 +165,25 @@ fn builder(args: &Args) -> StackBuilder {
 
 fn print(listening: &Listening, json: bool) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string(listening)?);
+        outln!("{}", serde_json::to_string(listening)?);
         return Ok(());
     }
-    println!("Echo server, until interrupted:");
+    outln!("Echo server, until interrupted:");
     if let Some(address) = listening.tcp {
-        println!("  TCP                {address}");
+        outln!("  TCP                {address}");
     }
     if let Some(address) = listening.udp {
-        println!("  UDP                {address}");
+        outln!("  UDP                {address}");
     }
     let mut carriers = Vec::new();
     carriers.extend(listening.encapsulation.map(|address| format!("in UDP at {address}")));
     carriers.extend(listening.raw.map(|address| format!("on raw IP at {address}")));
     let carriers = carriers.join(", ");
     if let Some(port) = listening.sctp {
-        println!("  SCTP one-to-one    port {port}, {carriers}");
+        outln!("  SCTP one-to-one    port {port}, {carriers}");
     }
     if let Some(port) = listening.sctp_many {
-        println!("  SCTP one-to-many   port {port}, {carriers}");
+        outln!("  SCTP one-to-many   port {port}, {carriers}");
     }
     Ok(())
 }

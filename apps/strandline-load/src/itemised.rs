@@ -15,6 +15,7 @@ use strandline::{
     Association, AssociationConfig, Endpoint, EndpointConfig, Listener, MemoryReport, Message, Peer,
     SendInfo, Stack,
 };
+use strandline_output::{out, outln};
 use tokio::task::LocalSet;
 
 use self::report::{Account, Report};
@@ -70,9 +71,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         anyhow::Ok(Report { count: args.count, one_to_many, one_to_one, gaps })
     })?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        report.print(&mut std::io::stdout().lock())?;
+        let mut text = Vec::new();
+        report.print(&mut text)?;
+        out!("{}", String::from_utf8_lossy(&text));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use strandline_output::outln;
 
 use crate::histogram::{Summary, Times};
 use crate::job::{Outcome, Style, Transport};
@@ -68,7 +69,7 @@ impl LoadReport {
     /// For people.
     pub(crate) fn print(&self, outcome: &Outcome) {
         let carrier = self.encapsulation.map(|carrier| format!(" {carrier}")).unwrap_or_default();
-        println!(
+        outln!(
             "{}{carrier}: {} operations of {} bytes, {:.0} of {:.0} a second, {} client process{}",
             self.transport,
             self.completed,
@@ -79,33 +80,44 @@ impl LoadReport {
             if self.clients == 1 { "" } else { "es" },
         );
         if self.held > 0 {
-            println!("{} held at the end", self.held);
+            outln!("{} held at the end", self.held);
         }
-        println!(
+        outln!(
             "\n{:<28}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}",
-            "milliseconds", "mean", "p50", "p90", "p99", "p99.9", "max"
+            "milliseconds",
+            "mean",
+            "p50",
+            "p90",
+            "p99",
+            "p99.9",
+            "max"
         );
         print_times("set-up", &outcome.setup);
         print_times("transaction", &outcome.transaction);
         print_times("total", &outcome.total);
         print_times("total from its due moment", &outcome.scheduled_total);
         for (step, median) in self.steps_ms.iter().flatten() {
-            println!("{step:<28}{:>9}{median:>9.3}  after the packet before", "");
+            outln!("{step:<28}{:>9}{median:>9.3}  after the packet before", "");
         }
         if let Some(server) = &self.server {
             server.print();
         }
         for (error, count) in &self.errors {
-            println!("{count} failed: {error}");
+            outln!("{count} failed: {error}");
         }
     }
 }
 
 fn print_times(name: &str, times: &Times) {
     let Some(s) = times.summary() else { return };
-    println!(
+    outln!(
         "{name:<28}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}{:>9.3}",
-        s.mean_ms, s.p50_ms, s.p90_ms, s.p99_ms, s.p999_ms, s.max_ms
+        s.mean_ms,
+        s.p50_ms,
+        s.p90_ms,
+        s.p99_ms,
+        s.p999_ms,
+        s.max_ms
     );
 }
 

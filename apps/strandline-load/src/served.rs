@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use strandline_output::outln;
 
 use crate::echo_process::Server;
 use crate::job::{Content, Encapsulation, Job, Outcome, Transport};
@@ -144,12 +145,15 @@ impl Servers {
 
 impl Served {
     pub(crate) fn print(&self) {
-        println!(
+        outln!(
             "server: {:.0} % of a processor, {:.1} us for each operation ({:.2} s user, {:.2} s system)",
-            self.cpu_percent, self.cpu_us_each, self.cpu_user_s, self.cpu_system_s
+            self.cpu_percent,
+            self.cpu_us_each,
+            self.cpu_user_s,
+            self.cpu_system_s
         );
         if let Some(memory) = &self.memory {
-            println!(
+            outln!(
                 "server: {:.0} bytes for each that is held, {:.0} of them in the kernel",
                 memory.process_bytes + memory.kernel_bytes,
                 memory.kernel_bytes

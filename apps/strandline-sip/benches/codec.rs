@@ -5,6 +5,7 @@
 //! allocations. With a word after `--`, only the cases whose name has it: to be run under callgrind, say.
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark")]
 
 use std::hint::black_box;
 use std::time::Instant;

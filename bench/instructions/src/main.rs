@@ -6,6 +6,7 @@
 //!     strandline-instructions set-up COUNT
 //!
 //! Prints how many of each thing there were.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 mod set_up;
 mod transfer;

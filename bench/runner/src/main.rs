@@ -1,5 +1,6 @@
 //! `make bench`: runs the rows of bench/rows.toml. Everything that takes part in a row takes its turn in each round, so
 //! that a slow moment of the machine meets all; the ratio is taken within each round. docs/benchmarks.md has the rest.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 mod awake;
 mod judge;

@@ -5,6 +5,7 @@
 //! ```
 //!
 //! One thread sends bursts of 40 packets of 1,452 bytes as fast as it can, another receives. Raw IP needs root.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::disallowed_methods, reason = "measures real time")]
 
 use std::error::Error;

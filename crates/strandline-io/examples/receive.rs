@@ -6,6 +6,7 @@
 //! ```
 //!
 //! It prints "ready" once the socket is open, and goes on until it is killed or its standard input ends.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 
 use std::error::Error;
 use std::io::{ErrorKind, Read};

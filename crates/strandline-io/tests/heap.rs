@@ -1,4 +1,5 @@
 //! Without the test harness: it has threads of its own.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 
 use std::process::ExitCode;
 use std::sync::mpsc;

@@ -206,6 +206,10 @@ pub struct Status {
     pub accepts_zero_checksum: bool,
     /// Ours to the peer have: it said so, and named the method that we use.
     pub sends_zero_checksum: bool,
+    /// Both sides asked for ECN when the association was set up.
+    pub ecn: bool,
+    /// Marks that the peer told of (ECNE) and that were answered, once in a round trip each; since the peer's last restart.
+    pub marks_answered: u32,
     /// Consecutive errors (section 8.1).
     pub error_count: u16,
     /// Counters.
@@ -247,6 +251,8 @@ pub struct PathStatus {
     pub state: Reachability,
     /// True for the primary path.
     pub primary: bool,
+    /// New data goes there: the primary path while it is active, or another one instead.
+    pub in_use: bool,
     /// The name of its congestion controller.
     pub congestion: &'static str,
     /// Congestion window of the controller, bytes.

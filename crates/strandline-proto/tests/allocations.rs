@@ -1,5 +1,6 @@
 //! The engine allocates nothing for each packet in steady state: counted over a stream between two endpoints, sending,
 //! acknowledging, timers and reading included.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::sync::Arc;

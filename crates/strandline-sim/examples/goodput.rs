@@ -10,6 +10,7 @@
 //! 100 KB), losses and reordering on the way of the data only. Buffers are large, so that nothing but recovery and
 //! congestion control sets the pace, unless `--tuned` leaves them to tune themselves. Goodput is what the receiving
 //! application read, in Mbit/s.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use core::time::Duration;

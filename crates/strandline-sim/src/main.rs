@@ -1,4 +1,5 @@
 //! Searches for seeds that break a rule, and replays them.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool of those who work on the stack")]
 
 use core::ops::Range;
 use std::fs::File;

@@ -1,5 +1,6 @@
 //! How many bytes a second one association moves over UDP encapsulation on the loopback interface, and how long a
 //! message and its answer take: `cargo run --release --example throughput [MESSAGE_BYTES [SECONDS]]`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "an example")]
 #![allow(clippy::unwrap_used, reason = "an example: it may stop at the first error")]
 
 use std::net::SocketAddr;

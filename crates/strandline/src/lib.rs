@@ -40,6 +40,40 @@
 //! `send` waits while the association's send buffer is full. What isn't received stays in the association's receive
 //! buffer, whose free rest is the window that the peer sees: a slow reader slows down its own peer and nobody else.
 //!
+//! # Congestion control
+//!
+//! Each path has a controller of its own, an [`Algorithm`]: chosen for all associations of a stack, for one at any time, or for
+//! the path to one of the peer's addresses. docs/congestion.md says which is for what.
+//!
+//! ```
+//! use strandline::memory::Network;
+//! use strandline::{Algorithm, Association, AssociationConfig, Listener, Stack};
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let network = Network::new();
+//! # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?, "10.0.1.2".parse()?])?;
+//! # let listener = Listener::bind(&there, 5060)?;
+//! // All associations of a stack begin with this one.
+//! let config = AssociationConfig { congestion: Algorithm::Bbr, ..AssociationConfig::default() };
+//! let here = Stack::builder()
+//!     .association(config.clone())
+//!     .memory(&network, ["10.0.0.1".parse()?, "10.0.1.1".parse()?])?;
+//! let client = Association::connect(&here, "10.0.0.2:5060".parse::<std::net::SocketAddr>()?).await?;
+//! # let _server = listener.accept().await?;
+//! let names = || client.paths().iter().map(|path| path.congestion).collect::<Vec<_>>();
+//! assert_eq!(names(), ["bbr", "bbr"]);
+//!
+//! // One association, while it lasts.
+//! client.control().configure(AssociationConfig { congestion: Algorithm::Cubic, ..config })?;
+//! assert_eq!(names(), ["cubic", "cubic"]);
+//!
+//! // The path to one address; `None` gives it the association's again.
+//! client.control().set_path_congestion("10.0.1.2".parse()?, Some(Algorithm::Swift))?;
+//! assert_eq!(names(), ["cubic", "swift"]);
+//! # Ok(()) }
+//! ```
+//!
 //! # Cancelling
 //!
 //! Every future here can be dropped at any time without losing messages, so all of them can be used in

@@ -37,6 +37,18 @@ impl Stretch {
         Self { scale, low, high, from, to, step }
     }
 
+    /// One for whole numbers that begins at or below the least of them and ends above the largest.
+    #[must_use]
+    pub fn of_whole(numbers: &[f64], from: f64, to: f64) -> Self {
+        let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let (least, most) = if least <= most { (least, most) } else { (0.0, 1.0) };
+        let step = step(most - least).max(1.0);
+        let low = (least / step).floor() * step;
+        let high = ceil(most + (most - least) * 0.02, step).max(low + step);
+        Self { scale: Scale::Linear, low, high, from, to, step }
+    }
+
     /// One that has all the numbers, with a little room at both ends.
     #[must_use]
     pub fn around(numbers: &[f64], scale: Scale, from: f64, to: f64) -> Self {
@@ -72,8 +84,9 @@ impl Stretch {
     pub fn ticks(&self) -> Vec<f64> {
         match self.scale {
             Scale::Linear => {
-                let count = (self.high / self.step).round() as u32;
-                (0..=count).map(|n| f64::from(n) * self.step).collect()
+                let low = self.low.max(0.0);
+                let count = ((self.high - low) / self.step).round() as u32;
+                (0..=count).map(|n| low + f64::from(n) * self.step).collect()
             }
             Scale::Log => {
                 let (first, last) = (self.low.log10().round() as i32, self.high.log10().round() as i32);

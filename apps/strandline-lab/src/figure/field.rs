@@ -25,9 +25,18 @@ pub(super) struct Field {
 
 impl Field {
     /// One that has room for all these numbers.
-    pub(super) fn new(width: f64, (xs, x_scale): (&[f64], Scale), (ys, y_scale): (&[f64], Scale)) -> Self {
+    pub(super) fn new(width: f64, xs: (&[f64], Scale), (ys, y_scale): (&[f64], Scale)) -> Self {
+        Self::with(width, xs, |from, to| Stretch::above(ys, y_scale, from, to))
+    }
+
+    /// One with another axis from bottom to top; `y` is told where these are.
+    pub(super) fn with(
+        width: f64,
+        (xs, x_scale): (&[f64], Scale),
+        y: impl FnOnce(f64, f64) -> Stretch,
+    ) -> Self {
         let (top, bottom) = (MARGIN_TOP, MARGIN_TOP + (width * HEIGHT.0).max(HEIGHT.1));
-        let y = Stretch::above(ys, y_scale, bottom, top);
+        let y = y(bottom, top);
         let widest = y.ticks().iter().map(|tick| text_width(&show(*tick), TEXT)).fold(0.0, f64::max);
         let left = widest + 34.0;
         let right = width - MARGIN_RIGHT;

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::axis::Stretch;
 use super::field::{Entry, Field, legend};
 use super::paint::Paint;
 use super::svg::Svg;
@@ -42,6 +43,8 @@ pub struct Timeline {
     pub title: String,
     /// Of the axis from bottom to top, with its unit.
     pub label: String,
+    /// That axis begins at zero; otherwise, for whole numbers, where what is drawn does.
+    pub from_zero: bool,
     /// First those that others are drawn over.
     pub layers: Vec<Layer>,
 }
@@ -59,7 +62,10 @@ impl Timeline {
         let mut svg = Svg::new(theme);
         let points = || self.layers.iter().flat_map(|layer| &layer.points);
         let (xs, ys): (Vec<f64>, Vec<f64>) = points().copied().unzip();
-        let field = Field::new(width, (&xs, Scale::Linear), (&ys, Scale::Linear));
+        let field = Field::with(width, (&xs, Scale::Linear), |from, to| match self.from_zero {
+            true => Stretch::above(&ys, Scale::Linear, from, to),
+            false => Stretch::of_whole(&ys, from, to),
+        });
         field.draw_axes(("seconds", &self.label), &ticks(&xs), &mut svg);
         let seen = || self.layers.iter().filter(|layer| !layer.points.is_empty());
         seen().for_each(|layer| layer.draw(&field, &mut svg));

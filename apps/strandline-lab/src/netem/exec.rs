@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use strandline_output::{err, errln, outln};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{sleep, timeout};
 
@@ -123,6 +124,11 @@ struct Programs {
 
 async fn execute(args: &ExecArgs) -> Result<u8> {
     let (left, right) = args.invocations()?;
+    if let Some(path) = &args.report {
+        // It is written at the end: nobody wants to learn then that it can't be.
+        let file = std::fs::File::options().create(true).append(true).open(path);
+        file.with_context(|| format!("writing {}", path.display()))?;
+    }
     require_root()?;
     for invocation in [&left, &right].into_iter().flatten() {
         invocation.check()?;
@@ -264,12 +270,12 @@ impl Programs {
             }
         }
         if args.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            outln!("{}", serde_json::to_string_pretty(&report)?);
         } else if !args.quiet {
-            eprint!("{report}");
+            err!("{report}");
         } else {
             for reason in &report.invalid_because {
-                eprintln!("netem: INVALID: {reason}");
+                errln!("netem: INVALID: {reason}");
             }
         }
         if let Some(path) = &args.report {

@@ -23,6 +23,7 @@ pub(crate) mod units;
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use strandline_output::errln;
 
 /// Exit code if the network could not be made.
 const FAILED: u8 = 125;
@@ -82,7 +83,7 @@ impl Netem {
             Self::Down(args) => standing::down(&args),
         };
         Ok(result.unwrap_or_else(|error| {
-            eprintln!("strandline netem: {error:#}");
+            errln!("strandline netem: {error:#}");
             ExitCode::from(FAILED)
         }))
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use serde_json::Value;
+use strandline_output::{err, out, outln};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::control::{Control, Request, ask, choose};
@@ -122,14 +123,14 @@ pub fn up(args: &UpArgs) -> Result<ExitCode> {
         let network = Network::start(&args.name, topology, &args.emulator)?;
         let control = Control::listen(network.namespaces())?;
         network.begin();
-        eprint!("{}", how_to_use(&network));
+        err!("{}", how_to_use(&network));
         tokio::select! {
             () = control.serve(&network) => {}
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
         }
-        eprint!("{}", network.finish()?);
+        err!("{}", network.finish()?);
         Ok(ExitCode::SUCCESS)
     })
 }
@@ -157,7 +158,7 @@ async fn in_background(name: &str) -> Result<ExitCode> {
     let text = std::fs::read_to_string(&said).unwrap_or_default();
     let _ = std::fs::remove_file(&said);
     if ready {
-        eprint!("{text}");
+        err!("{text}");
         return Ok(ExitCode::SUCCESS);
     }
     let _ = child.kill().await;
@@ -204,25 +205,25 @@ pub fn status(args: &NameArgs) -> Result<ExitCode> {
         None => networks()?,
     };
     if all.is_empty() && !args.json {
-        println!("no network is up");
+        outln!("no network is up");
     }
     let mut reports = serde_json::Map::new();
     for (name, lives) in all {
         if !lives {
             if !args.json {
-                println!("{name}: its owner was killed; the next network that is made removes it");
+                outln!("{name}: its owner was killed; the next network that is made removes it");
             }
             continue;
         }
         let report = ask(&name, &Request::Status)?;
         if !args.json {
-            println!("{name}: left {}, right {}", words(&report["left"]), words(&report["right"]));
-            print!("{}", read(&report)?);
+            outln!("{name}: left {}, right {}", words(&report["left"]), words(&report["right"]));
+            out!("{}", read(&report)?);
         }
         reports.insert(name, report);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&reports)?);
+        outln!("{}", serde_json::to_string_pretty(&reports)?);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -274,9 +275,9 @@ pub fn down(args: &NameArgs) -> Result<ExitCode> {
 fn finish(args: &NameArgs, request: &Request, show: bool) -> Result<ExitCode> {
     let report = ask(&choose(args.name.as_deref())?, request)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else if show {
-        print!("{}", read(&report)?);
+        out!("{}", read(&report)?);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use strandline_output::{errln, outln};
 
 use self::claims::Verdict;
 use crate::clock::unix_seconds;
@@ -93,7 +94,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         let plan = plan::load(&found)?;
         let results = Results::load(&args.places.results, &plan)?;
         if results.unreadable() > 0 {
-            eprintln!("lab: {}: {} lines can't be read", results.path().display(), results.unreadable());
+            errln!("lab: {}: {} lines can't be read", results.path().display(), results.unreadable());
         }
         if args.unmeasured || !results.records().is_empty() {
             loaded.push((plan, plan::paper(&found)?, results));
@@ -114,7 +115,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     write(&index, page::page(&sections, &today()).as_bytes())?;
     for section in &sections {
         let evaluation = &section.evaluation;
-        println!(
+        outln!(
             "{:<34} {:>3} of {:>3} runs; {}",
             format!("{}/{}", section.plan.paper, section.plan.name),
             evaluation.done,
@@ -122,7 +123,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
             score(section)
         );
     }
-    println!("{}", index.display());
+    outln!("{}", index.display());
     Ok(ExitCode::SUCCESS)
 }
 

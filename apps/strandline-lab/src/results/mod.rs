@@ -136,6 +136,23 @@ impl Results {
         &self.path
     }
 
+    /// The file, to add to.
+    fn open(&self) -> Result<File> {
+        let told = || format!("writing {}", self.path.display());
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder).with_context(told)?;
+        }
+        File::options().create(true).append(true).open(&self.path).with_context(told)
+    }
+
+    /// Tries whether there can be more of them, before anything is measured.
+    ///
+    /// # Errors
+    /// The file can't be written.
+    pub fn check(&self) -> Result<()> {
+        self.open().map(drop)
+    }
+
     /// Whether a run with this key was done, and counts; if a build is given, whether that was with this one.
     #[must_use]
     pub fn has(&self, key: &str, build: Option<&str>) -> bool {
@@ -164,12 +181,9 @@ impl Results {
     /// The file can't be written.
     pub fn add(&mut self, record: Record) -> Result<()> {
         let told = || format!("writing {}", self.path.display());
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder).with_context(told)?;
-        }
         let mut line = serde_json::to_string(&record)?;
         line.push('\n');
-        let mut file = File::options().create(true).append(true).open(&self.path).with_context(told)?;
+        let mut file = self.open()?;
         if !ends_with_line(&self.path).with_context(told)? {
             // A process was killed while it wrote: what it left is a line of its own.
             line.insert(0, '\n');

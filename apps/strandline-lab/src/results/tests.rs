@@ -62,6 +62,18 @@ pub(crate) fn record(plan: &Plan, run: &Run, mode: Mode, number: f64) -> Record 
 }
 
 #[test]
+fn results_that_could_not_be_kept_are_found_out_before() {
+    let folder = Folder::new("check");
+    let plan = read(WHOLE).unwrap();
+    Results::load(&folder.0, &plan).unwrap().check().unwrap();
+    let file = folder.0.join("no-folder");
+    fs::write(&file, "").unwrap();
+    let results =
+        Results { path: file.join("paper").join("plan.jsonl"), ..Results::load(&folder.0, &plan).unwrap() };
+    assert!(format!("{:#}", results.check().unwrap_err()).contains("no-folder/paper/plan.jsonl"));
+}
+
+#[test]
 fn what_was_done_is_found_again() {
     let folder = Folder::new("resume");
     let plan = read(WHOLE).unwrap();

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use strandline_output::{errln, outln};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
@@ -133,7 +134,7 @@ pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
         }
     }
     if others > 0 {
-        eprintln!(
+        errln!(
             "lab: {others} runs were done with another build of strandline and are done again (--any-build lets them count)"
         );
     }
@@ -142,12 +143,17 @@ pub fn run(args: &RunArgs, commit: &str) -> Result<ExitCode> {
     }
     if tasks.is_empty() {
         match done {
-            0 => eprintln!("lab: nothing to run: see 'strandline lab list'"),
-            _ => eprintln!("lab: all {done} runs are done already (--again measures them again)"),
+            0 => errln!("lab: nothing to run: see 'strandline lab list'"),
+            _ => errln!("lab: all {done} runs are done already (--again measures them again)"),
         }
         return Ok(ExitCode::SUCCESS);
     }
     check_programs(&jobs, &tasks)?;
+    for task in &tasks {
+        if let Some(job) = jobs.get(task.plan) {
+            job.results.check()?;
+        }
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(run_all(&mut jobs, &tasks, (done, mode), &machine)).map(ExitCode::from)
 }
@@ -156,12 +162,12 @@ fn show(jobs: &[Job], tasks: &[Task], done: usize) -> ExitCode {
     for task in tasks {
         let run = &task.run;
         if let Some(server) = &run.server {
-            println!("{}  server: {server}", describe(jobs, task));
+            outln!("{}  server: {server}", describe(jobs, task));
         }
-        println!("{}  client: {}", describe(jobs, task), run.client);
+        outln!("{}  client: {}", describe(jobs, task), run.client);
     }
     let seconds: f64 = tasks.iter().map(|task| task.run.takes).sum();
-    eprintln!("lab: {} runs, about {}; {done} are done already", tasks.len(), progress::show_time(seconds));
+    errln!("lab: {} runs, about {}; {done} are done already", tasks.len(), progress::show_time(seconds));
     ExitCode::SUCCESS
 }
 

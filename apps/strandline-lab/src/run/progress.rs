@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::clock;
 use indicatif::{ProgressBar, ProgressStyle};
+use strandline_output::errln;
 
 /// A bar on a terminal; lines elsewhere.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ impl Progress {
         let count = takes.len();
         let before = if done_before > 0 { format!(" ({done_before} done before)") } else { String::new() };
         let seconds: f64 = takes.iter().sum();
-        eprintln!("lab: {count} runs{before}, about {}", show_time(seconds));
+        errln!("lab: {count} runs{before}, about {}", show_time(seconds));
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(count as u64);
             let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {wide_msg}");
@@ -40,7 +41,7 @@ impl Progress {
         self.shown = format!("{what}, {left} left");
         match &self.bar {
             Some(bar) => bar.set_message(self.shown.clone()),
-            None => eprintln!("lab: {}/{} {}", number + 1, self.takes.len(), self.shown),
+            None => errln!("lab: {}/{} {}", number + 1, self.takes.len(), self.shown),
         }
     }
 
@@ -55,7 +56,7 @@ impl Progress {
     pub fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.println(format!("lab: {text}")),
-            None => eprintln!("lab: {text}"),
+            None => errln!("lab: {text}"),
         }
     }
 
@@ -64,7 +65,7 @@ impl Progress {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        eprintln!("lab: {text} ({})", show_time(self.began.elapsed().as_secs_f64()));
+        errln!("lab: {text} ({})", show_time(self.began.elapsed().as_secs_f64()));
     }
 
     /// What is left when so many are done: what they are thought to take, times how wrong that was so far.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::read::{Event, Trace};
-use crate::figure::{Layer, Look, Timeline};
+use crate::figure::{Layer, Look, Timeline, show};
 use crate::plan::Transport;
 
 /// Reasons for sending again, as traces name them, with what the legend says, colour and sign.
@@ -13,6 +13,9 @@ const AGAIN: [(&str, &str, (Transport, usize), usize); 4] = [
     ("timeout", "sent again: time-out", (Transport::Tcp, 2), 1),
     ("unknown", "sent again", (Transport::Tcp, 1), 0),
 ];
+
+/// How a trace has an ssthresh that limits nothing.
+const INFINITE: f64 = u32::MAX as f64;
 
 /// Points of a layer: seconds and value.
 type Points = Vec<(f64, f64)>;
@@ -75,7 +78,8 @@ pub(super) fn sequence(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Time
             points,
         ));
     }
-    Timeline { title: "TSN over time".to_owned(), label: "TSN, from the first".to_owned(), layers }
+    let (title, label) = ("TSN over time".to_owned(), "TSN, from the first".to_owned());
+    Timeline { title, label, from_zero: false, layers }
 }
 
 /// Windows over time, in kilobytes.
@@ -90,7 +94,10 @@ pub(super) fn window(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeli
             {
                 let [windows, thresholds, flights] = paths.entry(peer).or_default();
                 windows.push((*t, kilo(cwnd)));
-                thresholds.push((*t, kilo(ssthresh)));
+                // None yet.
+                if *ssthresh < INFINITE {
+                    thresholds.push((*t, kilo(ssthresh)));
+                }
                 flights.push((*t, kilo(flight)));
             }
             Event::Association { t, port: of, peer_rwnd } if *of == port && (from..=to).contains(t) => {
@@ -102,17 +109,21 @@ pub(super) fn window(trace: &Trace, port: u16, (from, to): (f64, f64)) -> Timeli
     let most = paths.values().flat_map(|[windows, _, flights]| windows.iter().chain(flights));
     let most = most.map(|(_, size)| *size).fold(0.0, f64::max);
     let mut layers = Vec::new();
-    // What is far above the window limits nothing, and would flatten everything else.
-    let near = |points: Points| -> Points {
-        points.into_iter().map(|(t, size)| (t, size.min(most * 1.5))).collect()
+    // What is far above the window limits nothing, and would flatten everything else: the legend has what it is.
+    let near = |title: String, colour, points: Points| -> Layer {
+        let (top, size) = (most * 1.5, points.iter().map(|(_, size)| *size).fold(0.0, f64::max));
+        let title = if size > top { format!("{title} (off the scale: up to {})", show(size)) } else { title };
+        let points = points.into_iter().map(|(t, size)| (t, size.min(top))).collect();
+        layer(&title, colour, Look::Steps, points)
     };
     let several = paths.len() > 1;
     for (shade, (peer, [windows, thresholds, flights])) in paths.into_iter().enumerate() {
         let name = |what: &str| if several { format!("{what} to {peer}") } else { what.to_owned() };
-        layers.push(layer(&name("ssthresh"), (Transport::OtherSctp, shade), Look::Steps, near(thresholds)));
+        layers.push(near(name("ssthresh"), (Transport::OtherSctp, shade), thresholds));
         layers.push(layer(&name("in flight"), (Transport::Tcp, shade), Look::Steps, flights));
         layers.push(layer(&name("cwnd"), (Transport::Sctp, shade), Look::Steps, windows));
     }
-    layers.insert(0, layer("the peer's window", (Transport::Udp, 1), Look::Steps, near(rwnd)));
-    Timeline { title: "Windows over time".to_owned(), label: "kilobytes".to_owned(), layers }
+    layers.insert(0, near("the peer's window".to_owned(), (Transport::Udp, 1), rwnd));
+    let (title, label) = ("Windows over time".to_owned(), "kilobytes".to_owned());
+    Timeline { title, label, from_zero: true, layers }
 }

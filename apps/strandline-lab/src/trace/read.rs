@@ -15,6 +15,8 @@ const FORMAT: u32 = 1;
 #[derive(Debug)]
 pub(super) struct Trace {
     pub(super) events: Vec<Event>,
+    /// The last line if that was cut short, by its number.
+    pub(super) cut: Option<usize>,
 }
 
 /// A line of it.
@@ -80,11 +82,14 @@ impl Trace {
     }
 
     pub(super) fn parse(text: impl BufRead) -> Result<Self> {
-        let mut events = Vec::new();
+        let (mut events, mut cut) = (Vec::new(), None);
         let mut lines = text.lines().enumerate().peekable();
         while let Some((number, line)) = lines.next() {
             let event: Event = match serde_json::from_str(&line?) {
-                Err(error) if error.is_eof() && lines.peek().is_none() && number > 0 => break,
+                Err(error) if error.is_eof() && lines.peek().is_none() && number > 0 => {
+                    cut = Some(number + 1);
+                    break;
+                }
                 parsed => parsed.with_context(|| format!("line {} is no line of a trace", number + 1))?,
             };
             match event {
@@ -99,7 +104,7 @@ impl Trace {
             }
             events.push(event);
         }
-        Ok(Self { events })
+        Ok(Self { events, cut })
     }
 
     /// Bytes of DATA by port: sent, received.

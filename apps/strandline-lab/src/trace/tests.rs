@@ -67,13 +67,35 @@ fn each_path_has_its_windows_and_none_flattens_the_others() {
     let drawing = window(&parse(TRACE).unwrap(), 5, ALL);
     assert_eq!(points(&drawing, "cwnd to 10.0.0.2:9899"), [(0.1, 14.0)]);
     assert_eq!(points(&drawing, "in flight to 10.0.0.3:9899"), [(0.4, 1.0)]);
-    assert_eq!(points(&drawing, "ssthresh to 10.0.0.2:9899"), [(0.1, 21.0)], "no threshold yet");
-    assert_eq!(points(&drawing, "the peer's window"), [(0.4, 21.0)]);
+    assert_eq!(points(&drawing, "ssthresh to 10.0.0.2:9899"), [], "no threshold yet");
+    assert_eq!(points(&drawing, "ssthresh to 10.0.0.3:9899"), [(0.4, 7.0)]);
+    assert_eq!(points(&drawing, "the peer's window (off the scale: up to 100)"), [(0.4, 21.0)]);
     for theme in [Theme::Page, Theme::Picture] {
         let svg = drawing.svg(WIDTH, theme);
         assert!(svg.contains("cwnd to 10.0.0.3:9899") && svg.ends_with("</svg>"), "{svg}");
     }
     assert!(png(&drawing.svg(WIDTH, Theme::Picture)).unwrap().starts_with(b"\x89PNG"));
+}
+
+#[test]
+fn a_part_of_a_trace_fills_its_drawing() {
+    let mut text = TRACE.lines().next().unwrap().to_owned() + "\n";
+    for n in 0..2000_u32 {
+        let t = f64::from(n) / 100.0;
+        text += &format!(
+            "{{\"event\":\"data\",\"t\":{t},\"port\":5,\"peer\":\"10.0.0.2:9899\",\"sent\":true,\"first\":{n},\"last\":{n},\"bytes\":9}}\n"
+        );
+    }
+    let trace = parse(&text).unwrap();
+    let whole = sequence(&trace, 5, ALL).svg(WIDTH, Theme::Page);
+    assert!([">0</text>", ">500</text>", ">2000</text>"].iter().all(|tick| whole.contains(tick)), "{whole}");
+    // TSNs 1,001 to 1,051.
+    let part = sequence(&trace, 5, (10.0, 10.5)).svg(WIDTH, Theme::Page);
+    assert!(
+        [">1000</text>", ">1020</text>", ">1060</text>"].iter().all(|tick| part.contains(tick)),
+        "{part}"
+    );
+    assert!(!part.contains(">0</text>") && !part.contains(">500</text>"), "{part}");
 }
 
 #[test]
@@ -85,7 +107,12 @@ fn many_points_make_no_large_drawing() {
         points: (0..200_000).map(|n| (f64::from(n) * 1e-5, f64::from(n % 1000))).collect(),
     };
     for (look, bytes_max) in [(Look::Steps, 100_000), (Look::Dots, 6_000_000)] {
-        let drawing = Timeline { title: "t".to_owned(), label: "y".to_owned(), layers: vec![crowd(look)] };
+        let drawing = Timeline {
+            title: "t".to_owned(),
+            label: "y".to_owned(),
+            from_zero: true,
+            layers: vec![crowd(look)],
+        };
         let bytes = drawing.svg(WIDTH, Theme::Picture).len();
         assert!(bytes < bytes_max, "{look:?}: {bytes}");
     }
@@ -102,7 +129,9 @@ fn what_is_no_trace_is_told() {
     assert!(told(&broken).contains("line 2"));
     // What a program wrote that was killed is drawn as far as it goes.
     let cut = TRACE.get(..TRACE.len() - 30).unwrap();
-    assert_eq!(parse(cut).unwrap().ports(), [5]);
+    let read = parse(cut).unwrap();
+    assert_eq!((read.ports(), read.cut), (vec![5], Some(10)));
+    assert_eq!(parse(TRACE).unwrap().cut, None);
 }
 
 #[test]

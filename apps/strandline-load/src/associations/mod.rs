@@ -21,6 +21,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use strandline::{AssociationConfig, EndpointConfig, Stack, StackBuilder};
+use strandline_output::{out, outln};
 
 pub(crate) use self::part::run as run_part;
 use crate::demo::published;
@@ -186,9 +187,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         anyhow::Ok(ladders)
     })?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&ladders)?);
+        outln!("{}", serde_json::to_string_pretty(&ladders)?);
     } else {
-        report::print(&ladders, &published, &mut std::io::stdout().lock())?;
+        let mut text = Vec::new();
+        report::print(&ladders, &published, &mut text)?;
+        out!("{}", String::from_utf8_lossy(&text));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
+use strandline_output::errln;
 
 use crate::controller::Fleet;
 use crate::echo_process::Server;
@@ -156,14 +157,14 @@ impl Plan {
         let load = LoadReport::new(what, self.message_bytes, self.rate, jobs.len(), outcome);
         let case = Case { load, memory };
         if !self.quiet {
-            eprintln!("      {}", in_a_line(&case));
+            errln!("      {}", in_a_line(&case));
         }
         Ok(case)
     }
 
     fn announce(&self, title: &str) {
         if !self.quiet {
-            eprintln!("  {title}");
+            errln!("  {title}");
         }
     }
 

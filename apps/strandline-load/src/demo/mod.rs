@@ -8,6 +8,7 @@ mod tables;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use strandline_output::{out, outln};
 
 use self::measure::Plan;
 
@@ -72,9 +73,11 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     };
     let results = runtime.block_on(measure::run(&plan))?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&results)?);
+        outln!("{}", serde_json::to_string_pretty(&results)?);
     } else {
-        tables::print(&published, &results, &mut std::io::stdout().lock())?;
+        let mut text = Vec::new();
+        tables::print(&published, &results, &mut text)?;
+        out!("{}", String::from_utf8_lossy(&text));
     }
     let succeeded = results.cases.iter().all(|case| case.load.completed > 0);
     Ok(if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE })

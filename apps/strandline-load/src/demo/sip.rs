@@ -1,7 +1,7 @@
 //! `strandline demo sip`: the SIP server with its store, and phones that call one another over UDP, TCP and SCTP.
 
 use std::cell::Cell;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{ExitCode, Stdio};
@@ -9,6 +9,7 @@ use std::process::{ExitCode, Stdio};
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strandline_output::outln;
 use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -114,9 +115,9 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     let (mut server, announcement) = start(&store).await?;
     let page = format!("http://{}/", announcement.metrics);
     if !args.json {
-        println!("SIP server for example.com, bindings in {}", store.display());
-        println!("Live page: {page}   (in a terminal: strandline sip top {})", announcement.metrics);
-        println!("{} phones over each of UDP, TCP and SCTP register and call one another ...", args.phones);
+        outln!("SIP server for example.com, bindings in {}", store.display());
+        outln!("Live page: {page}   (in a terminal: strandline sip top {})", announcement.metrics);
+        outln!("{} phones over each of UDP, TCP and SCTP register and call one another ...", args.phones);
     }
     let load = |time: f64| Loads { args, announcement: &announcement, time };
     let transports = load(args.time).run().await?;
@@ -124,13 +125,13 @@ async fn show(args: &Args, going_on: &Cell<bool>) -> Result<ExitCode> {
     let store_bytes = size(&store) + size(&store.with_extension("db-wal"));
     let report = Report { registered, store_bytes, transports };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         print(&report);
     }
     let all = report.transports.iter().all(|calls| calls.succeeded > 0);
     if all && !args.once && !args.json && std::io::stdout().is_terminal() {
-        println!("Phones go on calling: look at {page} (Ctrl-C ends it)");
+        outln!("Phones go on calling: look at {page} (Ctrl-C ends it)");
         going_on.set(true);
         load(86_400.0).run().await?;
     }
@@ -217,15 +218,11 @@ fn size(file: &Path) -> u64 {
 }
 
 fn print(report: &Report) {
-    let mut out = std::io::stdout().lock();
-    // Who closed the output doesn't want it.
-    let _ =
-        writeln!(out, "\n{:<10}{:>12}{:>12}{:>12}{:>12}", "", "calls/s", "succeeded", "p50, ms", "p99, ms");
+    outln!("\n{:<10}{:>12}{:>12}{:>12}{:>12}", "", "calls/s", "succeeded", "p50, ms", "p99, ms");
     for calls in &report.transports {
         let share = calls.succeeded as f64 / calls.begun.max(1) as f64 * 100.0;
         let millis = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.2}"));
-        let _ = writeln!(
-            out,
+        outln!(
             "{:<10}{:>12.1}{:>10.2} %{:>12}{:>12}",
             calls.transport,
             calls.succeeded_each_second,
@@ -234,8 +231,7 @@ fn print(report: &Report) {
             millis(calls.p99_ms),
         );
     }
-    let _ = writeln!(
-        out,
+    outln!(
         "{} phones are registered, on disk in {:.1} MB. Times are from INVITE to 200, through the proxy.\n",
         report.registered,
         report.store_bytes as f64 / 1e6

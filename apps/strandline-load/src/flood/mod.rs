@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
+use strandline_output::outln;
 
 use self::init::Packets;
 use self::sender::{Plan, Sent, flood};
@@ -134,7 +135,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let rate = sent.packets as f64 / sent.seconds.max(1e-9);
     let report = Report { to: args.to, port: args.port, plain: args.plain, packet_bytes, rate, sent };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         report.print();
     }
@@ -144,7 +145,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 impl Report {
     fn print(&self) {
         let what = if self.plain { "plain datagrams" } else { "INITs" };
-        println!(
+        outln!(
             "{} {what} of {} bytes to {} in {:.1} s: {} a second",
             thousands(self.sent.packets),
             self.packet_bytes,
@@ -153,7 +154,7 @@ impl Report {
             thousands(self.rate as u64)
         );
         let answers = self.sent.init_acks + self.sent.aborts + self.sent.other_answers;
-        println!(
+        outln!(
             "answers seen: {} ({} INIT ACK, {} ABORT)",
             thousands(answers),
             thousands(self.sent.init_acks),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
 use strandline::{Association, Peer, Stack};
+use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
@@ -28,6 +29,7 @@ use super::tcp::Connection;
 use super::text::{Live, summary};
 use super::trace::Trace;
 use super::track::Interval;
+use super::tuning::Congestion;
 
 /// An association or connection is set up, and a control message answered, within this time.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,7 +49,7 @@ pub(crate) async fn run(
     if let Err(error) = &result {
         let error = format!("{error:#}");
         if args.common.json {
-            println!("{}", json!({ "start": {}, "intervals": [], "end": {}, "error": error }));
+            outln!("{}", json!({ "start": {}, "intervals": [], "end": {}, "error": error }));
         } else if args.json_stream {
             print_event("error", json!(error));
         }
@@ -82,6 +84,9 @@ async fn test(
     if args.json_stream {
         print_event("start", test.start());
     }
+    if let Some(warning) = without_ecn(args, &links) {
+        errln!("strandline: {warning}");
+    }
     let (tell, mut told) = mpsc::unbounded_channel();
     let session = Session {
         role: Role::Client,
@@ -102,7 +107,7 @@ async fn test(
     print(args, &test, intervals, &outcome)?;
     end(channel, links).await;
     if let Some(Err(failure)) = trace.map(|trace| trace.finish()) {
-        eprintln!("strandline: {failure:#}");
+        errln!("strandline: {failure:#}");
         return Ok(ExitCode::FAILURE);
     }
     Ok(match &outcome.failure {
@@ -111,7 +116,7 @@ async fn test(
         // After Ctrl-C somebody wanted the end and has got the figures.
         Some(_) if outcome.interrupted => ExitCode::from(INTERRUPTED),
         Some(failure) => {
-            eprintln!("strandline: the test failed: {failure}");
+            errln!("strandline: the test failed: {failure}");
             ExitCode::FAILURE
         }
     })
@@ -122,6 +127,23 @@ fn encapsulation(args: &ClientArgs) -> Option<&'static str> {
         Transport::Tcp => None,
         Transport::Sctp => Some(if args.common.raw { "raw" } else { "udp" }),
     }
+}
+
+/// What is to be said of ECN that was asked for and not agreed on. Whether it is, only the server's answer tells.
+fn without_ecn(args: &ClientArgs, links: &[Link]) -> Option<String> {
+    let dctcp = args.common.tuning.congestion == Some(Congestion::Dctcp);
+    if !dctcp && !args.common.tuning.ecn {
+        return None;
+    }
+    let agreed = links.iter().filter_map(Link::figures).find_map(|figures| figures.ecn);
+    let (what, option) = match (agreed, dctcp) {
+        (Some(false), true) => {
+            ("dctcp has no marks to go by, and goes by losses alone", "--congestion dctcp")
+        }
+        (Some(false), false) => ("packets are dropped where they could be marked", "--ecn"),
+        _ => return None,
+    };
+    Some(format!("the server agreed to no ECN: {what}. It needs: strandline perf server {option}"))
 }
 
 /// Live lines go out at once; with `--json` the intervals are kept for the report.
@@ -148,19 +170,19 @@ fn observer(
 }
 
 fn print_event(name: &str, data: Value) {
-    println!("{}", json!({ "event": name, "data": data }));
+    outln!("{}", json!({ "event": name, "data": data }));
 }
 
 fn print(args: &ClientArgs, test: &Test, intervals: Vec<Value>, outcome: &Outcome) -> Result<()> {
     if args.common.json {
-        println!("{}", serde_json::to_string(&test.report(intervals, outcome))?);
+        outln!("{}", serde_json::to_string(&test.report(intervals, outcome))?);
     } else if args.json_stream {
         if let Some(failure) = &outcome.failure {
             print_event("error", json!(failure));
         }
         print_event("end", test.end(outcome));
     } else {
-        println!("{}", summary(test, outcome));
+        outln!("{}", summary(test, outcome));
     }
     Ok(())
 }

@@ -30,6 +30,7 @@ pub use self::args::{Args, ClientArgs, Common, ServerArgs, Side, Transport};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use strandline_output::errln;
 use tokio::sync::watch;
 
 use crate::cores::Cores;
@@ -49,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Side::Client(args) = &args.side
         && let Err(wrong) = args.parameters()
     {
-        eprintln!("error: {wrong:#}\n\nFor more information, try 'strandline perf client --help'.");
+        errln!("error: {wrong:#}\n\nFor more information, try 'strandline perf client --help'.");
         return Ok(ExitCode::from(WRONG_ARGUMENTS));
     }
     // A thread for each shard: an association lives on one core.

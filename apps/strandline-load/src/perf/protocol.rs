@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// Version of this exchange.
 pub(crate) const VERSION: u32 = 1;
 /// Bytes that a message of the control exchange has at most. The figures of 256 flows take 256 KB at most.
-pub(crate) const CONTROL_BYTES_MAX: usize = 256 << 10;
+pub(crate) const CONTROL_BYTES_MAX: usize = 320 << 10;
 /// Associations or TCP connections of a test at most.
 pub(crate) const FLOWS_MAX: u16 = 256;
 /// Attempts of a flow to come to its shard; with the last one it stays where it is. Which shard an association comes to
@@ -297,6 +297,12 @@ pub(crate) struct Figures {
     pub(crate) packets_received: Option<u64>,
     pub(crate) chunks_sent: Option<u64>,
     pub(crate) sacks_sent: Option<u64>,
+    /// ECN was agreed on (SCTP).
+    pub(crate) ecn: Option<bool>,
+    /// Packets with data that came marked.
+    pub(crate) marks_received: Option<u64>,
+    /// Marks that the other side told of and that were answered.
+    pub(crate) marks_answered: Option<u64>,
     pub(crate) rtt_us: Option<f64>,
     pub(crate) rttvar_us: Option<f64>,
     pub(crate) cwnd_bytes: Option<u64>,
@@ -323,6 +329,8 @@ impl Figures {
         less(&mut self.packets_received, earlier.packets_received);
         less(&mut self.chunks_sent, earlier.chunks_sent);
         less(&mut self.sacks_sent, earlier.sacks_sent);
+        less(&mut self.marks_received, earlier.marks_received);
+        less(&mut self.marks_answered, earlier.marks_answered);
         self
     }
 }

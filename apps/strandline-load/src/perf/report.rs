@@ -306,6 +306,7 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
         ("packets_sent", figures.packets_sent.map(Value::from)),
         ("packets_received", figures.packets_received.map(Value::from)),
         ("sacks_sent", figures.sacks_sent.map(Value::from)),
+        ("ecn", figures.ecn.map(Value::from)),
     ];
     add(&mut object, &both);
     if sender {
@@ -323,6 +324,7 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
                 ("fast_recoveries", figures.fast_recoveries.map(Value::from)),
                 ("timeouts", figures.timeouts.map(Value::from)),
                 ("chunks_sent", figures.chunks_sent.map(Value::from)),
+                ("marks_answered", figures.marks_answered.map(Value::from)),
                 ("in_flight_bytes", figures.in_flight_bytes.map(Value::from)),
             ],
         );
@@ -331,6 +333,7 @@ fn flow_of(flow: &FlowReport, sender: bool) -> Object {
         add(
             &mut object,
             &[
+                ("marks_received", figures.marks_received.map(Value::from)),
                 ("longest_pause", flow.longest_pause.map(Value::from)),
                 ("seconds_in_time", in_time.map(|passed| json!(passed.seconds))),
                 ("bytes_in_time", in_time.map(|passed| json!(passed.bytes))),
@@ -360,6 +363,8 @@ fn sum(flows: &[Object]) -> Value {
                 (Some(a), Some(b), ..) if most.contains(&name.as_str()) => json!(a.max(b)),
                 (_, _, Some(a), Some(b)) if most.contains(&name.as_str()) => json!(a.max(b)),
                 (Some(a), Some(b), ..) => json!(a.saturating_add(b)),
+                // ECN, of all.
+                _ if value == &json!(false) => json!(false),
                 (_, _, Some(a), Some(b)) => json!(a + b),
                 _ => continue,
             };

@@ -104,7 +104,8 @@ fn parse_end(data: &[u8]) -> Option<Count> {
 /// What an association tells about itself; nothing once it is gone.
 pub(crate) fn figures(association: &Association) -> Option<Figures> {
     let status = association.status()?;
-    let path = association.paths().into_iter().find(|path| path.primary)?;
+    // Where data goes: not the primary path while that is dead.
+    let path = association.paths().into_iter().max_by_key(|path| (path.in_use, path.primary))?;
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     let stats = status.stats;
     Some(Figures {
@@ -115,6 +116,9 @@ pub(crate) fn figures(association: &Association) -> Option<Figures> {
         packets_received: Some(stats.packets_received),
         chunks_sent: Some(stats.data_sent),
         sacks_sent: Some(stats.sacks_sent.into()),
+        ecn: Some(status.ecn),
+        marks_received: status.ecn.then(|| stats.marks_received.into()),
+        marks_answered: status.ecn.then(|| status.marks_answered.into()),
         rtt_us: path.srtt.map(micros),
         rttvar_us: path.rttvar.map(micros),
         cwnd_bytes: Some(path.cwnd.into()),

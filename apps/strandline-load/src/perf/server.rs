@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use strandline::{Association, Listener, Stack};
+use strandline_output::{errln, outln};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -93,7 +94,7 @@ pub(crate) async fn run(
     let bind = |stack| Listener::bind(stack, port).with_context(|| format!("listening on SCTP port {port}"));
     let listeners = stacks.iter().map(bind).collect::<Result<Vec<_>>>()?;
     let raw = if args.common.raw { " and over raw IP" } else { "" };
-    eprintln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
+    errln!("strandline perf serves SCTP port {port} in UDP {udp_address}{raw}, TCP {tcp_address}");
 
     let server = Arc::new(Server::new(args.clone(), runtimes, stacks.clone(), interrupt.clone()));
     let mut finish = server.finished.subscribe();
@@ -222,7 +223,7 @@ impl Server {
             };
             if let Err(reason) = refused {
                 let peer = peer.map_or_else(String::new, |peer| format!(" {peer}"));
-                eprintln!("refused{peer}: {reason}");
+                errln!("refused{peer}: {reason}");
                 channel.refuse(reason).await;
             }
         };
@@ -356,7 +357,7 @@ impl Server {
             interrupt: self.interrupt.clone(),
         };
         if !common.quiet {
-            eprintln!("[{number}] a test of {} from {}", transport.name(), test.other.0);
+            errln!("[{number}] a test of {} from {}", transport.name(), test.other.0);
         }
         let outcome = run_session(session, channel).await?;
         print(common.json, number, &test, &outcome)
@@ -400,12 +401,12 @@ impl Server {
 /// On standard output; live lines and errors go to standard error.
 fn print(json: bool, number: u64, test: &Test, outcome: &Outcome) -> Result<()> {
     if json {
-        println!("{}", serde_json::to_string(&test.report(Vec::new(), outcome))?);
+        outln!("{}", serde_json::to_string(&test.report(Vec::new(), outcome))?);
     } else {
-        println!("[{number}] {}", summary(test, outcome).replace('\n', &format!("\n[{number}] ")));
+        outln!("[{number}] {}", summary(test, outcome).replace('\n', &format!("\n[{number}] ")));
     }
     if let Some(failure) = &outcome.failure {
-        eprintln!("[{number}] the test failed: {failure}");
+        errln!("[{number}] the test failed: {failure}");
     }
     Ok(())
 }

@@ -2,13 +2,19 @@
 
 use std::time::Duration;
 
+use strandline_output::errln;
+
 use super::args::Transport;
+use super::path_events::PathEvent;
 use super::protocol::{Figures, FlowReport, Length, Passed, Role, SideReport};
 use super::report::{Test, Way, seconds_per_gb};
 use super::session::Outcome;
 use super::tally::Count;
 use super::track::Interval;
 use crate::report::thousands;
+
+/// Changes of paths that are told.
+const PATH_LINES_MAX: usize = 20;
 
 /// The live lines of one test, on standard error.
 #[derive(Debug)]
@@ -32,13 +38,21 @@ impl Live {
         }
         if !self.header {
             self.header = true;
-            eprintln!(
+            errln!(
                 "{}{:>15}  {:>11} {:>13} {:>12} {:>7} {:>9} {:>9} {:>9}",
-                self.prefix, "seconds", "transfer", "bit rate", "messages/s", "again", "cwnd", "RTT", "queue"
+                self.prefix,
+                "seconds",
+                "transfer",
+                "bit rate",
+                "messages/s",
+                "again",
+                "cwnd",
+                "RTT",
+                "queue"
             );
         }
         for way in self.test.ways() {
-            eprintln!("{}{}", self.prefix, self.line(interval, way));
+            errln!("{}{}", self.prefix, self.line(interval, way));
         }
     }
 
@@ -88,6 +102,9 @@ pub(crate) fn summary(test: &Test, outcome: &Outcome) -> String {
     let mut lines = vec![String::new(), headline(test)];
     for way in test.ways() {
         lines.extend(rows(test, outcome, way));
+    }
+    if test.parameters.pauses {
+        lines.extend(paths(outcome));
     }
     let (client, server) = (test.side(outcome, Role::Client), test.side(outcome, Role::Server));
     for (name, side) in [("client", client), ("server", server)] {
@@ -151,6 +168,8 @@ fn rows(test: &Test, outcome: &Outcome, way: Way) -> Vec<String> {
         rows.push(row(&format!("received by the {}", name(way.receiver())), received));
     }
     rows.extend(sender.map(|side| path(test.transport, &side.flows)));
+    rows.extend(sender.and_then(|side| control(side, receiver)));
+    rows.extend(receiver.filter(|_| test.parameters.pauses).map(longest_pause));
     rows
 }
 
@@ -178,6 +197,44 @@ fn row(name: &str, passed: Passed) -> String {
     )
     .trim_end()
     .to_owned()
+}
+
+/// What controlled what was sent, and what marks of the network did with it.
+fn control(sender: &SideReport, receiver: Option<&SideReport>) -> Option<String> {
+    let mut parts: Vec<String> =
+        sender.congestion.iter().map(|name| format!("congestion control: {name}")).collect();
+    let agreed = sender.flows.iter().map(|flow| flow.figures.ecn).reduce(|all, one| Some(all? && one?));
+    let marks = |side: &SideReport, of: fn(&Figures) -> Option<u64>| {
+        thousands(side.flows.iter().filter_map(|flow| of(&flow.figures)).sum())
+    };
+    match agreed.flatten() {
+        Some(true) => {
+            let came = receiver.map(|side| format!("{} packets marked, ", marks(side, |f| f.marks_received)));
+            let answered = marks(sender, |figures| figures.marks_answered);
+            parts.push(format!("ECN: {}{answered} times answered", came.unwrap_or_default()));
+        }
+        Some(false) => parts.push("no ECN".to_owned()),
+        None => {}
+    }
+    (!parts.is_empty()).then(|| format!("  {}", parts.join("; ")))
+}
+
+/// None is told where all came at once.
+fn longest_pause(receiver: &SideReport) -> String {
+    let longest = receiver.flows.iter().filter_map(|flow| flow.longest_pause).fold(0.0, f64::max);
+    format!("  longest pause: {longest:.3} s")
+}
+
+/// What happened to paths, one line for each.
+fn paths(outcome: &Outcome) -> Vec<String> {
+    let line = |event: &PathEvent| {
+        let PathEvent { t, socket, peer, change } = event;
+        format!("path to {peer} of association {socket}: {change} at {t:.3} s")
+    };
+    let mut lines: Vec<String> = outcome.path_changes.iter().take(PATH_LINES_MAX).map(line).collect();
+    let left = outcome.path_changes.len() - lines.len();
+    lines.extend((left > 0).then(|| format!("and {left} more changes of paths: --json has them all")));
+    lines
 }
 
 /// What the sender's transport went through.

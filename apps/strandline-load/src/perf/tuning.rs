@@ -179,7 +179,12 @@ impl Tuning {
 fn path_congestion(text: &str) -> Result<(IpAddr, Congestion)> {
     let wrong = || anyhow!("{text:?} should be ADDR=NAME, such as 192.0.2.7=bbr");
     let (address, name) = text.split_once('=').ok_or_else(wrong)?;
-    let congestion = Congestion::from_str(name, false).map_err(|_| wrong())?;
+    let congestion = Congestion::from_str(name, false).map_err(|_| {
+        let names = Congestion::value_variants().iter().filter_map(Congestion::to_possible_value);
+        let names: Vec<_> =
+            names.map(|value| value.get_name().to_owned()).filter(|name| name != "dctcp").collect();
+        anyhow!("there is no {name:?}: {}", names.join(", "))
+    })?;
     ensure!(
         congestion != Congestion::Dctcp,
         "dctcp is for whole associations: --congestion dctcp on both sides"

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strandline_output::outln;
 
 use crate::histogram::{Summary, Times};
 
@@ -219,7 +220,7 @@ impl SipReport {
     pub(super) fn print(&self) {
         self.print_one();
         for Offered { multiple, of_best, report } in &self.offered {
-            println!("\n{multiple} times as much offered: {:.1} % of the best", of_best * 100.0);
+            outln!("\n{multiple} times as much offered: {:.1} % of the best", of_best * 100.0);
             report.print_one();
         }
     }
@@ -230,7 +231,7 @@ impl SipReport {
             (None, Some(outstanding)) => format!("{outstanding} outstanding"),
             (None, None) => String::new(),
         };
-        println!(
+        outln!(
             "{} over {} from {} sources, {load}: {:.0} a second succeeded ({:.2} %), {} of {}",
             self.scenario,
             self.transport,
@@ -241,37 +242,47 @@ impl SipReport {
             self.begun,
         );
         if self.rate_asked.is_some() {
-            println!("while that was offered {:.0} a second came to a good end", self.within_each_second);
+            outln!("while that was offered {:.0} a second came to a good end", self.within_each_second);
         }
-        println!(
+        outln!(
             "refused with 503: {}, timed out: {}, requests sent again: {}, connections lost: {}",
-            self.refused, self.timed_out, self.retransmitted, self.connections_lost
+            self.refused,
+            self.timed_out,
+            self.retransmitted,
+            self.connections_lost
         );
         if let Some(completed) = self.completed {
-            println!("of calls that were answered {:.2} % came to their end", completed * 100.0);
+            outln!("of calls that were answered {:.2} % came to their end", completed * 100.0);
         }
         if self.challenged > 0 {
-            println!("asked for credentials: {}", self.challenged);
+            outln!("asked for credentials: {}", self.challenged);
         }
         if self.keep_alives > 0 {
-            println!(
+            outln!(
                 "keep-alives: {}, answered: {}, broken flows: {}",
-                self.keep_alives, self.keep_alives_answered, self.flows_broken
+                self.keep_alives,
+                self.keep_alives_answered,
+                self.flows_broken
             );
         }
         for (code, count) in &self.other_codes {
-            println!("answered with {code}: {count}");
+            outln!("answered with {code}: {count}");
         }
         for (name, times) in [("first final answer", &self.response), ("whole call", &self.whole)] {
             if let Some(times) = times {
-                println!(
+                outln!(
                     "{name}, ms: mean {:.3}, p50 {:.3}, p90 {:.3}, p99 {:.3}, p99.9 {:.3}, max {:.3}",
-                    times.mean_ms, times.p50_ms, times.p90_ms, times.p99_ms, times.p999_ms, times.max_ms
+                    times.mean_ms,
+                    times.p50_ms,
+                    times.p90_ms,
+                    times.p99_ms,
+                    times.p999_ms,
+                    times.max_ms
                 );
             }
         }
         if let Some(server) = &self.server {
-            println!(
+            outln!(
                 "server: {:.2} cores, {:.2} us of processor time for each, {:.1} MB at the end, {:.0} bytes for each source",
                 server.cores,
                 server.cpu_us_each,

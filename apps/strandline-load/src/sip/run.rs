@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
+use strandline_output::outln;
 use tokio::task::LocalSet;
 
 use crate::pace::now;
@@ -73,7 +74,7 @@ async fn load(args: &Args) -> Result<ExitCode> {
     report.offered(offered);
     report.name(&name);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         report.print();
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
+use strandline_output::{out, outln};
 
 use crate::server::http::client::{NoAnswer, ask, escape};
 
@@ -148,9 +149,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         What::Reload => asking.ask("POST", "/reload")?,
     };
     if args.json {
-        println!("{value}");
+        outln!("{value}");
     } else {
-        print!("{}", told(&args.what, &value));
+        out!("{}", told(&args.what, &value));
     }
     Ok(ExitCode::SUCCESS)
 }

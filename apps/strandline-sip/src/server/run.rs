@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use strandline::{AssociationConfig, Endpoint, Listener, SackFrequency, Stack};
+use strandline_output::{errln, outln};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::LocalSet;
 
@@ -78,12 +79,12 @@ pub fn run(args: &Args) -> Result<ExitCode> {
 /// What came of `--check`.
 fn tell_of(flaws: &[Flaw]) -> ExitCode {
     for flaw in flaws {
-        eprintln!("{}: {flaw}", if flaw.is_error { "error" } else { "warning" });
+        errln!("{}: {flaw}", if flaw.is_error { "error" } else { "warning" });
     }
     if flaws.iter().any(|flaw| flaw.is_error) {
         return ExitCode::FAILURE;
     }
-    println!("The configuration is right.");
+    outln!("The configuration is right.");
     ExitCode::SUCCESS
 }
 

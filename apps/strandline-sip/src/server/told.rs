@@ -2,6 +2,8 @@
 
 use std::net::SocketAddr;
 
+use strandline_output::outln;
+
 use crate::service::Advertised;
 
 /// Where it listens.
@@ -30,24 +32,24 @@ pub(super) fn print(told: &Told<'_>) {
             address.map_or(String::new(), |address| format!(",\"{name}\":\"{address}\""))
         };
         let others: String = others.iter().map(other).collect();
-        println!("{{\"listening\":[{}],\"users\":{users}{others}}}", all.join(","));
+        outln!("{{\"listening\":[{}],\"users\":{users}{others}}}", all.join(","));
         return;
     }
     let processes = match told.processes {
         0 | 1 => String::new(),
         count => format!(", {count} processes"),
     };
-    println!("SIP server, until SIGTERM or interrupted; {users} users registered{processes}:");
+    outln!("SIP server, until SIGTERM or interrupted; {users} users registered{processes}:");
     for (one, carrier) in advertised.iter().zip(carriers.iter()) {
         let (name, host, port) = (one.protocol.name().to_ascii_uppercase(), one.name(), one.port);
         let carrier = carrier.map_or(String::new(), |port| format!(", in UDP at port {port}"));
-        println!("  {name:<5}{host} port {port}{carrier}");
+        outln!("  {name:<5}{host} port {port}{carrier}");
     }
     for (name, address) in others.iter().filter_map(|(name, address)| Some((*name, (*address)?))) {
         match name {
-            "metrics" => println!("  live page at http://{address}/, metrics at http://{address}/metrics"),
+            "metrics" => outln!("  live page at http://{address}/, metrics at http://{address}/metrics"),
             _ => {
-                println!("  looked after with: strandline sip admin --address {address} --token FILE status")
+                outln!("  looked after with: strandline sip admin --address {address} --token FILE status")
             }
         }
     }

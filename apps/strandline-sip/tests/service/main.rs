@@ -1,4 +1,5 @@
 //! Registrar and proxy in virtual time, a file for each procedure.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod absent_21_4_18;

@@ -10,6 +10,7 @@
 //!
 //! The last forms are for `valgrind --tool=callgrind --collect-atstart=no --toggle-collect='*Sender*measured*'` and for
 //! `perf record -e cpu-clock`: the functions of either side have "sender" and "receiver" in their names.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark")]
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod codec;

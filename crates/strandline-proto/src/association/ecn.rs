@@ -39,6 +39,8 @@ pub(crate) struct Ecn {
     named: Option<Tsn>,
     /// The path that an ECNE of the packet being received is about.
     told: Option<PathIndex>,
+    /// Marks that were told and answered.
+    pub(super) answered: u32,
     /// By number of the path.
     marks: Vec<PathMarks>,
 }
@@ -213,7 +215,9 @@ impl Association {
             path.congestion.on_certain();
             self.outbound.on_shrunk(index.0);
         }
-        let Some(marks) = self.ecn.as_mut().and_then(|ecn| ecn.of(index)) else { return };
+        let Some(ecn) = &mut self.ecn else { return };
+        ecn.answered = ecn.answered.saturating_add(1);
+        let Some(marks) = ecn.of(index) else { return };
         (marks.shrunk_until, marks.passed_over) = (Some(sent), false);
         self.stats.ecn_failures += u32::from(marks.trial.on_mark(now, round_trip, window, pmdcs));
     }

@@ -34,6 +34,8 @@ impl Association {
             send_buffer: send_buffer(&self.config, &self.paths, pressure),
             accepts_zero_checksum: self.accepts_zero_checksum(),
             sends_zero_checksum: self.zero_checksum.by_peer,
+            ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
+            marks_answered: self.ecn.as_ref().map_or(0, |ecn| ecn.answered),
             error_count: self.error_count,
             stats: self.stats,
         }
@@ -41,7 +43,7 @@ impl Association {
 
     /// Every path.
     pub(crate) fn path_status(&self) -> Vec<PathStatus> {
-        let primary = self.paths.primary();
+        let (primary, in_use) = (self.paths.primary(), self.paths.data_path());
         let one = |(index, path): (crate::path::PathIndex, &crate::path::Path)| PathStatus {
             address: path.remote,
             state: match path.state {
@@ -51,6 +53,7 @@ impl Association {
                 PathState::Inactive => Reachability::Inactive,
             },
             primary: index == primary,
+            in_use: Some(index) == in_use,
             congestion: path.congestion.algorithm().name(),
             cwnd: path.congestion.window(),
             recovery_window: path.is_recovering().then(|| path.window()),

@@ -1,4 +1,5 @@
 //! Congestion control over links with a rate and a queue: throughput, queueing delay and shares, a file for each document.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "tests say what they measure")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod bbr;

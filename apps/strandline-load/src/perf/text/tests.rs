@@ -22,3 +22,56 @@ fn numbers_can_be_read() {
     assert_eq!(amount(99.96e9, "bit/s"), "100 Gbit/s");
     assert_eq!([micros(85.4), micros(999.9)], ["85 us", "1.0 ms"]);
 }
+
+#[test]
+fn what_controls_it_is_told_with_what_became_of_ecn() {
+    let flow = |ecn, marks| {
+        let figures = Figures {
+            ecn,
+            marks_answered: marks,
+            marks_received: marks.map(|n| 10 * n),
+            ..Figures::default()
+        };
+        FlowReport { figures, ..FlowReport::default() }
+    };
+    let side = |flows| SideReport { congestion: Some("dctcp".to_owned()), flows, ..SideReport::default() };
+    let told = |flows: Vec<FlowReport>, knows_receiver: bool| {
+        let side = side(flows);
+        control(&side, Some(&side).filter(|_| knows_receiver)).unwrap_or_default()
+    };
+    let agreed = flow(Some(true), Some(700));
+    assert_eq!(
+        told(vec![agreed.clone(), agreed.clone()], true),
+        "  congestion control: dctcp; ECN: 14,000 packets marked, 1,400 times answered"
+    );
+    assert_eq!(told(vec![agreed.clone()], false), "  congestion control: dctcp; ECN: 700 times answered");
+    assert_eq!(told(vec![agreed, flow(Some(false), None)], true), "  congestion control: dctcp; no ECN");
+    assert_eq!(
+        told(vec![flow(None, None)], true),
+        "  congestion control: dctcp",
+        "the kernel's TCP doesn't tell"
+    );
+    assert_eq!(control(&SideReport::default(), None), None);
+}
+
+#[test]
+fn pauses_and_changes_of_paths_are_told() {
+    let pause = |longest_pause| FlowReport { longest_pause, ..FlowReport::default() };
+    let side =
+        SideReport { flows: vec![pause(Some(0.25)), pause(Some(1.5)), pause(None)], ..SideReport::default() };
+    assert_eq!(longest_pause(&side), "  longest pause: 1.500 s");
+    let change = PathEvent { t: 3.25, socket: 1, peer: ([10, 0, 0, 2], 9899).into(), change: "inactive" };
+    let outcome = |path_changes| Outcome {
+        own: SideReport::default(),
+        peer: None,
+        failure: None,
+        interrupted: false,
+        path_changes,
+    };
+    assert_eq!(
+        paths(&outcome(vec![change.clone()])),
+        ["path to 10.0.0.2:9899 of association 1: inactive at 3.250 s"]
+    );
+    let many = paths(&outcome(vec![change; PATH_LINES_MAX + 3]));
+    assert_eq!(many.last().map(String::as_str), Some("and 3 more changes of paths: --json has them all"));
+}

@@ -33,4 +33,6 @@ fn a_path_and_its_controller() {
     for wrong in ["", "192.0.2.7", "192.0.2.7=", "192.0.2.7=reno", "host=bbr", "192.0.2.7=dctcp"] {
         assert!(path_congestion(wrong).is_err(), "{wrong}");
     }
+    let told = path_congestion("192.0.2.7=bbrr").unwrap_err().to_string();
+    assert_eq!(told, "there is no \"bbrr\": rfc9260, cubic, bbr, swift");
 }

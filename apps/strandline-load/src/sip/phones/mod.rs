@@ -10,6 +10,7 @@ mod worker;
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
+use strandline_output::outln;
 
 pub(crate) use worker::run as run_part;
 
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(controller::measure(args))?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        outln!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         report.print();
     }

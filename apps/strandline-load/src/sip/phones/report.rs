@@ -1,6 +1,7 @@
 //! What is told of phones.
 
 use serde::Serialize;
+use strandline_output::outln;
 
 use super::order::Done;
 use crate::histogram::Summary;
@@ -68,8 +69,8 @@ impl Returned {
 impl Report {
     /// For people.
     pub(super) fn print(&self) {
-        println!("Phones over {}, {} processes on each side", self.transport, self.processes);
-        println!(
+        outln!("Phones over {}, {} processes on each side", self.transport, self.processes);
+        outln!(
             "{:>10} {:>10} {:>12} {:>14} {:>14} {:>10} {:>10} {:>8}",
             "held",
             "opened/s",
@@ -82,7 +83,7 @@ impl Report {
         );
         for step in &self.steps {
             let millis = |pick: fn(&Summary) -> f64| step.response.as_ref().map_or(0.0, pick);
-            println!(
+            outln!(
                 "{:>10} {:>10.0} {:>12.0} {:>14.0} {:>14.0} {:>10.3} {:>10.3} {:>8}",
                 step.held,
                 step.opened_each_second,
@@ -96,13 +97,17 @@ impl Report {
         }
         for (what, returned) in [("some at a time", &self.returned), ("all at once", &self.storm)] {
             let Some(returned) = returned else { continue };
-            println!(
+            outln!(
                 "{} came back, {what}: {:.2} s, {:.0} a second; refused {}, broken connections {}",
-                returned.phones, returned.seconds, returned.each_second, returned.refused, returned.broken
+                returned.phones,
+                returned.seconds,
+                returned.each_second,
+                returned.refused,
+                returned.broken
             );
         }
         if let Some(ratio) = self.storm_ratio {
-            println!("all at once took {ratio:.2} times as long");
+            outln!("all at once took {ratio:.2} times as long");
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::transaction::{Flow, Protocol, Time};
 use super::urgency::Urgency;
 use link::Link;
 use meter::{Meter, Part};
+use strandline_output::outln;
 
 /// What carries the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -82,7 +83,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let report = runtime.block_on(measure(args))?;
     if args.json {
-        println!("{report}");
+        outln!("{report}");
     } else {
         print(&report);
     }
@@ -171,10 +172,10 @@ fn register(transport: Transport, number: u32) -> String {
 }
 
 fn print(report: &Value) {
-    println!("{:<10}{:>10}{:>12}", "", "calls", "median, us");
+    outln!("{:<10}{:>10}{:>12}", "", "calls", "median, us");
     for name in ["accept", "read", "frame", "sort", "parse", "operate", "write", "close"] {
         let of = |what: &str| report[what][name].as_f64().unwrap_or_default();
-        println!("{name:<10}{:>10.2}{:>12.3}", of("calls"), of("us"));
+        outln!("{name:<10}{:>10.2}{:>12.3}", of("calls"), of("us"));
     }
-    println!("For each of {} REGISTERs. `operate` parses once more; no thread is made.", report["requests"]);
+    outln!("For each of {} REGISTERs. `operate` parses once more; no thread is made.", report["requests"]);
 }

@@ -13,6 +13,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use fetch::fetch;
+use strandline_output::out;
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<ExitCode> {
     let first = fetch(args.address)?;
     if args.once || !std::io::stdout().is_terminal() {
-        print!("{}", draw::text(&first));
+        out!("{}", draw::text(&first));
         return Ok(ExitCode::SUCCESS);
     }
     let mut terminal = ratatui::try_init().context("a terminal to draw on")?;

@@ -105,11 +105,13 @@ fn ecnes(packets: &[Sent]) -> Vec<(Tsn, bool)> {
 #[test]
 fn both_have_to_ask() {
     for (client, server) in [(false, false), (true, false), (false, true), (true, true)] {
-        let mut pair = asking(client, server);
-        pair.connect();
-        pair.run();
+        let (pair, at_client, at_server) = asking(client, server).establish();
         let said = |kind: u8| declares(pair.log.iter().find(|sent| has(kind)(sent)).unwrap());
         assert_eq!((said(kind::INIT), said(kind::INIT_ACK)), (client, client && server));
+        for (host, id) in [(CLIENT, at_client), (SERVER, at_server)] {
+            let status = pair.hosts[host].endpoint.status(id).unwrap();
+            assert_eq!((status.ecn, status.marks_answered), (client && server, 0), "both can see it");
+        }
     }
 }
 
@@ -184,6 +186,7 @@ fn the_sender_shrinks_its_window_once_and_says_so() {
     assert_eq!(raw.cwnd(), shrunk, "of the same window");
     raw.say_all(&[&Ecne { lowest_tsn: first + 1000, packets: None }]);
     assert_eq!(raw.cwnd(), shrunk, "never sent");
+    assert_eq!(raw.server().status(raw.server).unwrap().marks_answered, 1);
     raw.say_sack(count, 1 << 20, &[]);
     let sent = raw.server_sends(100);
     assert_eq!(sent[0].kinds(), [kind::CWR, kind::DATA]);

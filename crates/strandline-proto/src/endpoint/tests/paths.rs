@@ -60,9 +60,15 @@ fn a_dead_primary_fails_over_and_returns() {
     }
     let changed = |change| Event::PathChanged { address: address(SERVER, 0), change };
     assert!(pair.hosts[CLIENT].events.contains(&(client, changed(PathChange::Inactive))));
+    let used = |pair: &Pair| -> Vec<(bool, bool)> {
+        let paths = pair.hosts[CLIENT].endpoint.paths(client).unwrap();
+        paths.iter().map(|path| (path.primary, path.in_use)).collect()
+    };
+    assert_eq!(used(&pair), [(true, false), (false, true)]);
     // The path heals: heartbeats find out, and data goes back to the primary.
     pair.pass(Duration::from_secs(30));
     assert!(pair.hosts[CLIENT].events.contains(&(client, changed(PathChange::Active))));
+    assert_eq!(used(&pair), [(true, true), (false, false)]);
     pair.log.clear();
     pair.send(CLIENT, client, 0, b"back");
     pair.run();
