@@ -337,7 +337,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         answered_in_time: ack.answered_in_time,
         flight_drop: ack.flight_drop,
         rtt_sent_at: ack.rtt_sample_sent_at,
-        rtt_late: ack.rtt_is_late(),
+        rtt_late: ack.rtt_late | ack.rtt_overtaken,
         lowest_acked: ack.lowest_acked,
         cumulative_advanced,
         marked,

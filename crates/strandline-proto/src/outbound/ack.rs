@@ -36,8 +36,8 @@ pub(crate) struct PathAck {
     pub(crate) rtt_sample_sent_at: Option<Time>,
     /// With that: it may have arrived long before a SACK had room to name it, and nothing else was acknowledged that tells the time.
     pub(crate) rtt_late: bool,
-    /// When the latest was sent again of what had been, and has been answered since, by all appearances.
-    pub(super) resent_at: Option<Time>,
+    /// With that, too: it may have arrived long before a SACK that told of it came through. Either makes no round trip longer.
+    pub(crate) rtt_overtaken: bool,
     /// The earliest outstanding TSN of this path was acknowledged: restart T3-rtx if anything is in flight (R3).
     pub(crate) lowest_acked: bool,
     /// Loss on this path began fast recovery: adjust cwnd and ssthresh (section 7.2.4 rule 2).
@@ -96,20 +96,6 @@ impl PathAck {
         if better {
             (self.rtt_sample_sent_at, self.rtt_late) = (sent_at, !timed);
         }
-    }
-
-    /// A chunk that was sent again at `at` is acknowledged, and hardly for an earlier time.
-    pub(super) fn offer_resent(&mut self, at: Time) {
-        self.resent_at = self.resent_at.max(Some(at));
-    }
-
-    /// What gives a round-trip time makes none longer: it may have arrived before a SACK had room to name it, or the SACKs that told
-    /// of it were lost, and what was sent again later brought this one (Karn's rule, section 6.3.1 C5).
-    #[inline]
-    #[must_use]
-    pub(crate) fn rtt_is_late(&self) -> bool {
-        self.rtt_late
-            || self.resent_at.is_some_and(|again| self.rtt_sample_sent_at.is_some_and(|at| at < again))
     }
 
     /// Nothing happened on the path.

@@ -48,6 +48,7 @@ pub(super) fn conclude(
         late |= path.deadline.is_some();
     }
     rack.settle_doubts();
+    rack.judge_round_trips(acks);
     if let Some(newly) = news {
         rack.count_behind_gaps(outstanding, gaps, newly);
         rack.stale = true;

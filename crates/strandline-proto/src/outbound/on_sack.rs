@@ -181,7 +181,7 @@ impl SendWindow {
                     if let Some(newly) = newly.get_mut(usize::from(record.path) % PATHS_MAX) {
                         *newly = Some(index);
                     }
-                    outstanding.tell_gap_acked(index, &record, overtaken, ack::of(paths, record.path));
+                    outstanding.tell_gap_acked(index, &record, overtaken);
                 }
                 if let Some(record) = outstanding.get_mut(index) {
                     record.set(CREDITED);

@@ -403,7 +403,7 @@ impl Outstanding {
                 rack.on_acked(number, at.map(|at| (at, timed)), tsns, first < overtaken);
             }
         } else {
-            (first..=last).for_each(|index| self.tell_resent_acked(index, ack::of(paths, number)));
+            (first..=last).for_each(|index| self.tell_resent_acked(index));
         }
         if state == State::Marked
             && let Some(rack) = &mut self.rack
@@ -414,18 +414,12 @@ impl Outstanding {
     }
 
     /// A chunk that a gap block acknowledges for the first time was believed to be as `record` says.
-    pub(super) fn tell_gap_acked(
-        &mut self,
-        index: usize,
-        record: &Record,
-        overtaken: usize,
-        path: &mut PathAck,
-    ) {
+    pub(super) fn tell_gap_acked(&mut self, index: usize, record: &Record, overtaken: usize) {
         if self.rack.is_none() {
             return;
         }
         if record.has(RESENT) {
-            self.tell_resent_acked(index, path);
+            self.tell_resent_acked(index);
         } else {
             let (at, tsn, timed) = (self.sent_at(index), self.tsn(index), !self.is_unnamed(index));
             if let Some(rack) = &mut self.rack {
@@ -439,12 +433,10 @@ impl Outstanding {
         }
     }
 
-    fn tell_resent_acked(&mut self, index: usize, path: &mut PathAck) {
+    fn tell_resent_acked(&mut self, index: usize) {
         let tsn = self.tsn(index);
-        if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index))
-            && let Some(at) = rack.on_resent_acked(record.path, record.resent, tsn)
-        {
-            path.offer_resent(at);
+        if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index)) {
+            rack.on_resent_acked(record.path, record.resent, tsn);
         }
     }
 

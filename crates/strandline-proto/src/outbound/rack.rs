@@ -44,6 +44,8 @@ pub(super) struct Rack {
     pub(super) packet: u32,
     /// There is new data that the peer has room for: it may ask whether a time-out was needless.
     pub(super) can_ask: bool,
+    /// When the latest was sent again of what this SACK acknowledges, unless that was too soon to be answered.
+    again: Option<Time>,
     /// Something is known by which chunks may be judged otherwise than the last time.
     pub(super) stale: bool,
     /// When the first chunk that was only late then is lost.
@@ -341,6 +343,7 @@ impl Rack {
         Self {
             now: Time::ZERO,
             log: ResentLog::default(),
+            again: None,
             paths: Vec::new(),
             learnt,
             judged: 0,
@@ -430,12 +433,11 @@ impl Rack {
     /// A chunk that was sent again, as the log's entry `number` has it, is acknowledged for the first time. Much sooner than
     /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). What goes again goes alone, and
     /// may be a little faster than any packet of a train, which waited for the one before it. After a time-out it is
-    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was. Gives when it was
-    /// sent, unless that is too soon.
-    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) -> Option<Time> {
-        let (at, now) = (self.log.at(number)?, self.now);
+    /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
+    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
+        let (Some(at), now) = (self.log.at(number), self.now) else { return };
         let sent = Sent::Again(self.log.whole(number));
-        let path = self.path(path)?;
+        let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
         let min_ns = path.min_rtt_ns();
         let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * 7 };
@@ -444,7 +446,19 @@ impl Rack {
             path.on_arrived(sent);
             path.offer(at, tsn, Answer::Again);
         }
-        in_time.then_some(at)
+        if in_time {
+            self.again = self.again.max(Some(at));
+        }
+    }
+
+    /// Karn's rule (RFC 9260 section 6.3.1 C5) where SACKs were lost: what was sent again brought this one, and what went before that, on
+    /// whichever path, may have arrived long ago. To be called after each SACK.
+    #[inline]
+    pub(super) fn judge_round_trips(&mut self, acks: &mut [PathAck; PATHS_MAX]) {
+        let Some(again) = self.again.take() else { return };
+        for ack in acks.iter_mut() {
+            ack.rtt_overtaken = ack.rtt_sample_sent_at.is_some_and(|at| at < again);
+        }
     }
 
     /// Chunks that were marked and not sent again are acknowledged.

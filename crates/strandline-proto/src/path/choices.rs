@@ -46,7 +46,7 @@ impl Choices {
         self.set(GAP_SEEN, seen);
     }
 
-    /// The association has other paths: what gets no answer here goes there.
+    /// The peer has other addresses: what gets no answer here may go there.
     pub(super) const fn among_others(self) -> bool {
         self.0 & AMONG_OTHERS != 0
     }
@@ -60,8 +60,9 @@ impl Choices {
         self.0 & ASKED != 0
     }
 
-    pub(super) const fn set_asked(&mut self, asked: bool) {
-        self.set(ASKED, asked);
+    /// Both at once, as this is for each packet.
+    pub(super) const fn set_asked(&mut self, asked: bool, alone: bool) {
+        self.0 = self.0 & !(ASKED | ASKED_ALONE) | asked as u8 * ASKED | alone as u8 * ASKED_ALONE;
     }
 
     /// And it is the first transmission of what it has, and nothing else was in flight; nor was it answered yet.
@@ -69,8 +70,8 @@ impl Choices {
         self.0 & ASKED_ALONE != 0
     }
 
-    pub(super) const fn set_asked_alone(&mut self, alone: bool) {
-        self.set(ASKED_ALONE, alone);
+    pub(super) const fn end_asked_alone(&mut self) {
+        self.set(ASKED_ALONE, false);
     }
 
     /// The latest tail-loss probe was not the later for a delayed acknowledgement, because the packet before it had asked.

@@ -205,16 +205,24 @@ impl Path {
     fn probe_deadline(&self) -> Time {
         // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
         let none = self.flight == 0 || self.rtx_deadline == Time::MAX;
-        // RFC 9002 section 6.2.4 allows two packets in each of its doubled times; they outlast bursts of losses better one by one.
+        if self.recovery() != Recovery::Rack || none {
+            return Time::MAX;
+        }
+        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
+        let (since, wait) = (self.last_sent.max(self.quiet_since), self.probe_wait(srtt));
+        // For each packet without any, most of the time.
+        if self.probes == 0 { since + wait } else { self.next_probe_deadline(since, wait) }
+    }
+
+    /// The same after one that was not answered. RFC 9002 section 6.2.4 allows two packets in each of its doubled times; they outlast bursts
+    /// of losses better one by one.
+    #[cold]
+    fn next_probe_deadline(&self, since: Time, wait: Duration) -> Time {
         let (most, doubled) = match self.choices.among_others() {
             true => (PROBES_MAX_AMONG_OTHERS, self.probes),
             false => (PROBES_MAX, self.probes.div_ceil(2)),
         };
-        if self.recovery() != Recovery::Rack || none || self.probes >= most {
-            return Time::MAX;
-        }
-        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
-        self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << doubled)
+        if self.probes >= most { Time::MAX } else { since + wait * (1 << doubled) }
     }
 
     /// Nothing was acknowledged on it yet, or probed for.

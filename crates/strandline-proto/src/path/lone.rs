@@ -13,7 +13,7 @@ impl Path {
     /// A single packet may be acknowledged late unless it fills a gap or asks (I bit); a probe asks.
     pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
         let late = self.probes == 0 && self.is_alone() && !self.choices.gap_seen() && !self.is_heeded();
-        srtt * 2 + PROBE_SLACK + if late { SACK_DELAY } else { Duration::ZERO }
+        srtt + srtt + if late { PROBE_SLACK + SACK_DELAY } else { PROBE_SLACK }
     }
 
     /// What is in flight may be one packet.
@@ -42,18 +42,19 @@ impl Path {
 
     /// A packet with data is to go. To be called before that is in flight.
     pub(super) fn note_asked(&mut self, first_transmission: bool, asks: bool) {
-        self.choices.set_asked(asks);
-        self.choices.set_asked_alone(asks && first_transmission && self.flight == 0);
+        self.choices.set_asked(asks, asks & first_transmission & (self.flight == 0));
     }
 
-    /// A packet with a SACK was taken in: does it show that the peer heeds the I bit after all? `bare`: it brought no data, with which an
+    /// A packet with a SACK was taken in: does it show that the peer heeds the I bit after all, in less time than a probe waits? `bare`: it brought no data, with which an
     /// acknowledgement may go sooner than by itself.
     pub(crate) fn on_answered(&mut self, now: Time, bare: bool) {
         if !self.choices.asked_alone() || self.flight > 0 {
             return;
         }
-        self.choices.set_asked_alone(false);
-        if bare && now.since(self.last_sent) < SACK_DELAY / 2 {
+        self.choices.end_asked_alone();
+        let in_time =
+            self.rto.srtt().is_some_and(|srtt| now.since(self.last_sent) < srtt + srtt + PROBE_SLACK);
+        if bare && in_time {
             self.choices.set_unheeded(false);
         }
     }

@@ -132,7 +132,7 @@ fn what_arrived_while_sacks_were_lost_makes_no_round_trip_longer() {
         fixture.wait(100);
         let (_, acks) = if probed { fixture.sack(4, &[(5, 5)]) } else { fixture.sack(6, &[]) };
         assert!(acks[0].acked_bytes > 0);
-        assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_is_late(), "{probed}: {:?}", acks[0]);
+        assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_overtaken, "{probed}: {:?}", acks[0]);
     }
 }
 
@@ -146,5 +146,17 @@ fn an_answer_too_soon_for_what_was_sent_again_measures_what_went_before() {
     assert_eq!(fixture.tsns(0), [2]);
     fixture.wait(10);
     let (_, acks) = fixture.sack(3, &[]);
-    assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_is_late(), "{:?}", acks[0]);
+    assert!(acks[0].rtt_sample_sent_at.is_some() && !acks[0].rtt_overtaken, "{:?}", acks[0]);
+}
+
+/// What had gone on one path goes again on another after T3-rtx: the answer to that tells nothing of the first path either.
+#[test]
+fn nor_where_it_was_sent_again_on_another_path() {
+    let mut fixture = Fixture::by_time(6);
+    fixture.wait(2000);
+    fixture.flight[0] -= fixture.out.on_first_timeout(0, false);
+    assert_eq!(fixture.tsns(1), [0]);
+    fixture.wait(100);
+    let (_, acks) = fixture.sack(6, &[]);
+    assert!(acks[0].rtt_sample_sent_at.is_none() || acks[0].rtt_overtaken, "{:?}", acks[0]);
 }

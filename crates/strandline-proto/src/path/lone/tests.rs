@@ -88,6 +88,7 @@ fn in_vain() -> Path {
     path.on_probe(Time::ZERO);
     path.on_needless_probe();
     (path.probes, path.flight) = (0, 0);
+    path.on_rtt(Time::ZERO + RTT, Time::ZERO, &AssociationConfig::default());
     path
 }
 
@@ -106,8 +107,10 @@ fn an_answer_at_once_tells_that_asking_is_not_in_vain() {
 /// What was delayed, came along with data, or may be for other reasons the answer that it is, tells nothing.
 #[test]
 fn no_other_answer_does() {
-    let answers: [(bool, bool, u32, u64, bool); 5] = [
+    let answers: [(bool, bool, u32, u64, bool); 6] = [
         (true, true, 0, 200, true),
+        // Delayed by less than most do, and longer than a probe waits.
+        (true, true, 0, 40, true),
         (true, true, 0, 1, false),
         (true, false, 0, 1, true),
         (false, true, 0, 1, true),
