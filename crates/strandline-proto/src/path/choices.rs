@@ -60,9 +60,10 @@ impl Choices {
         self.0 & ASKED != 0
     }
 
-    /// Both at once, as this is for each packet.
+    /// Of the latest packet.
     pub(super) const fn set_asked(&mut self, asked: bool, alone: bool) {
-        self.0 = self.0 & !(ASKED | ASKED_ALONE) | asked as u8 * ASKED | alone as u8 * ASKED_ALONE;
+        self.set(ASKED, asked);
+        self.set(ASKED_ALONE, alone);
     }
 
     /// And it is the first transmission of what it has, and nothing else was in flight; nor was it answered yet.
