@@ -169,7 +169,7 @@ fn rows(test: &Test, outcome: &Outcome, way: Way) -> Vec<String> {
     }
     rows.extend(sender.map(|side| path(test.transport, &side.flows)));
     rows.extend(sender.and_then(|side| control(side, receiver)));
-    rows.extend(receiver.filter(|_| test.parameters.pauses).map(longest_pause));
+    rows.extend(receiver.filter(|_| test.parameters.pauses).and_then(longest_pause));
     rows
 }
 
@@ -220,9 +220,9 @@ fn control(sender: &SideReport, receiver: Option<&SideReport>) -> Option<String>
 }
 
 /// None is told where all came at once.
-fn longest_pause(receiver: &SideReport) -> String {
-    let longest = receiver.flows.iter().filter_map(|flow| flow.longest_pause).fold(0.0, f64::max);
-    format!("  longest pause: {longest:.3} s")
+fn longest_pause(receiver: &SideReport) -> Option<String> {
+    let longest = receiver.flows.iter().filter_map(|flow| flow.longest_pause).reduce(f64::max)?;
+    Some(format!("  longest pause: {longest:.3} s"))
 }
 
 /// What happened to paths, one line for each.

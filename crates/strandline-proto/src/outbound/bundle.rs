@@ -31,7 +31,7 @@ impl Urgency {
 pub(crate) struct Bundled {
     /// Bytes of the chunks, headers and padding included.
     pub(crate) bytes: u32,
-    pub(crate) chunks: u16,
+    pub(crate) chunks: u32,
     /// One of them asks for an acknowledgement at once.
     pub(crate) asks: bool,
 }
@@ -83,7 +83,7 @@ impl Outbound {
             };
             let pushed = packet.push(&data);
             debug_assert!(pushed, "it was measured");
-            outstanding.push_whole(bundled.chunks.into(), path, len);
+            outstanding.push_whole(bundled.chunks, path, len);
             bundled.chunks += 1;
             user_data += len;
             space -= size;
@@ -95,7 +95,7 @@ impl Outbound {
                 rack.set_packet(packet_space);
             }
             outstanding.goes_to(path);
-            outstanding.adopt(now, queue.take(bundled.chunks.into()), user_data);
+            outstanding.adopt(now, queue.take(bundled.chunks as usize), user_data);
             queue.on_sent(user_data);
             self.window.spend(user_data);
         }

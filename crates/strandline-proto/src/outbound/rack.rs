@@ -453,7 +453,6 @@ impl Rack {
 
     /// Karn's rule (RFC 9260 section 6.3.1 C5) where SACKs were lost: what was sent again brought this one, and what went before that, on
     /// whichever path, may have arrived long ago. To be called after each SACK.
-    #[inline]
     pub(super) fn judge_round_trips(&mut self, acks: &mut [PathAck; PATHS_MAX]) {
         let Some(again) = self.again.take() else { return };
         for ack in acks.iter_mut() {

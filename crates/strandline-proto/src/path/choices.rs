@@ -60,7 +60,7 @@ impl Choices {
         self.0 & ASKED != 0
     }
 
-    /// Of the latest packet.
+    /// A packet with data goes; see [`asked`](Self::asked) and [`asked_alone`](Self::asked_alone).
     pub(super) const fn set_asked(&mut self, asked: bool, alone: bool) {
         self.set(ASKED, asked);
         self.set(ASKED_ALONE, alone);

@@ -24,7 +24,7 @@ use crate::time::Time;
 /// Tail-loss probes in a row without an answer, at most; after that only T3-rtx counts.
 const PROBES_MAX: u8 = 16;
 
-/// The same where there is another path to go on.
+/// The same where the peer has other addresses: there is likely to be another path to go on.
 const PROBES_MAX_AMONG_OTHERS: u8 = 8;
 
 /// What a probe waits beyond two round trips: timers are no finer.
@@ -205,24 +205,16 @@ impl Path {
     fn probe_deadline(&self) -> Time {
         // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
         let none = self.flight == 0 || self.rtx_deadline == Time::MAX;
-        if self.recovery() != Recovery::Rack || none {
-            return Time::MAX;
-        }
-        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
-        let (since, wait) = (self.last_sent.max(self.quiet_since), self.probe_wait(srtt));
-        // For each packet without any, most of the time.
-        if self.probes == 0 { since + wait } else { self.next_probe_deadline(since, wait) }
-    }
-
-    /// The same after one that was not answered. RFC 9002 section 6.2.4 allows two packets in each of its doubled times; they outlast bursts
-    /// of losses better one by one.
-    #[cold]
-    fn next_probe_deadline(&self, since: Time, wait: Duration) -> Time {
+        // RFC 9002 section 6.2.4 allows two packets in each of its doubled times; they outlast bursts of losses better one by one.
         let (most, doubled) = match self.choices.among_others() {
             true => (PROBES_MAX_AMONG_OTHERS, self.probes),
             false => (PROBES_MAX, self.probes.div_ceil(2)),
         };
-        if self.probes >= most { Time::MAX } else { since + wait * (1 << doubled) }
+        if self.recovery() != Recovery::Rack || none || self.probes >= most {
+            return Time::MAX;
+        }
+        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
+        self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << doubled)
     }
 
     /// Nothing was acknowledged on it yet, or probed for.

@@ -12,13 +12,13 @@ use crate::time::Time;
 impl Path {
     /// A single packet may be acknowledged late unless it fills a gap or asks (I bit); a probe asks.
     pub(super) fn probe_wait(&self, srtt: Duration) -> Duration {
-        let late = self.probes == 0 && self.is_alone() && !self.choices.gap_seen() && !self.is_heeded();
+        let late = self.may_be_delayed() && !self.is_heeded();
         srtt + srtt + if late { PROBE_SLACK + SACK_DELAY } else { PROBE_SLACK }
     }
 
-    /// What is in flight may be one packet.
-    fn is_alone(&self) -> bool {
-        self.flight <= self.data_chunk_len_max()
+    /// What is in flight may be one packet, which fills no gap, and no probe has asked for its acknowledgement.
+    fn may_be_delayed(&self) -> bool {
+        self.probes == 0 && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max()
     }
 
     /// The latest packet asked for its acknowledgement (RFC 7053), and nothing shows that the peer doesn't heed that.
@@ -29,8 +29,7 @@ impl Path {
     /// A tail-loss probe is to go: is it sooner for what the packet before it asked? To be called before what it sends again leaves the
     /// flight.
     pub(super) fn note_probe(&mut self) {
-        let hurried = self.probes == 0 && self.is_alone() && !self.choices.gap_seen() && self.is_heeded();
-        self.choices.set_hurried(hurried);
+        self.choices.set_hurried(self.may_be_delayed() && self.is_heeded());
     }
 
     /// The peer got a second copy of what a tail-loss probe sent again. If that went sooner because the packet had asked, no other does.
@@ -45,8 +44,8 @@ impl Path {
         self.choices.set_asked(asks, asks & first_transmission & (self.flight == 0));
     }
 
-    /// A packet with a SACK was taken in: does it show that the peer heeds the I bit after all, in less time than a probe waits? `bare`: it brought no data, with which an
-    /// acknowledgement may go sooner than by itself.
+    /// A packet with a SACK was taken in: does it show that the peer heeds the I bit after all, in less time than a probe waits?
+    /// `bare`: it brought no data, with which an acknowledgement may go sooner than by itself.
     pub(crate) fn on_answered(&mut self, now: Time, bare: bool) {
         if !self.choices.asked_alone() || self.flight > 0 {
             return;

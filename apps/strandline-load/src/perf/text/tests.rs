@@ -59,7 +59,9 @@ fn pauses_and_changes_of_paths_are_told() {
     let pause = |longest_pause| FlowReport { longest_pause, ..FlowReport::default() };
     let side =
         SideReport { flows: vec![pause(Some(0.25)), pause(Some(1.5)), pause(None)], ..SideReport::default() };
-    assert_eq!(longest_pause(&side), "  longest pause: 1.500 s");
+    assert_eq!(longest_pause(&side).as_deref(), Some("  longest pause: 1.500 s"));
+    let side = SideReport { flows: vec![pause(None)], ..SideReport::default() };
+    assert_eq!(longest_pause(&side), None, "all came at once");
     let change = PathEvent { t: 3.25, socket: 1, peer: ([10, 0, 0, 2], 9899).into(), change: "inactive" };
     let outcome = |path_changes| Outcome {
         own: SideReport::default(),
