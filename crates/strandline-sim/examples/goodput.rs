@@ -15,17 +15,14 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use bytes::Bytes;
 use clap::Parser;
-use strandline_netem::{LinkConfig, Loss, Reordering};
 use strandline_proto::config::{AssociationConfig, EndpointConfig, Recovery};
 use strandline_proto::congestion::Algorithm;
 use strandline_proto::event::{AssociationId, SendInfo};
 use strandline_proto::time::Time;
+use strandline_sim::grid::{self, Cell};
 use strandline_sim::pair::{Pair, Side};
 
 /// Goodput under loss and reordering, in virtual time.
@@ -66,38 +63,6 @@ struct Args {
     trace_ms: Option<u64>,
 }
 
-/// A condition of the network.
-#[derive(Debug, Clone, Copy)]
-struct Condition {
-    name: &'static str,
-    loss: Loss,
-    /// Fraction of the packets held back, by up to half a round trip.
-    reordered: f64,
-}
-
-fn conditions() -> Vec<Condition> {
-    let lossy = |name, loss| Condition { name, loss, reordered: 0.0 };
-    vec![
-        lossy("none", Loss::None),
-        lossy("every 10th", Loss::EveryNth(10)),
-        lossy("random 0.1%", Loss::Random(0.001)),
-        lossy("random 0.5%", Loss::Random(0.005)),
-        lossy("random 1%", Loss::Random(0.01)),
-        lossy("random 2%", Loss::Random(0.02)),
-        lossy("random 5%", Loss::Random(0.05)),
-        lossy("bursts of 3", Loss::bursts(297.0, 3.0)),
-        lossy("bursts of 10", Loss::bursts(990.0, 10.0)),
-        Condition { name: "1% reordered", loss: Loss::None, reordered: 0.01 },
-    ]
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    condition: Condition,
-    rtt_ms: f64,
-    rate_mbps: u64,
-}
-
 #[derive(Debug, Clone, Default)]
 struct Measured {
     mbps: f64,
@@ -131,18 +96,6 @@ fn endpoint(args: &Args) -> EndpointConfig {
     EndpointConfig { association: Arc::new(association), ..EndpointConfig::default() }
 }
 
-fn link(cell: &Cell, lossy: bool) -> LinkConfig {
-    let delay = Duration::from_secs_f64(cell.rtt_ms / 2000.0);
-    let rate_bps = cell.rate_mbps * 1_000_000;
-    let bdp = (rate_bps as f64 / 8.0 * cell.rtt_ms / 1000.0) as usize;
-    let mut link = LinkConfig { delay, rate_bps, queue_bytes_max: bdp.max(100_000), ..LinkConfig::default() };
-    if lossy {
-        link.loss = cell.condition.loss;
-        link.reordering = Reordering { probability: cell.condition.reordered, extra_delay_max: delay };
-    }
-    link
-}
-
 fn send_all(pair: &mut Pair, id: AssociationId, message: &Bytes) {
     let now = pair.now;
     while pair.a.endpoint.send(now, id, SendInfo::default(), message.clone()).is_ok() {}
@@ -150,12 +103,12 @@ fn send_all(pair: &mut Pair, id: AssociationId, message: &Bytes) {
 
 fn measure(args: &Args, cell: &Cell, seed: u64) -> Measured {
     let config = endpoint(args);
-    let mut pair = Pair::with_seed(config.clone(), config, link(cell, false), seed);
+    let mut pair = Pair::with_seed(config.clone(), config, cell.link(100_000, false), seed);
     pair.segments_max = 64;
     let (a, b) = pair.connect();
     let addresses = (pair.addresses(Side::A)[0].ip(), pair.addresses(Side::B)[0].ip());
     let forward = pair.network.link(addresses.0, addresses.1);
-    forward.change(strandline_netem::Change::Config(link(cell, true)));
+    forward.change(strandline_netem::Change::Config(cell.link(100_000, true)));
     let message = Bytes::from(vec![7; 8192]);
     let seconds = if cell.rtt_ms > 50.0 && !args.exact { args.seconds * 3.0 } else { args.seconds };
     let (mut received, mut messages, mut steps) = (0u64, Vec::new(), 0u32);
@@ -238,31 +191,13 @@ impl Trace {
 
 fn main() {
     let args = Args::parse();
-    let mut cells = Vec::new();
-    for condition in conditions() {
-        if args.only.as_ref().is_some_and(|only| only != condition.name) {
-            continue;
-        }
-        for &rate_mbps in &args.rate {
-            cells.extend(args.rtt.iter().map(|&rtt_ms| Cell { condition, rtt_ms, rate_mbps }));
-        }
-    }
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(vec![Measured::default(); cells.len()]);
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(cell) = cells.get(at) else { return };
-                    let mut all: Vec<_> = (1..=args.seeds).map(|seed| measure(&args, cell, seed)).collect();
-                    all.sort_by(|one, other| one.mbps.total_cmp(&other.mbps));
-                    results.lock().unwrap()[at] = all.swap_remove(all.len() / 2);
-                }
-            });
-        }
+    let cells = grid::cells(args.only.as_deref(), &args.rate, &args.rtt);
+    let results = grid::measure_all(&cells, |cell| {
+        let mut all: Vec<_> = (1..=args.seeds).map(|seed| measure(&args, cell, seed)).collect();
+        all.sort_by(|one, other| one.mbps.total_cmp(&other.mbps));
+        all.swap_remove(all.len() / 2)
     });
-    print(&args, &cells, &results.into_inner().unwrap());
+    print(&args, &cells, &results);
 }
 
 fn print(args: &Args, cells: &[Cell], results: &[Measured]) {

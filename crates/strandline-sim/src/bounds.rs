@@ -247,11 +247,13 @@ impl Bounds {
             return Ok(());
         }
         let window = was.recovery_window.unwrap_or(was.cwnd);
-        // Slow start with a small window puts two in the place of each, and may begin anew as it began.
+        // Slow start with a small window puts two in the place of each.
         let starts = config.recovery != Recovery::Rfc9260
             && !matches!(was.congestion, "bbr" | "rfc9260")
             && was.cwnd <= PIECE_BYTES
             && was.cwnd < was.ssthresh;
+        // After a pause the first window may go in one piece as on a new path.
+        let rests = was.flight == 0 && was.congestion != "rfc9260";
         let (acked, sacks) = match (config.to_the_letter, starts) {
             (true, _) => (0, 0),
             (false, true) => (2 * acked, 2 * sacks),
@@ -263,7 +265,9 @@ impl Bounds {
             (None, Recovery::Rfc9260) => 0,
             // BBR has a rate as soon as anything was measured.
             (None, _) if !self.known || was.congestion == "bbr" => window,
-            (None, _) if starts => (FIRST_WINDOW * step.mtu).max(FIRST_WINDOW_BYTES),
+            (None, _) if starts || rests => {
+                (FIRST_WINDOW * step.mtu).max(FIRST_WINDOW_BYTES).max((window / PIECES).min(PIECE_BYTES))
+            }
             (None, _) => (window / PIECES).min(PIECE_BYTES),
         };
         // The packet that begins below the limit may exceed it, and a probe goes in any case.

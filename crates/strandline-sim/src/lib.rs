@@ -1,6 +1,7 @@
 //! SCTP endpoints in virtual time.
 //!
 //! - [`pair::Pair`]: two endpoints, driven packet by packet: for tests of one procedure of the protocol.
+//! - [`grid`]: what examples measure, cell by cell.
 //! - [`lone::Lone`]: one endpoint against packets that a test writes by hand.
 //! - [`run()`]: a world of many hosts from a seed, in which links lose, reorder, duplicate and damage, hosts crash and
 //!   come back, addresses go, applications pause, shut down and abort, and attackers replay, forge and guess. Every
@@ -41,6 +42,7 @@ mod app;
 mod attacker;
 mod board;
 mod bounds;
+pub mod grid;
 mod host;
 mod ledger;
 pub mod lone;

@@ -82,7 +82,7 @@ impl HyStart {
     ) -> Step {
         if self.round_left == 0 {
             (self.round_began, self.train_end) = (now, now);
-            if self.begin_round(flight) {
+            if self.begin_round(flight.saturating_sub(acked)) {
                 return Step::Done;
             }
         } else {
@@ -134,7 +134,7 @@ impl HyStart {
 
     /// True if that ends slow start.
     fn begin_round(&mut self, flight: u32) -> bool {
-        self.round_left = flight.max(1);
+        self.round_left = flight;
         if self.samples > 0 {
             self.last_min_us = self.current_min_us;
         }

@@ -59,10 +59,20 @@ impl Path {
                 self.window()
             }
             // What could go at once on a new path can after a pause, too.
-            Recovery::Rack if starts => initial_window_of_ten(pmdcs),
-            Recovery::Rack => (self.window() / PIECES_MIN).min(PIECE_BYTES),
+            Recovery::Rack if starts || self.is_resting() => initial_window_of_ten(pmdcs).max(self.piece()),
+            Recovery::Rack => self.piece(),
         };
         self.burst_allowance = clocked.max(self.pacer.allowance().unwrap_or(unclocked));
+    }
+
+    /// What may go at once of a window that is many times as large.
+    fn piece(&self) -> u32 {
+        (self.window() / PIECES_MIN).min(PIECE_BYTES)
+    }
+
+    /// Nothing is in flight: no acknowledgement will come to clock what follows. RFC 9260's controller keeps to Max.Burst.
+    fn is_resting(&self) -> bool {
+        self.flight == 0 && self.congestion.algorithm() != Algorithm::Rfc9260
     }
 
     /// The window may go in one piece (RFC 6928 section 2): what goes along with the set-up has nothing to be clocked by.

@@ -65,6 +65,19 @@ fn a_burst_beyond_what_was_acknowledged_and_the_limit() {
     }
 }
 
+/// Ten packets, or an eighth of a window that is larger, and one that begins within.
+#[test]
+fn a_burst_after_a_pause_that_is_larger_than_a_first_window() {
+    for (window, packets, keeps) in [(12, 11, true), (12, 12, false), (100, 13, true), (100, 15, false)] {
+        let was = path(window * MTU, 0);
+        let mut bounds = Bounds::default();
+        acknowledged(&mut bounds, &was, 1, events(1));
+        bounds.clocked = Default::default();
+        let outcome = send(&mut bounds, &was, packets, events(1));
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "burst") }
+    }
+}
+
 #[test]
 fn more_than_the_rate_over_time() {
     let mut was = path(100 * MTU, 10 * MTU);

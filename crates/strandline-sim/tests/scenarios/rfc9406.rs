@@ -32,6 +32,19 @@ fn the_window_doubles_and_stops_before_anything_is_lost() {
     assert!(scene.path().cwnd > 130_000, "{:?}", scene.path());
 }
 
+/// Packets get longer on the way, and the window with them: all the same a queue of one round trip doesn't overflow.
+#[test]
+fn the_queue_of_a_faster_path_does_not_overflow_either() {
+    let mut scene = Scene::on(LinkConfig { queue_bytes_max: 250_000, ..link(ms(10), 100) }, |config| {
+        config.path_mtu_initial = AssociationConfig::default().path_mtu_initial;
+    });
+    let (a, b) = (scene.a, scene.b);
+    stream(&mut scene.pair, a, b, ms(250));
+    assert_eq!(scene.sent_again(), [] as [u32; 0], "the queue never overflows");
+    assert!(scene.path().ssthresh < u32::MAX, "slow start is over: {:?}", scene.path());
+    assert!(scene.path().cwnd > 250_000, "{:?}", scene.path());
+}
+
 /// Without HyStart++, RFC 9260's slow start overflows the same queue: what it is worth.
 #[test]
 fn slow_start_alone_overflows_the_queue() {

@@ -53,6 +53,26 @@ fn short_paths_are_not_judged_by_trains() {
     assert_eq!(start(MS(8), MS(1), 4, 5), None);
 }
 
+/// Otherwise each begins later than the one before, by twice as much, and the trains look shorter than they are.
+#[test]
+fn a_round_begins_with_the_first_acknowledgement_of_what_was_sent_in_it() {
+    let mut hystart = HyStart::default();
+    let (rtt, mut window) = (MS(60), 10);
+    for round in 1..8 {
+        let began = Time::ZERO + rtt * round;
+        let flight = window * PACKET;
+        for packet in 0..window / 2 {
+            let now = began + rtt / 2 / window * packet;
+            assert_eq!(
+                hystart.on_ack(now, 2 * PACKET, flight, 2 * PACKET, Some(rtt)),
+                Step::Grow(2 * PACKET)
+            );
+            assert_eq!(hystart.round_began, began, "round {round}, {packet}");
+        }
+        window *= 2;
+    }
+}
+
 /// A path that reorders holds some packets back, which says nothing of a queue.
 #[test]
 fn a_packet_that_was_overtaken_shows_no_queue() {

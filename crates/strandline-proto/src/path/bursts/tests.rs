@@ -50,6 +50,53 @@ fn paced(congestion: Algorithm) -> (Path, Time) {
     (path, now)
 }
 
+/// A path of 200 us whose window was reduced by a loss, with nothing in flight. The window.
+fn short_after_a_loss(congestion: Algorithm) -> (Path, u32) {
+    let config = AssociationConfig { congestion, ..config() };
+    let mut path = Path::new("192.0.2.1:9899".parse().unwrap(), None, &config, 8, Time::ZERO);
+    path.confirm();
+    let bytes = send_all(&mut path, at(0)) * path.data_chunk_len_max();
+    path.end_burst();
+    path.on_fast_retransmit(at(200));
+    let sack = PathSack {
+        acked_bytes: bytes,
+        flight_drop: bytes,
+        rtt_sent_at: Some(at(0)),
+        in_fast_recovery: true,
+        ..PathSack::default()
+    };
+    path.on_sack(at(200), &sack, &config);
+    path.arrivals.take_packets();
+    let window = path.window();
+    assert!(path.flight == 0 && window >= path.congestion.slow_start_threshold(), "{path:?}");
+    (path, window)
+}
+
+/// As on a new path (RFC 6928), also where the latest loss made the window smaller: a path that isn't paced would have to wait for an
+/// acknowledgement of four packets.
+#[test]
+fn after_a_pause_a_window_of_ten_packets_goes_in_one_piece() {
+    for congestion in [Algorithm::Cubic, Algorithm::Dctcp, Algorithm::Swift] {
+        let (mut path, window) = short_after_a_loss(congestion);
+        let packets = window / path.data_chunk_len_max();
+        assert!((5..=9).contains(&packets), "{congestion:?}: {window}");
+        assert!(send_all(&mut path, at(1_000)) >= packets, "{congestion:?}: {path:?}");
+    }
+    // By the letter of RFC 9260 section 6.1 rule D four.
+    let (mut path, _) = short_after_a_loss(Algorithm::Rfc9260);
+    assert_eq!(send_all(&mut path, at(1_000)), 4, "{path:?}");
+}
+
+/// What is in flight is acknowledged, and clocks what follows.
+#[test]
+fn without_a_pause_it_does_not() {
+    let (mut path, _) = short_after_a_loss(Algorithm::Cubic);
+    path.allow_burst(at(1_000), &config());
+    path.on_data_sent(at(1_000), path.payload_max(), path.data_chunk_len_max(), true, false);
+    path.end_burst();
+    assert_eq!(send_all(&mut path, at(1_000)), 4, "{path:?}");
+}
+
 /// What may go at once 20 ms after a timer that was 7 ms late, and the rate. `waits`: for a batch that was held back.
 fn after_a_late_timer(congestion: Algorithm, waits: bool) -> (u64, u64) {
     let (mut path, now) = paced(congestion);
