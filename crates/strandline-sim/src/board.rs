@@ -114,11 +114,34 @@ pub(crate) struct Board {
     opened: bool,
     /// Of what went again because something told that it was lost: where and when it had been sent, the latest.
     lost: BTreeMap<IpAddr, Time>,
-    /// When anything was last sent to an address or acknowledged of what went there, and its round-trip time.
-    quiet: BTreeMap<IpAddr, (Time, Option<Duration>)>,
+    quiet: BTreeMap<IpAddr, Quiet>,
     /// What was in flight at least at an address when that was reckoned; with time it only becomes less, unless something is sent,
     /// arrives, or is excused.
     least: BTreeMap<IpAddr, u32>,
+}
+
+/// Since when an address is quiet.
+#[derive(Debug, Clone, Copy, Default)]
+struct Quiet {
+    /// When anything was last sent to it or acknowledged of what went there.
+    since: Time,
+    /// The same without what a time-out of another address brings at this moment: a probe that is due goes along with that.
+    before: Time,
+    /// Its round-trip time.
+    srtt: Option<Duration>,
+}
+
+impl Quiet {
+    fn ends(&mut self, now: Time) {
+        (self.since, self.before) = (now, now);
+    }
+
+    fn ends_for_another(&mut self, now: Time) {
+        if self.since < now {
+            self.before = self.since;
+            self.since = now;
+        }
+    }
 }
 
 impl Board {
@@ -174,7 +197,7 @@ impl Board {
         let Some(known) = self.chunks.get(at) else {
             traffic.new += bytes;
             let (acknowledged, named, excused) = (false, false, false);
-            self.quiet.entry(to).or_default().0 = now;
+            self.quiet.entry(to).or_default().ends(now);
             self.chunks.push_back(Sent {
                 bytes,
                 to,
@@ -206,7 +229,12 @@ impl Board {
         } else {
             self.probe(now, tsn, of)?;
         }
-        self.quiet.entry(to).or_default().0 = now;
+        let quiet = self.quiet.entry(to).or_default();
+        if of == to {
+            quiet.ends(now)
+        } else {
+            quiet.ends_for_another(now)
+        }
         if let Some(known) = self.chunks.get_mut(at) {
             (known.to, known.at, known.misses) = (to, now, 0);
             (known.excused, known.in_set_up) = (false, in_set_up);
@@ -255,9 +283,11 @@ impl Board {
     /// its address or came from there (RFC 8985 section 7.2). Where it was a probe before, another path may take it (decision
     /// 35).
     fn probe(&mut self, now: Time, tsn: Tsn, of: IpAddr) -> Result<(), Violation> {
-        let (since, srtt) = self.quiet.get(&of).copied().unwrap_or_default();
-        let due = srtt.is_some_and(|srtt| now.since(since) >= srtt * 2);
-        self.quiet.insert(of, (now, srtt));
+        let quiet = self.quiet.entry(of).or_default();
+        let Quiet { since, before, srtt } = *quiet;
+        let last = if since == now { before } else { since };
+        let due = srtt.is_some_and(|srtt| now.since(last) >= srtt * 2);
+        quiet.ends(now);
         demand(due, || {
             format!("{tsn:?} is sent again for no reason; {of} is quiet since {since:?}, {srtt:?}")
         })
@@ -265,7 +295,7 @@ impl Board {
 
     /// What is known of the round-trip time of an address.
     pub(crate) fn set_srtt(&mut self, of: IpAddr, srtt: Option<Duration>) {
-        self.quiet.entry(of).or_default().1 = srtt;
+        self.quiet.entry(of).or_default().srtt = srtt;
     }
 
     /// The smallest path MTU.
@@ -379,7 +409,7 @@ impl Board {
         for (of, traffic) in &mut self.traffic {
             if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
                 traffic.sacks += 1;
-                self.quiet.entry(*of).or_default().0 = now;
+                self.quiet.entry(*of).or_default().ends(now);
             }
         }
     }

@@ -13,6 +13,10 @@ fn at(ms: u64) -> Time {
 
 /// A packet with one chunk of DATA leaves.
 fn sends(board: &mut Board, ms: u64, tsn: u32) -> Result<(), Violation> {
+    sends_to(board, ms, tsn, TO.into())
+}
+
+fn sends_to(board: &mut Board, ms: u64, tsn: u32, to: IpAddr) -> Result<(), Violation> {
     let mut buffer = [0; 1500];
     let mut packet = PacketBuilder::new(&mut buffer, 1, 2, VerificationTag(3));
     assert!(packet.push(&Data {
@@ -28,7 +32,7 @@ fn sends(board: &mut Board, ms: u64, tsn: u32) -> Result<(), Violation> {
     }));
     let len = packet.finish();
     let packet = Packet::parse(&buffer[..len]).expect("just built");
-    board.on_departure(at(ms), &packet, TO.into(), Recovery::Rack)
+    board.on_departure(at(ms), &packet, to, Recovery::Rack)
 }
 
 /// A SACK arrives.
@@ -99,6 +103,23 @@ fn after_two_round_trips_one_goes_as_a_probe() {
     let mut board = five();
     sends(&mut board, 21, 5).expect("a probe");
     sends(&mut board, 22, 4).expect_err("and no other");
+}
+
+/// T3-rtx of another address expires at the moment at which a probe is due: what is sent again for that goes here, too.
+#[test]
+fn a_probe_goes_along_with_what_another_address_lost() {
+    let mut board = Board::default();
+    let other: IpAddr = [10, 9, 9, 9].into();
+    sends_to(&mut board, 0, 1, other).expect("new data");
+    for tsn in 2..=4 {
+        sends(&mut board, 0, tsn).expect("new data");
+    }
+    board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
+    board.set_mtu_min(1500);
+    board.excuse(Some(other));
+    sends(&mut board, 21, 1).expect("that address timed out");
+    sends(&mut board, 21, 4).expect("a probe");
+    sends(&mut board, 21, 3).expect_err("and no other");
 }
 
 #[test]

@@ -41,5 +41,9 @@ pub const SEEDS: &[(u64, &str)] = &[
         2917,
         "a tail-loss probe did not go, as another path might send once its pacing had been brought up to date",
     ),
+    (
+        1626,
+        "a probe that was due when another path's T3-rtx expired went along with what that sends again (of the checker)",
+    ),
     (170, "what was saved up at the rate before a loss went at once after it"),
 ];
