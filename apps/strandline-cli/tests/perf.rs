@@ -100,7 +100,6 @@ fn ecn_that_the_server_did_not_agree_to_is_told() {
     for (asked, named) in [(["--congestion", "dctcp"], "dctcp"), (["--ecn", "--unordered"], "cubic")] {
         for (server, agreed) in [(&without, false), (&with, true)] {
             let client = |more: &[&str]| {
-                // More than comes at once: pauses are between what comes.
                 let mut client = server.client(&["-n", "1M", "-q"]);
                 client.args(asked).args(more).output().unwrap()
             };
