@@ -7,6 +7,7 @@ mod sip_server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use sip_server::{PROGRAM, Server};
@@ -40,7 +41,9 @@ fn quoted(text: &str) -> Vec<String> {
 /// What may stand in a table, or at the top: the program tells where something stands that it doesn't know. `None` if this is no
 /// table.
 fn keys_of(table: Option<&str>) -> Option<Vec<String>> {
-    let path = folder(&format!("keys-{}", table.unwrap_or("top"))).join("sip.toml");
+    // Tests that run at the same time ask for the same.
+    static ASKED: AtomicU32 = AtomicU32::new(0);
+    let path = folder(&format!("keys-{}", ASKED.fetch_add(1, Ordering::Relaxed))).join("sip.toml");
     for header in table.map_or(vec![String::new()], |name| vec![format!("[{name}]"), format!("[[{name}]]")]) {
         std::fs::write(&path, format!("{header}\nnothing_such = 1\n")).unwrap();
         let output = Command::new(PROGRAM).args(["sip", "--check", "--config"]).arg(&path).output().unwrap();
