@@ -64,6 +64,7 @@ mod raw;
 mod send;
 mod steering;
 mod sys;
+mod timer;
 mod udp;
 
 pub use batch::{Received, RecvBatch};
@@ -74,4 +75,5 @@ pub use open::OpenError;
 pub use ports::{EPHEMERAL_PORTS, LockError, PortLock};
 pub use raw::{RawCarrier, RawOptions};
 pub use steering::{PLACES_MAX, Steering};
+pub use timer::Timer;
 pub use udp::{UDP_PORT, UdpCarrier, UdpOptions};

@@ -8,3 +8,4 @@ pub(crate) mod message;
 pub(crate) mod netlink;
 pub(crate) mod option;
 pub(crate) mod packet;
+pub(crate) mod timer;

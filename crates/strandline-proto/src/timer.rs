@@ -1,9 +1,9 @@
 //! A hierarchical timing wheel: one deadline for each key, and the cost of setting, moving, cancelling and expiring one
 //! does not grow with how many there are.
 //!
-//! Time is cut into ticks of 2^20 ns (about 1 ms). Each of five levels has 64 slots; a slot of level n spans 64^n
+//! Time is cut into ticks of 2^16 ns (66 us), a fraction of a local network's round-trip time. Each of five levels has 64 slots; a slot of level n spans 64^n
 //! ticks. A deadline sits on the level of the highest group of six bits in which its tick differs from the present
-//! one, so it moves down at most once a level while time comes nearer. What lies beyond the top level (13 days) waits in
+//! one, so it moves down at most once a level while time comes nearer. What lies beyond the top level (19 hours) waits in
 //! a list that is looked through when the top level has turned once. Slots are doubly linked lists through the entries,
 //! so that nothing is allocated but the table of entries.
 //!
@@ -19,7 +19,11 @@ use self::ahead::Crowds;
 use crate::time::Time;
 
 /// Nanoseconds of a tick, as a shift.
-const TICK_SHIFT: u32 = 20;
+const TICK_SHIFT: u32 = 16;
+/// Ticks from which on a deadline is far: 16.8 ms.
+const FAR: u64 = 256;
+/// What far deadlines are rounded up to: about 1 ms.
+const COARSE_NANOS: u64 = 1 << 20;
 /// Bits of a tick's number that one level resolves.
 const LEVEL_BITS: u32 = 6;
 /// Slots of one turn of a level.
@@ -114,6 +118,16 @@ impl TimerWheel {
         }
         let at = at.max(tick_begin(self.present + 1));
         self.link(key, at, tick_after(at));
+    }
+
+    /// The time to set for what is due at `at`: a far one is rounded up to the next millisecond, so that many keys' expire
+    /// together. A tick each would be a wake-up of the process for each of them.
+    #[must_use]
+    pub fn rounded(&self, at: Time) -> Time {
+        if tick_before(at) < self.present + FAR {
+            return at;
+        }
+        at.as_nanos().checked_next_multiple_of(COARSE_NANOS).map_or(at, Time::from_nanos)
     }
 
     /// Forgets the deadline of `key`, if it has one.

@@ -153,6 +153,11 @@ impl Carrier {
         }
     }
 
+    /// A socket of the kernel's, so that time is real; not the network in memory, whose time may be virtual.
+    pub(crate) fn is_of_the_kernel(&self) -> bool {
+        matches!(self, Self::Udp(_) | Self::Raw(_))
+    }
+
     /// Packets that a burst may have.
     pub(crate) fn segments_max(&self) -> usize {
         match self {

@@ -287,6 +287,7 @@ impl Endpoint {
         if at == Time::MAX {
             return;
         }
+        let at = self.wheel.rounded(at);
         if self.wheel.deadline(slot).is_none_or(|scheduled| at < scheduled) {
             self.wheel.schedule(slot, at);
         }

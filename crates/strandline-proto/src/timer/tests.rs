@@ -3,6 +3,8 @@
 mod crowds;
 mod model;
 
+use core::time::Duration;
+
 use super::*;
 
 const TICK: u64 = 1 << TICK_SHIFT;
@@ -35,6 +37,23 @@ fn never_early_and_at_most_one_tick_late() {
         assert_eq!(wheel.pop_expired(Time::from_nanos(at + TICK - 1)), Some(3), "{at}");
         assert!(wheel.is_empty());
     }
+}
+
+#[test]
+fn far_deadlines_meet_and_near_ones_are_kept_to_a_tick() {
+    let wheel = TimerWheel::new(at_tick(1000));
+    let near = at_tick(1000 + FAR - 1) + Duration::from_nanos(1);
+    assert_eq!(wheel.rounded(near), near);
+    assert_eq!(wheel.rounded(Time::ZERO), Time::ZERO);
+    for after in [0, 1, TICK, COARSE_NANOS - 1, 30_000_000_000] {
+        let far = at_tick(1000 + FAR) + Duration::from_nanos(after);
+        let rounded = wheel.rounded(far);
+        assert_eq!(rounded.as_nanos() % COARSE_NANOS, 0, "{after}");
+        assert!(rounded >= far && rounded.since(far) < Duration::from_nanos(COARSE_NANOS), "{after}");
+        assert_eq!(wheel.rounded(rounded), rounded);
+    }
+    let last = Time::from_nanos(u64::MAX - 1);
+    assert_eq!(wheel.rounded(last), last, "there is no later one");
 }
 
 #[test]

@@ -471,6 +471,11 @@ fn second_probe_after(load: Option<Duration>) -> Duration {
 fn a_probe_goes_in_time_while_pacing_holds_the_other_path_back() {
     let alone = second_probe_after(None);
     for early in (1..=30).map(|tenths| Duration::from_micros(100 * tenths)) {
-        assert_eq!(second_probe_after(Some(alone - early)), alone, "{early:?} after others");
+        let took = second_probe_after(Some(alone - early));
+        // What is far is rounded up to a millisecond, what is looked at again when it is near isn't.
+        assert!(
+            took <= alone && took + Duration::from_nanos(1 << 20) > alone,
+            "{early:?} after others: {took:?}, {alone:?}"
+        );
     }
 }

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use strandline_proto::time::Time;
 use tokio::task::AbortHandle;
-use tokio::time::Sleep;
 
+use super::alarm::Alarm;
 use super::core::{Shard, wake};
 use super::outbox::Sent;
 use super::state::State;
@@ -44,7 +44,7 @@ pub(crate) struct Driver {
     sorter: Option<Sorter>,
     /// The task beside this one.
     errors: AbortHandle,
-    sleep: Pin<Box<Sleep>>,
+    alarm: Alarm,
     /// Tasks were woken by what arrived, and nothing has been sent since.
     yielded: bool,
 }
@@ -52,11 +52,11 @@ pub(crate) struct Driver {
 impl Driver {
     /// To be called from within the runtime.
     pub(crate) fn new(shard: Arc<Shard>) -> Self {
-        let sleep = Box::pin(tokio::time::sleep_until(shard.clock.instant(Time::MAX)));
+        let alarm = Alarm::new(&shard.carrier, &shard.clock);
         let batch = shard.carrier.batch();
         let errors = tokio::spawn(watch_errors(Arc::clone(&shard))).abort_handle();
         let sorter = shard.steer.clone().map(Sorter::new);
-        Self { shard, batch, sorter, errors, sleep, yielded: false }
+        Self { shard, batch, sorter, errors, alarm, yielded: false }
     }
 
     fn round(&mut self, cx: &mut Context<'_>) -> Round {
@@ -116,11 +116,10 @@ impl Driver {
             return Round::End;
         }
         if rearm {
-            self.sleep.as_mut().reset(shard.clock.instant(next));
+            self.alarm.set(next, now, &shard.clock);
         }
-        // The timer needs to know whom to wake, but only once for each time it is set.
-        let due = rearm && next != Time::MAX && self.sleep.as_mut().poll(cx).is_ready();
-        if more || due || unblocked { Round::Again } else { Round::Wait }
+        // Who waits needs to be woken by it.
+        if more || unblocked || self.alarm.poll(cx).is_ready() { Round::Again } else { Round::Wait }
     }
 
     /// Receives what has arrived; not before what arrived last was answered.

@@ -1,6 +1,7 @@
 //! A shard: one carrier, one engine, one lock, and the task that drives them. Shards share nothing but
 //! mailboxes for packets that came to the wrong one.
 
+mod alarm;
 pub(crate) mod any;
 pub(crate) mod attempt;
 pub(crate) mod cell;

@@ -1,0 +1,38 @@
+//! Timers that are descriptors.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::disallowed_methods, reason = "a timer of the kernel's goes by its clock")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE_MS, wait_readable};
+use strandline_io::Timer;
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn can_be_read_once_its_time_has_come_and_until_it_is_set_again() {
+    let timer = Timer::new().unwrap();
+    assert!(!wait_readable(&timer, 0), "not set");
+    for after in [Duration::ZERO, Duration::from_micros(300), Duration::from_millis(3)] {
+        let began = Instant::now();
+        timer.set(after).unwrap();
+        assert!(wait_readable(&timer, PATIENCE_MS), "{after:?}");
+        assert!(began.elapsed() >= after, "{after:?}: early");
+        assert!(wait_readable(&timer, 0), "{after:?}: not set again");
+    }
+    timer.set(HOUR).unwrap();
+    assert!(!wait_readable(&timer, 5), "set to later");
+}
+
+#[test]
+fn the_latest_setting_holds() {
+    let timer = Timer::new().unwrap();
+    timer.set(HOUR).unwrap();
+    timer.set(Duration::from_micros(50)).unwrap();
+    assert!(wait_readable(&timer, PATIENCE_MS));
+    // Too long for the kernel's clock is as good as never.
+    timer.set(Duration::MAX).unwrap();
+    assert!(!wait_readable(&timer, 5));
+}
