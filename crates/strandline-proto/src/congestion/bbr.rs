@@ -19,7 +19,7 @@ mod tests;
 use core::time::Duration;
 
 use self::contest::Contest;
-use self::model::{Model, Sample};
+use self::model::{MEASURED_MIN, Model, Sample};
 use super::controller::{Ack, Controller};
 use super::rfc9260::initial_window_of_ten;
 use crate::time::Time;
@@ -82,6 +82,8 @@ struct PathModel {
     /// Bandwidth that a further round of the start has to exceed by a quarter, and rounds in which none did.
     full_bandwidth: u64,
     full_rounds: u8,
+    /// When it was looked at.
+    full_at: Time,
     filled: bool,
     /// When the phase or state began, and in which round.
     since: Time,
@@ -175,8 +177,10 @@ impl PathModel {
         if sample.round_began && !sample.app_limited {
             if self.model.bandwidth() >= self.full_bandwidth / 4 * 5 {
                 self.full_bandwidth = self.model.bandwidth();
-                self.full_rounds = 0;
-            } else {
+                (self.full_rounds, self.full_at) = (0, now);
+            } else if now.since(self.full_at) >= MEASURED_MIN {
+                // Rounds that are shorter than what a rate is measured over can't show that it grows.
+                self.full_at = now;
                 // With a queue in front of it the path gives no more.
                 self.full_rounds += if self.model.queued() { 2 } else { 1 };
             }
@@ -308,6 +312,7 @@ impl Bbr {
                 model: Model::new(now),
                 full_bandwidth: 0,
                 full_rounds: 0,
+                full_at: now,
                 filled: false,
                 since: now,
                 since_round: 0,

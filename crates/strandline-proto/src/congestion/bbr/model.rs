@@ -12,7 +12,7 @@ const MOMENTS_EACH: u32 = 32;
 const MOMENTS_MAX: usize = 96;
 
 /// Rates are measured over this long, at least: on shorter paths timers and batches make acknowledgements come in lumps.
-const MEASURED_MIN: Duration = Duration::from_millis(4);
+pub(super) const MEASURED_MIN: Duration = Duration::from_millis(4);
 
 /// A smallest round-trip time is believed for so long.
 const MIN_RTT_HOLDS: Duration = Duration::from_secs(5);

@@ -276,6 +276,17 @@ fn a_start_with_a_queue_is_over_after_two_rounds_without_growth_others_after_thr
     assert_eq!(rounds_without_growth(MS(4)), 3);
 }
 
+/// Rounds shorter than what rates are measured over show no growth: three of them went by in half a millisecond.
+#[test]
+fn a_start_on_a_short_path_lasts_until_rates_can_show_its_growth() {
+    for delay_us in [50, 100, 200, 1_000] {
+        let mut path = Path::new(1_000_000_000, Duration::from_micros(delay_us), 4_000_000);
+        path.run(Duration::from_millis(60));
+        let bandwidth = path.bandwidth();
+        assert!(bandwidth > 800_000_000, "{bandwidth} bytes a second, {delay_us} us");
+    }
+}
+
 /// The state after a round of the start in which twelve of 32 packets were lost, found at so many moments.
 fn after_losses(moments: u32) -> State {
     let mut bbr = Bbr::new(PMDCS);

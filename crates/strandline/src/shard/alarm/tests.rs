@@ -59,6 +59,7 @@ async fn a_later_time_takes_the_place_of_one_that_has_come() {
         alarm.set(now, now, &clock);
         rings(&mut alarm).await;
         alarm.set(now + HOUR, now, &clock);
+        // Sleeps because a ring that must not come can only be waited for.
         tokio::time::sleep(Duration::from_millis(5)).await;
         assert!(is_silent(&mut alarm).await, "{alarm:?}");
     }
