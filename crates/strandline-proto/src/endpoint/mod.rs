@@ -287,8 +287,12 @@ impl Endpoint {
         if at == Time::MAX {
             return;
         }
+        let scheduled = self.wheel.deadline(slot).unwrap_or(Time::MAX);
+        if at >= scheduled {
+            return; // most of the time
+        }
         let at = self.wheel.rounded(at);
-        if self.wheel.deadline(slot).is_none_or(|scheduled| at < scheduled) {
+        if at < scheduled {
             self.wheel.schedule(slot, at);
         }
     }

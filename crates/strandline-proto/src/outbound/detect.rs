@@ -44,6 +44,9 @@ pub(super) fn conclude(
     for (path, ack) in rack.paths.iter_mut().zip(acks.iter_mut()) {
         path.judge_timeout(cumulative, can_ask, ack);
         late |= path.settle(now);
+        if core::mem::take(&mut path.needless) {
+            path.widen(cumulative, moment.tsn);
+        }
         path.on_cumulative(cumulative, moment, ack);
         late |= path.deadline.is_some();
     }

@@ -3,8 +3,9 @@
 //!
 //! A mark is refuted if the chunk is acknowledged before it was sent again, or if the peer reports the retransmission as
 //! a duplicate, which every SCTP receiver does. Of what was sent more often than twice each transmission after the first has to be
-//! reported: duplicates are listed as often as they come (RFC 9260 section 3.3.4). That an acknowledgement comes sooner than any answer could (RFC 3522)
-//! proves nothing here: without time stamps in packets a small packet on a slow link is faster than any that was measured.
+//! reported: duplicates are listed as often as they come (RFC 9260 section 3.3.4). An acknowledgement that comes sooner than any answer
+//! could (RFC 3522) refutes a retransmission a round trip before that, where the association has one path. There are no time stamps in
+//! packets, so what counts as too soon has a margin (`PathRack::answer_ns`).
 
 use crate::number::Tsn;
 use crate::time::Time;
@@ -142,6 +143,14 @@ impl Doubt {
         self.resent.remove(at);
         self.any = true;
         true
+    }
+
+    /// The chunk was sent again at `at` and acknowledged too soon for an answer: that was for its first transmission. Of one that went
+    /// more often, duplicates have to tell. False if it is not known to have been sent again.
+    pub(super) fn on_answered_too_soon(&mut self, at: Time, tsn: Tsn) -> bool {
+        let mut of_it = self.resent.iter().filter(|(_, resent)| *resent == tsn);
+        let alone = of_it.next().is_some_and(|(sent, _)| *sent == at) && of_it.next().is_none();
+        alone && self.on_refuted(tsn)
     }
 
     /// True once, when all is refuted.

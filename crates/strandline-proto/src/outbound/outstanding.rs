@@ -436,7 +436,7 @@ impl Outstanding {
     fn tell_resent_acked(&mut self, index: usize) {
         let tsn = self.tsn(index);
         if let (Some(rack), Some(record)) = (&mut self.rack, self.records.get(index)) {
-            rack.on_resent_acked(record.path, record.resent, tsn);
+            rack.on_resent_acked(record.path, record.resent, (tsn, record.chunk_len()));
         }
     }
 

@@ -74,13 +74,16 @@ pub(super) struct Learnt {
     /// The widest reordering window of these, and how long it persists.
     quarters: u8,
     persist: u8,
+    /// The smallest round-trip time of the first path in the latest busy period that measured any, in microseconds; 0: none.
+    min_rtt_us: u32,
 }
 
 impl Learnt {
     fn path(self, path: usize) -> PathRack {
         let reordering = self.reordering >> path & 1 == 1;
+        let known_ns = if path == 0 { u64::from(self.min_rtt_us) * 1000 } else { 0 };
         let Self { quarters, persist, .. } = if reordering { self } else { Self::default() };
-        PathRack { reordering, quarters, persist, ..PathRack::default() }
+        PathRack { reordering, quarters, persist, known_ns, ..PathRack::default() }
     }
 }
 
@@ -105,11 +108,15 @@ pub(super) struct PathRack {
     /// Minimum of the present period and of the one before; 0: none.
     min_rtt_ns: [u64; 2],
     min_since: Time,
+    /// The smallest of the busy period before; 0: not known.
+    known_ns: u64,
     /// Quarters of the minimum round-trip time that the reordering window spans.
-    quarters: u8,
+    pub(super) quarters: u8,
     persist: u8,
     /// A chunk sent once arrived after one sent later.
     reordering: bool,
+    /// The SACK being taken in told that a retransmission was.
+    pub(super) needless: bool,
     /// Needless retransmissions widen the window once a round trip: not before this is acknowledged.
     widen_after: Option<Tsn>,
     /// When the latest congestion event began; none once all that was sent before is acknowledged.
@@ -200,8 +207,18 @@ impl PathRack {
         (self.min_rtt_ns() / 4 * u64::from(self.quarters.max(1))).min(self.srtt_ns)
     }
 
+    /// No answer to a chunk of `len` bytes comes sooner, of which a packet has room for `packet`: three quarters of the smallest round-trip
+    /// time, and in proportion less for a shorter chunk, in case that passing its bits is what takes the time.
+    /// The smallest of the busy period before counts, too: all that was measured since may have stood in a queue.
+    fn answer_ns(&self, len: u32, packet: u32) -> u64 {
+        let min_ns = self.min_rtt_ns();
+        let least_ns = if self.known_ns == 0 { min_ns } else { min_ns.min(self.known_ns) };
+        let whole_ns = u128::from(least_ns / 4 * 3);
+        (whole_ns * u128::from(len.min(packet)) / u128::from(packet.max(1))) as u64
+    }
+
     /// A retransmission was needless: perhaps the window is too narrow.
-    fn widen(&mut self, cumulative: Tsn, next: Tsn) {
+    pub(super) fn widen(&mut self, cumulative: Tsn, next: Tsn) {
         self.persist = PERSIST;
         if self.widen_after.is_none_or(|after| cumulative.is_at_or_after(after)) {
             self.widen_after = Some(next);
@@ -375,11 +392,16 @@ impl Rack {
             ..self.learnt
         });
         let old = if old.reordering == 0 { Learnt::default() } else { old };
+        let measured_ns = self.paths.first().map_or(0, PathRack::min_rtt_ns);
+        let measured_us = u32::try_from(measured_ns.div_ceil(1000)).unwrap_or(u32::MAX);
+        let min_rtt_us = if measured_us == 0 { self.learnt.min_rtt_us } else { measured_us };
+        let old = Learnt { min_rtt_us, ..old };
         let reordering = self.paths.iter().enumerate().filter(|(_, path)| path.reordering);
         reordering.fold(old, |learnt, (number, path)| Learnt {
             reordering: learnt.reordering | 1 << number,
             quarters: learnt.quarters.max(path.quarters),
             persist: learnt.persist.max(path.persist),
+            ..learnt
         })
     }
 
@@ -434,11 +456,15 @@ impl Rack {
     /// any answer can come: that was for an earlier transmission (RFC 8985 section 6.2 step 2). What goes again goes alone, and
     /// may be a little faster than any packet of a train, which waited for the one before it. After a time-out it is
     /// believed more readily: too much hangs on it, and a single packet may be faster than any of a full queue was.
-    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, tsn: Tsn) {
+    pub(super) fn on_resent_acked(&mut self, path: u8, number: u16, (tsn, len): (Tsn, u32)) {
         let (Some(at), now) = (self.log.at(number), self.now) else { return };
         let sent = Sent::Again(self.log.whole(number));
+        let (alone, packet) = (self.paths.len() <= 1, self.packet_len());
         let Some(path) = self.path(path) else { return };
         let rtt_ns = (now.since(at).as_nanos() as u64).max(1);
+        if alone && path.timed_out.is_none() && rtt_ns < path.answer_ns(len, packet) {
+            path.needless |= path.doubt.on_answered_too_soon(at, tsn);
+        }
         let min_ns = path.min_rtt_ns();
         let least_ns = if path.timed_out.is_some() { min_ns / 2 } else { min_ns / 8 * 7 };
         let in_time = rtt_ns >= least_ns;

@@ -135,8 +135,12 @@ impl KnownPaths {
 fn hash(keys: (u64, u64), address: IpAddr) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(keys.0, keys.1);
     match address {
-        IpAddr::V4(address) => hasher.write(&address.octets()),
-        IpAddr::V6(address) => hasher.write(&address.octets()),
+        IpAddr::V4(address) => hasher.write_u32(address.to_bits()),
+        IpAddr::V6(address) => {
+            let bits = address.to_bits();
+            hasher.write_u64((bits >> 64) as u64);
+            hasher.write_u64(bits as u64);
+        }
     }
     hasher.finish()
 }

@@ -7,6 +7,7 @@ mod buffers;
 mod pacing;
 mod rfc3042;
 mod rfc3168_6_1_2;
+mod rfc3522;
 mod rfc3708;
 mod rfc5681_4_3;
 mod rfc5682;

@@ -10,7 +10,7 @@ use super::*;
 #[test]
 fn a_needless_recovery_is_undone_when_the_duplicate_is_reported() {
     let mut scene = Scene::new(|_| ());
-    scene.fate(2, &[Fate::Delay(ms(75))]);
+    scene.fate(2, &[Fate::Delay(ms(85))]);
     scene.give(10);
     scene.run(ms(70));
     let before = scene.path();

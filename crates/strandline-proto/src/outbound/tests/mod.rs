@@ -8,6 +8,7 @@ mod life;
 mod memory;
 mod model;
 mod rack_model;
+mod rfc3522;
 mod rfc3708;
 mod rfc5682;
 mod rfc8985_6;
@@ -123,6 +124,12 @@ impl Fixture {
         // The answer to the first of these would come now.
         fixture.wait(101 - chunks as u64);
         fixture
+    }
+
+    /// The reordering window of path 0.
+    fn quarters(&mut self) -> u8 {
+        let rack = self.out.busy.as_mut().and_then(|busy| busy.sent.outstanding.rack.as_mut());
+        rack.and_then(|rack| rack.path(0)).map_or(0, |path| path.quarters)
     }
 
     fn wait(&mut self, ms: u64) {

@@ -1,6 +1,6 @@
 //! What is lost by time, beside an oracle that looks at every chunk for every question, with the words of RFC 8985 section
-//! 6.2: random losses, delays and lost SACKs on one path. A peer that does not tell what came twice, so that the reordering
-//! window keeps to a quarter of the smallest round-trip time.
+//! 6.2: random losses, delays and lost SACKs on one path. A peer that does not tell what came twice. What answers that come too soon
+//! do to the reordering window and to the recovery (`rfc3522.rs`) the oracle is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,6 +32,8 @@ struct Oracle {
     srtt_ns: u64,
     min_rtt: Duration,
     reordering: bool,
+    /// Quarters of the smallest round-trip time that the window spans: more than one if retransmissions were needless.
+    quarters: u8,
     /// All before this is acknowledged.
     next: u32,
     /// What gap blocks name, and how many SACKs named something new since there is a gap.
@@ -59,6 +61,7 @@ impl Oracle {
             srtt_ns: rtt.as_nanos() as u64,
             min_rtt: rtt,
             reordering: false,
+            quarters: 1,
             next: 0,
             gaps: BTreeSet::new(),
             gap_sacks: 0,
@@ -70,6 +73,17 @@ impl Oracle {
             transmissions: 0,
             deadline: Time::MAX,
         }
+    }
+
+    /// The reordering window of the path, whose needless retransmissions widen it.
+    fn set_window(&mut self, quarters: u8) {
+        self.quarters = quarters.max(1);
+        self.reordering |= quarters > 1;
+    }
+
+    /// No loss was one.
+    fn on_undone(&mut self) {
+        (self.exit, self.began, self.recovering) = (None, None, false);
     }
 
     fn on_sent(&mut self, tsn: u32, now: Time) {
@@ -149,7 +163,7 @@ impl Oracle {
         let window = if !self.reordering && (self.exit.is_some() || many) {
             Duration::ZERO
         } else {
-            (self.min_rtt / 4).min(Duration::from_nanos(self.srtt_ns))
+            (self.min_rtt / 4 * u32::from(self.quarters)).min(Duration::from_nanos(self.srtt_ns))
         };
         self.deadline = Time::MAX;
         let mut lost = BTreeSet::new();
@@ -288,7 +302,11 @@ impl World {
                     }
                 }
                 let (_, acks) = self.fixture.sack(next, &runs);
+                self.oracle.set_window(self.fixture.quarters());
                 let lost = self.oracle.on_sack(self.fixture.now, next, &gaps);
+                if acks[0].undo {
+                    self.oracle.on_undone();
+                }
                 self.check(&lost, &acks);
             }
         }

@@ -1,0 +1,38 @@
+//! RFC 3522: what is acknowledged sooner after it was sent again than any answer could come was not lost. Known long before
+//! the duplicate is reported.
+
+use strandline_sim::pair::Fate;
+
+use super::scene::Scene;
+use super::*;
+
+/// It arrives 10 ms after the others: 60 ms before the answer to its second copy.
+#[test]
+fn a_needless_recovery_is_undone_when_the_late_packet_arrives() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Delay(ms(40))]);
+    scene.give(10);
+    scene.run(ms(67));
+    assert_eq!((scene.sent_again(), scene.stats().fast_recoveries), (vec![2], 1));
+    let reduced = scene.path();
+    scene.run(ms(8));
+    assert_eq!(scene.stats().undone, 1, "{:?}", scene.sacks());
+    assert!(
+        scene.path().cwnd > reduced.cwnd && scene.path().ssthresh > reduced.ssthresh,
+        "{:?}",
+        scene.path()
+    );
+    scene.run(ms(1000));
+    assert_eq!((scene.sent_again(), scene.stats().undone), (vec![2], 1), "the duplicate tells nothing new");
+}
+
+/// The same packet is lost: its answer comes a round trip after it was sent again.
+#[test]
+fn an_answer_in_time_undoes_nothing() {
+    let mut scene = Scene::new(|_| ());
+    scene.fate(2, &[Fate::Drop]);
+    scene.give(10);
+    scene.run(ms(1000));
+    assert_eq!(scene.sent_again(), [2]);
+    assert_eq!((scene.stats().fast_recoveries, scene.stats().undone), (1, 0));
+}
