@@ -32,7 +32,7 @@ const CONTESTED_ROUNDS: u32 = 6;
 
 /// Hundredths of the product of bandwidth and delay in flight beside them: others saw the round-trip time behind a queue, and take that for
 /// the path's.
-const CONTESTED_FLIGHT: u64 = 225;
+const CONTESTED_FLIGHT: u64 = 250;
 
 /// On shorter paths the queue that batches and timers make looks like one of others.
 const CONTESTED_RTT_MIN: Duration = Duration::from_millis(10);

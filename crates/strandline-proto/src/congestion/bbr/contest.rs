@@ -13,8 +13,6 @@ pub(super) struct Contest {
     rounds: u32,
     queued: u32,
     contested: bool,
-    /// The last cruise of a contest found no queue for the most part.
-    relieved: bool,
 }
 
 impl Contest {
@@ -24,15 +22,11 @@ impl Contest {
         self.queued += u32::from(queued);
     }
 
-    /// The cruise has ended. A contest is over after two of them without a queue: one may have been drained by others who search for the smallest
-    /// round-trip time, which takes them 200 ms, and to have gone for a while is no reason to give way to them.
+    /// The cruise has ended.
     pub(super) fn judge(&mut self) {
         if self.rounds >= ROUNDS_MIN {
             let (rounds, queued) = (self.rounds, self.queued);
-            let relieved = queued * 2 < rounds;
-            self.contested =
-                if self.contested { !(relieved && self.relieved) } else { queued * 8 >= rounds * 7 };
-            self.relieved = relieved;
+            self.contested = if self.contested { queued * 2 >= rounds } else { queued * 8 >= rounds * 7 };
         }
         (self.rounds, self.queued) = (0, 0);
     }
