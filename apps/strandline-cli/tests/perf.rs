@@ -315,7 +315,8 @@ fn a_stream_of_json_has_an_event_for_each_thing() {
 /// Every name in the JSON of iperf3 of which ours has something that means the same must be there too.
 #[test]
 fn names_are_those_of_iperf3() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    // A number free for UDP: a listener that asked could live on in a process that another test is starting.
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let server = Command::new("iperf3").args(["-s", "-1", "-p", &port]).stdout(Stdio::null()).spawn();
     let mut server = server.unwrap_or_else(|error| panic!("iperf3: {error}: apt-get install iperf3"));
     let theirs = loop {
@@ -538,12 +539,11 @@ fn mistakes_are_explained() {
         assert!(!output.status.success(), "{arguments:?}");
         text(&output.stderr)
     };
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let nobody = fails(&["client", "127.0.0.1", "--encapsulation-port", &free]);
+    // Port 1 (tcpmux) is given to no socket that asks for any port.
+    let nobody = fails(&["client", "127.0.0.1", "--encapsulation-port", "1"]);
     assert!(nobody.contains("perf server -p 5001 --encapsulation-port"), "{nobody}");
     assert!(nobody.contains("nothing speaks SCTP there"), "{nobody}");
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let nobody = ["perf", "client", "127.0.0.1", "--transport", "tcp", "-p", &free];
+    let nobody = ["perf", "client", "127.0.0.1", "--transport", "tcp", "-p", "1"];
     let refused = fails(&nobody[1..]);
     assert!(refused.contains("perf server") && refused.contains("refused"), "{refused}");
     let output = Command::new(PROGRAM).args(nobody).arg("--json").output().unwrap();

@@ -344,8 +344,8 @@ fn whoever_may_not_send_is_dropped_until_the_configuration_lets_them() {
 
 #[test]
 fn a_trunk_that_refuses_connections_is_stood_in_for() {
-    // Nobody listens at the first one's port.
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // Nobody listens at the first one's port: 1 (tcpmux) is given to no socket that asks for any port.
+    let gone = "127.0.0.1:1";
     let trunk = UdpSocket::bind("127.0.0.1:0").unwrap();
     trunk.set_read_timeout(Some(PATIENCE)).unwrap();
     let route = format!(

@@ -67,10 +67,9 @@ fn port(address: SocketAddr) -> u16 {
     address.port()
 }
 
-/// A port at which nobody listens.
-fn dead_port() -> u16 {
-    port(TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap())
-}
+/// A port at which nobody listens: 1 (tcpmux) is given to no socket that asks for any port. One that was free a moment ago
+/// may be taken again, or live on in a process that another test is starting.
+const DEAD_PORT: u16 = 1;
 
 fn request(method: &str, uri: &str, name: &str, transport: &str, at: SocketAddr) -> String {
     format!(
@@ -114,7 +113,7 @@ fn a_call_finds_another_domain_by_naptr_and_srv_records() {
         naptr(10, "SIP+D2U", "_sip._udp"),
         naptr(20, "SIP+D2T", "_sip._tcp"),
         srv("_sip._udp", port(bob.local_addr().unwrap()), 0),
-        srv("_sip._tcp", dead_port(), 0),
+        srv("_sip._tcp", DEAD_PORT, 0),
         host(),
     ];
     let dns = NameServer::start("call", &records);
@@ -145,9 +144,9 @@ fn if_the_first_server_is_dead_the_next_one_gets_the_request() {
     let (alice, bob, late) = (udp(), TcpListener::bind("127.0.0.1:0").unwrap(), udp());
     let records = [
         // Over TCP it is known at once that nobody is there; over UDP after timers.failover_ms.
-        srv("_sip._tcp", dead_port(), 0),
+        srv("_sip._tcp", DEAD_PORT, 0),
         srv("_sip._tcp", port(bob.local_addr().unwrap()), 10),
-        srv("_sip._udp", dead_port(), 0),
+        srv("_sip._udp", DEAD_PORT, 0),
         srv("_sip._udp", port(late.local_addr().unwrap()), 10),
         host(),
     ];
@@ -192,7 +191,7 @@ fn what_isnt_there_is_told_and_what_is_old_is_asked_again() {
     assert!(count > 2, "within the second it is remembered");
     // A configuration that names a DNS server where nobody is: what is asked from then on has no answer.
     let config_text = std::fs::read_to_string(&config.0).unwrap();
-    let changed = config_text.replace(&dns.address.to_string(), &format!("127.0.0.1:{}", dead_port()));
+    let changed = config_text.replace(&dns.address.to_string(), &format!("127.0.0.1:{}", DEAD_PORT));
     std::fs::write(&config.0, format!("{changed}timeout_ms = 100\n")).unwrap();
     server.hang_up();
     at_last("the configuration is read again", || {

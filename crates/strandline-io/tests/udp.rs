@@ -11,6 +11,10 @@ use strandline_io::{
     Carrier, IcmpKind, OpenError, Outgoing, RecvBatch, SendStats, Steering, UdpCarrier, UdpOptions,
 };
 
+/// Where nobody listens: port 1 (tcpmux) is given to no socket that asks for any port. One that was free a moment ago may
+/// be taken again, or live on in a process that another test is starting.
+const NOBODY: ([u8; 4], u16) = ([127, 0, 0, 1], 1);
+
 fn bind(address: &str) -> UdpCarrier {
     UdpCarrier::bind(address.parse().unwrap(), &UdpOptions::default()).unwrap()
 }
@@ -61,7 +65,7 @@ fn a_dual_stack_socket_gives_ipv4_addresses_as_ipv4() {
     dual.send(&mut { answer }).unwrap();
     assert_eq!(receive(&v4, 1)[0].0.source, SocketAddr::from(([127, 0, 0, 1], port)));
     // And ICMP errors likewise.
-    let nobody = bind("127.0.0.1:0").local_addr();
+    let nobody = SocketAddr::from(NOBODY);
     dual.send(&mut Outgoing::packet(nobody, b"who is there")).unwrap();
     let report = wait_report(&dual, |_| true);
     assert_eq!(report, (nobody, IcmpKind::ProtocolUnreachable, b"who is there".to_vec()));
@@ -184,7 +188,7 @@ fn a_full_send_buffer_is_would_block_and_nothing_is_sent_twice() {
 #[test]
 fn a_closed_port_is_reported_and_does_not_disturb_others() {
     let (left, right) = (bind("127.0.0.1:0"), bind("127.0.0.1:0"));
-    let nobody = bind("127.0.0.1:0").local_addr();
+    let nobody = SocketAddr::from(NOBODY);
     left.send(&mut Outgoing::packet(nobody, b"anybody there? ")).unwrap();
     // The pending error must fail neither a send to somebody else nor a receive.
     left.send(&mut Outgoing::packet(right.local_addr(), b"hello")).unwrap();
@@ -289,10 +293,10 @@ fn a_source_address_that_is_gone_loses_the_packet_but_not_gso() {
 
 #[test]
 fn opening_errors_name_the_reason() {
-    let taken = bind("127.0.0.1:0").local_addr();
-    let holder = UdpCarrier::bind(taken, &UdpOptions::default()).unwrap();
+    let holder = bind("127.0.0.1:0");
+    let taken = holder.local_addr();
     let open = |address: SocketAddr| UdpCarrier::bind(address, &UdpOptions::default()).unwrap_err();
-    let error = open(holder.local_addr());
+    let error = open(taken);
     assert!(matches!(error, OpenError::AddressInUse { address } if address == taken), "{error}");
     let error = open("192.0.2.1:0".parse().unwrap());
     assert!(matches!(error, OpenError::AddressNotAvailable { .. }), "{error}");

@@ -188,9 +188,8 @@ async fn a_group_keeps_its_address_to_itself() {
 async fn icmp_finds_the_shard_that_it_concerns() {
     let here = udp(4, "127.0.0.1:0");
     for shard in 0..4 {
-        // A port that was free a moment ago.
-        let free = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let nobody = Peer::new(free.ip(), 7).encapsulation_port(free.port());
+        // Port 1 (tcpmux) is given to no socket that asks for any port.
+        let nobody = Peer::new(IpAddr::from([127, 0, 0, 1]), 7).encapsulation_port(1);
         let own = here.on_shard(shard);
         let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&own, nobody)).await;
         assert_eq!(error.unwrap().unwrap_err(), strandline::ConnectError::Ended(Ended::Unreachable));
