@@ -15,6 +15,16 @@ use crate::violation::{Violation, demand, violation};
 
 /// Cause code of a User-Initiated Abort (RFC 9260 section 3.3.10.12).
 const USER_INITIATED_ABORT: u16 = 12;
+/// Cause code of what breaks the protocol.
+const PROTOCOL_VIOLATION: u16 = 13;
+
+/// True for the reason of an ABORT with which an endpoint ends an association that is no longer answered. (It has the code of a
+/// violation, as kernels send it.)
+fn gave_up(reason: &[u8]) -> bool {
+    reason.ends_with(b"exceeded: no answer")
+        || reason.ends_with(b"exceeded: no COOKIE ACK")
+        || reason == b"the shutdown took too long"
+}
 
 /// Echoes that wait to be sent before the application stops reading.
 const ECHOES_MAX: usize = 4;
@@ -190,6 +200,7 @@ impl App {
             }
             // 0 is an ABORT without cause: that of an endpoint that knows no such association.
             CloseReason::PeerAborted { code: 0 | USER_INITIATED_ABORT, .. } => Ok(()),
+            CloseReason::PeerAborted { code: PROTOCOL_VIOLATION, reason } if gave_up(reason) => Ok(()),
             CloseReason::PeerAborted { code, reason } => {
                 violation(format!("{end:?} was aborted by an honest peer: cause {code}, {reason:?}"))
             }

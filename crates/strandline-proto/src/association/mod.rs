@@ -27,7 +27,7 @@ use strandline_wire::number::{Tsn, VerificationTag};
 
 pub(crate) use self::build::{Ports as AnswerPorts, abort_packet, control_packet};
 use self::ecn::Ecn;
-pub(crate) use self::receive::{has_abort, starts_with};
+pub(crate) use self::receive::{contains, starts_with};
 pub(crate) use self::setup::{Opening, PRESERVATIVE_MAX, init_packet};
 pub(crate) use self::state::State;
 use self::zero_checksum::ZeroChecksum;

@@ -8,7 +8,7 @@ use strandline_wire::UnrecognisedAction;
 use strandline_wire::cause::{Cause, MissingParameters};
 use strandline_wire::chunk::Init;
 use strandline_wire::number::{Tsn, VerificationTag};
-use strandline_wire::parameter::{Parameter, RawParameter};
+use strandline_wire::parameter::{Parameter, RawParameter, SupportedAddressTypes};
 
 use super::context::acceptable;
 use crate::config::PATHS_MAX;
@@ -37,7 +37,13 @@ pub(crate) struct Offer<'a> {
     pub(crate) edmid: Option<u32>,
     /// It understands ECNE and CWR.
     pub(crate) ecn: bool,
-    /// Parameters to report back, each whole and padded.
+    /// Which types of addresses it can use, if it says so (section 3.3.2.1.5).
+    address_types: Option<SupportedAddressTypes<'a>>,
+    /// It names addresses of IPv4, taken over or not.
+    names_ipv4: bool,
+    /// It names addresses of IPv6, taken over or not.
+    names_ipv6: bool,
+    /// Parameters to report back, each whole; all but the last are padded.
     pub(crate) unrecognised: Vec<u8>,
 }
 
@@ -51,6 +57,19 @@ pub(crate) enum Refusal {
     /// With an ABORT that carries these causes. `reflected`: the Initiate Tag was 0, so the answer reflects the
     /// packet's own tag.
     Abort { causes: Vec<u8>, tag: VerificationTag, reflected: bool },
+}
+
+impl Offer<'_> {
+    /// True if the sender of this INIT, which came from `source`, can use an address of the family of `address`. A family
+    /// that it uses itself counts as supported even if Supported Address Types does not list it (section 5.1.2).
+    pub(crate) fn takes(&self, address: IpAddr, source: IpAddr) -> bool {
+        let Some(types) = self.address_types else { return true };
+        let (listed, used) = match address {
+            IpAddr::V4(_) => (types.has_ipv4(), self.names_ipv4),
+            IpAddr::V6(_) => (types.has_ipv6(), self.names_ipv6),
+        };
+        listed || used || source.is_ipv4() == address.is_ipv4()
+    }
 }
 
 /// Reads and checks an INIT (`is_ack` false) or INIT ACK that came from `source`.
@@ -86,6 +105,9 @@ pub(crate) fn read<'a>(
         preservative_ms: 0,
         edmid: None,
         ecn: false,
+        address_types: None,
+        names_ipv4: false,
+        names_ipv6: false,
         unrecognised: Vec::new(),
     };
     for raw in init.parameters.iter() {
@@ -136,11 +158,16 @@ fn read_parameter<'a>(
             return Err(refuse(&cause, offer.tag, false));
         }
         Ok(Parameter::Unknown(_)) => return Ok(unrecognised(offer, raw)),
-        // Supported Address Types limits what we may name, and we name only what our own packets come from;
+        Ok(Parameter::SupportedAddressTypes(types)) => {
+            offer.address_types = Some(types);
+            return Ok(true);
+        }
         // Unrecognized Parameter asks for nothing.
         Ok(_) => return Ok(true),
         Err(_) => return Err(refuse(&Cause::ProtocolViolation(b"parameter length"), offer.tag, false)),
     };
+    offer.names_ipv4 |= address.is_ipv4();
+    offer.names_ipv6 |= address.is_ipv6();
     let fits = offer.addresses.len() < PATHS_MAX - 1 && address != source;
     if fits && acceptable(address, source) && supports(address) && !offer.addresses.contains(&address) {
         offer.addresses.push(address);
@@ -152,9 +179,8 @@ fn unrecognised(offer: &mut Offer<'_>, raw: &RawParameter<'_>) -> bool {
     let action = UnrecognisedAction::of_parameter(raw.kind);
     let reports = matches!(action, UnrecognisedAction::StopAndReport | UnrecognisedAction::SkipAndReport);
     let bytes = raw.as_bytes();
-    if reports && offer.unrecognised.len() + bytes.len() + 3 <= REPORT_LEN_MAX {
-        offer.unrecognised.extend_from_slice(bytes);
-        offer.unrecognised.resize(offer.unrecognised.len().next_multiple_of(4), 0);
+    if reports {
+        append_tlv(&mut offer.unrecognised, bytes, REPORT_LEN_MAX);
     }
     matches!(action, UnrecognisedAction::Skip | UnrecognisedAction::SkipAndReport)
 }
@@ -163,12 +189,23 @@ pub(crate) fn refuse(cause: &Cause<'_>, tag: VerificationTag, reflected: bool) -
     Refusal::Abort { causes: encode_cause(cause), tag, reflected }
 }
 
-/// One cause as bytes, padded; a cause that quotes too much is left out.
+/// One cause as bytes, without padding: Chunk Length counts the padding of every cause but the last (section 3.2).
+/// [`append_tlv`] adds a further one. Empty if the cause quotes more than fits.
 pub(crate) fn encode_cause(cause: &Cause<'_>) -> Vec<u8> {
     let mut buffer = vec![0; 1024];
     let mut writer = TlvWriter::new(&mut buffer);
     let _ = writer.push(cause);
-    let len = writer.len().next_multiple_of(4).min(buffer.len());
+    let len = writer.len();
     buffer.truncate(len);
     buffer
+}
+
+/// Appends a whole cause or parameter to a list of at most `len_max` bytes, after the padding of the one before it. A list
+/// without room for it stays as it is.
+pub(crate) fn append_tlv(list: &mut Vec<u8>, tlv: &[u8], len_max: usize) {
+    let padded = list.len().next_multiple_of(4);
+    if padded + tlv.len() <= len_max {
+        list.resize(padded, 0);
+        list.extend_from_slice(tlv);
+    }
 }

@@ -7,7 +7,7 @@ use strandline_wire::chunk::{self, Chunk, Data, kind};
 use strandline_wire::{Packet, RawChunk, UnrecognisedAction};
 
 use super::context::Shared;
-use super::offer::encode_cause;
+use super::offer::{append_tlv, encode_cause};
 use super::{Association, State};
 use crate::event::{CloseReason, Event};
 use crate::number::Tsn;
@@ -20,9 +20,6 @@ const REPORT_LEN_MAX: usize = 1024;
 /// HEARTBEATs answered for one packet, at most: nobody has a reason to send more than one, and each answer is a packet.
 const HEARTBEATS_MAX: u8 = 4;
 
-/// SACKs taken in from one packet, at most: one tells all there is to tell, and each may concern everything outstanding.
-const SACKS_MAX: u8 = 2;
-
 /// What a packet did, gathered over its chunks.
 #[derive(Default)]
 struct Seen {
@@ -34,7 +31,7 @@ struct Seen {
     marked: bool,
     immediate: bool,
     heartbeats: u8,
-    sacks: u8,
+    sack: bool,
     /// Where the acknowledgement before this packet went.
     sack_path: Option<PathIndex>,
     /// Causes for one ERROR in answer.
@@ -134,18 +131,20 @@ impl Association {
         };
         match parsed {
             Chunk::Data(data) => return self.on_data_chunk(cx, now, &data, from, seen),
+            // All of them, in their order (section 6.10): one that says nothing new costs no more than reading it, and each
+            // that does acknowledges something for good or uses up the patience for what is taken back.
             Chunk::Sack(sack) => {
-                if seen.sacks < SACKS_MAX {
-                    seen.sacks += 1;
-                    self.on_sack_chunk(cx, now, &sack);
-                }
+                seen.sack = true;
+                self.on_sack_chunk(cx, now, &sack);
+            }
+            // Not alone: discarded, and what follows it too (section 6.10). The endpoint has dropped a packet that has one
+            // before any DATA.
+            Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_) if seen.chunks > 1 => {
+                return false;
             }
             Chunk::InitAck(init) => {
-                if seen.chunks > 1 {
-                    return false;
-                }
                 self.on_init_ack(cx, now, &init, source);
-                return false; // must be alone in its packet (section 5.1)
+                return false;
             }
             Chunk::HeartbeatAck(heartbeat) => self.on_heartbeat_ack(cx, now, &heartbeat),
             // The T bit says that the tag is reflected, so ours cannot be right (section 8.5.1 B, C). Where it stands before
@@ -164,7 +163,7 @@ impl Association {
             Chunk::Unknown(unknown) => return Self::on_unknown(&unknown, seen),
             Chunk::Ecne(ecne) => self.on_ecne(now, ecne.lowest_tsn),
             Chunk::Cwr(cwr) => self.on_cwr(cwr.lowest_tsn),
-            // A COOKIE ECHO was taken by the endpoint before it came here; an INIT is never bundled. Padding says nothing.
+            // The endpoint takes a COOKIE ECHO before it hands the packet on, and drops an INIT. Padding says nothing.
             Chunk::Heartbeat(_) | Chunk::CookieEcho(_) | Chunk::Init(_) | Chunk::Pad(_) => {}
         }
         true
@@ -203,10 +202,7 @@ impl Association {
 
     /// Adds a cause to the ERROR that answers this packet, as far as there is room.
     pub(super) fn report(report: &mut Vec<u8>, cause: &Cause<'_>) {
-        let encoded = encode_cause(cause);
-        if report.len() + encoded.len() <= REPORT_LEN_MAX {
-            report.extend_from_slice(&encoded);
-        }
+        append_tlv(report, &encode_cause(cause), REPORT_LEN_MAX);
     }
 
     /// ERROR (section 3.3.10): only a Stale Cookie changes anything; the others are for the application to know.
@@ -228,7 +224,7 @@ impl Association {
             let causes = strandline_wire::cause::Causes::new(&seen.report);
             self.send_control(cx, from.unwrap_or(self.sack_path), &chunk::Error { causes });
         }
-        if seen.sacks > 0 {
+        if seen.sack {
             for index in self.paths.indices() {
                 self.paths.get_mut(index).on_answered(now, !seen.data);
             }
@@ -301,7 +297,7 @@ pub(crate) fn starts_with(packet: &Packet<'_>, wanted: u8) -> bool {
         && matches!(packet.chunks().next(), Some(Ok(raw)) if raw.kind == wanted)
 }
 
-/// True if the packet has an ABORT anywhere (section 8.4 rule 2).
-pub(crate) fn has_abort(packet: &Packet<'_>) -> bool {
-    packet.chunks().flatten().any(|raw| raw.kind == kind::ABORT)
+/// True if the packet has a chunk of this type anywhere.
+pub(crate) fn contains(packet: &Packet<'_>, wanted: u8) -> bool {
+    packet.chunks().flatten().any(|raw| raw.kind == wanted)
 }

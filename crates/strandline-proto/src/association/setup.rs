@@ -44,10 +44,16 @@ pub(crate) struct Opening {
     pub(crate) remotes: Vec<SocketAddr>,
 }
 
-/// Encodes the parameters of INIT or INIT ACK: addresses, then `extra` as it is.
-fn parameters<'b>(buffer: &'b mut [u8], cx: &Shared, peer: IpAddr, more: &[Parameter<'_>]) -> &'b [u8] {
+/// Encodes the parameters of INIT or INIT ACK: the addresses that the peer at `peer` can use, then `more` as it is.
+fn parameters<'b>(
+    buffer: &'b mut [u8],
+    cx: &Shared,
+    peer: IpAddr,
+    takes: impl Fn(IpAddr) -> bool,
+    more: &[Parameter<'_>],
+) -> &'b [u8] {
     let mut writer = TlvWriter::new(buffer);
-    for address in cx.local_addresses_for(peer) {
+    for address in cx.local_addresses_for(peer).filter(|address| takes(*address)) {
         let parameter = match address {
             IpAddr::V4(v4) => Parameter::Ipv4Address(v4),
             IpAddr::V6(v6) => Parameter::Ipv6Address(v6),
@@ -60,18 +66,21 @@ fn parameters<'b>(buffer: &'b mut [u8], cx: &Shared, peer: IpAddr, more: &[Param
     writer.finish()
 }
 
-/// Queues an INIT or INIT ACK. `unrecognised` holds whole parameters to be reported.
+/// Queues an INIT, or an INIT ACK in answer to the INIT that made `offer`. `more`: parameters that follow the addresses.
 pub(crate) fn init_packet(
     cx: &mut Shared,
     route: Route,
     ports: Ports,
     init: Init<'_>,
-    is_ack: bool,
+    offer: Option<&Offer<'_>>,
     more: &[Parameter<'_>],
 ) {
     let mut buffer = [0; CONTROL_PACKET_LEN_MAX - 32];
-    let parameters = Parameters::new(parameters(&mut buffer, cx, route.destination.ip(), more));
+    let peer = route.destination.ip();
+    let takes = |address| offer.is_none_or(|offer| offer.takes(address, peer));
+    let parameters = Parameters::new(parameters(&mut buffer, cx, peer, takes, more));
     let init = Init { parameters, ..init };
+    let is_ack = offer.is_some();
     let queue = if is_ack { &mut cx.replies } else { &mut cx.control };
     queue.push(route, CONTROL_PACKET_LEN_MAX, |out| {
         let mut packet = ports.packet(out);
@@ -148,7 +157,7 @@ impl Association {
             self.zero_checksum.parameter().into_iter().chain(ecn).chain(preservative).collect();
         let init = self.own_init(self.local_tag);
         let ports = Ports { tag: VerificationTag(0), zero_checksum: false, ..self.ports() };
-        init_packet(cx, self.route(self.control_path), ports, init, false, &more);
+        init_packet(cx, self.route(self.control_path), ports, init, None, &more);
         let path = self.paths.get_mut(self.control_path);
         path.on_control_sent(now);
         self.control_deadline = now + path.rto.rto();
@@ -402,7 +411,7 @@ impl Association {
         }
     }
 
-    /// The causes of an ERROR that goes with the COOKIE ECHO: parameters of the INIT ACK that we did not know.
+    /// The causes of an ERROR that goes with the COOKIE ECHO: parameters of the INIT ACK that this side does not know.
     pub(super) fn unrecognised_report(report: &[u8]) -> Vec<u8> {
         super::offer::encode_cause(&Cause::UnrecognisedParameters(Parameters::new(report)))
     }

@@ -6,14 +6,17 @@ use strandline_wire::cause::Cause;
 use strandline_wire::chunk::{Abort, Shutdown, ShutdownAck, ShutdownComplete};
 
 use super::build::abort_packet;
-use super::context::Shared;
+use super::context::{Route, Shared};
 use super::offer::encode_cause;
 use super::{Association, State};
 use crate::config::PATHS_MAX;
 use crate::event::{CloseReason, Event};
 use crate::outbound::PathAck;
-use crate::path::PathIndex;
+use crate::path::{PathIndex, PathState};
 use crate::time::Time;
+
+/// Why an association ends that [`Association::give_up`] ends: after so many errors in a row (section 8.1).
+pub(super) const UNANSWERED: &str = "Association.Max.Retrans exceeded: no answer";
 
 /// Bytes of an abort reason that are kept for the application, and sent.
 const REASON_LEN_MAX: usize = 512;
@@ -52,6 +55,19 @@ impl Association {
     pub(super) fn send_abort(&self, cx: &mut Shared, causes: &[u8]) {
         let path = self.paths.data_path().unwrap_or(self.control_path);
         abort_packet(&mut cx.control, self.route(path), self.ports(), causes, false);
+    }
+
+    /// The peer does not answer: the association ends here, and an ABORT to each confirmed address tells a peer that hears
+    /// without being heard (section 8.1). During COOKIE-WAIT the peer has no association and no tag is known.
+    pub(super) fn give_up(&mut self, cx: &mut Shared, now: Time, why: &'static str) {
+        if !matches!(self.state, State::CookieWait(_)) {
+            let causes = encode_cause(&Cause::ProtocolViolation(why.as_bytes()));
+            for (_, path) in self.paths.iter().filter(|(_, path)| path.state != PathState::Unconfirmed) {
+                let route = Route { destination: path.remote, source: path.local };
+                abort_packet(&mut cx.control, route, self.ports(), &causes, false);
+            }
+        }
+        self.end(cx, now, CloseReason::TimedOut);
     }
 
     /// An ABORT whose tag was checked; one with a format error is discarded (section 3.3.7).

@@ -3,12 +3,9 @@
 
 use std::sync::Arc;
 
-use strandline_wire::cause::Cause;
-
 use super::context::Shared;
-use super::offer::encode_cause;
+use super::teardown::UNANSWERED;
 use super::{Association, State};
-use crate::event::CloseReason;
 use crate::path::PathIndex;
 use crate::time::Time;
 
@@ -50,7 +47,7 @@ impl Association {
                 setup.attempts += 1;
                 setup.echoes = 0;
                 if setup.attempts > attempts_max {
-                    return self.end(cx, now, CloseReason::TimedOut);
+                    return self.give_up(cx, now, "Max.Init.Retransmits exceeded: no COOKIE ACK");
                 }
                 self.back_off_control_path(cx);
                 if matches!(self.state, State::CookieWait(_)) {
@@ -81,7 +78,7 @@ impl Association {
         self.shutdown_count += 1;
         self.error_count = self.error_count.saturating_add(1);
         if self.shutdown_count > self.config.association_retrans_max {
-            return self.end(cx, now, CloseReason::TimedOut);
+            return self.give_up(cx, now, UNANSWERED);
         }
         self.back_off_control_path(cx);
         if matches!(self.state, State::ShutdownSent) {
@@ -110,9 +107,7 @@ impl Association {
 
     fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
         self.guard_deadline = Time::MAX;
-        let causes = encode_cause(&Cause::UserInitiatedAbort(b"shutdown took too long"));
-        self.send_abort(cx, &causes);
-        self.end(cx, now, CloseReason::TimedOut);
+        self.give_up(cx, now, "the shutdown took too long");
     }
 
     fn on_idle_timer(&mut self, cx: &mut Shared, now: Time) {
@@ -198,8 +193,7 @@ impl Association {
     fn count_error(&mut self, cx: &mut Shared, now: Time) {
         self.error_count = self.error_count.saturating_add(1);
         if self.error_count > self.config.association_retrans_max {
-            // The peer may be alive and only unreachable from here; it learns from its own timers.
-            self.end(cx, now, CloseReason::TimedOut);
+            self.give_up(cx, now, UNANSWERED);
         }
     }
 

@@ -10,7 +10,7 @@ use super::Endpoint;
 use super::demux::PeerKey;
 use crate::association::State;
 use crate::association::context::is_unicast;
-use crate::association::{has_abort, starts_with};
+use crate::association::{contains, starts_with};
 use crate::event::Datagram;
 use crate::time::Time;
 
@@ -137,6 +137,11 @@ impl Endpoint {
         let Some(association) = self.table.at_mut(slot) else { return };
         let from = association.paths.by_address(datagram.source.ip());
         let waits = matches!(association.state, State::CookieWait(_));
+        let early = Early::of(packet);
+        if matches!(early, Early::Bundled) {
+            self.shared.stats.malformed += 1;
+            return;
+        }
         if waits && starts_with(packet, kind::INIT_ACK) {
             let (source, marked) = (datagram.source, datagram.is_marked());
             self.with_reindex(now, slot, |association, shared| {
@@ -148,14 +153,11 @@ impl Endpoint {
             self.shared.stats.unknown_address += 1;
             return;
         }
-        if association.state.in_setup() && starts_with(packet, kind::SHUTDOWN_ACK) {
+        if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) {
             // Section 8.5.1 E: as if out of the blue; the set-up goes on.
             return self.handle_out_of_the_blue(packet, datagram);
         }
-        if let Some(tag) = first_setting_t_bit(packet)
-            && tag
-        {
-            // The T bit says that the tag is reflected, so ours cannot be right (section 8.5.1 B, C).
+        if matches!(early, Early::TagReflected) {
             self.shared.stats.wrong_tag += 1;
             return;
         }
@@ -171,16 +173,18 @@ impl Endpoint {
     /// COMPLETE with the T bit and the peer's own tag count, and SHUTDOWN ACK during set-up.
     fn handle_wrong_tag(&mut self, now: Time, slot: u32, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         let Some(association) = self.table.at_mut(slot) else { return };
-        let first = packet.chunks().flatten().next().and_then(|raw| raw.parse().ok());
+        let mut chunks = packet.chunks();
+        let first = chunks.next().and_then(Result::ok).and_then(|raw| raw.parse().ok());
+        let alone = chunks.next().is_none();
         let reflected = packet.verification_tag() == association.peer_tag;
         match first {
             Some(Chunk::Abort(abort)) if abort.tag_reflected && reflected => {
                 association.on_abort(&mut self.shared, now, &abort);
             }
-            Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected => {
+            Some(Chunk::ShutdownComplete(complete)) if complete.tag_reflected && reflected && alone => {
                 association.on_shutdown_complete(&mut self.shared, now, &complete);
             }
-            Some(Chunk::ShutdownAck) if association.state.in_setup() => {
+            _ if association.state.in_setup() && contains(packet, kind::SHUTDOWN_ACK) => {
                 return self.handle_out_of_the_blue(packet, datagram);
             }
             _ => {
@@ -198,19 +202,48 @@ impl Endpoint {
     }
 }
 
-/// The T bit of the first ABORT or SHUTDOWN COMPLETE before any DATA in the packet. Neither may be bundled with DATA; one
-/// that is counts when its turn comes, so that nobody has to look through packets of DATA twice.
-#[inline]
-fn first_setting_t_bit(packet: &Packet<'_>) -> Option<bool> {
-    if packet.first_kind() == Some(kind::DATA) {
-        return None; // nearly all of them
-    }
-    let wanted = |kind: u8| kind == kind::ABORT || kind == kind::SHUTDOWN_COMPLETE;
-    let mut control = packet.chunks().flatten().take_while(|raw| raw.kind != kind::DATA);
-    control.find(|raw| wanted(raw.kind)).map(|raw| raw.flags & 1 != 0)
+/// What the chunks before any DATA say of a packet with our tag. A chunk that comes after DATA is judged when its turn
+/// comes, so that packets of DATA are not looked through twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Early {
+    Fine,
+    /// INIT, INIT ACK or SHUTDOWN COMPLETE together with other chunks (section 6.10), or an INIT with a tag (section 8.5.1
+    /// A). The whole packet is discarded silently, as section 8.5.1 A says for INIT: an ABORT would let one stray packet end
+    /// the association.
+    Bundled,
+    /// The first ABORT or SHUTDOWN COMPLETE has the T bit. It says that the tag is reflected, so ours cannot be right (section
+    /// 8.5.1 B, C).
+    TagReflected,
 }
 
-/// True if the packet must not be answered at all.
+impl Early {
+    #[inline]
+    fn of(packet: &Packet<'_>) -> Self {
+        match packet.first_kind() {
+            Some(kind::DATA) => Self::Fine, // nearly all of them
+            _ => Self::of_control(packet),
+        }
+    }
+
+    fn of_control(packet: &Packet<'_>) -> Self {
+        let mut reflected = None;
+        for raw in packet.chunks().flatten().take_while(|raw| raw.kind != kind::DATA) {
+            match raw.kind {
+                kind::INIT => return Self::Bundled,
+                kind::INIT_ACK | kind::SHUTDOWN_COMPLETE if packet.chunks().nth(1).is_some() => {
+                    return Self::Bundled;
+                }
+                kind::ABORT | kind::SHUTDOWN_COMPLETE => {
+                    reflected.get_or_insert(raw.flags & 1 != 0);
+                }
+                _ => {}
+            }
+        }
+        if reflected == Some(true) { Self::TagReflected } else { Self::Fine }
+    }
+}
+
+/// True if the packet must not be answered at all (section 8.4 rule 2).
 pub(super) fn never_answered(packet: &Packet<'_>) -> bool {
-    has_abort(packet)
+    contains(packet, kind::ABORT)
 }

@@ -214,7 +214,7 @@ impl Endpoint {
         // The declaration first: what has no room is left out, and the peer was promised this.
         let declared = zero_checksum.parameter().into_iter().chain(Ecn::parameter(ecn));
         let more: Vec<Parameter<'_>> = declared.chain(cookie).chain(reported).collect();
-        init_packet(shared, route, ports, init, true, &more);
+        init_packet(shared, route, ports, init, Some(offer), &more);
         shared.stats.inits += 1;
     }
 

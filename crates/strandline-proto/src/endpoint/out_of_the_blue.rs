@@ -12,16 +12,17 @@ impl Endpoint {
     /// Rules 2 and 5 to 8; rule 1 and the checksum were checked before, rules 3 and 4 stand in `listen`.
     pub(super) fn handle_out_of_the_blue(&mut self, packet: &Packet<'_>, datagram: &Datagram<'_>) {
         self.shared.stats.out_of_the_blue += 1;
-        let mut shutdown_ack = false;
+        let (mut shutdown_ack, mut silent) = (false, false);
         for raw in packet.chunks() {
             // What is not well formed gets no answer: it could be anything.
             let Ok(raw) = raw else { return };
             match raw.kind {
-                kind::ABORT | kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => return,
-                kind::ERROR if is_stale_cookie(&raw) => return,
-                // An INIT with a tag other than 0 (section 8.5.1 A).
-                kind::INIT => return,
+                kind::ABORT => return,
+                // Rule 5 comes before rules 6 and 7.
                 kind::SHUTDOWN_ACK => shutdown_ack = true,
+                kind::SHUTDOWN_COMPLETE | kind::COOKIE_ACK => silent = true,
+                kind::ERROR if is_stale_cookie(&raw) => silent = true,
+                // An INIT with a tag other than 0 too: rule 8.
                 _ => {}
             }
         }
@@ -35,7 +36,7 @@ impl Endpoint {
         if shutdown_ack {
             let complete = ShutdownComplete { tag_reflected: true };
             control_packet(&mut self.shared.replies, route, ports, &complete);
-        } else {
+        } else if !silent {
             abort_packet(&mut self.shared.replies, route, ports, &[], true);
         }
     }

@@ -26,6 +26,13 @@ pub(super) fn assert_well_formed(sent: &Sent, zero_allowed: bool) {
     assert!(!kinds.contains(&kind::ABORT) || data == kinds.len(), "DATA with ABORT");
     assert!(kinds.iter().filter(|kind| **kind == kind::SACK).count() <= 1, "two SACKs");
     assert_eq!(packet.verification_tag().0 == 0, kinds == [kind::INIT], "tag 0 is for INIT");
+    for raw in packet.chunks().flatten() {
+        match raw.kind {
+            kind::ABORT | kind::ERROR => assert_lengths(raw.value),
+            kind::INIT | kind::INIT_ACK => assert_lengths(&raw.value[16..]),
+            _ => {}
+        }
+    }
     let mut last = None;
     // (What a HEARTBEAT held goes back as it was, right or wrong, so that not every chunk can be parsed.)
     for raw in packet.chunks().flatten().filter(|raw| raw.kind == kind::DATA) {
@@ -33,6 +40,18 @@ pub(super) fn assert_well_formed(sent: &Sent, zero_allowed: bool) {
         assert!(!data.payload.is_empty());
         assert!(last.is_none_or(|last| data.tsn.is_after(last)), "TSNs do not rise");
         last = Some(data.tsn);
+    }
+}
+
+/// Parameters or causes fill a chunk's value exactly: the padding of the last one is outside Chunk Length (section 3.2).
+fn assert_lengths(mut list: &[u8]) {
+    while !list.is_empty() {
+        let len = usize::from(u16::from_be_bytes([list[2], list[3]]));
+        assert!(len >= 4 && len <= list.len(), "length {len} of {}", list.len());
+        if list.len() - len < 4 {
+            return assert_eq!(list.len(), len, "padding of the last one counted");
+        }
+        list = &list[len.next_multiple_of(4)..];
     }
 }
 

@@ -23,6 +23,7 @@ mod restart;
 mod settings;
 mod setup;
 mod teardown;
+mod wire_format;
 
 use core::net::{IpAddr, SocketAddr};
 use core::time::Duration;

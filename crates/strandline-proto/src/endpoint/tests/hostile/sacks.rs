@@ -205,21 +205,6 @@ fn acknowledgements_taken_back_are_borne() {
     panic!("sent again: {seen:?}");
 }
 
-/// One SACK tells all there is to tell. Each may change what is known of everything outstanding, so that a packet full of
-/// them would be a lot of work.
-#[test]
-fn of_the_sacks_of_a_packet_the_first_two_count() {
-    let mut raw = outstanding(4);
-    let cumulative = |number: u32| (raw.server_tsn + number).previous();
-    let [one, two, three] = [1, 2, 3].map(cumulative);
-    raw.say(|packet| {
-        for tsn in [one, two, three] {
-            assert!(sack::write(packet, tsn, 1 << 20, [].into_iter(), &[]));
-        }
-    });
-    assert_eq!(status(&raw).send_buffered, 2 * 1200);
-}
-
 /// A SACK in a state that has no use for it.
 #[test]
 fn sacks_at_the_wrong_time_are_discarded() {

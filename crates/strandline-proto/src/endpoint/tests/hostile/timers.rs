@@ -176,7 +176,7 @@ fn a_peer_that_only_chatters_cannot_hold_up_the_shutdown() {
     }
 }
 
-/// Shutdown chunks without any answer: as many as Association.Max.Retrans allows, then no more.
+/// Shutdown chunks without any answer: as many as Association.Max.Retrans allows, then an ABORT and no more.
 #[test]
 fn shutdown_is_not_repeated_for_ever() {
     for peer_first in [false, true] {
@@ -190,7 +190,9 @@ fn shutdown_is_not_repeated_for_ever() {
             raw.heard();
         }
         let again = raw.wait(Duration::from_secs(50_000));
-        assert_eq!(again.len(), 10);
+        assert_eq!(again.len(), 11);
+        let aborts: Vec<_> = again.iter().map(has(kind::ABORT)).collect();
+        assert_eq!(aborts.iter().position(|abort| *abort), Some(10), "the last one");
         assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
     }
 }
