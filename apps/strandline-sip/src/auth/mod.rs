@@ -39,6 +39,8 @@ pub enum Verdict<'a> {
     Challenge {
         /// The password was right.
         stale: bool,
+        /// An answer to a nonce of ours was wrong, which counts as a guess.
+        wrong: bool,
     },
     /// Somebody has to look for this user first.
     LookUp(&'a [u8]),
@@ -139,7 +141,7 @@ impl Authenticator {
         asking: Asking,
         (domain, source): (&Host<'_>, IpAddr),
     ) -> Verdict<'a> {
-        let mut stale = false;
+        let (mut stale, mut wrong) = (false, false);
         for line in message.lines(asking.credentials()) {
             let Ok(auth) = line.parse::<Auth<'a>>() else { continue };
             let Some(digest) = auth.digest() else { continue };
@@ -150,10 +152,13 @@ impl Authenticator {
                 right @ Verdict::Is { .. } => return right,
                 Verdict::LookUp(user) => return Verdict::LookUp(user),
                 Verdict::Guesses => return Verdict::Guesses,
-                Verdict::Challenge { stale: this } => stale |= this,
+                Verdict::Challenge { stale: is_stale, wrong: is_wrong } => {
+                    stale |= is_stale;
+                    wrong |= is_wrong;
+                }
             }
         }
-        Verdict::Challenge { stale }
+        Verdict::Challenge { stale, wrong }
     }
 
     fn check_one<'a>(
@@ -163,7 +168,7 @@ impl Authenticator {
         digest: &crate::codec::Digest<'a>,
         (domain, source): (&Host<'_>, IpAddr),
     ) -> Verdict<'a> {
-        let wrong = Verdict::Challenge { stale: false };
+        let wrong = Verdict::Challenge { stale: false, wrong: false };
         let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
         let (Some(user), Some(nonce), Some(uri), Some(given)) =
             (digest.username, digest.nonce, digest.uri, digest.response)
@@ -201,17 +206,18 @@ impl Authenticator {
         let expected = response(algorithm, &secret, line.method.as_bytes(), digest);
         if !digest::same(&expected, given) || known.is_none() {
             // With a nonce of ours it was an answer to us.
-            if self.nonces.is_ours(nonce) {
+            let is_guess = self.nonces.is_ours(nonce);
+            if is_guess {
                 self.guesses.wrong(now, source, user);
             }
-            return wrong;
+            return Verdict::Challenge { stale: false, wrong: is_guess };
         }
         match self.nonces.use_once(now, nonce, count) {
             Freshness::Fresh => {
                 self.guesses.right(source, user);
                 Verdict::Is { user, asked_here: self.nonces.is_of(nonce, source) }
             }
-            Freshness::Stale => Verdict::Challenge { stale: true },
+            Freshness::Stale => Verdict::Challenge { stale: true, wrong: false },
             Freshness::Forged => wrong,
         }
     }

@@ -5,6 +5,7 @@ use crate::codec::{Reply, SipUri, StatusCode};
 use crate::transaction::Time;
 
 use super::Service;
+use super::answered::{Outcome, RequestKey};
 use super::incoming::Incoming;
 use super::lookups::Purpose;
 use super::proofs::Scale;
@@ -30,15 +31,28 @@ pub(super) enum Proof {
 }
 
 impl Service {
-    /// Is the request from the user whom this URI names?
+    /// The key of a request whose credentials are checked.
+    pub(super) fn answered_key(&self, incoming: &Incoming<'_>, asking: Asking) -> Option<RequestKey> {
+        self.authenticator.as_ref()?;
+        self.answered.key(incoming, asking)
+    }
+
+    /// Is the request from the user whom this URI names? `key` is that of its outcome.
     pub(super) fn prove(
         &mut self,
         now: Time,
         incoming: &Incoming<'_>,
         uri: &SipUri<'_>,
         asking: Asking,
+        key: Option<RequestKey>,
     ) -> Proof {
         let Some(authenticator) = &mut self.authenticator else { return Proof::NotNeeded };
+        if key.and_then(|key| self.answered.get(key)) == Some(Outcome::Challenged) {
+            // A retransmission of wrong credentials is no further guess.
+            let challenges = authenticator.challenges(now, false, incoming.flow.peer.ip());
+            self.challenge(incoming, asking, &challenges);
+            return Proof::Asked;
+        }
         let host = self.settings.directory.domain_of(&uri.host);
         let from = (&host, incoming.flow.peer.ip());
         match authenticator.check(now, &incoming.message, asking, from) {
@@ -57,9 +71,12 @@ impl Service {
             }
             Credentials::LookUp(user) => {
                 let who = subscriber(user, &host);
-                if self.wait_for(incoming, who, Purpose::Proof) { Proof::Waits } else { Proof::TooMany }
+                if self.wait_for(now, incoming, who, Purpose::Proof) { Proof::Waits } else { Proof::TooMany }
             }
-            Credentials::Challenge { stale } => {
+            Credentials::Challenge { stale, wrong } => {
+                if let Some(key) = key.filter(|_| wrong) {
+                    self.answered.insert(now, key, Outcome::Challenged);
+                }
                 let challenges = authenticator.challenges(now, stale, incoming.flow.peer.ip());
                 self.challenge(incoming, asking, &challenges);
                 Proof::Asked

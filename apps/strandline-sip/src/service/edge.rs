@@ -22,13 +22,12 @@ impl Service {
 
     /// A phone that registers elsewhere has to know of Path, as it would not be reached without: refused with 421 if it doesn't
     /// (RFC 3327 section 5.2).
-    pub(super) fn lacks_path(&mut self, incoming: &Incoming<'_>) -> bool {
+    pub(super) fn lacks_path(&mut self, now: Time, incoming: &Incoming<'_>) -> bool {
         if !self.adds_path(incoming) || supports(&incoming.message, b"path") {
             return false;
         }
         let extra = Some((HeaderName::Require, &b"path"[..]));
-        let (message, flow) = (&incoming.message, incoming.flow);
-        self.answer(message, flow, StatusCode::EXTENSION_REQUIRED, None, extra);
+        self.answer_last(now, incoming, StatusCode::EXTENSION_REQUIRED, None, extra);
         true
     }
 

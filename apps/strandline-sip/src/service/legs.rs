@@ -465,7 +465,7 @@ impl Service {
         let essentials = message.essentials().ok()?;
         let way = self.way(&message, &essentials).ok()?;
         let Kept { flow, proved, .. } = *kept;
-        let incoming = Incoming { message, essentials: &essentials, flow, proved, weighed: false };
+        let incoming = Incoming { proved, ..Incoming::new(message, &essentials, flow) };
         let mark = self.mark(&incoming);
         Some(work(self, &Copied { incoming: &incoming, way: &way, mark }))
     }

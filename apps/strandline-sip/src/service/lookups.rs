@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use crate::auth::{Secret, Subscriber};
-use crate::codec::{HeaderName, Index, Message, StatusCode};
-use crate::transaction::{Flow, Held, Time};
+use crate::codec::{HeaderName, Index, Message, Method, StatusCode};
+use crate::transaction::{Flow, Held, ServerId, Time};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -29,6 +29,8 @@ struct Waiting {
     purpose: Purpose,
     flow: Flow,
     bytes: Held,
+    /// Its transaction, if it has one already.
+    server: Option<ServerId>,
 }
 
 /// Who is to be looked for, and what waits for that.
@@ -53,7 +55,13 @@ impl Service {
 
     /// A request waits until this subscriber is known. False if too many do: half of them at most wait for somebody who is called,
     /// so that phones can register all the same.
-    pub(super) fn wait_for(&mut self, incoming: &Incoming<'_>, who: Subscriber, purpose: Purpose) -> bool {
+    pub(super) fn wait_for(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        who: Subscriber,
+        purpose: Purpose,
+    ) -> bool {
         let part = if purpose == Purpose::Callee { 2 } else { 1 };
         let lookups = &mut self.lookups;
         let bytes = incoming.message.as_bytes();
@@ -71,8 +79,13 @@ impl Service {
             lookups.wanted.push(who.clone());
         }
         lookups.count += 1;
-        let waiting = Waiting { purpose, flow: incoming.flow, bytes: account.holder().hold(bytes) };
-        lookups.waiting.entry(who).or_default().push(waiting);
+        let bytes = account.holder().hold(bytes);
+        let server = self.begin_answer(incoming);
+        if let Some(server) = server.filter(|_| incoming.essentials.cseq.method == Method::Invite) {
+            self.transactions.trying(now, server, &incoming.message);
+        }
+        let waiting = Waiting { purpose, flow: incoming.flow, bytes, server };
+        self.lookups.waiting.entry(who).or_default().push(waiting);
         true
     }
 
@@ -82,7 +95,7 @@ impl Service {
         self.lookups.count = self.lookups.count.saturating_sub(all.len());
         let is_nobody = found.as_ref().is_some_and(Option::is_none);
         let is_known = self.authenticator.as_mut().is_some_and(|auth| auth.looked_up(now, who, found));
-        for Waiting { purpose, flow, bytes } in all {
+        for Waiting { purpose, flow, bytes, server } in all {
             if is_known && purpose == Purpose::Proof {
                 self.handle(now, flow, &bytes, false);
                 continue;
@@ -98,7 +111,13 @@ impl Service {
             let mut index =
                 self.index.take().unwrap_or_else(|| Box::new(Index::with_limits(self.settings.message)));
             if let Ok(message) = Message::parse(&bytes, &mut index) {
-                self.answer(&message, flow, code, None, later);
+                match (server, message.essentials()) {
+                    (Some(server), Ok(essentials)) => {
+                        let incoming = Incoming::new(message, &essentials, flow);
+                        self.answer_begun(now, &incoming, server, (code, None, later));
+                    }
+                    _ => self.answer(&message, flow, code, None, later),
+                }
             }
             self.index = Some(index);
         }

@@ -1,6 +1,7 @@
 //! The service: registrar and stateful proxy of one shard (RFC 3261 sections 10 and 16). No I/O, no clock.
 
 mod admin;
+mod answered;
 mod checks;
 mod context;
 mod copies;
@@ -15,6 +16,7 @@ mod look_up;
 mod lookups;
 mod nodes;
 mod proofs;
+mod register;
 mod reply;
 mod request;
 mod response;
@@ -39,10 +41,12 @@ use crate::location::{Journal, Locations};
 use crate::registrar::{FLOW_TIMER_SECS, Gruus, Registrar};
 use crate::transaction::{ClientId, Flow, Numbers, Outbox, Received, Slots, Time, Timings, Transactions};
 
+use answered::Answered;
 use context::{Context, Target};
 pub use directory::{Alias, Directory, Hop, Route};
 use feedback::Feedback;
 pub use feedback::Load;
+use incoming::Incoming;
 use known::Known;
 use lookups::Lookups;
 use nodes::Peers;
@@ -110,6 +114,8 @@ pub struct Service {
     gruus: Gruus,
     /// Asks for passwords; nobody is asked without it.
     authenticator: Option<Authenticator>,
+    /// Outcomes of requests with credentials, for retransmissions.
+    answered: Answered,
     hasher: SipHasher13,
     connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
@@ -174,6 +180,7 @@ impl Service {
         };
         let mut transactions = [0; 32];
         transactions.iter_mut().zip(&seeds.own).for_each(|(place, byte)| *place = *byte);
+        let hasher = SipHasher13::new_with_key(&seed(48));
         Self {
             transactions: Transactions::new(settings.timings, settings.limits, transactions),
             locations: Locations::new(settings.users_max, seed(32)),
@@ -182,7 +189,8 @@ impl Service {
             tokens: Tokens::new(seeds.tokens),
             gruus: Gruus::new(&seeds.tokens, &seeds.own),
             authenticator: None,
-            hasher: SipHasher13::new_with_key(&seed(48)),
+            answered: Answered::new(hasher),
+            hasher,
             connections: HashSet::default(),
             trusted: HashSet::new(),
             timed: HashSet::default(),
@@ -359,8 +367,10 @@ impl Service {
         if let Ok(request) = Message::parse(bytes, &mut index)
             && let Ok(essentials) = request.essentials()
         {
-            self.credit(&flow, &request);
+            let weighed = self.credit(&flow, &request);
+            let incoming = Incoming { weighed, ..Incoming::new(request, &essentials, flow) };
             match self.transactions.receive_request(now, &request, &essentials, &mut self.out) {
+                Received::New(_) if self.is_answered(&incoming) => self.register_again(now, &incoming),
                 Received::New(_) => self.refuse_new(now, flow, &request, &essentials),
                 Received::Absorbed | Received::Acknowledged(_) | Received::Cancel(_) | Received::Ack => {}
             }

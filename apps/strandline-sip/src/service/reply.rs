@@ -5,15 +5,19 @@ use core::net::{IpAddr, SocketAddr};
 
 use bytes::BytesMut;
 
-use crate::codec::{HeaderName, Message, Reply, StatusCode, Via, WriteError};
-use crate::transaction::{Flow, ServerId, hex};
+use crate::codec::{HeaderName, Message, Method, Reply, StatusCode, Via, WriteError};
+use crate::transaction::{Flow, ServerId, Time, hex};
 
 use super::Service;
 use super::feedback::Feedback;
+use super::incoming::Incoming;
 use super::proofs::Scale;
 
 /// A header to add to an answer.
 pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
+
+/// Names a transaction whose request goes nowhere: no context has this slot.
+const NO_CONTEXT: u64 = u64::MAX;
 
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
@@ -96,6 +100,55 @@ impl Service {
         hasher.write_u32(server.slot);
         hasher.write_u32(server.generation);
         hex(hasher.finish())
+    }
+
+    /// Begins the server transaction of a request that goes nowhere. `None` if its credentials were not taken, so that it needs none,
+    /// or if there are too many transactions.
+    pub(super) fn begin_answer(&mut self, incoming: &Incoming<'_>) -> Option<ServerId> {
+        let back = answer_flow(incoming.flow, Some(&incoming.essentials.via));
+        let server = self.transactions.begin_server(incoming.arriving?, back, None, NO_CONTEXT).ok()?;
+        if incoming.weighed {
+            self.transactions.weigh(server);
+        }
+        Some(server)
+    }
+
+    /// Answers a request that goes nowhere: within a transaction if its credentials were taken, so that a retransmission gets the
+    /// same answer (section 17.2), and else without.
+    pub(super) fn answer_last(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        code: StatusCode,
+        reason: Option<&str>,
+        extra: Extra<'_>,
+    ) {
+        match self.begin_answer(incoming) {
+            Some(server) => self.answer_begun(now, incoming, server, (code, reason, extra)),
+            None => self.answer(&incoming.message, incoming.flow, code, reason, extra),
+        }
+    }
+
+    /// Answers a request within its server transaction.
+    pub(super) fn answer_begun(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        server: ServerId,
+        (code, reason, extra): (StatusCode, Option<&str>, Extra<'_>),
+    ) {
+        let Incoming { message, essentials, flow, .. } = incoming;
+        let tag = self.tag(message, flow);
+        let asked = essentials.via.oc.then_some(&self.feedback);
+        let written = self.transactions.respond(now, server, code, &mut self.out, |out| {
+            noting(asked, *flow, out, |out| write(message, *flow, code, reason, extra, &tag, out))
+        });
+        if let Err(error) = written {
+            tracing::debug!(%error, "an answer can't be written");
+            self.transactions.forget_server(server);
+        } else if essentials.cseq.method == Method::Invite {
+            self.told_end = Some(now);
+        }
     }
 
     /// Answers without a transaction.

@@ -2,24 +2,16 @@
 
 use core::hash::Hasher;
 
-use bytes::BytesMut;
-
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Host, Message, Method, StatusCode, Uri, Via};
-use crate::registrar::{Registered, Request, has_flow_timer, write_error, write_ok};
 use crate::transaction::{Arriving, Branch, Flow, Protocol, Received, ServerId, Time};
 
 use super::checks::Proof;
 use super::context::{Place, Target, is_allowed};
 use super::incoming::Incoming;
-use super::proofs::Scale;
-use super::reply::{answer_flow, noting};
 use super::route::Way;
 use super::servers::{Waiter, Ways};
 use super::{Mode, Service};
-
-/// Bytes of an address of record: stores have keys of this length.
-const AOR_MAX: usize = 512;
 
 /// Extensions that are known here.
 const SUPPORTED: [&str; 3] = ["path", "outbound", "gruu"];
@@ -27,8 +19,10 @@ const SUPPORTED_LINE: &str = "path, outbound, gruu";
 /// Bytes of names of extensions, about, that are told to be unknown: beyond that nobody means what he asks for.
 const UNSUPPORTED_MAX: usize = 256;
 
+/// The credentials are another user's.
+pub(super) const NOT_YOURS: Verdict = (StatusCode::FORBIDDEN, Some("Not Your Address"));
 /// Who has sent too many wrong passwords.
-const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
+pub(super) const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
 
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);
@@ -52,7 +46,7 @@ impl Service {
             self.aliased.push((flow.connection, essentials.via.port.unwrap_or(Protocol::Tls.default_port())));
         }
         let weighed = weighed && !self.takes_proof(now, &flow, message, &essentials);
-        let incoming = Incoming { message: *message, essentials: &essentials, flow, proved: false, weighed };
+        let incoming = Incoming { weighed, ..Incoming::new(*message, &essentials, flow) };
         if self.settings.mode == Mode::FrontEnd {
             return self.answer(message, flow, StatusCode::OK, None, None);
         }
@@ -153,7 +147,7 @@ impl Service {
             && uri.user.is_none()
             && essentials.cseq.method == Method::Options
         {
-            if !self.lacks(message, flow, HeaderName::Require)? {
+            if !self.lacks(now, incoming, HeaderName::Require)? {
                 let supported = Some((HeaderName::Supported, SUPPORTED_LINE.as_bytes()));
                 self.answer(message, *flow, StatusCode::OK, None, supported);
             }
@@ -169,34 +163,50 @@ impl Service {
         let proved = match way.asked {
             // The other node has asked who it is.
             Some(_) => Some(Incoming { proved: true, ..*incoming }),
-            None => self.proved(now, incoming, &way)?,
+            None => self.proved(now, incoming, &way, arriving)?,
         };
         let Some(incoming) = proved else { return Ok(()) };
-        if essentials.max_forwards == Some(0) {
+        if let Err((code, reason)) = self.on_checked(now, &incoming, &way, arriving) {
+            self.answer_last(now, &incoming, code, reason, None);
+        }
+        Ok(())
+    }
+
+    /// A new request whose sender has proved who they are, where that is asked.
+    fn on_checked(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        way: &Way<'_>,
+        arriving: Arriving,
+    ) -> Result<(), Verdict> {
+        let gruu = self.gruu_of(way);
+        let here = gruu.is_some() || self.is_for_us(way);
+        if incoming.essentials.max_forwards == Some(0) {
             return Err((StatusCode::TOO_MANY_HOPS, None));
         }
-        if self.lacks(message, flow, HeaderName::ProxyRequire)? || self.lacks_path(&incoming) {
+        if self.lacks(now, incoming, HeaderName::ProxyRequire)? || self.lacks_path(now, incoming) {
             return Ok(());
         }
-        let mark = self.loop_mark(&incoming)?;
-        self.check_contact(now, &incoming)?;
+        let mark = self.loop_mark(incoming)?;
+        self.check_contact(now, incoming)?;
         let mut targets = core::mem::take(&mut self.targets);
         let redirects = matches!(self.settings.mode, Mode::Redirect);
         let found = match &way.uri {
-            Uri::Sip(uri) if gruu.is_some() => self.find_instance(now, &incoming, uri, &way, &mut targets),
-            Uri::Sip(uri) if here => self.find(now, &incoming, uri, &mut targets),
-            _ => match self.to_domain(&incoming, &way, &mut targets) {
+            Uri::Sip(uri) if gruu.is_some() => self.find_instance(now, incoming, uri, way, &mut targets),
+            Uri::Sip(uri) if here => self.find(now, incoming, uri, &mut targets),
+            _ => match self.to_domain(incoming, way, &mut targets) {
                 Some(found) => found,
                 // Nobody is sent to where they were going anyway.
                 None if redirects => Err((StatusCode::NOT_FOUND, Some("Not Our Domain"))),
-                None => self.direct_target(&incoming, &way).map(|target| targets.push(target)),
+                None => self.direct_target(incoming, way).map(|target| targets.push(target)),
             },
         };
         let result = match redirects {
             // It waits until somebody has looked for its user.
             _ if found.is_ok() && targets.is_empty() => Ok(()),
-            true => found.and_then(|()| self.redirect(now, &incoming, arriving, &targets)),
-            false => found.and_then(|()| self.begin(now, &incoming, &way, arriving, mark, &mut targets)),
+            true => found.and_then(|()| self.redirect(now, incoming, arriving, &targets)),
+            false => found.and_then(|()| self.begin(now, incoming, way, arriving, mark, &mut targets)),
         };
         targets.clear();
         self.targets = targets;
@@ -210,6 +220,7 @@ impl Service {
         now: Time,
         incoming: &Incoming<'a>,
         way: &Way<'_>,
+        arriving: Arriving,
     ) -> Result<Option<Incoming<'a>>, Verdict> {
         let essentials = &incoming.essentials;
         // Who sends to a phone that is registered elsewhere has been asked there.
@@ -218,12 +229,18 @@ impl Service {
             Ok(uri) if !within && self.settings.is_domain(&uri.host, uri.port) => uri,
             _ => return Ok(Some(*incoming)),
         };
-        match self.prove(now, incoming, &ours, Asking::Proxy) {
+        let key = self.answered_key(incoming, Asking::Proxy);
+        let known = Incoming { arriving: Some(arriving), ..*incoming };
+        match self.prove(now, incoming, &ours, Asking::Proxy, key) {
             Proof::NotNeeded => Ok(Some(*incoming)),
-            Proof::Given => Ok(Some(Incoming { proved: true, ..*incoming })),
+            Proof::Given => Ok(Some(Incoming { proved: true, ..known })),
             Proof::Asked | Proof::Waits => Ok(None),
             Proof::TooMany => Err((StatusCode::SERVICE_UNAVAILABLE, None)),
-            Proof::OfAnother => Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
+            Proof::OfAnother => {
+                let (code, reason) = NOT_YOURS;
+                self.answer_last(now, &known, code, reason, None);
+                Ok(None)
+            }
             Proof::Guesses => Err(GUESSES),
         }
     }
@@ -270,7 +287,7 @@ impl Service {
     }
 
     /// A request for one of our users, or for the domain itself; and not by `maddr` for somewhere else (section 16.5).
-    fn is_for_us(&self, way: &Way<'_>) -> bool {
+    pub(super) fn is_for_us(&self, way: &Way<'_>) -> bool {
         match &way.uri {
             Uri::Sip(uri) if way.is_without_routes() => {
                 let port = uri.port_or_default();
@@ -282,26 +299,15 @@ impl Service {
         }
     }
 
-    /// REGISTER for one of our domains, which has no transaction; `None` for anything else.
-    fn register_here(&mut self, now: Time, incoming: &Incoming<'_>) -> Option<Result<(), Verdict>> {
-        if incoming.essentials.cseq.method != Method::Register {
-            return None;
-        }
-        let mut way = self.way(&incoming.message, incoming.essentials).ok()?;
-        way.asked = way.asked.filter(|_| self.is_from_node(&incoming.flow));
-        if !self.is_for_us(&way) {
-            return None;
-        }
-        if self.draining {
-            self.refuse_for_now(incoming.flow, &incoming.message);
-            return Some(Ok(()));
-        }
-        Some(self.on_register(now, incoming))
-    }
-
     /// A request requires of us, in this header, what isn't known here, and has been refused for that: all of it is told (section
     /// 8.2.2.3), as far as anybody needs to know.
-    fn lacks(&mut self, message: &Message<'_>, flow: &Flow, name: HeaderName) -> Result<bool, Verdict> {
+    pub(super) fn lacks(
+        &mut self,
+        now: Time,
+        incoming: &Incoming<'_>,
+        name: HeaderName,
+    ) -> Result<bool, Verdict> {
+        let message = &incoming.message;
         if !message.has(name) {
             return Ok(false);
         }
@@ -324,79 +330,7 @@ impl Service {
             return Ok(false);
         }
         let extra = Some((HeaderName::Unsupported, &missing[..]));
-        self.answer(message, *flow, StatusCode::BAD_EXTENSION, None, extra);
+        self.answer_last(now, incoming, StatusCode::BAD_EXTENSION, None, extra);
         Ok(true)
-    }
-
-    /// REGISTER for one of our users.
-    fn on_register(&mut self, now: Time, incoming: &Incoming<'_>) -> Result<(), Verdict> {
-        let Incoming { message, essentials, flow, .. } = incoming;
-        let bad = (StatusCode::BAD_REQUEST, Some("Malformed To"));
-        let uri = essentials.to.sip_uri().map_err(|_| bad)?;
-        if !self.settings.is_domain(&uri.host, uri.port) {
-            return Err((StatusCode::NOT_FOUND, Some("Not Our Domain")));
-        }
-        match self.prove(now, incoming, &uri, Asking::Server) {
-            Proof::Given | Proof::NotNeeded => {}
-            Proof::Asked | Proof::Waits => return Ok(()),
-            Proof::TooMany => return Err((StatusCode::SERVICE_UNAVAILABLE, None)),
-            Proof::OfAnother => return Err((StatusCode::FORBIDDEN, Some("Not Your Address"))),
-            Proof::Guesses => return Err(GUESSES),
-        }
-        if self.lacks(message, flow, HeaderName::Require)? {
-            return Ok(());
-        }
-        self.name(&uri);
-        if self.aor.len() > AOR_MAX {
-            return Err((StatusCode::FORBIDDEN, Some("Address Too Long")));
-        }
-        self.locations.set_now(self.unix_ms(now));
-        let gruus = self.settings.gives_gruus().then_some(&self.gruus);
-        let unix_secs = self.unix_secs(now);
-        let service_route = &self.settings.service_route;
-        let request =
-            Request { message: *message, essentials, to: &uri, flow: *flow, unix_secs, gruus, service_route };
-        let result = self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal);
-        let to = answer_flow(*flow, Some(&essentials.via));
-        let tag = self.tag(message, flow);
-        if !matches!(result, Registered::Refused(_)) {
-            self.counters.registered += 1;
-            self.known.insert(now, flow);
-        }
-        let mut scale = Scale::new(!self.is_proven(flow), &mut self.transactions, flow);
-        let mut weighed = Ok(());
-        // A repetition waits as well: what it repeats may not be durable yet.
-        let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
-        let out = if waits { &mut self.held } else { &mut self.out };
-        let written = match result {
-            Registered::Refused(refusal) => {
-                let write = |out: &mut BytesMut| {
-                    let start = out.len();
-                    write_error(&request, refusal, &tag, out)?;
-                    weighed = scale.weigh(out.len() - start);
-                    weighed
-                };
-                out.write(to, None, write).map(|_| ())
-            }
-            Registered::Changed | Registered::Same => {
-                let bindings = self.locations.bindings(&self.aor);
-                if flow.connection != 0 && has_flow_timer(&request, bindings) {
-                    self.timed.insert(flow.connection);
-                }
-                let asked = essentials.via.oc.then_some(&self.feedback);
-                let write = |out: &mut BytesMut| {
-                    let start = out.len();
-                    noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
-                    weighed = scale.weigh(out.len() - start);
-                    weighed
-                };
-                out.write(to, None, write).map(|_| ())
-            }
-        };
-        // It is silent rather than sends somebody what was not asked for.
-        match written {
-            Err(_) if weighed.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
-            _ => Ok(()),
-        }
     }
 }

@@ -11,7 +11,6 @@ use super::context::{HOP_Q, INSTANCE_Q, Target};
 use super::directory::{Alias, Route};
 use super::incoming::Incoming;
 use super::lookups::Purpose;
-use super::reply::answer_flow;
 use super::route::Way;
 use super::{Mode, Service};
 
@@ -19,9 +18,6 @@ use super::{Mode, Service};
 type Verdict = (StatusCode, Option<&'static str>);
 
 const DENIED: Verdict = (StatusCode::FORBIDDEN, Some("Relaying Denied"));
-/// What a transaction is named whose request goes nowhere: no context has this slot.
-const NO_CONTEXT: u64 = u64::MAX;
-
 const NOT_FOUND: Verdict = (StatusCode::NOT_FOUND, None);
 const UNAVAILABLE: Verdict = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
 
@@ -104,7 +100,7 @@ impl Service {
             None => {
                 let is_known = incoming.proved || self.may_relay(&incoming.flow);
                 let who = subscriber(&user, &host);
-                if is_known && self.wait_for(incoming, who, Purpose::Callee) {
+                if is_known && self.wait_for(now, incoming, who, Purpose::Callee) {
                     Ok(())
                 } else {
                     Err(UNAVAILABLE)
@@ -180,7 +176,7 @@ impl Service {
         arriving: Arriving,
         targets: &[Target],
     ) -> Result<(), Verdict> {
-        let Incoming { message, essentials, flow, weighed, .. } = incoming;
+        let Incoming { message, essentials, flow, .. } = incoming;
         let own = message.request_line().map_or(&b""[..], |line| line.uri);
         let is_own = |uri: &[u8]| match (Uri::parse(uri), Uri::parse(own)) {
             (Ok(Uri::Sip(one)), Ok(Uri::Sip(other))) => one.matches(&other),
@@ -193,12 +189,9 @@ impl Service {
         if all.is_empty() {
             return Err(NOT_FOUND);
         }
-        let back = answer_flow(*flow, Some(&essentials.via));
         let full = (StatusCode::SERVICE_UNAVAILABLE, None);
-        let server = self.transactions.begin_server(arriving, back, None, NO_CONTEXT).map_err(|_| full)?;
-        if *weighed {
-            self.transactions.weigh(server);
-        }
+        let begun = Incoming { arriving: Some(arriving), ..*incoming };
+        let server = self.begin_answer(&begun).ok_or(full)?;
         let tag = self.tag(message, flow);
         let code = StatusCode::MOVED_TEMPORARILY;
         let reply = Reply { to_tag: Some(&tag), source: Some(flow.peer), ..Reply::new(code) };

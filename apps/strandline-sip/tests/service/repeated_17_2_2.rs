@@ -1,0 +1,215 @@
+//! Retransmissions of requests with credentials (sections 17.2.1, 17.2.2 and 8.2.7).
+
+use std::time::Duration;
+
+use strandline_sip::auth::{CacheSettings, Secret, Source, Subscribers};
+use strandline_sip::location::Journal;
+use strandline_sip::service::Settings;
+
+use crate::credentials::{ask, ask_with, credentials, register, request};
+use crate::harness::{Phone, World, settings};
+
+const CONTACT: &str = "Contact: <sip:bob@192.0.2.1:5060>\r\n";
+
+fn world() -> World {
+    let mut world = World::new();
+    ask(&mut world);
+    world
+}
+
+fn phone() -> Phone {
+    Phone::udp("192.0.2.1:5060")
+}
+
+fn bob() -> (&'static str, &'static str) {
+    ("bob", "bob-secret")
+}
+
+#[test]
+fn a_repeated_register_gets_the_same_answer() {
+    let mut world = world();
+    let text = register(&mut world, &phone(), bob(), 1, CONTACT);
+    let ok = world.one(&phone(), &text);
+    assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
+    assert_eq!(world.one(&phone(), &text).text, ok.text);
+    // A NAT may have given it another port meanwhile, and an edge another branch.
+    let again = world.one(&Phone::udp("192.0.2.1:7777"), &text.replace("z9hG4bKrbob2", "z9hG4bKother"));
+    assert_eq!(again.first_line(), "SIP/2.0 200 OK");
+    world.run_until(31_000);
+    assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
+    // From elsewhere it is somebody else's.
+    let stolen = world.one(&Phone::udp("192.0.2.66:5060"), &text);
+    assert_eq!(stolen.first_line(), "SIP/2.0 401 Unauthorized");
+    assert!(stolen.text.contains("stale=true"));
+}
+
+#[test]
+fn over_tcp_a_repeated_register_is_one_too() {
+    let mut world = world();
+    let phone = Phone::tcp("192.0.2.1:40000", 7);
+    world.service.connection_opened(7);
+    let text = register(&mut world, &phone, bob(), 1, &format!("Contact: {}\r\n", phone.contact("bob")));
+    let ok = world.one(&phone, &text);
+    assert_eq!(world.one(&phone, &text).text, ok.text);
+    let other = Phone::tcp("192.0.2.1:40001", 8);
+    world.service.connection_opened(8);
+    assert_eq!(world.one(&other, &text).first_line(), "SIP/2.0 200 OK");
+}
+
+#[test]
+fn a_late_repetition_brings_no_binding_back() {
+    let mut world = world();
+    let bound = register(&mut world, &phone(), bob(), 1, CONTACT);
+    world.one(&phone(), &bound);
+    let gone = register(&mut world, &phone(), bob(), 3, &format!("{CONTACT}Expires: 0\r\n"));
+    assert_eq!(world.one(&phone(), &gone).line("Contact"), None);
+    let late = world.one(&phone(), &bound);
+    assert_eq!((late.first_line(), late.line("Contact")), ("SIP/2.0 200 OK", None));
+    assert!(world.service.locations().is_empty());
+}
+
+#[test]
+fn a_refused_register_is_refused_again() {
+    let mut world = world();
+    let brief = format!("{CONTACT}Expires: 5\r\n");
+    let unknown = format!("{CONTACT}Require: telepathy\r\n");
+    for (number, (more, line)) in
+        [(&*brief, "SIP/2.0 423 Interval Too Brief"), (&*unknown, "SIP/2.0 420 Bad Extension")]
+            .into_iter()
+            .enumerate()
+    {
+        let text = register(&mut world, &phone(), bob(), 1 + 2 * number as u32, more);
+        let refused = world.one(&phone(), &text);
+        assert_eq!(refused.first_line(), line);
+        assert_eq!(world.one(&phone(), &text).text, refused.text);
+    }
+    let eve = register(&mut world, &phone(), bob(), 7, CONTACT).replace("sip:bob@ex", "sip:eve@ex");
+    let refused = world.one(&phone(), &eve);
+    assert_eq!(refused.first_line(), "SIP/2.0 403 Not Your Address");
+    assert_eq!(world.one(&phone(), &eve).text, refused.text);
+}
+
+#[test]
+fn a_slow_store_is_not_overtaken() {
+    let mut world = World::with(Settings { durable: true, ..settings() });
+    world.service.journal = Journal::default();
+    ask(&mut world);
+    let text = register(&mut world, &phone(), bob(), 1, CONTACT);
+    assert!(world.receive(&phone(), &text).is_empty());
+    assert_eq!(world.service.held.len(), 1);
+    // The store has it, and isn't done.
+    world.service.journal.clear();
+    world.service.set_unsettled(true);
+    assert!(world.receive(&phone(), &text).is_empty(), "an answer overtakes the commit");
+    let all: Vec<_> = world.service.held.iter().map(|(_, bytes)| bytes.to_vec()).collect();
+    assert!(all.iter().all(|one| one.starts_with(b"SIP/2.0 200 OK")));
+}
+
+#[test]
+fn a_repeated_register_is_answered_in_overload() {
+    let mut world = world();
+    let text = register(&mut world, &phone(), bob(), 1, CONTACT);
+    let ok = world.one(&phone(), &text);
+    world.service.refuse(world.now, phone().0, text.as_bytes());
+    assert_eq!(world.sent()[0].text, ok.text);
+    let new = register(&mut world, &phone(), ("carol", "carol-secret"), 1, "");
+    world.service.refuse(world.now, phone().0, new.as_bytes());
+    assert_eq!(world.sent()[0].first_line(), "SIP/2.0 503 Service Unavailable");
+}
+
+#[test]
+fn refused_requests_get_the_same_answer_again() {
+    let mut world = world();
+    let cases = [
+        ("nobody@example.com", "", "SIP/2.0 404 Not Found"),
+        ("carol@example.com", "", "SIP/2.0 480 Temporarily Unavailable"),
+        ("x@nowhere.invalid", "", "SIP/2.0 502 Unresolvable Destination"),
+        ("carol@example.com", "Proxy-Require: telepathy\r\n", "SIP/2.0 420 Bad Extension"),
+    ];
+    for (number, (callee, more, line)) in cases.into_iter().enumerate() {
+        for method in ["INVITE", "MESSAGE", "OPTIONS", "SUBSCRIBE"] {
+            let branch = format!("{method}{number}");
+            let text = request(&mut world, &phone(), method, &format!("sip:{callee}"), &branch, more);
+            let first = world.one(&phone(), &text);
+            assert_eq!(first.first_line(), line, "{method} {callee}");
+            assert!(first.line("To").unwrap().contains(";tag="), "{}", first.text);
+            assert_eq!(world.one(&phone(), &text).text, first.text, "{method} {callee}");
+        }
+    }
+}
+
+#[test]
+fn another_users_address_is_refused_the_same_again() {
+    let mut world = world();
+    let uri = "sip:carol@example.com";
+    for method in ["INVITE", "MESSAGE"] {
+        let text = request(&mut world, &phone(), method, uri, method, "");
+        let text = text.replace("From: <sip:alice@", "From: <sip:bob@");
+        let first = world.one(&phone(), &text);
+        assert_eq!(first.first_line(), "SIP/2.0 403 Not Your Address");
+        assert_eq!(world.one(&phone(), &text).text, first.text);
+    }
+}
+
+#[test]
+fn a_refused_invite_is_repeated_until_its_ack() {
+    let mut world = world();
+    let uri = "sip:nobody@example.com";
+    let text = request(&mut world, &phone(), "INVITE", uri, "1", "");
+    let first = world.one(&phone(), &text);
+    let again = world.run_until(600);
+    assert_eq!(again[0].text, first.text);
+    let ack = phone()
+        .request("ACK", uri, "1", "")
+        .replace("To: <sip:nobody@example.com>", &{ format!("To: {}", first.line("To").unwrap()) });
+    assert!(world.receive(&phone(), &ack).is_empty());
+    assert!(world.run_until(20_000).is_empty());
+}
+
+#[test]
+fn a_repetition_waits_while_the_callee_is_looked_for() {
+    let mut world = World::new();
+    let (lifetime, unknown) = (Duration::from_secs(300), Duration::from_secs(10));
+    ask_with(&mut world, Source::Table(Subscribers::new(CacheSettings { max: 1000, lifetime, unknown })));
+    let find = |world: &mut World, known: bool| {
+        let who = world.service.wanted_subscribers().remove(0);
+        let secret = known.then(|| Secret::of(Some("alice-secret".into()), Vec::new())).flatten();
+        world.service.looked_up(world.now, who, Some(secret));
+        world.sent()
+    };
+    for method in ["MESSAGE", "INVITE"] {
+        let uri = format!("sip:nobody-{}@example.com", method.to_lowercase());
+        let text = request(&mut world, &phone(), method, &uri, method, "");
+        assert!(world.receive(&phone(), &text).is_empty());
+        if method == "MESSAGE" {
+            // Alice is looked for once.
+            assert!(world.receive(&phone(), &text).is_empty());
+            assert!(find(&mut world, true).is_empty());
+        }
+        assert!(world.receive(&phone(), &text).iter().all(|sent| sent.is_trying()));
+        let told = find(&mut world, false);
+        assert_eq!(told.len(), 1);
+        assert_eq!(told[0].first_line(), "SIP/2.0 404 Not Found");
+        assert_eq!(world.one(&phone(), &text).text, told[0].text);
+    }
+}
+
+#[test]
+fn a_repeated_wrong_password_is_one_guess() {
+    let mut world = world();
+    let wrong = register(&mut world, &phone(), ("bob", "guess"), 1, CONTACT);
+    for _ in 0..20 {
+        assert_eq!(world.one(&phone(), &wrong).first_line(), "SIP/2.0 401 Unauthorized");
+    }
+    assert_eq!(world.service.guesses().wrong, 1);
+    let uri = "sip:carol@example.com";
+    let asked = world.one(&phone(), &phone().request("MESSAGE", uri, "1", ""));
+    let header = credentials(&asked, "alice", "guess", "MESSAGE", uri, 1);
+    for _ in 0..20 {
+        let sent = world.one(&phone(), &phone().request("MESSAGE", uri, "2", &header));
+        assert_eq!(sent.first_line(), "SIP/2.0 407 Proxy Authentication Required");
+    }
+    assert_eq!(world.service.guesses().wrong, 2);
+    let right = register(&mut world, &phone(), bob(), 3, CONTACT);
+    assert_eq!(world.one(&phone(), &right).first_line(), "SIP/2.0 200 OK");
+}
