@@ -1,8 +1,10 @@
-//! Who guesses passwords: wrong ones are counted by where they come from and for which user, in a table of fixed size. After so
-//! many, credentials from there for that user are not looked at until time has passed; nobody else notices.
+//! Limits on guesses at passwords. Wrong passwords are counted by source and user in a table of fixed size. After too many,
+//! credentials from there are refused unseen until time has passed. A phone that is known to be good there is not: many phones may
+//! share an address with a guesser.
 
 use core::hash::{Hash, Hasher};
-use core::net::IpAddr;
+use core::net::{IpAddr, SocketAddr};
+use std::collections::HashSet;
 
 use siphasher::sip::SipHasher13;
 
@@ -15,6 +17,10 @@ const WAYS: usize = 4;
 const FORGIVEN_MS: u64 = 30_000;
 /// One address may be wrong about so many times as many as one user of it: many phones may be behind it.
 const EACH_ADDRESS: u32 = 20;
+/// Marks in each of the two sets of what is known to be good, which take 10 MB together; a user at an address has two.
+const GOOD_MAX: usize = (1 << 19) / 8 * 7;
+/// How long such a set is filled, milliseconds: a mark lasts for one to two days.
+const GOOD_TURN_MS: u64 = 86_400_000;
 
 /// Wrong passwords of one origin.
 #[derive(Debug, Clone, Copy, Default)]
@@ -50,9 +56,79 @@ pub(super) struct Guesses {
     /// Wrong ones that are put up with; 0: all.
     most: u32,
     pub(super) counters: GuessCounters,
+    good: Good,
 }
 
-/// Where credentials come from: an IPv4 address, or the network of an IPv6 address.
+/// The source of credentials.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guesser {
+    /// The phone's address, behind an edge that is believed as the edge tells it.
+    pub address: SocketAddr,
+    /// The port is the phone's own: no proxy shares it among several.
+    pub is_own_port: bool,
+    /// The edge that tells the address. What it passes on from a phone may be made up.
+    pub edge: Option<IpAddr>,
+}
+
+/// What a service knows of a user at a source, besides what was right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing.
+    Unknown,
+    /// The user is registered from this address.
+    Address,
+    /// The user is registered from this address and port.
+    Port,
+}
+
+/// Users who were right of late, by their address and by their address and port.
+#[derive(Debug, Default)]
+struct Good {
+    current: HashSet<u64>,
+    last: HashSet<u64>,
+    turned_ms: u64,
+}
+
+impl Good {
+    fn insert(&mut self, now: Time, mark: u64) {
+        if now.as_millis() > self.turned_ms + GOOD_TURN_MS || self.current.len() >= GOOD_MAX {
+            self.turned_ms = now.as_millis();
+            core::mem::swap(&mut self.current, &mut self.last);
+            self.current.clear();
+        }
+        self.current.insert(mark);
+    }
+
+    fn contains(&self, mark: u64) -> bool {
+        self.current.contains(&mark) || self.last.contains(&mark)
+    }
+}
+
+/// The place of a count, how fast it is forgiven, and its limit.
+#[derive(Debug, Clone, Copy)]
+struct Key {
+    set: usize,
+    mark: u32,
+    forgiven_ms: u64,
+    most: u32,
+}
+
+/// The keys of one guess.
+#[derive(Debug, Clone, Copy)]
+struct Keys {
+    /// Of the user at the address.
+    user: Key,
+    /// Of the address.
+    all: Key,
+    /// Of the user at the address and port.
+    port: Key,
+    /// Of the user behind the edge.
+    edge: Option<Key>,
+    good_address: u64,
+    good_port: u64,
+}
+
+/// The part of an address that one customer has: an IPv4 address, or the network of an IPv6 address.
 fn origin(source: IpAddr) -> IpAddr {
     match source.to_canonical() {
         IpAddr::V6(address) => {
@@ -63,68 +139,147 @@ fn origin(source: IpAddr) -> IpAddr {
     }
 }
 
+/// Are both addresses one origin of guesses?
+#[must_use]
+pub fn is_same_origin(one: IpAddr, other: IpAddr) -> bool {
+    origin(one) == origin(other)
+}
+
 impl Guesses {
     pub(super) fn new(key: [u8; 16], most: u32) -> Self {
         let places = if most == 0 { Vec::new() } else { vec![[Place::default(); WAYS]; SETS] };
-        Self { hasher: SipHasher13::new_with_key(&key), places, most, counters: GuessCounters::default() }
+        let (counters, good) = (GuessCounters::default(), Good::default());
+        Self { hasher: SipHasher13::new_with_key(&key), places, most, counters, good }
     }
 
-    /// Of one user at one address, and of the address: the set and the mark, and what is put up with.
-    fn keys(&self, source: IpAddr, user: &[u8]) -> [(usize, u32, u64, u32); 2] {
-        let hash = |user: Option<&[u8]>| {
-            let mut hasher = self.hasher;
-            origin(source).hash(&mut hasher);
-            user.hash(&mut hasher);
-            let hash = hasher.finish();
-            ((hash % SETS as u64) as usize, (hash >> 32) as u32 | 1)
+    fn hash(&self, source: IpAddr, port: Option<u16>, user: Option<&[u8]>) -> u64 {
+        let mut hasher = self.hasher;
+        source.hash(&mut hasher);
+        if let Some(port) = port {
+            hasher.write_u16(port);
+        }
+        user.hash(&mut hasher);
+        hasher.finish()
+    }
+
+    fn keys(&self, guesser: &Guesser, user: &[u8]) -> Keys {
+        let address = guesser.address.ip().to_canonical();
+        let user_hash = self.hash(origin(address), None, Some(user));
+        let all_hash = self.hash(origin(address), None, None);
+        let port_hash = self.hash(address, Some(guesser.address.port()), Some(user));
+        let key = |hash: u64, times: u32| Key {
+            set: (hash % SETS as u64) as usize,
+            mark: (hash >> 32) as u32 | 1,
+            forgiven_ms: FORGIVEN_MS / u64::from(times),
+            most: self.most.saturating_mul(times),
         };
-        let ((one_set, one), (all_set, all)) = (hash(Some(user)), hash(None));
-        let each = u64::from(EACH_ADDRESS);
-        [
-            (one_set, one, FORGIVEN_MS, self.most),
-            (all_set, all, FORGIVEN_MS / each, self.most.saturating_mul(EACH_ADDRESS)),
-        ]
+        Keys {
+            user: key(user_hash, 1),
+            all: key(all_hash, EACH_ADDRESS),
+            port: key(port_hash, 1),
+            edge: guesser
+                .edge
+                .map(|edge| key(self.hash(edge.to_canonical(), Some(0), Some(user)), EACH_ADDRESS)),
+            good_address: user_hash,
+            good_port: port_hash,
+        }
     }
 
-    /// Were there too many?
-    pub(super) fn are_too_many(&mut self, now: Time, source: IpAddr, user: &[u8]) -> bool {
+    fn is_over(&self, now: Time, key: Key) -> bool {
+        let mut places = self.places.get(key.set).into_iter().flatten();
+        places.any(|place| place.mark == key.mark && place.wrong_at(now, key.forgiven_ms) >= key.most)
+    }
+
+    /// Are credentials to be refused unseen? A user who was right of late at the address, or is registered from there, is not kept out
+    /// by guesses at other users; nor by guesses at the same user, if address and port are the same.
+    pub(super) fn are_too_many(
+        &mut self,
+        now: Time,
+        guesser: &Guesser,
+        user: &[u8],
+        standing: Standing,
+    ) -> bool {
         if self.most == 0 {
             return false;
         }
-        let too_many = self.keys(source, user).into_iter().any(|(set, mark, forgiven_ms, most)| {
-            let places = self.places.get(set).into_iter().flatten();
-            places.filter(|place| place.mark == mark).any(|place| place.wrong_at(now, forgiven_ms) >= most)
-        });
-        self.counters.refused += u64::from(too_many);
-        too_many
+        let keys = self.keys(guesser, user);
+        let (user_over, all_over) = (self.is_over(now, keys.user), self.is_over(now, keys.all));
+        let edge_over = keys.edge.is_some_and(|key| self.is_over(now, key));
+        if !user_over && !all_over && !edge_over {
+            return false;
+        }
+        let good_port = guesser.is_own_port
+            && (standing == Standing::Port || self.good.contains(keys.good_port))
+            && !self.is_over(now, keys.port);
+        let good_address =
+            !user_over && (standing != Standing::Unknown || self.good.contains(keys.good_address));
+        !good_port && !good_address
     }
 
-    /// One more was wrong. Where there is no place it takes that of who was wrong least.
-    pub(super) fn wrong(&mut self, now: Time, source: IpAddr, user: &[u8]) {
+    /// Credentials were refused unseen.
+    pub(super) const fn refused(&mut self) {
+        self.counters.refused += 1;
+    }
+
+    /// Goes on with what another has counted, if both have a limit.
+    pub(super) fn inherit(&mut self, other: Self) {
+        match (self.most, other.most) {
+            (0, 0) | (1.., 1..) => *self = Self { most: self.most, ..other },
+            _ => self.counters = other.counters,
+        }
+    }
+
+    /// One more was wrong.
+    pub(super) fn wrong(&mut self, now: Time, guesser: &Guesser, user: &[u8]) {
         self.counters.wrong += 1;
         if self.most == 0 {
             return;
         }
-        for (set, mark, forgiven_ms, most) in self.keys(source, user) {
-            let Some(places) = self.places.get_mut(set) else { continue };
-            let own = places.iter().position(|place| place.mark == mark);
-            let least = (0..WAYS).min_by_key(|way| {
-                places.get(*way).map_or(u32::MAX, |place| place.wrong_at(now, forgiven_ms))
-            });
-            let Some(place) = own.or(least).and_then(|way| places.get_mut(way)) else { continue };
-            let before = if own.is_some() { place.wrong_at(now, forgiven_ms) } else { 0 };
-            *place = Place { mark, wrong: (before + 1).min(most), at_ms: now.as_millis() };
+        let keys = self.keys(guesser, user);
+        self.count(now, keys.user);
+        self.count(now, keys.all);
+        if let Some(key) = keys.edge {
+            self.count(now, key);
+        }
+        if guesser.is_own_port {
+            self.count(now, keys.port);
         }
     }
 
-    /// The password was right: what was wrong before was a mistake.
-    pub(super) fn right(&mut self, source: IpAddr, user: &[u8]) {
-        if self.most == 0 || self.counters.wrong == 0 {
+    /// Counts one. Where there is no place it takes that of who was wrong least.
+    fn count(&mut self, now: Time, key: Key) {
+        let Key { set, mark, forgiven_ms, most } = key;
+        let Some(places) = self.places.get_mut(set) else { return };
+        let own = places.iter().position(|place| place.mark == mark);
+        let least = (0..WAYS)
+            .min_by_key(|way| places.get(*way).map_or(u32::MAX, |place| place.wrong_at(now, forgiven_ms)));
+        let Some(place) = own.or(least).and_then(|way| places.get_mut(way)) else { return };
+        let before = if own.is_some() { place.wrong_at(now, forgiven_ms) } else { 0 };
+        *place = Place { mark, wrong: (before + 1).min(most), at_ms: now.as_millis() };
+    }
+
+    /// The password was right: what was wrong before was a mistake, unless this user was right there before, with whom somebody
+    /// else may share the address.
+    pub(super) fn right(&mut self, now: Time, guesser: &Guesser, user: &[u8]) {
+        if self.most == 0 {
             return;
         }
-        let [(set, mark, ..), _] = self.keys(source, user);
-        let places = self.places.get_mut(set).into_iter().flatten();
-        places.filter(|place| place.mark == mark).for_each(|place| *place = Place::default());
+        let keys = self.keys(guesser, user);
+        if self.counters.wrong > 0 {
+            self.forget(keys.port);
+            if !self.good.contains(keys.good_address) {
+                self.forget(keys.user);
+            }
+        }
+        self.good.insert(now, keys.good_address);
+        if guesser.is_own_port {
+            self.good.insert(now, keys.good_port);
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        let places = self.places.get_mut(key.set).into_iter().flatten();
+        places.filter(|place| place.mark == key.mark).for_each(|place| *place = Place::default());
     }
 }
 

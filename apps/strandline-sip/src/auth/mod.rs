@@ -17,8 +17,8 @@ use crate::transaction::Time;
 
 pub use digest::{Algorithm, response};
 use domain::domain_name;
-pub use guesses::GuessCounters;
 use guesses::Guesses;
+pub use guesses::{GuessCounters, Guesser, Standing, is_same_origin};
 use nonce::Freshness;
 pub use nonce::Nonces;
 pub use subscribers::{CacheSettings, Subscriber, Subscribers};
@@ -92,6 +92,19 @@ pub fn subscriber(user: &[u8], domain: &Host<'_>) -> Subscriber {
     Subscriber { user: user.into(), domain: domain_name(domain).into() }
 }
 
+/// The sender of credentials.
+#[derive(Debug, Clone, Copy)]
+pub struct Sender<'a> {
+    /// The domain of the user.
+    pub domain: &'a Host<'a>,
+    /// The address that the request came from.
+    pub source: IpAddr,
+    /// The source that wrong passwords are counted for.
+    pub guesser: Guesser,
+    /// What is known of the user there.
+    pub standing: Standing,
+}
+
 /// Checks credentials.
 #[derive(Debug)]
 pub struct Authenticator {
@@ -133,13 +146,27 @@ impl Authenticator {
         self.guesses.counters
     }
 
-    /// Checks the credentials of a request for our realm, from a user of this domain at this address.
+    /// Goes on with what the last authenticator knows of guesses.
+    #[must_use]
+    pub fn inherit(mut self, last: Option<Self>) -> Self {
+        if let Some(last) = last {
+            self.guesses.inherit(last.guesses);
+        }
+        self
+    }
+
+    /// Credentials were refused unseen.
+    pub const fn refused(&mut self) {
+        self.guesses.refused();
+    }
+
+    /// Checks the credentials of a request for our realm.
     pub fn check<'a>(
         &mut self,
         now: Time,
         message: &Message<'a>,
         asking: Asking,
-        (domain, source): (&Host<'_>, IpAddr),
+        sender: &Sender<'_>,
     ) -> Verdict<'a> {
         let (mut stale, mut wrong) = (false, false);
         for line in message.lines(asking.credentials()) {
@@ -148,7 +175,7 @@ impl Authenticator {
             if digest.realm != Some(self.realm.as_bytes()) {
                 continue;
             }
-            match self.check_one(now, message, &digest, (domain, source)) {
+            match self.check_one(now, message, &digest, sender) {
                 right @ Verdict::Is { .. } => return right,
                 Verdict::LookUp(user) => return Verdict::LookUp(user),
                 Verdict::Guesses => return Verdict::Guesses,
@@ -166,9 +193,10 @@ impl Authenticator {
         now: Time,
         message: &Message<'a>,
         digest: &crate::codec::Digest<'a>,
-        (domain, source): (&Host<'_>, IpAddr),
+        sender: &Sender<'_>,
     ) -> Verdict<'a> {
         let wrong = Verdict::Challenge { stale: false, wrong: false };
+        let Sender { domain, source, guesser, standing } = sender;
         let Some(algorithm) = Algorithm::from_name(digest.algorithm.unwrap_or(b"MD5")) else { return wrong };
         let (Some(user), Some(nonce), Some(uri), Some(given)) =
             (digest.username, digest.nonce, digest.uri, digest.response)
@@ -189,7 +217,7 @@ impl Authenticator {
                 _ => return wrong,
             },
         };
-        if self.guesses.are_too_many(now, source, user) {
+        if self.guesses.are_too_many(now, guesser, user, *standing) {
             return Verdict::Guesses;
         }
         let realm = self.realm.as_bytes();
@@ -208,14 +236,14 @@ impl Authenticator {
             // With a nonce of ours it was an answer to us.
             let is_guess = self.nonces.is_ours(nonce);
             if is_guess {
-                self.guesses.wrong(now, source, user);
+                self.guesses.wrong(now, guesser, user);
             }
             return Verdict::Challenge { stale: false, wrong: is_guess };
         }
         match self.nonces.use_once(now, nonce, count) {
             Freshness::Fresh => {
-                self.guesses.right(source, user);
-                Verdict::Is { user, asked_here: self.nonces.is_of(nonce, source) }
+                self.guesses.right(now, guesser, user);
+                Verdict::Is { user, asked_here: self.nonces.is_of(nonce, *source) }
             }
             Freshness::Stale => Verdict::Challenge { stale: true, wrong: false },
             Freshness::Forged => wrong,

@@ -227,6 +227,14 @@ impl Wanted<'_> {
         binding.is_for(&self.instance, self.reg_id, self.contact)
     }
 
+    /// Is this another contact of the same instance, which has no flows of its own (RFC 5626)?
+    pub(super) fn is_of_instance(&self, binding: &Binding) -> bool {
+        !self.instance.is_empty()
+            && self.reg_id == 0
+            && binding.reg_id == 0
+            && is_same_instance(&self.instance, &binding.instance)
+    }
+
     /// Does an instance's contact lead back to the user? Then a request would go round (RFC 5627 section 5.1).
     pub(super) fn leads_back(&self, request: &Request<'_>, aor: &[u8], locations: &Locations) -> bool {
         if self.instance.is_empty() || self.expires == 0 {

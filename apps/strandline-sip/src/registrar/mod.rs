@@ -6,6 +6,7 @@
 mod contact;
 mod gruu;
 mod respond;
+mod room;
 mod settings;
 
 use crate::codec::{Contacts, Essentials, HeaderName, Message, SipUri, StatusCode};
@@ -58,7 +59,7 @@ pub struct Registrar {
 }
 
 /// A REGISTER and where it came from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// The message.
     pub message: Message<'a>,
@@ -72,6 +73,8 @@ pub struct Request<'a> {
     pub unix_secs: u64,
     /// What makes GRUUs (RFC 5627); nobody gets any without.
     pub gruus: Option<&'a Gruus>,
+    /// Does this connection stand, as far as is known?
+    pub stands: &'a dyn Fn(&Binding) -> bool,
     /// The value of Service-Route in a 200 (RFC 3608); none if it is empty.
     pub service_route: &'a [u8],
 }
@@ -165,16 +168,23 @@ impl Registrar {
             return Ok(false);
         }
         let live = bindings.iter().filter(is_live).count();
+        let mut leaving = Vec::new();
         if live + added > self.settings.contacts_max {
             // Others may go with this request.
             let mut after: Vec<Binding> = bindings.iter().filter(is_live).cloned().collect();
             wanted.iter().for_each(|wanted| wanted.apply(&mut after, request));
-            if after.len() > self.settings.contacts_max {
-                return Err(TOO_MANY);
-            }
+            let excess = after.len().saturating_sub(self.settings.contacts_max);
+            let live: Vec<&Binding> = bindings.iter().filter(is_live).collect();
+            leaving = room::leaving(&live, wanted, request, self.settings.replace_oldest, excess)
+                .ok_or(TOO_MANY)?;
         }
         let changed = locations.change(aor, journal, |bindings| {
             bindings.retain(|binding| !binding.has_expired(request.unix_secs));
+            let mut place = 0;
+            bindings.retain(|_| {
+                place += 1;
+                !leaving.contains(&(place - 1))
+            });
             for wanted in wanted.iter() {
                 wanted.apply(bindings, request);
             }

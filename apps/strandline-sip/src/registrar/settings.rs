@@ -11,6 +11,8 @@ pub struct RegistrarSettings {
     pub expires_max_secs: u32,
     /// Bindings of one user.
     pub contacts_max: usize,
+    /// At that limit the bindings that were to end first make room for new ones; otherwise these are refused.
+    pub replace_oldest: bool,
     /// Bytes of one contact with its parameters, Path and Call-ID: what is kept of it.
     pub contact_bytes_max: usize,
     /// Takes flows as RFC 5626 says, and binds contacts behind NATs to the flow that they came over.
@@ -27,6 +29,7 @@ impl Default for RegistrarSettings {
             expires_min_secs: 60,
             expires_max_secs: 86_400,
             contacts_max: 10,
+            replace_oldest: false,
             contact_bytes_max: 2048,
             outbound: true,
             gruu: true,

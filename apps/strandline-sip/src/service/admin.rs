@@ -14,7 +14,8 @@ impl Service {
     /// From now on users have to prove who they are; nobody has to without an authenticator. Who has a nonce of the last one
     /// gets a new one.
     pub fn authenticate(&mut self, authenticator: Option<Authenticator>) {
-        self.authenticator = authenticator;
+        let last = self.authenticator.take();
+        self.authenticator = authenticator.map(|authenticator| authenticator.inherit(last));
     }
 
     /// From now on it does as these say. Its addresses, timers, limits of users and transactions, and whether bindings are

@@ -12,7 +12,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::auth::Asking;
 use crate::codec::HeaderName;
-use crate::registrar::Refusal;
+use crate::registrar::{Refusal, Registered};
 use crate::transaction::Time;
 
 use super::incoming::Incoming;
@@ -33,6 +33,15 @@ pub(super) enum Outcome {
     Bound,
     /// A REGISTER was refused.
     Refused(Refusal),
+}
+
+impl From<Registered> for Outcome {
+    fn from(registered: Registered) -> Self {
+        match registered {
+            Registered::Changed | Registered::Same => Self::Bound,
+            Registered::Refused(refusal) => Self::Refused(refusal),
+        }
+    }
 }
 
 /// Identifies a request: a keyed hash.

@@ -1,7 +1,10 @@
 //! Who sends a request: asked and checked (RFC 3261 section 22).
 
-use crate::auth::{Asking, Verdict as Credentials, subscriber};
-use crate::codec::{Reply, SipUri, StatusCode};
+use core::net::SocketAddr;
+
+use crate::auth::{Asking, Guesser, Sender, Standing, Verdict as Credentials, is_same_origin, subscriber};
+use crate::codec::{Message, Reply, SipUri, StatusCode, Via};
+use crate::location::Locations;
 use crate::transaction::Time;
 
 use super::Service;
@@ -10,6 +13,8 @@ use super::incoming::Incoming;
 use super::lookups::Purpose;
 use super::proofs::Scale;
 use super::reply::answer_flow;
+use super::routing::name_of;
+use super::{Relay, Settings};
 
 /// What comes of asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +59,27 @@ impl Service {
             return Proof::Asked;
         }
         let host = self.settings.directory.domain_of(&uri.host);
-        let from = (&host, incoming.flow.peer.ip());
-        match authenticator.check(now, &incoming.message, asking, from) {
-            Credentials::Guesses => Proof::Guesses,
+        let (source, guesser) = (incoming.flow.peer.ip(), guesser(incoming, &self.settings.relay));
+        let sender = Sender { domain: &host, source, guesser, standing: Standing::Unknown };
+        let mut verdict = authenticator.check(now, &incoming.message, asking, &sender);
+        if verdict == Credentials::Guesses {
+            let standing = standing(
+                &self.settings,
+                &self.locations,
+                incoming,
+                uri,
+                self.epoch_unix_secs + now.as_millis() / 1000,
+            );
+            if standing != Standing::Unknown {
+                let sender = Sender { standing, ..sender };
+                verdict = authenticator.check(now, &incoming.message, asking, &sender);
+            }
+        }
+        match verdict {
+            Credentials::Guesses => {
+                authenticator.refused();
+                Proof::Guesses
+            }
             Credentials::Is { user, asked_here } => {
                 // They are made with what was sent there.
                 if asked_here && incoming.weighed {
@@ -105,5 +128,62 @@ impl Service {
         if let Err(error) = written {
             tracing::debug!(%error, "a challenge can't be written");
         }
+    }
+}
+
+/// Edges on the way that are looked through for the phone behind them.
+const EDGES_MAX: usize = 8;
+
+/// The source that the wrong passwords of a request count for. Behind edges that may send anything it is the phone as the edge's Via
+/// tells it (RFC 3261 section 18.2.1, RFC 3581), so that a guesser behind an edge doesn't keep out the other phones there.
+fn guesser(incoming: &Incoming<'_>, relay: &Relay) -> Guesser {
+    let Incoming { message, essentials, flow, .. } = incoming;
+    let is_own_port = message.has_only(&essentials.via) || message.vias().take(2).count() == 1;
+    let direct = Guesser { address: flow.peer, is_own_port, edge: None };
+    // Who is open for all believes none of them.
+    if is_own_port || relay.open || !relay.allows(&flow.peer) {
+        return direct;
+    }
+    let mut last = direct;
+    for via in message.vias().skip(1).take(EDGES_MAX) {
+        let Some(address) = via.ok().and_then(|via| sent_from(&via)) else { break };
+        last = Guesser { address, edge: Some(flow.peer.ip()), ..direct };
+        if !relay.allows(&address) {
+            break;
+        }
+    }
+    Guesser { is_own_port: is_last(message, &last), ..last }
+}
+
+/// Is this the phone that has written the last Via?
+fn is_last(message: &Message<'_>, guesser: &Guesser) -> bool {
+    let last = message.vias().last().and_then(Result::ok).and_then(|via| sent_from(&via));
+    last == Some(guesser.address)
+}
+
+/// The address that a request came from at the proxy that has noted it in this Via, or else that it names.
+fn sent_from(via: &Via<'_>) -> Option<SocketAddr> {
+    let port = via.rport.flatten().or(via.port).unwrap_or(5060);
+    Some(SocketAddr::new(via.received.or_else(|| via.host.ip())?, port))
+}
+
+/// Is the user whom this URI names registered from where a request comes?
+fn standing(
+    settings: &Settings,
+    locations: &Locations,
+    incoming: &Incoming<'_>,
+    uri: &SipUri<'_>,
+    unix_secs: u64,
+) -> Standing {
+    let mut aor = Vec::new();
+    name_of(settings, uri, &mut aor);
+    let peer = incoming.flow.peer;
+    let live = || locations.bindings(&aor).iter().filter(|binding| !binding.has_expired(unix_secs));
+    if live().any(|binding| binding.flow.peer == peer) {
+        Standing::Port
+    } else if live().any(|binding| is_same_origin(binding.flow.peer.ip(), peer.ip())) {
+        Standing::Address
+    } else {
+        Standing::Unknown
     }
 }

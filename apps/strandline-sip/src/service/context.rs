@@ -203,6 +203,8 @@ pub(crate) struct Context {
     pub(crate) hops: bool,
     /// Its targets are bindings of one phone.
     pub(crate) instance: bool,
+    /// Its targets are where one of our users is.
+    pub(crate) callee: bool,
     /// The last of them has said something.
     pub(crate) heard: bool,
     /// And more than 100.
@@ -229,6 +231,7 @@ impl Context {
             request: None,
             hops: false,
             instance: false,
+            callee: false,
             heard: false,
             rang: false,
             registers: None,
@@ -271,7 +274,15 @@ impl Context {
 
     /// Keeps a response if it is better than the best so far; tells whether it is.
     pub(crate) fn offer(&mut self, code: StatusCode, response: &[u8]) -> bool {
-        let better = self.best.as_ref().is_none_or(|best| rank(code) < rank(best.code));
+        let rank_of = |code, response: &[u8]| match code {
+            // That a phone was not reached says less than what another one says.
+            StatusCode::TEMPORARILY_UNAVAILABLE if response.is_empty() => 4700,
+            code => rank(code),
+        };
+        let better = self
+            .best
+            .as_ref()
+            .is_none_or(|best| rank_of(code, response) < rank_of(best.code, &best.response));
         if better {
             let mut room = self.best.take().map(|best| best.response).unwrap_or_default();
             room.clear();

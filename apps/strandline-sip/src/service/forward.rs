@@ -66,6 +66,7 @@ impl Service {
         let first = targets.first().map_or(0, |target| target.q);
         context.hops = first >= HOP_Q;
         context.instance = (INSTANCE_Q..HOP_Q).contains(&first);
+        context.callee = !context.hops && self.is_for_callee(way);
         context.oc = essentials.via.oc;
         let group = targets.iter().take_while(|target| target.q == first).count();
         let is_named = targets.iter().any(|target| matches!(target.place, Place::Name(_)));
@@ -81,9 +82,7 @@ impl Service {
             target.by_uri && matches!(target.place, Place::Flow(flow) if flow.protocol == Protocol::Udp)
         };
         let may_be_large = self.may_be_too_large(message) && targets.iter().any(is_datagram);
-        if self.adds_path(incoming) {
-            context.registers = Some(*flow);
-        }
+        context.registers = self.adds_path(incoming).then_some(*flow);
         if group.min(breadth) < targets.len()
             || is_named
             || falls_back

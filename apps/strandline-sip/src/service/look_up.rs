@@ -53,7 +53,7 @@ impl Service {
         targets.sort_by_key(|target| core::cmp::Reverse(target.q));
         match targets.is_empty() {
             false => Ok(()),
-            true if dead => Err((StatusCode::FLOW_FAILED, None)),
+            true if dead => Err((StatusCode::TEMPORARILY_UNAVAILABLE, None)),
             true => Err((StatusCode::NOT_FOUND, None)),
         }
     }
@@ -181,7 +181,7 @@ impl Service {
         match targets.is_empty() {
             false => Ok(()),
             true if denied.is_some() => Err(denied.unwrap_or(NO_GRUU)),
-            true if dead => Err((StatusCode::FLOW_FAILED, None)),
+            true if dead => Err((StatusCode::TEMPORARILY_UNAVAILABLE, None)),
             true => Err((StatusCode::TEMPORARILY_UNAVAILABLE, None)),
         }
     }

@@ -1,12 +1,13 @@
 //! REGISTER for one of the service's domains (RFC 3261 section 10.3). It has no server transaction: a retransmission finds the
 //! outcome of its request, and is answered with the bindings as they are.
 
-use bytes::BytesMut;
+use std::collections::HashSet;
 
 use crate::auth::Asking;
 use crate::codec::{HeaderName, Method, SipUri, StatusCode};
+use crate::location::Binding;
 use crate::registrar::{Refusal, Registered, Request, has_flow_timer, write_error, write_ok};
-use crate::transaction::Time;
+use crate::transaction::{Numbers, Time};
 
 use super::Service;
 use super::answered::{Outcome, RequestKey};
@@ -15,6 +16,7 @@ use super::incoming::Incoming;
 use super::proofs::Scale;
 use super::reply::{answer_flow, noting};
 use super::request::{GUESSES, NOT_YOURS};
+use super::siblings::Siblings;
 
 /// Bytes of an address of record: stores have keys of this length.
 const AOR_MAX: usize = 512;
@@ -110,19 +112,24 @@ impl Service {
         let gruus = self.settings.gives_gruus().then_some(&self.gruus);
         let unix_secs = self.unix_secs(now);
         let service_route = &self.settings.service_route;
-        let request =
-            Request { message: *message, essentials, to, flow: *flow, unix_secs, gruus, service_route };
+        let stands = &stands(self.siblings.as_ref(), &self.connections);
+        let request = Request {
+            message: *message,
+            essentials,
+            to,
+            flow: *flow,
+            unix_secs,
+            gruus,
+            stands,
+            service_route,
+        };
         let result = match before {
             Some(Outcome::Bound) => Registered::Same,
             Some(Outcome::Refused(refusal)) => Registered::Refused(refusal),
             _ => self.registrar.register(&request, &self.aor, &mut self.locations, &mut self.journal),
         };
         if let Some(key) = key {
-            let outcome = match result {
-                Registered::Changed | Registered::Same => Outcome::Bound,
-                Registered::Refused(refusal) => Outcome::Refused(refusal),
-            };
-            self.answered.insert(now, key, outcome);
+            self.answered.insert(now, key, result.into());
         }
         let to = answer_flow(*flow, Some(&essentials.via));
         let tag = self.tag(message, flow);
@@ -135,35 +142,39 @@ impl Service {
         // A repetition waits as well: what it repeats may not be durable yet.
         let waits = self.settings.durable && (self.unsettled || !self.journal.is_empty());
         let out = if waits { &mut self.held } else { &mut self.out };
-        let written = match result {
-            Registered::Refused(refusal) => {
-                let write = |out: &mut BytesMut| {
-                    let start = out.len();
-                    write_error(&request, refusal, &tag, out)?;
-                    weighed = scale.weigh(out.len() - start);
-                    weighed
-                };
-                out.write(to, None, write).map(|_| ())
-            }
-            Registered::Changed | Registered::Same => {
-                let bindings = self.locations.bindings(&self.aor);
-                if flow.connection != 0 && has_flow_timer(&request, bindings) {
-                    self.timed.insert(flow.connection);
-                }
-                let asked = essentials.via.oc.then_some(&self.feedback);
-                let write = |out: &mut BytesMut| {
-                    let start = out.len();
+        let bindings = self.locations.bindings(&self.aor);
+        let asked = essentials.via.oc.then_some(&self.feedback);
+        let is_bound = !matches!(result, Registered::Refused(_));
+        if is_bound && flow.connection != 0 && has_flow_timer(&request, bindings) {
+            self.timed.insert(flow.connection);
+        }
+        let written = out.write(to, None, |out| {
+            let start = out.len();
+            match result {
+                Registered::Refused(refusal) => write_error(&request, refusal, &tag, out)?,
+                Registered::Changed | Registered::Same => {
                     noting(asked, *flow, out, |out| write_ok(&request, bindings, &tag, out))?;
-                    weighed = scale.weigh(out.len() - start);
-                    weighed
-                };
-                out.write(to, None, write).map(|_| ())
+                }
             }
-        };
+            weighed = scale.weigh(out.len() - start);
+            weighed
+        });
         // It is silent rather than sends somebody what was not asked for.
         match written {
             Err(_) if weighed.is_ok() => Err((StatusCode::BAD_REQUEST, None)),
             _ => Ok(()),
         }
+    }
+}
+
+/// Tells whether the connection of a binding stands. Those of other workers and nodes are taken to.
+fn stands<'a>(
+    siblings: Option<&'a Siblings>,
+    own: &'a HashSet<u64, Numbers>,
+) -> impl Fn(&Binding) -> bool + 'a {
+    move |binding| match siblings {
+        _ if binding.origin.is_some() => true,
+        Some(siblings) => siblings.stands(binding.flow.connection, own),
+        None => own.contains(&binding.flow.connection),
     }
 }

@@ -286,6 +286,11 @@ impl Service {
         hasher.finish()
     }
 
+    /// Is this a request for one of our users or for their phone, as who has it from the caller has to answer for?
+    pub(super) fn is_for_callee(&self, way: &Way<'_>) -> bool {
+        way.asked.is_none() && way.phone.is_none() && (self.gruu_of(way).is_some() || self.is_for_us(way))
+    }
+
     /// A request for one of our users, or for the domain itself; and not by `maddr` for somewhere else (section 16.5).
     pub(super) fn is_for_us(&self, way: &Way<'_>) -> bool {
         match &way.uri {

@@ -97,7 +97,8 @@ impl Service {
             return;
         }
         let only = context.legs.len() == 1 && context.later.is_empty() && context.best.is_none();
-        if only && code != StatusCode::SERVICE_UNAVAILABLE {
+        let is_flow_failed = code == StatusCode::FLOW_FAILED && context.callee;
+        if only && code != StatusCode::SERVICE_UNAVAILABLE && !is_flow_failed {
             context.answered = true;
             context.request = None;
             let asked = context.oc;
@@ -269,7 +270,7 @@ impl Service {
         }
         let Some(context) = self.contexts.get_mut(slot) else { return };
         context.answered = true;
-        let (server, invite) = (context.server, context.invite);
+        let (server, invite, callee) = (context.server, context.invite, context.callee);
         if invite {
             self.told_end = Some(now);
         }
@@ -284,15 +285,16 @@ impl Service {
         }
         let kept = context.request.take();
         if best.response.is_empty() {
-            self.answer_kept(now, server, best.code, invite, kept.as_deref());
+            self.answer_kept(now, server, forwarded(best.code, callee), invite, kept.as_deref());
         } else {
-            // 503 would keep the caller from all of us (section 16.7, step 6).
-            let unavailable = best.code == StatusCode::SERVICE_UNAVAILABLE;
-            let code = if unavailable { StatusCode::SERVER_INTERNAL_ERROR } else { best.code };
+            let code = forwarded(best.code, callee);
             let _ = self.transactions.respond(now, server, code, &mut self.out, |out| {
                 let end = best.response.windows(2).position(|pair| pair == b"\r\n").unwrap_or(0);
                 let (line, rest) = best.response.split_at(end);
-                out.extend_from_slice(if unavailable { b"SIP/2.0 500 Server Internal Error" } else { line });
+                match code == best.code {
+                    true => out.extend_from_slice(line),
+                    false => write_status(code, out),
+                }
                 out.extend_from_slice(b"\r\n");
                 out.extend_from_slice(&challenges);
                 out.extend_from_slice(rest.get(2..).unwrap_or(&[]));
@@ -385,8 +387,10 @@ impl Service {
             let over_flow = leg.way.is_some_and(|(_, flow)| flow.connection != 0);
             leg.over_node || (over_flow && leg.fallback.is_none())
         };
+        let callee = self.contexts.get(user as u32).is_some_and(|context| context.callee);
         let code = match leg {
             Some(leg) if flow_failed(leg) => StatusCode::FLOW_FAILED,
+            _ if callee => StatusCode::TEMPORARILY_UNAVAILABLE,
             _ => StatusCode::SERVER_INTERNAL_ERROR,
         };
         let left = self.is_left(user, client);
@@ -436,7 +440,8 @@ impl Service {
             if named {
                 self.shun(now, &flow, None);
             }
-            let not_sent = !sent && code == StatusCode::SERVER_INTERNAL_ERROR;
+            let failed = [StatusCode::SERVER_INTERNAL_ERROR, StatusCode::TEMPORARILY_UNAVAILABLE];
+            let not_sent = !sent && failed.contains(&code);
             if (not_sent && self.fall_back(now, slot, number)) || self.next_server(now, slot, number) {
                 return;
             }
@@ -468,4 +473,18 @@ impl Service {
             self.contexts.remove(slot);
         }
     }
+}
+
+/// The status that a caller hears of the best response. 503 would keep the caller from all of us (section 16.7, step 6), and 430 is not
+/// for endpoints (RFC 5626 section 11.5): of a user it means that no phone is reached.
+fn forwarded(best: StatusCode, callee: bool) -> StatusCode {
+    match best {
+        StatusCode::SERVICE_UNAVAILABLE => StatusCode::SERVER_INTERNAL_ERROR,
+        StatusCode::FLOW_FAILED if callee => StatusCode::TEMPORARILY_UNAVAILABLE,
+        other => other,
+    }
+}
+
+fn write_status(code: StatusCode, out: &mut bytes::BytesMut) {
+    out.extend_from_slice(format!("SIP/2.0 {} {}", code.code(), code.reason()).as_bytes());
 }

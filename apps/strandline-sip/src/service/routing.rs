@@ -12,7 +12,7 @@ use super::directory::{Alias, Route};
 use super::incoming::Incoming;
 use super::lookups::Purpose;
 use super::route::Way;
-use super::{Mode, Service};
+use super::{Mode, Service, Settings};
 
 /// A status and a phrase of our own.
 type Verdict = (StatusCode, Option<&'static str>);
@@ -24,18 +24,7 @@ const UNAVAILABLE: Verdict = (StatusCode::TEMPORARILY_UNAVAILABLE, None);
 impl Service {
     /// Writes the address of record of a URI of ours, in the domain that its own stands for.
     pub(super) fn name(&mut self, uri: &SipUri<'_>) {
-        self.aor.clear();
-        write_aor(uri, &mut self.aor);
-        let domains = &self.settings.directory.domains;
-        if domains.is_empty() {
-            return;
-        }
-        let at = self.aor.iter().rposition(|byte| *byte == b'@').map_or(0, |at| at + 1);
-        let domain = self.aor.get(at..).and_then(|domain| core::str::from_utf8(domain).ok());
-        if let Some(other) = domain.and_then(|domain| domains.get(domain)) {
-            self.aor.truncate(at);
-            self.aor.extend_from_slice(other.as_bytes());
-        }
+        name_of(&self.settings, uri, &mut self.aor);
     }
 
     /// Where a request for one of our domains goes: to the user's phones, those of whom the user stands for, or a trunk. Nowhere yet
@@ -226,6 +215,22 @@ impl Service {
                 self.leave_hop(now, user);
             }
         }
+    }
+}
+
+/// Writes the address of record of a URI of ours in place of what is there, in the domain that its own stands for.
+pub(super) fn name_of(settings: &Settings, uri: &SipUri<'_>, aor: &mut Vec<u8>) {
+    aor.clear();
+    write_aor(uri, aor);
+    let domains = &settings.directory.domains;
+    if domains.is_empty() {
+        return;
+    }
+    let at = aor.iter().rposition(|byte| *byte == b'@').map_or(0, |at| at + 1);
+    let domain = aor.get(at..).and_then(|domain| core::str::from_utf8(domain).ok());
+    if let Some(other) = domain.and_then(|domain| domains.get(domain)) {
+        aor.truncate(at);
+        aor.extend_from_slice(other.as_bytes());
     }
 }
 

@@ -4,8 +4,10 @@
 //! from the worker that took it to the phone: what is to be sent goes to the worker with the connection as it is, and a response
 //! that comes to another worker goes back to the one that waits for it.
 
+use std::collections::HashSet;
+
 use crate::location::Binding;
-use crate::transaction::{Branch, Flow, WORKERS_MAX, worker_of};
+use crate::transaction::{Branch, Flow, Numbers, WORKERS_MAX, worker_of};
 
 use super::Service;
 use super::incoming::Incoming;
@@ -40,6 +42,14 @@ pub(super) struct Siblings {
 }
 
 impl Siblings {
+    /// Does this connection stand? Those of other workers are taken to stand while the workers live.
+    pub(super) fn stands(&self, connection: u64, own: &HashSet<u64, Numbers>) -> bool {
+        match worker_of(connection) {
+            worker if connection != 0 && worker != self.own => self.lives(worker),
+            _ => own.contains(&connection),
+        }
+    }
+
     fn lives(&self, worker: u8) -> bool {
         self.alive >> (worker % WORKERS_MAX) & 1 == 1
     }
@@ -117,10 +127,8 @@ impl Service {
     /// Does this connection stand, as far as is known? Those of other workers are taken to stand while the workers live.
     pub(super) fn stands_anywhere(&self, connection: u64) -> bool {
         match &self.siblings {
-            Some(siblings) if connection != 0 && worker_of(connection) != siblings.own => {
-                siblings.lives(worker_of(connection))
-            }
-            _ => self.connections.contains(&connection),
+            Some(siblings) => siblings.stands(connection, &self.connections),
+            None => self.connections.contains(&connection),
         }
     }
 

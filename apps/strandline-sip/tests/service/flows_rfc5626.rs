@@ -165,7 +165,7 @@ fn who_was_heard_from_is_not_asked_twice_when_the_connection_ends() {
 }
 
 #[test]
-fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_430() {
+fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_480() {
     let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::tcp("192.0.2.2:40000", 9));
     let mut before = World::journaled();
     before.register_with(&bob, "bob", OUTBOUND);
@@ -173,7 +173,8 @@ fn a_binding_of_an_earlier_run_whose_connection_is_gone_is_430() {
     for (aor, state) in strandline_sip::location::Journal::read(before.service.journal.as_bytes()) {
         world.service.load("", aor, state);
     }
-    assert_eq!(world.one(&alice, &alice.invite("bob", "1")).first_line(), "SIP/2.0 430 Flow Failed");
+    let gone = world.one(&alice, &alice.invite("bob", "1"));
+    assert_eq!(gone.first_line(), "SIP/2.0 480 Temporarily Unavailable");
 }
 
 #[test]

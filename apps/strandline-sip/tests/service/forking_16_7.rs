@@ -142,14 +142,59 @@ fn silence_is_408_for_invite_and_nothing_for_others() {
 }
 
 #[test]
-fn a_request_that_can_not_be_sent_is_500() {
+fn a_request_that_reaches_no_phone_is_480() {
     let (mut world, _) = call(&["1"]);
     let invite = alice().invite("bob", "2");
     world.service.handle_message(world.now, alice().0, invite.as_bytes());
     let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
     world.sent();
     world.service.send_failed(world.now, client);
-    assert_eq!(world.sent()[0].first_line(), "SIP/2.0 500 Server Internal Error");
+    assert_eq!(world.sent()[0].first_line(), "SIP/2.0 480 Temporarily Unavailable");
+}
+
+#[test]
+fn the_refusal_of_a_phone_counts_before_a_dead_one() {
+    for dead_first in [true, false] {
+        let mut world = World::new();
+        let (one, other) = (Phone::udp("192.0.2.2:5060"), Phone::udp("192.0.2.3:5060"));
+        world.register_with(
+            &one,
+            "bob",
+            &format!("Contact: {}, {}\r\n", one.contact("bob"), other.contact("bob")),
+        );
+        let text = alice().invite("bob", "2");
+        world.service.handle_message(world.now, alice().0, text.as_bytes());
+        let client = world.service.out.iter().find_map(|(item, _)| item.client).unwrap();
+        let sent = world.sent();
+        let busy = crate::harness::response(&sent[1].text, 486, "busy");
+        if dead_first {
+            world.service.send_failed(world.now, client);
+            world.receive(&other, &busy);
+        } else {
+            world.receive(&other, &busy);
+            world.service.send_failed(world.now, client);
+        }
+        let told = world.run_until(500);
+        let all: Vec<_> = told.iter().map(|one| one.first_line().to_owned()).collect();
+        assert!(all.iter().any(|line| line.starts_with("SIP/2.0 486")), "{dead_first}: {all:?}");
+    }
+}
+
+#[test]
+fn a_flow_that_failed_at_an_edge_is_480_for_callers() {
+    let mut world = World::new();
+    let edge = Phone::udp("192.0.2.9:5060");
+    let lines = "Contact: <sip:bob@10.0.0.1>\r\nSupported: path\r\nPath: <sip:192.0.2.9;lr>\r\n";
+    world.register_with(&edge, "bob", lines);
+    for method in ["INVITE", "MESSAGE"] {
+        let text = alice().request(method, "sip:bob@example.com", method, "");
+        let sent = world.receive(&alice(), &text);
+        let told = world.receive(&edge, &crate::harness::response(&sent[0].text, 430, "edge"));
+        assert!(
+            told.iter().any(|one| one.first_line() == "SIP/2.0 480 Temporarily Unavailable"),
+            "{method}: {told:?}"
+        );
+    }
 }
 
 #[test]

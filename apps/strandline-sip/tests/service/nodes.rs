@@ -134,7 +134,8 @@ fn a_node_that_is_gone_takes_connections_with_it_and_no_addresses() {
     follow(&mut a, "a", &mut b);
     knows(&mut b, "a", A, false);
     let caller = Phone::udp("192.0.2.1:5060");
-    assert_eq!(b.one(&caller, &caller.invite("bob", "1")).first_line(), "SIP/2.0 430 Flow Failed");
+    let gone = b.one(&caller, &caller.invite("bob", "1"));
+    assert_eq!(gone.first_line(), "SIP/2.0 480 Temporarily Unavailable");
     assert_eq!(b.invite(&caller, &caller.invite("eve", "2"))[0].flow, udp.0);
     // This one listens at its address as well.
     assert_eq!(b.invite(&caller, &caller.invite("ann", "3"))[0].flow, Flow::to(Protocol::Tcp, tcp.0.peer));
@@ -155,7 +156,7 @@ fn a_node_that_cannot_be_reached_counts_as_a_flow_that_failed() {
     let client = b.service.out.iter().find_map(|(item, _)| item.client).unwrap();
     b.sent();
     b.service.send_failed(b.now, client);
-    assert_eq!(b.sent()[0].first_line(), "SIP/2.0 430 Flow Failed");
+    assert_eq!(b.sent()[0].first_line(), "SIP/2.0 480 Temporarily Unavailable");
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn an_answer_that_nobody_waits_for_is_handed_over_once() {
 }
 
 #[test]
-fn a_connection_that_is_gone_at_another_worker_is_430() {
+fn a_connection_that_is_gone_at_another_worker_is_480() {
     let (mut first, mut second) = (worker(0, 2), worker(1, 2));
     registered(&mut first, &mut second, OVER_FLOW);
     let caller = Phone::udp("192.0.2.1:5060");
@@ -111,11 +111,11 @@ fn a_connection_that_is_gone_at_another_worker_is_430() {
     let message = caller.request("MESSAGE", "sip:bob@example.com", "m", "");
     let client = client_of(&mut first, &caller, &message);
     first.service.send_failed(first.now, client);
-    assert_eq!(only(first.sent()).first_line(), "SIP/2.0 430 Flow Failed");
+    assert_eq!(only(first.sent()).first_line(), "SIP/2.0 480 Temporarily Unavailable");
     // The worker is gone.
     first.service.set_siblings_alive(1);
     let gone = first.one(&caller, &caller.invite("bob", "2").replace("Call-ID: call", "Call-ID: other"));
-    assert_eq!(gone.first_line(), "SIP/2.0 430 Flow Failed");
+    assert_eq!(gone.first_line(), "SIP/2.0 480 Temporarily Unavailable");
 }
 
 /// The transaction of what goes on because of a request.

@@ -1,7 +1,17 @@
 use super::*;
 
-fn address(text: &str) -> IpAddr {
-    text.parse().unwrap()
+/// A phone at this address, at some port of its own.
+fn address(text: &str) -> Guesser {
+    at_port(text, 5060)
+}
+
+fn at_port(text: &str, port: u16) -> Guesser {
+    Guesser { address: SocketAddr::new(text.parse().unwrap(), port), is_own_port: true, edge: None }
+}
+
+/// Does it have to be known?
+fn is_refused(guesses: &mut Guesses, secs: u64, guesser: &Guesser, user: &[u8]) -> bool {
+    guesses.are_too_many(at(secs), guesser, user, Standing::Unknown)
 }
 
 fn at(secs: u64) -> Time {
@@ -13,18 +23,18 @@ fn too_many_wrong_ones_are_not_looked_at_until_time_has_passed() {
     let mut guesses = Guesses::new([7; 16], 3);
     let mallory = address("192.0.2.66");
     for _ in 0..3 {
-        assert!(!guesses.are_too_many(at(0), mallory, b"bob"));
-        guesses.wrong(at(0), mallory, b"bob");
+        assert!(!is_refused(&mut guesses, 0, &mallory, b"bob"));
+        guesses.wrong(at(0), &mallory, b"bob");
     }
-    assert!(guesses.are_too_many(at(29), mallory, b"bob"));
+    assert!(is_refused(&mut guesses, 29, &mallory, b"bob"));
     // Another user of the same address, and the same user elsewhere.
-    assert!(!guesses.are_too_many(at(0), mallory, b"alice"));
-    assert!(!guesses.are_too_many(at(0), address("192.0.2.67"), b"bob"));
+    assert!(!is_refused(&mut guesses, 0, &mallory, b"alice"));
+    assert!(!is_refused(&mut guesses, 0, &address("192.0.2.67"), b"bob"));
     // One more every half minute.
-    assert!(!guesses.are_too_many(at(30), mallory, b"bob"));
-    guesses.wrong(at(30), mallory, b"bob");
-    assert!(guesses.are_too_many(at(59), mallory, b"bob"));
-    assert_eq!(guesses.counters, GuessCounters { wrong: 4, refused: 2 });
+    assert!(!is_refused(&mut guesses, 30, &mallory, b"bob"));
+    guesses.wrong(at(30), &mallory, b"bob");
+    assert!(is_refused(&mut guesses, 59, &mallory, b"bob"));
+    assert_eq!(guesses.counters, GuessCounters { wrong: 4, refused: 0 });
 }
 
 #[test]
@@ -32,10 +42,10 @@ fn who_is_right_has_not_guessed() {
     let mut guesses = Guesses::new([7; 16], 3);
     let phone = address("192.0.2.1");
     for round in 0..10 {
-        guesses.wrong(at(round), phone, b"bob");
-        guesses.wrong(at(round), phone, b"bob");
-        guesses.right(phone, b"bob");
-        assert!(!guesses.are_too_many(at(round), phone, b"bob"));
+        guesses.wrong(at(round), &phone, b"bob");
+        guesses.wrong(at(round), &phone, b"bob");
+        guesses.right(at(round), &phone, b"bob");
+        assert!(!is_refused(&mut guesses, round, &phone, b"bob"));
     }
 }
 
@@ -44,31 +54,99 @@ fn one_address_may_not_try_all_users() {
     let mut guesses = Guesses::new([7; 16], 3);
     let mallory = address("2001:db8::1");
     for user in 0..60_u32 {
-        assert!(!guesses.are_too_many(at(0), mallory, &user.to_be_bytes()));
-        guesses.wrong(at(0), mallory, &user.to_be_bytes());
+        assert!(!is_refused(&mut guesses, 0, &mallory, &user.to_be_bytes()));
+        guesses.wrong(at(0), &mallory, &user.to_be_bytes());
     }
     // Another address of its network is no other origin.
-    assert!(guesses.are_too_many(at(0), address("2001:db8::2"), b"bob"));
-    assert!(!guesses.are_too_many(at(0), address("2001:db8:0:1::1"), b"bob"));
+    assert!(is_refused(&mut guesses, 0, &address("2001:db8::2"), b"bob"));
+    assert!(!is_refused(&mut guesses, 0, &address("2001:db8:0:1::1"), b"bob"));
 }
 
 #[test]
 fn a_million_origins_take_no_more_memory() {
     let mut guesses = Guesses::new([7; 16], 3);
     for number in 0..200_000_u32 {
-        guesses.wrong(at(0), IpAddr::from(number.to_be_bytes()), b"bob");
+        let address = SocketAddr::new(IpAddr::from(number.to_be_bytes()), 5060);
+        guesses.wrong(at(0), &Guesser { address, is_own_port: true, edge: None }, b"bob");
     }
     assert_eq!(guesses.places.len() * WAYS, 65_536);
     // Who was wrong most keeps its place.
     for _ in 0..3 {
-        guesses.wrong(at(0), address("198.51.100.1"), b"eve");
+        guesses.wrong(at(0), &address("198.51.100.1"), b"eve");
     }
-    assert!(guesses.are_too_many(at(0), address("198.51.100.1"), b"eve"));
+    assert!(is_refused(&mut guesses, 0, &address("198.51.100.1"), b"eve"));
 }
 
 #[test]
 fn without_a_limit_all_are_looked_at() {
     let mut guesses = Guesses::new([7; 16], 0);
-    (0..100).for_each(|_| guesses.wrong(at(0), address("192.0.2.66"), b"bob"));
-    assert!(!guesses.are_too_many(at(0), address("192.0.2.66"), b"bob"));
+    (0..100).for_each(|_| guesses.wrong(at(0), &address("192.0.2.66"), b"bob"));
+    assert!(!is_refused(&mut guesses, 0, &address("192.0.2.66"), b"bob"));
+}
+
+/// Guesses at so many other users, and at bob, more than are put up with.
+fn guess_all(guesses: &mut Guesses, guesser: &Guesser) {
+    for user in 0..100_u32 {
+        guesses.wrong(at(100), guesser, &user.to_be_bytes());
+        guesses.wrong(at(100), guesser, b"bob");
+    }
+}
+
+#[test]
+fn a_phone_that_was_right_is_not_kept_out() {
+    let mut guesses = Guesses::new([7; 16], 3);
+    let (phone, guesser) = (at_port("192.0.2.1", 1000), at_port("192.0.2.1", 2000));
+    guesses.right(at(0), &phone, b"alice");
+    guesses.right(at(0), &phone, b"bob");
+    guess_all(&mut guesses, &guesser);
+    // Alice from any port, bob, whose password is guessed, from his own only.
+    assert!(!is_refused(&mut guesses, 100, &at_port("192.0.2.1", 3000), b"alice"));
+    assert!(!is_refused(&mut guesses, 100, &phone, b"bob"));
+    assert!(is_refused(&mut guesses, 100, &guesser, b"bob"));
+    assert!(is_refused(&mut guesses, 100, &guesser, b"carol"));
+    assert!(is_refused(&mut guesses, 100, &phone, b"carol"));
+    // A right password doesn't give the guesser more guesses.
+    guesses.right(at(100), &phone, b"bob");
+    assert!(is_refused(&mut guesses, 100, &guesser, b"bob"));
+    // Nor may who was right guess from there.
+    (0..3).for_each(|_| guesses.wrong(at(100), &phone, b"bob"));
+    assert!(is_refused(&mut guesses, 100, &phone, b"bob"));
+}
+
+#[test]
+fn who_is_registered_is_not_kept_out() {
+    let mut guesses = Guesses::new([7; 16], 3);
+    let phone = at_port("192.0.2.1", 1000);
+    guess_all(&mut guesses, &at_port("192.0.2.1", 2000));
+    assert!(!guesses.are_too_many(at(100), &phone, b"alice", Standing::Address));
+    assert!(guesses.are_too_many(at(100), &phone, b"bob", Standing::Address));
+    assert!(!guesses.are_too_many(at(100), &phone, b"bob", Standing::Port));
+    // A port that a proxy shares among phones is nobody's own.
+    let shared = Guesser { is_own_port: false, ..phone };
+    assert!(guesses.are_too_many(at(100), &shared, b"bob", Standing::Port));
+}
+
+#[test]
+fn an_address_that_an_edge_tells_has_limits_too() {
+    let mut guesses = Guesses::new([7; 16], 3);
+    let edge = Some(IpAddr::from([198, 51, 100, 9]));
+    for number in 0..60_u16 {
+        let made_up = Guesser { edge, ..at_port("192.0.2.1", 1000 + number) };
+        let [high, low] = number.to_be_bytes();
+        let address = SocketAddr::new(IpAddr::from([10, 0, high, low]), 5060);
+        assert!(!is_refused(&mut guesses, 0, &Guesser { address, ..made_up }, b"bob"));
+        guesses.wrong(at(0), &Guesser { address, ..made_up }, b"bob");
+    }
+    let another = Guesser { edge, ..at_port("10.1.1.1", 5060) };
+    assert!(is_refused(&mut guesses, 0, &another, b"bob"));
+    assert!(!is_refused(&mut guesses, 0, &another, b"alice"));
+}
+
+#[test]
+fn what_is_known_to_be_good_has_a_limit() {
+    let mut guesses = Guesses::new([7; 16], 3);
+    for number in 0..3 * GOOD_MAX as u32 / 2 {
+        guesses.right(at(0), &address("192.0.2.1"), &number.to_be_bytes());
+    }
+    assert!(guesses.good.current.len() + guesses.good.last.len() <= 2 * GOOD_MAX);
 }

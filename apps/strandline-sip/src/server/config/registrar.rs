@@ -14,6 +14,7 @@ pub(super) struct Table {
     expires_min_secs: Option<u32>,
     expires_max_secs: Option<u32>,
     contacts_max: Option<usize>,
+    replace_oldest: Option<bool>,
     outbound: Option<bool>,
     gruu: Option<bool>,
     service_route: Vec<String>,
@@ -26,6 +27,7 @@ pub(super) fn check(file: &Table) -> Result<RegistrarSettings, ConfigError> {
         expires_min_secs: file.expires_min_secs.unwrap_or(defaults.expires_min_secs),
         expires_max_secs: file.expires_max_secs.unwrap_or(defaults.expires_max_secs),
         contacts_max: file.contacts_max.unwrap_or(defaults.contacts_max),
+        replace_oldest: file.replace_oldest.unwrap_or(defaults.replace_oldest),
         outbound: file.outbound.unwrap_or(defaults.outbound),
         gruu: file.gruu.unwrap_or(defaults.gruu),
         ..defaults
