@@ -7,6 +7,7 @@ mod digest;
 mod domain;
 mod guesses;
 mod nonce;
+mod resource;
 mod subscribers;
 mod users;
 
@@ -46,6 +47,8 @@ pub enum Verdict<'a> {
     LookUp(&'a [u8]),
     /// There were too many wrong ones from there: they were not looked at.
     Guesses,
+    /// They are for another resource than the request: 400 (RFC 7616 section 3.4.6).
+    OtherResource,
 }
 
 /// Where users and their secrets are.
@@ -179,6 +182,7 @@ impl Authenticator {
                 right @ Verdict::Is { .. } => return right,
                 Verdict::LookUp(user) => return Verdict::LookUp(user),
                 Verdict::Guesses => return Verdict::Guesses,
+                Verdict::OtherResource => return Verdict::OtherResource,
                 Verdict::Challenge { stale: is_stale, wrong: is_wrong } => {
                     stale |= is_stale;
                     wrong |= is_wrong;
@@ -206,10 +210,14 @@ impl Authenticator {
         let Some(line) = message.request_line().filter(|_| self.algorithms.contains(&algorithm)) else {
             return wrong;
         };
-        // The digest must be for this request, not for another that somebody has overheard.
-        if uri != line.uri || !matches!(digest.qop, None | Some(b"auth")) {
+        if !matches!(digest.qop, None | Some(b"auth")) {
             return wrong;
         }
+        // The digest must be for this request, not for another that somebody has overheard.
+        if !resource::is_same(uri, line.uri) {
+            return Verdict::OtherResource;
+        }
+        let (named, user) = (user, self.user_of(user, domain));
         let count = match digest.qop {
             None => 1,
             Some(_) => match digest.nonce_count() {
@@ -222,11 +230,11 @@ impl Authenticator {
         }
         let realm = self.realm.as_bytes();
         let known = match &mut self.users {
-            Source::Users(users) => users.secret(user, domain, algorithm, realm),
+            Source::Users(users) => users.secret((user, named), domain, algorithm, realm),
             // Nobody looks for those who haven't even asked for a nonce.
             Source::Table(_) if !self.nonces.is_ours(nonce) => return wrong,
             Source::Table(table) => match table.known(now, &subscriber(user, domain)) {
-                Some(secret) => secret.and_then(|secret| secret.hash(user, algorithm, realm)),
+                Some(secret) => secret.and_then(|secret| secret.hash(named, algorithm, realm)),
                 None => return Verdict::LookUp(user),
             },
         };
@@ -248,6 +256,17 @@ impl Authenticator {
             Freshness::Stale => Verdict::Challenge { stale: true, wrong: false },
             Freshness::Forged => wrong,
         }
+    }
+
+    /// The user whom a username of credentials stands for: some phones write `user@domain` there. A user who has an `@` goes before.
+    fn user_of<'a>(&self, username: &'a [u8], domain: &Host<'_>) -> &'a [u8] {
+        let Some(at) = username.iter().rposition(|byte| *byte == b'@') else { return username };
+        let (user, after) = username.split_at(at);
+        let named = after.get(1..).unwrap_or(&[]);
+        let is_ours = named.eq_ignore_ascii_case(&domain_name(domain))
+            || named.eq_ignore_ascii_case(self.realm.as_bytes());
+        let is_whole = matches!(&self.users, Source::Users(users) if users.knows(username, domain));
+        if is_ours && !is_whole { user } else { username }
     }
 
     /// Is there such a user? `None` if somebody has to look.

@@ -182,14 +182,14 @@ impl Users {
         self.of(user, domain).is_some()
     }
 
-    /// The hash of user, realm and password.
+    /// The hash of a user's name as credentials have it, realm and password.
     pub(super) fn secret(
         &self,
-        user: &[u8],
+        (user, named): (&[u8], &[u8]),
         domain: &Host<'_>,
         algorithm: Algorithm,
         realm: &[u8],
     ) -> Option<Vec<u8>> {
-        self.of(user, domain)?.hash(user, algorithm, realm)
+        self.of(user, domain)?.hash(named, algorithm, realm)
     }
 }

@@ -33,6 +33,8 @@ pub(super) enum Proof {
     TooMany,
     /// There were too many wrong passwords.
     Guesses,
+    /// The credentials are for another resource.
+    OtherResource,
 }
 
 impl Service {
@@ -80,6 +82,7 @@ impl Service {
                 authenticator.refused();
                 Proof::Guesses
             }
+            Credentials::OtherResource => Proof::OtherResource,
             Credentials::Is { user, asked_here } => {
                 // They are made with what was sent there.
                 if asked_here && incoming.weighed {

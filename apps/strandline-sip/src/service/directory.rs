@@ -64,11 +64,12 @@ impl Directory {
     /// The domain that one of ours stands for: itself, unless it is an alias.
     pub(super) fn domain_of<'a>(&'a self, host: &Host<'a>) -> Host<'a> {
         match host {
-            Host::Name(name) if !self.domains.is_empty() => {
-                let name = core::str::from_utf8(name).unwrap_or_default().to_ascii_lowercase();
-                self.domains.get(&name).map_or(*host, |other| Host::Name(other.as_bytes()))
+            _ if self.domains.is_empty() => *host,
+            host => {
+                let name = host.to_string().trim_matches(['[', ']']).to_ascii_lowercase();
+                let other = self.domains.get(&name);
+                other.map_or(*host, |other| Host::parse(other.as_bytes()).unwrap_or(*host))
             }
-            _ => *host,
         }
     }
 

@@ -15,7 +15,7 @@ use super::checks::Proof;
 use super::incoming::Incoming;
 use super::proofs::Scale;
 use super::reply::{answer_flow, noting};
-use super::request::{GUESSES, NOT_YOURS};
+use super::request::{GUESSES, NOT_YOURS, OTHER_RESOURCE};
 use super::siblings::Siblings;
 
 /// Bytes of an address of record: stores have keys of this length.
@@ -81,6 +81,7 @@ impl Service {
                     return Err(NOT_YOURS);
                 }
                 Proof::Guesses => return Err(GUESSES),
+                Proof::OtherResource => return Err(OTHER_RESOURCE),
             }
         }
         if self.lacks(now, incoming, HeaderName::Require)? {

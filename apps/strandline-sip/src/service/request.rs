@@ -21,6 +21,9 @@ const UNSUPPORTED_MAX: usize = 256;
 
 /// The credentials are another user's.
 pub(super) const NOT_YOURS: Verdict = (StatusCode::FORBIDDEN, Some("Not Your Address"));
+/// The credentials are for another request URI (RFC 7616 section 3.4.6).
+pub(super) const OTHER_RESOURCE: Verdict =
+    (StatusCode::BAD_REQUEST, Some("Digest URI Is Not The Request URI"));
 /// Who has sent too many wrong passwords.
 pub(super) const GUESSES: Verdict = (StatusCode::FORBIDDEN, Some("Too Many Wrong Passwords"));
 
@@ -242,6 +245,7 @@ impl Service {
                 Ok(None)
             }
             Proof::Guesses => Err(GUESSES),
+            Proof::OtherResource => Err(OTHER_RESOURCE),
         }
     }
 

@@ -184,8 +184,6 @@ fn wrong_passwords_users_and_realms_are_all_the_same() {
         authorized(3, &challenge, "nobody", "secret", Some(1)),
         authorized(4, &challenge, "bob", "secret", Some(1))
             .replace("realm=\"example.com\"", "realm=\"else\""),
-        authorized(5, &challenge, "bob", "secret", Some(1))
-            .replace("uri=\"sip:example.com\"", "uri=\"sip:other\""),
         authorized(6, &challenge, "bob", "secret", Some(1)).replace("qop=auth", "qop=auth-int"),
         authorized(7, &challenge, "bob", "secret", Some(1)).replace("nc=00000001", "nc=1"),
         authorized(8, &challenge, "bob", "secret", Some(1))
@@ -351,4 +349,60 @@ fn what_is_no_user_is_told_with_its_line() {
     let md5 = "11111111111111111111111111111111";
     let both = format!("a@example.com:MD5:{md5}\na:MD5:{md5}\na@example.com:MD5:{md5}\n");
     assert_eq!(wrong(&both), "line 3: this user has such a secret already");
+}
+
+#[test]
+fn the_uri_of_a_digest_may_be_spelled_otherwise() {
+    let mut world = world(&[Algorithm::Sha256], 16);
+    let mut cseq = 0;
+    let mut status = |request: &str| {
+        cseq += 2;
+        let asked = challenges(&world.one(&phone(), &phone().register("bob", cseq, "")));
+        let text = authorized(cseq + 1, &asked[0], "bob", "secret", Some(1));
+        let text = text.replace("REGISTER sip:example.com ", &format!("REGISTER {request} "));
+        world.one(&phone(), &text).first_line().to_owned()
+    };
+    for request in ["sip:EXAMPLE.COM", "sip:example.com:5060", "sip:example.com;transport=udp"] {
+        assert_eq!(status(request), "SIP/2.0 200 OK", "{request}");
+    }
+    assert_eq!(status("sip:198.51.100.1"), "SIP/2.0 400 Digest URI Is Not The Request URI");
+}
+
+#[test]
+fn a_username_may_have_the_domain() {
+    let mut world = world(&[Algorithm::Sha256], 16);
+    for (number, (username, line)) in [
+        ("bob@example.com", "SIP/2.0 200 OK"),
+        ("bob@EXAMPLE.com", "SIP/2.0 200 OK"),
+        ("bob@example.net", "SIP/2.0 401 Unauthorized"),
+        ("alice@example.com", "SIP/2.0 401 Unauthorized"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let cseq = 2 * number as u32 + 1;
+        let asked = challenges(&world.one(&phone(), &phone().register("bob", cseq, "")));
+        let text = authorized(cseq + 1, &asked[0], username, "secret", Some(1));
+        assert_eq!(world.one(&phone(), &text).first_line(), line, "{username}");
+    }
+}
+
+#[test]
+fn an_address_may_be_an_alias_of_the_domain() {
+    let mut base = crate::harness::settings();
+    base.directory.domains.insert("198.51.100.1".to_owned(), "example.com".to_owned());
+    base.domains.push("198.51.100.1".to_owned());
+    let mut world = World::with(base);
+    let text = phone().register("bob", 1, "Contact: <sip:bob@192.0.2.1>\r\n");
+    world.one(&phone(), &text.replace("sip:bob@example.com", "sip:bob@198.51.100.1"));
+    assert_eq!(world.service.locations().bindings(b"bob@example.com").len(), 1);
+    let users = Users::read("bob@example.com:password:secret\n").unwrap();
+    let nonces = Nonces::new([9; 16], Duration::from_secs(300), 16);
+    let (realm, all) = ("example.com".to_owned(), vec![Algorithm::Sha256]);
+    let authenticator = Authenticator::new(realm, all, Source::Users(users), nonces, [1; 16]);
+    world.service.authenticate(Some(authenticator));
+    let asked = challenges(&world.one(&phone(), &phone().register("bob", 3, "")));
+    let text = authorized(4, &asked[0], "bob", "secret", Some(1));
+    let text = text.replace("<sip:bob@example.com>", "<sip:bob@198.51.100.1>");
+    assert_eq!(world.one(&phone(), &text).first_line(), "SIP/2.0 200 OK");
 }

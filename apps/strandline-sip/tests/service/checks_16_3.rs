@@ -182,3 +182,22 @@ fn maddr_says_where_a_request_goes_and_here_it_has_come_to() {
         world.one(&caller, &caller.request("INVITE", "sip:bob@example.com;maddr=192.0.2.50", "m9", ""));
     assert!(refused.first_line().starts_with("SIP/2.0 403"), "{}", refused.text);
 }
+
+#[test]
+fn a_via_may_end_with_a_semicolon() {
+    let mut world = World::new();
+    let (alice, bob) = (Phone::udp("192.0.2.1:5060"), Phone::udp("192.0.2.2:5060"));
+    for (number, end) in [";", "; "].into_iter().enumerate() {
+        let trailing = |text: String| text.replacen(";rport\r\n", &format!(";rport{end}\r\n"), 1);
+        let contact = format!("Contact: {}\r\n", bob.contact("bob"));
+        let ok = world.one(&bob, &trailing(bob.register("bob", 1, &contact)));
+        assert_eq!(ok.first_line(), "SIP/2.0 200 OK");
+        let sent = world
+            .one(&alice, &trailing(alice.request("MESSAGE", "sip:bob@example.com", &number.to_string(), "")));
+        assert_eq!(sent.flow, bob.0);
+        let told = world.one(&bob, &crate::harness::response(&sent.text, 200, "b"));
+        assert_eq!((told.flow, told.first_line()), (alice.0, "SIP/2.0 200 OK"));
+    }
+    let text = alice.request("MESSAGE", "sip:bob@example.com", "two", "").replacen(";rport", ";;rport", 1);
+    assert_eq!(world.one(&alice, &text).first_line(), "SIP/2.0 400 Malformed Parameter");
+}

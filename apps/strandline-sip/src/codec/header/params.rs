@@ -74,13 +74,15 @@ impl<'a> Params<'a> {
         cursor: &mut Cursor<'a>,
         mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>) -> core::result::Result<(), ErrorKind>,
     ) -> Result<Self> {
-        Self::take_placed(cursor, |name, value, _| see(name, value)).map(|(params, _)| params)
+        Self::take_placed(cursor, false, |name, value, _| see(name, value)).map(|(params, _)| params)
     }
 
-    /// The same with the place of each: from the end of what is before it to its own end. And the place of all.
+    /// Takes all parameters with the place of each, from the end of what is before it to its own end, and the place of all. If
+    /// `lenient`, it stops before a last `;` without a parameter.
     #[inline(always)]
     pub(crate) fn take_placed(
         cursor: &mut Cursor<'a>,
+        lenient: bool,
         mut see: impl FnMut(&'a [u8], Option<ParamValue<'a>>, Span) -> core::result::Result<(), ErrorKind>,
     ) -> Result<(Self, Span)> {
         let start = cursor.at();
@@ -88,6 +90,9 @@ impl<'a> Params<'a> {
         cursor.skip_space();
         while cursor.peek() == Some(b';') {
             let at = *cursor;
+            if lenient && is_empty_param(at) {
+                break;
+            }
             let (name, value) = take_param(cursor)?;
             see(name, value, (end.at(), cursor.at())).map_err(|kind| at.error(kind))?;
             end = *cursor;
@@ -141,6 +146,14 @@ impl<'a> Params<'a> {
     pub fn number(&self, name: &[u8]) -> Result<Option<u32>> {
         self.value(name).map(whole_number).transpose()
     }
+}
+
+/// Does nothing follow the `;` on which the cursor stands?
+#[inline(always)]
+fn is_empty_param(mut cursor: Cursor<'_>) -> bool {
+    cursor.advance(1);
+    cursor.skip_space();
+    matches!(cursor.peek(), None | Some(b','))
 }
 
 /// One parameter; the cursor stands on its `;`.

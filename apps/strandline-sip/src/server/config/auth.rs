@@ -122,7 +122,7 @@ pub(super) fn check(file: Table, store: Option<&Store>, files: &mut Files) -> Re
         ));
     }
     let users = users(&file, store, files)?;
-    let names = file.algorithms.unwrap_or_else(|| vec!["SHA-256".to_owned(), "MD5".to_owned()]);
+    let names = file.algorithms.unwrap_or_else(|| vec!["MD5".to_owned(), "SHA-256".to_owned()]);
     let known = |name: &String| {
         let message = || format!("{name:?} is none of \"SHA-256\", \"SHA-512-256\" and \"MD5\"");
         Algorithm::from_name(name.as_bytes()).ok_or_else(|| wrong("auth.algorithms", message()))
@@ -165,3 +165,6 @@ pub(super) fn check_domains(config: &Config) -> Result<(), ConfigError> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

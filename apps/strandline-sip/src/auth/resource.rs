@@ -1,0 +1,32 @@
+//! The resource that a digest is for (RFC 7616 section 3.4.6).
+
+use crate::codec::{SipUri, Uri, unescape};
+
+/// Do both URIs designate one resource? They are compared by user, host and port, however they are written: phones leave the port or
+/// parameters of the request URI out of the digest, and proxies on the way change them.
+pub(super) fn is_same(digest: &[u8], request: &[u8]) -> bool {
+    if digest == request {
+        return true;
+    }
+    match (Uri::parse(digest), Uri::parse(request)) {
+        (Ok(Uri::Sip(digest)), Ok(Uri::Sip(request))) => is_same_sip(&digest, &request),
+        (Ok(digest), Ok(request)) => digest.matches(&request),
+        _ => false,
+    }
+}
+
+fn is_same_sip(one: &SipUri<'_>, other: &SipUri<'_>) -> bool {
+    let is_same_user = match (one.user, other.user) {
+        (Some(one), Some(other)) => unescape(one).eq(unescape(other)),
+        (None, None) => true,
+        _ => false,
+    };
+    is_same_user
+        && one.secure == other.secure
+        && one.host == other.host
+        && one.port_or_default() == other.port_or_default()
+        && one.maddr() == other.maddr()
+}
+
+#[cfg(test)]
+mod tests;
