@@ -18,9 +18,11 @@ pub struct Outgoing<'a> {
     pub bytes: &'a [u8],
     /// Size in bytes of each packet; the last may be shorter. 0 stands for a single packet.
     pub segment_size: usize,
-    /// Lets IP fragment these packets (the don't-fragment bit stays off). It costs extra system calls: meant for the
-    /// rare packet that is larger than the path MTU and can't be made smaller (RFC 9260 section 6.9 and 7.3).
-    pub fragment: bool,
+    /// Sends each of these packets in IP packets of at most so many bytes, for the rare packet that is longer than the path
+    /// MTU and can't be made smaller (RFC 9260 sections 6.9 and 7.3). It costs extra system calls. IPv4 is cut where the
+    /// process has CAP_NET_RAW; without it the don't-fragment bit stays off, so that routers may cut. IPv6 is cut by the
+    /// kernel if the packet is longer than the interface's MTU, to no less than 1,280 bytes. `None`: never cut.
+    pub fragment: Option<u16>,
     /// Sets ECT(0) in the IP header (RFC 3168): routers may mark these packets instead of dropping them.
     pub ecn_capable: bool,
 }
@@ -34,7 +36,7 @@ impl<'a> Outgoing<'a> {
             source: None,
             bytes,
             segment_size: bytes.len(),
-            fragment: false,
+            fragment: None,
             ecn_capable: false,
         }
     }
@@ -42,7 +44,7 @@ impl<'a> Outgoing<'a> {
     /// A burst of packets of `segment_size` bytes each, the last perhaps shorter.
     #[must_use]
     pub fn burst(destination: SocketAddr, bytes: &'a [u8], segment_size: usize) -> Self {
-        Self { destination, source: None, bytes, segment_size, fragment: false, ecn_capable: false }
+        Self { destination, source: None, bytes, segment_size, fragment: None, ecn_capable: false }
     }
 }
 

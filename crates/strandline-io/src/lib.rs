@@ -52,6 +52,7 @@ mod bpf;
 mod carrier;
 mod errors;
 mod filter;
+mod fragment;
 #[cfg(feature = "mimalloc")]
 pub mod heap;
 mod icmp;

@@ -79,7 +79,7 @@ impl Links {
             Some(IpAddr::V6(_)) => return,
             None => self.bound,
         };
-        if outgoing.fragment || outgoing.destination.port() != 0 {
+        if outgoing.fragment.is_some() || outgoing.destination.port() != 0 {
             return;
         }
         let Some(link) = self.find(destination, source) else { return };

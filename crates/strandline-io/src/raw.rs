@@ -13,6 +13,7 @@ use crate::batch::Slot;
 use crate::bpf::Start;
 use crate::errors::Errors;
 use crate::filter;
+use crate::fragment::Fragmenter;
 use crate::ipv4::PROTOCOL;
 use crate::links::Links;
 use crate::send::Sender;
@@ -152,7 +153,7 @@ impl RawCarrier {
             }
             _ => None,
         };
-        let sender = Sender::new(is_v6, false, false);
+        let sender = Sender::new(is_v6, false, false, Fragmenter::new(is_v6, false, true, local_addr));
         Ok(Self {
             socket,
             local_addr,

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use crate::errors::Errors;
+use crate::fragment::Fragmenter;
 use crate::sys::message::{self, Piece, SEND_MAX};
-use crate::sys::option;
 use crate::{Outgoing, SendStats};
 
 /// Most segments in one GSO burst that all kernels take (UDP_MAX_SEGMENTS was 64 before Linux 6.9).
@@ -31,19 +31,21 @@ pub(crate) struct Sender {
     gso_faults: AtomicU32,
     /// Locked for writing while fragmentation is on, so that no other packet is sent without its don't-fragment bit.
     fragmentation: RwLock<()>,
+    fragmenter: Fragmenter,
     packets: AtomicU64,
     dropped: AtomicU64,
     calls: AtomicU64,
 }
 
 impl Sender {
-    pub(crate) fn new(is_v6: bool, mapped: bool, gso: bool) -> Self {
+    pub(crate) fn new(is_v6: bool, mapped: bool, gso: bool, fragmenter: Fragmenter) -> Self {
         Self {
             is_v6,
             mapped,
             gso: AtomicBool::new(gso),
             gso_faults: AtomicU32::new(0),
             fragmentation: RwLock::new(()),
+            fragmenter,
             packets: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             calls: AtomicU64::new(0),
@@ -102,7 +104,7 @@ impl Sender {
     fn drive<'a>(
         &self,
         batch: &mut [Outgoing<'a>],
-        mut offer: impl FnMut(Pieces<'_, 'a>, bool) -> io::Result<usize>,
+        mut offer: impl FnMut(Pieces<'_, 'a>, Option<u16>) -> io::Result<usize>,
         mut pending: impl FnMut(),
         mut refused: impl FnMut(&Piece<'a>, i32),
     ) -> io::Result<()> {
@@ -157,16 +159,20 @@ impl Sender {
     }
 
     /// Offers pieces of one mode to the kernel; returns how many it took.
-    fn offer(&self, fd: BorrowedFd<'_>, pieces: Pieces<'_, '_>, fragment: bool) -> io::Result<usize> {
-        if !fragment {
+    fn offer(
+        &self,
+        fd: BorrowedFd<'_>,
+        mut pieces: Pieces<'_, '_>,
+        fragment: Option<u16>,
+    ) -> io::Result<usize> {
+        let Some(size) = fragment else {
             let _shared = self.fragmentation.read().unwrap_or_else(PoisonError::into_inner);
             return message::send(fd, pieces, self.mapped);
-        }
+        };
         let _exclusive = self.fragmentation.write().unwrap_or_else(PoisonError::into_inner);
-        option::set_fragmentation(fd, self.is_v6, true)?;
-        let result = message::send(fd, pieces, self.mapped);
-        option::set_fragmentation(fd, self.is_v6, false)?;
-        result
+        let Some(piece) = pieces.next() else { return Ok(0) };
+        self.fragmenter.send(fd, piece, size)?;
+        Ok(1)
     }
 
     /// Packets were taken one by one that had been refused as a burst with `errno`.
@@ -187,12 +193,12 @@ impl Sender {
     }
 }
 
-/// Cuts bursts into what one call can take, up to the first burst of another mode (with or without fragmentation).
+/// Cuts bursts into what one call can take, up to the first burst of another mode (with or without fragmentation, and to which size).
 struct Pieces<'b, 'a> {
     current: Outgoing<'a>,
     rest: slice::Iter<'b, Outgoing<'a>>,
     gso: bool,
-    mode: Option<bool>,
+    mode: Option<Option<u16>>,
 }
 
 impl<'b, 'a> Pieces<'b, 'a> {
@@ -201,10 +207,10 @@ impl<'b, 'a> Pieces<'b, 'a> {
         Self { current: nothing, rest: batch.iter(), gso, mode: None }
     }
 
-    /// The first piece, and whether it is to be fragmented.
-    fn next_with_mode(mut self) -> Option<(Piece<'a>, bool)> {
+    /// The first piece, and the size to which it is to be fragmented.
+    fn next_with_mode(mut self) -> Option<(Piece<'a>, Option<u16>)> {
         let piece = self.next()?;
-        Some((piece, self.mode.unwrap_or(false)))
+        Some((piece, self.mode.unwrap_or(None)))
     }
 }
 
@@ -220,8 +226,11 @@ impl<'a> Iterator for Pieces<'_, 'a> {
             return None;
         }
         let size = if segment_size == 0 { bytes.len() } else { segment_size };
-        let segments =
-            if self.gso && !fragment { (GSO_BYTES_MAX / size).clamp(1, GSO_SEGMENTS_MAX) } else { 1 };
+        let segments = if self.gso && fragment.is_none() {
+            (GSO_BYTES_MAX / size).clamp(1, GSO_SEGMENTS_MAX)
+        } else {
+            1
+        };
         let (taken, rest) = bytes.split_at_checked(size.saturating_mul(segments)).unwrap_or((bytes, &[]));
         self.current.bytes = rest;
         let segment_size = if taken.len() > size { u16::try_from(size).ok() } else { None };

@@ -10,6 +10,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::batch::{RECV_MAX, Received};
 use crate::errors::Errors;
 use crate::filter;
+use crate::fragment::Fragmenter;
 use crate::send::{GSO_SEGMENTS_MAX, Sender};
 use crate::sys::option;
 use crate::{Carrier, IcmpReport, OpenError, Outgoing, RecvBatch, SendStats, Steering};
@@ -88,7 +89,7 @@ impl UdpCarrier {
         socket.bind(&address.into()).map_err(|error| OpenError::of_bind(error, address))?;
         let local_addr = socket.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(address);
         let gso = options.segmentation && state.max_gso_segments() > 1;
-        let sender = Sender::new(is_v6, is_v6, gso);
+        let sender = Sender::new(is_v6, is_v6, gso, Fragmenter::new(is_v6, is_v6, false, local_addr));
         Ok(Self { socket, local_addr, state, sender, errors: Errors::new(true) })
     }
 

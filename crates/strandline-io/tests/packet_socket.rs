@@ -79,12 +79,12 @@ fn what_has_no_known_station_goes_the_usual_way() {
     assert_eq!(receive(&other, 1)[0].1, [7; 50]);
     // To itself, or with fragments allowed.
     one.send(&mut Outgoing::packet(to("10.77.0.1"), &[7; 50])).unwrap();
-    one.send(&mut Outgoing { fragment: true, ..packet }).unwrap();
+    one.send(&mut Outgoing { fragment: Some(1400), ..packet }).unwrap();
     assert_eq!(sent(&one), (1, 3));
     left.exec("iptables -D OUTPUT -p 132 -j DROP");
     one.send(&mut Outgoing::packet(to("10.77.0.1"), &[8; 50])).unwrap();
     assert_eq!(receive(&one, 1)[0].1, [8; 50]);
-    one.send(&mut Outgoing { fragment: true, ..packet }).unwrap();
+    one.send(&mut Outgoing { fragment: Some(1400), ..packet }).unwrap();
     assert_eq!(receive(&other, 1)[0].1, [7; 50]);
 }
 

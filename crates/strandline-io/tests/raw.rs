@@ -214,7 +214,7 @@ fn size_errors_name_the_mtu_and_fragmentation_is_by_permission() {
         assert!(quoted.len() >= 20 && quoted == large[..quoted.len()]);
         let fitting = packet(5_060, 1_400 - overhead);
         let mut batch = [
-            Outgoing { fragment: true, ..Outgoing::packet(to(there), &large) },
+            Outgoing { fragment: Some(1400), ..Outgoing::packet(to(there), &large) },
             Outgoing::packet(to(there), &fitting),
             Outgoing::packet(to(there), &large),
         ];

@@ -231,7 +231,7 @@ fn a_packet_larger_than_the_interface_is_reported_with_its_mtu() {
         // And with permission IP cuts the large one, while the next one again may not be.
         let first = &bytes[..bytes.len() / 3];
         let mut batch =
-            [Outgoing { fragment: true, ..Outgoing::packet(to, first) }, Outgoing::packet(to, first)];
+            [Outgoing { fragment: Some(1400), ..Outgoing::packet(to, first) }, Outgoing::packet(to, first)];
         sender.send_batch(&mut batch).unwrap();
         assert_eq!(receive(&receiver, 1)[0].1, first);
         assert_eq!(wait_report(&sender, |_| true).1, IcmpKind::PacketTooBig { mtu: 1_400 });
@@ -257,7 +257,7 @@ fn a_small_mtu_behind_a_router_is_reported() {
         let fitting = burst(4, 1_300 - overhead);
         sender.send(&mut Outgoing::burst(to, &fitting, 1_300 - overhead)).unwrap();
         assert_eq!(receive(&receiver, 4).len(), 4);
-        sender.send(&mut Outgoing { fragment: true, ..Outgoing::packet(to, &large) }).unwrap();
+        sender.send(&mut Outgoing { fragment: Some(1400), ..Outgoing::packet(to, &large) }).unwrap();
         assert_eq!(receive(&receiver, 1)[0].1, large);
     }
 }

@@ -22,6 +22,9 @@ pub struct LinkConfig {
     pub mark_bytes: usize,
     /// Longest packet in bytes; longer ones are dropped.
     pub size_max: usize,
+    /// What is too long and may be fragmented is cut at this link, as a router does. A link's own decisions leave that to the
+    /// caller, who knows what may be fragmented.
+    pub cuts: bool,
     /// Which packets are lost. They are lost before the queue and take no sending time.
     pub loss: Loss,
     /// Which packets are held back so that others overtake them.
@@ -50,6 +53,7 @@ impl Default for LinkConfig {
             queue_bytes_max: usize::MAX,
             mark_bytes: usize::MAX,
             size_max: usize::MAX,
+            cuts: false,
             loss: Loss::None,
             reordering: Reordering::default(),
             duplication: 0.0,

@@ -170,8 +170,9 @@ pub struct Transmit {
     pub len: usize,
     /// Size of each packet but the last, which may be shorter. Equal to `len` for a single packet.
     pub segment_size: usize,
-    /// The packet is larger than the path MTU is known to be: the carrier lets IP fragment it.
-    pub fragment: bool,
+    /// The packet is longer than the path MTU is known to be and can't be made shorter: the carrier sends it in IP packets
+    /// of at most so many bytes, headers included, as far as the system lets it.
+    pub fragment: Option<u16>,
     /// The carrier sets ECT(0) in the IP header (RFC 3168), so that the network may mark the packets instead of dropping
     /// them.
     pub ecn_capable: bool,

@@ -172,7 +172,7 @@ impl Attacker {
     /// A datagram to one of the hosts that somebody else seems to send.
     fn pretended(&mut self, hosts: &[SocketAddr], bytes: &[u8]) -> Carried {
         let (source, destination) = (self.pretended_source(hosts), self.random.pick(hosts));
-        Carried { source, destination, bytes: Bytes::copy_from_slice(bytes), fragment: false, ecn: 0 }
+        Carried { source, destination, bytes: Bytes::copy_from_slice(bytes), fragment: None, ecn: 0 }
     }
 
     /// A cookie of random bytes, or one that was seen with a bit of it altered.

@@ -17,8 +17,8 @@ pub struct Carried {
     pub destination: SocketAddr,
     /// The SCTP packet.
     pub bytes: Bytes,
-    /// IP may fragment it: the path MTU does not drop it.
-    pub fragment: bool,
+    /// The sender cuts it into IP packets of this size, which may be cut further.
+    pub fragment: Option<u16>,
     /// The two ECN bits of the IP header.
     pub ecn: u8,
 }
@@ -116,7 +116,13 @@ impl Network {
     pub fn send(&mut self, now: Time, mut datagram: Carried) -> Verdict {
         let link = self.link(datagram.source.ip(), datagram.destination.ip());
         let len = datagram.ip_len();
-        let len = if datagram.fragment { len.min(link.config().size_max) } else { len };
+        let longest = datagram.fragment.map_or(len, |size| len.min(usize::from(size)));
+        let (fits, cuts) = (longest <= link.config().size_max, link.config().cuts);
+        // Fragments travel as one packet here, at the link's longest: nothing between asks for their number.
+        let len = match datagram.fragment {
+            Some(_) if fits || cuts => len.min(link.config().size_max),
+            _ => len,
+        };
         let verdict = link.offer(now.as_nanos(), len);
         if let Verdict::Delivered(copies) = verdict {
             if copies.marked && datagram.ecn != 0 {

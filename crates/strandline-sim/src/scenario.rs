@@ -199,7 +199,7 @@ impl Scenario {
         let clients = plans::clients(&features, &hosts, calm_at, &mut random);
         let links = config::link(&features, &mut random);
         let special_links = config::special_links(&features, &hosts, &links, &mut random);
-        let faults = faults::faults(&features, &hosts, &links, calm_at, &mut random);
+        let faults = faults::faults(&features, &hosts, calm_at, &mut random);
         let attacks = faults::attacks(&features, calm_at, &mut random);
         let rto_max = hosts.iter().map(|host| host.config.association.rto_max).max().unwrap_or_default();
         // Two hosts whose ports both changed never find each other again. And until the MTU is found there are some

@@ -236,7 +236,7 @@ impl Watch {
         let known = memory.board.on_departure(now, &packet, to, recovery);
         known.map_err(|Violation(what)| Violation(format!("{:?}: {what}", before.id)))?;
         let chunks = packet.chunks().flatten().filter(|chunk| chunk.kind == kind::DATA).count();
-        before.overfull |= datagram.fragment && chunks > 1;
+        before.overfull |= datagram.fragment.is_some() && chunks > 1;
         for chunk in packet.chunks().flatten() {
             let Ok(Chunk::Data(data)) = chunk.parse() else { continue };
             let highest = memory.highest.filter(|(of, _)| *of == tag.0).map(|(_, tsn)| tsn);

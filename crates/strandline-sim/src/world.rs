@@ -465,9 +465,12 @@ impl World {
         for change in good {
             self.network.change_all(&change);
         }
-        let size_max = self.scenario.links.size_max;
-        self.network
-            .set_default(LinkConfig { size_max, ..LinkConfig::with_delay(Duration::from_millis(10)) });
+        let LinkConfig { size_max, cuts, .. } = self.scenario.links;
+        self.network.set_default(LinkConfig {
+            size_max,
+            cuts,
+            ..LinkConfig::with_delay(Duration::from_millis(10))
+        });
         for host in 0..self.hosts.len() {
             self.hosts[host].working.fill(true);
             if self.hosts[host].endpoint.is_none() {

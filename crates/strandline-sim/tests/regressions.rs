@@ -65,7 +65,8 @@ fn a_chunk_larger_than_the_path_mtu_goes_alone() {
         !got.is_empty()
     });
     assert_eq!(got.len(), 1, "{:#?}", pair.printed());
-    let fragmented: Vec<_> = pair.captured().iter().filter(|packet| packet.datagram.fragment).collect();
+    let fragmented: Vec<_> =
+        pair.captured().iter().filter(|packet| packet.datagram.fragment.is_some()).collect();
     assert!(!fragmented.is_empty());
     for packet in fragmented {
         assert_eq!(packet.chunk_kinds(), [kind::DATA]);

@@ -100,7 +100,12 @@ impl Burst {
         let fits = next.segment_size == segment_size || next.len < segment_size;
         let whole = segment_size > 0 && len.is_multiple_of(segment_size);
         let alike = (next.destination, next.source, next.ecn_capable) == (destination, source, ecn_capable);
-        whole && fits && alike && !fragment && !next.fragment && len + next.len <= BURST_BYTES
+        whole
+            && fits
+            && alike
+            && fragment.is_none()
+            && next.fragment.is_none()
+            && len + next.len <= BURST_BYTES
     }
 }
 

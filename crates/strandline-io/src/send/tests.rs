@@ -37,11 +37,11 @@ fn a_single_packet_is_never_a_gso_burst() {
 fn pieces_end_where_fragmentation_changes() {
     let destination = "127.0.0.1:9".parse().unwrap();
     let plain = Outgoing::packet(destination, &[0; 10]);
-    let mut batch = [plain, plain, Outgoing { fragment: true, ..plain }, plain];
+    let mut batch = [plain, plain, Outgoing { fragment: Some(576), ..plain }, plain];
     assert_eq!(pieces(&batch, true).len(), 2);
     let count = AtomicU64::new(0);
     take_off(&mut batch, true, 2, &count);
-    assert!(Pieces::of(&batch, true).next_with_mode().unwrap().1);
+    assert!(Pieces::of(&batch, true).next_with_mode().unwrap().1.is_some());
     take_off(&mut batch, true, 1, &count);
     take_off(&mut batch, true, 1, &count);
     assert_eq!((count.into_inner(), pieces(&batch, true).len()), (4, 0));
@@ -100,13 +100,18 @@ impl Kernel {
     }
 }
 
+/// An IPv4 sender.
+fn sender(gso: bool) -> Sender {
+    Sender::new(false, false, gso, Fragmenter::new(false, false, false, peer()))
+}
+
 fn peer() -> std::net::SocketAddr {
     std::net::SocketAddr::from(([127, 0, 0, 1], 9))
 }
 
 #[test]
 fn an_earlier_packets_error_costs_this_one_nothing() {
-    let sender = Sender::new(false, false, true);
+    let sender = sender(true);
     let bytes = [0; 300];
     let mut batch = [Outgoing::burst(peer(), &bytes, 100)];
     let (kernel, result) = Kernel::send(&sender, &mut batch, &[Err(libc::ECONNREFUSED), Err(libc::EINTR)]);
@@ -116,7 +121,7 @@ fn an_earlier_packets_error_costs_this_one_nothing() {
 
 #[test]
 fn gso_ends_at_the_first_burst_that_the_device_cannot_cut() {
-    let sender = Sender::new(false, false, true);
+    let sender = sender(true);
     let bytes = [0; 300];
     let mut batch = [Outgoing::burst(peer(), &bytes, 100)];
     let (kernel, result) = Kernel::send(&sender, &mut batch, &[Err(libc::EIO); 3]);
@@ -127,7 +132,7 @@ fn gso_ends_at_the_first_burst_that_the_device_cannot_cut() {
 
 #[test]
 fn gso_ends_when_bursts_are_refused_again_and_again() {
-    let sender = Sender::new(false, false, true);
+    let sender = sender(true);
     let bytes = [0; 300];
     for round in 1..=GSO_FAULTS_MAX {
         assert!(sender.gso(), "still on in round {round}");
@@ -140,7 +145,7 @@ fn gso_ends_when_bursts_are_refused_again_and_again() {
 
 #[test]
 fn gso_stays_when_the_packets_are_at_fault() {
-    let sender = Sender::new(false, false, true);
+    let sender = sender(true);
     let bytes = [0; 300];
     for errno in [libc::EINVAL, libc::EMSGSIZE, libc::EPERM] {
         for _ in 0..=GSO_FAULTS_MAX {
@@ -161,7 +166,7 @@ fn gso_stays_when_the_packets_are_at_fault() {
 
 #[test]
 fn a_full_buffer_keeps_the_rest_and_a_full_device_queue_drops_one_burst() {
-    let sender = Sender::new(false, false, false);
+    let sender = sender(false);
     let bytes = [0; 500];
     let mut batch = [Outgoing::burst(peer(), &bytes, 100)];
     let script = [Ok(2), Err(libc::ENOBUFS), Ok(1), Err(libc::EAGAIN)];
@@ -174,7 +179,7 @@ fn a_full_buffer_keeps_the_rest_and_a_full_device_queue_drops_one_burst() {
 
 #[test]
 fn a_dead_socket_is_an_error() {
-    let sender = Sender::new(false, false, true);
+    let sender = sender(true);
     let bytes = [0; 300];
     for errno in [libc::EBADF, libc::ENOTSOCK] {
         let mut batch = [Outgoing::packet(peer(), &bytes)];

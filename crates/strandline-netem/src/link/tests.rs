@@ -192,6 +192,7 @@ fn any_config() -> impl Strategy<Value = LinkConfig> {
                 queue_bytes_max,
                 mark_bytes: 10_000,
                 size_max: 1500,
+                cuts: true,
                 loss,
                 reordering: Reordering { probability: held, extra_delay_max: Duration::from_nanos(extra) },
                 duplication,

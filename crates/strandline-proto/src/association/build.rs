@@ -78,10 +78,11 @@ impl Association {
         let index = self.path_of_sacks();
         let (route, ports, size) = (self.route(index), self.ports(), self.paths.get(index).payload_max());
         let mut sacks = 0;
+        let len_max = self.sack_len_max(now, index);
         cx.control.push(route, size, |buffer| {
             let mut packet = ports.packet(buffer);
             self.write_ecne(&mut packet);
-            sacks += u32::from(self.inbound.write_sack(now, &mut packet));
+            sacks += u32::from(self.inbound.write_sack(now, &mut packet, len_max));
             if packet.is_empty() { 0 } else { ports.finish(packet) }
         });
         self.stats.sacks_sent += sacks;

@@ -165,10 +165,40 @@ pub(crate) struct Route {
     pub(crate) source: Option<IpAddr>,
 }
 
+#[derive(Debug)]
+struct Queued {
+    route: Route,
+    bytes: Vec<u8>,
+    /// It asks whether a packet of its length arrives: never fragmented.
+    whole: bool,
+}
+
+impl Queued {
+    /// The size that IP fragments it to. Packets of control chunks may be longer than any path must take, and nobody tells of
+    /// their loss; those that every path takes go as they are.
+    fn fragment(&self) -> Option<u16> {
+        let (floor, base) = if self.route.destination.ip().to_canonical().is_ipv4() {
+            (CONTROL_FLOOR_IPV4, CONTROL_BASE_IPV4)
+        } else {
+            (SHARED_MAX, CONTROL_BASE_IPV6)
+        };
+        (!self.whole && self.bytes.len() > floor).then_some(base)
+    }
+}
+
+/// The next packets of a queue: how they go, their bytes together, the size of each, and to what size IP fragments them.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Popped {
+    pub(crate) route: Route,
+    pub(crate) len: usize,
+    pub(crate) segment_size: usize,
+    pub(crate) fragment: Option<u16>,
+}
+
 /// A bounded queue of built packets whose buffers are used again.
 #[derive(Debug)]
 pub(crate) struct PacketQueue {
-    packets: VecDeque<(Route, Vec<u8>)>,
+    packets: VecDeque<Queued>,
     spare: Vec<Vec<u8>>,
     limit: usize,
     /// Bytes of `packets`.
@@ -180,8 +210,15 @@ pub(crate) struct PacketQueue {
 /// Bytes that wait in one queue, at most: answers to HEARTBEATs may be as long as these.
 const QUEUE_BYTES_MAX: usize = 16 << 20;
 
-/// Packets up to this length share a burst: what any path takes.
+/// Packets up to this length share a burst: what nearly any path takes.
 const SHARED_MAX: usize = 1232;
+
+/// What every path of IPv4 takes (576 bytes), less the headers of IPv4 and UDP.
+const CONTROL_FLOOR_IPV4: usize = 548;
+/// Longer packets of IPv4 are cut here at the latest, and may be cut by routers (BASE_PLPMTU, RFC 8899 section 5.1.2).
+const CONTROL_BASE_IPV4: u16 = 1200;
+/// What every path of IPv6 takes.
+const CONTROL_BASE_IPV6: u16 = 1280;
 
 /// Spare buffers kept; each may have the size of a path MTU probe.
 const SPARES_MAX: usize = 64;
@@ -193,6 +230,15 @@ impl PacketQueue {
 
     /// Lets `build` write a packet of at most `size` bytes; it returns the packet's length, 0 for none.
     pub(crate) fn push(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
+        self.push_with(route, size, false, build);
+    }
+
+    /// As [`push`](Self::push), for a packet that must not be fragmented on its way.
+    pub(crate) fn push_whole(&mut self, route: Route, size: usize, build: impl FnOnce(&mut [u8]) -> usize) {
+        self.push_with(route, size, true, build);
+    }
+
+    fn push_with(&mut self, route: Route, size: usize, whole: bool, build: impl FnOnce(&mut [u8]) -> usize) {
         if self.is_full() {
             self.dropped += 1;
             return;
@@ -206,7 +252,7 @@ impl PacketQueue {
             self.recycle(buffer);
         } else {
             self.bytes += len;
-            self.packets.push_back((route, buffer));
+            self.packets.push_back(Queued { route, bytes: buffer, whole });
         }
     }
 
@@ -219,33 +265,36 @@ impl PacketQueue {
         self.packets.len() >= self.limit || self.bytes >= QUEUE_BYTES_MAX
     }
 
-    /// Copies the oldest packets to `out` that go the same way and have one size: how they go, their bytes together,
-    /// and the size. Larger ones than `SHARED_MAX`, which may exceed the path MTU, go alone.
-    pub(crate) fn pop_burst(&mut self, out: &mut [u8], segments_max: usize) -> Option<(Route, usize, usize)> {
-        let (route, size) = self.pop_into(out)?;
+    /// Copies the oldest packets to `out` that go the same way and have one size. Larger ones than `SHARED_MAX`, which may
+    /// exceed the path MTU, go alone, and so do those that IP fragments.
+    pub(crate) fn pop_burst(&mut self, out: &mut [u8], segments_max: usize) -> Option<Popped> {
+        let (route, size, fragment) = self.pop_into(out)?;
         let (mut len, mut count) = (size, 1);
-        while count < segments_max && size <= SHARED_MAX {
-            let Some((next, packet)) = self.packets.front() else { break };
-            if *next != route || packet.len() != size || out.len() - len < size {
+        while count < segments_max && size <= SHARED_MAX && fragment.is_none() {
+            let Some(next) = self.packets.front() else { break };
+            let alike = next.route == route && next.bytes.len() == size && next.fragment().is_none();
+            if !alike || out.len() - len < size {
                 break;
             }
-            let Some((_, more)) = out.get_mut(len..).and_then(|rest| self.pop_into(rest)) else { break };
+            let Some((_, more, _)) = out.get_mut(len..).and_then(|rest| self.pop_into(rest)) else { break };
             len += more;
             count += 1;
         }
-        Some((route, len, size))
+        Some(Popped { route, len, segment_size: size, fragment })
     }
 
     /// Copies the oldest packet to `out`.
-    pub(crate) fn pop_into(&mut self, out: &mut [u8]) -> Option<(Route, usize)> {
+    fn pop_into(&mut self, out: &mut [u8]) -> Option<(Route, usize, Option<u16>)> {
         loop {
-            let (route, buffer) = self.packets.pop_front()?;
+            let queued = self.packets.pop_front()?;
+            let fragment = queued.fragment();
+            let Queued { route, bytes: buffer, .. } = queued;
             let len = buffer.len();
             self.bytes = self.bytes.saturating_sub(len);
             let fits = out.get_mut(..len).map(|place| place.copy_from_slice(&buffer)).is_some();
             self.recycle(buffer);
             if fits {
-                return Some((route, len));
+                return Some((route, len, fragment));
             }
             self.dropped += 1;
         }

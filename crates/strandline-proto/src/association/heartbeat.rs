@@ -65,6 +65,7 @@ impl Association {
             return;
         }
         self.inbound.on_rtt_answer(now, nonce);
+        self.on_size_proved(now, index, nonce);
         let config = Arc::clone(&self.config);
         let random = cx.rng_word();
         let path = self.paths.get_mut(index);
@@ -104,10 +105,21 @@ impl Association {
     pub(super) fn send_mtu_probe(&mut self, cx: &mut Shared, now: Time, index: PathIndex, size: usize) {
         let nonce = cx.nonce();
         self.paths.get_mut(index).pmtu.on_probe_sent(now, nonce);
+        self.send_padded(cx, now, index, (size, nonce));
+    }
+
+    /// Queues a HEARTBEAT that PAD fills up to a packet of `size` bytes. It is never fragmented.
+    pub(super) fn send_padded(
+        &self,
+        cx: &mut Shared,
+        now: Time,
+        index: PathIndex,
+        (size, nonce): (usize, u64),
+    ) {
         let route = self.route(index);
         let ports = self.ports();
         let info = info(index, nonce, now);
-        cx.control.push(route, size, |buffer| {
+        cx.control.push_whole(route, size, |buffer| {
             let mut packet = ports.packet(buffer);
             if !packet.push(&Heartbeat { info: &info }) {
                 return 0;

@@ -13,6 +13,7 @@ mod paths;
 mod receive;
 mod report;
 mod restart;
+mod sack_size;
 mod setup;
 mod state;
 mod teardown;
@@ -35,7 +36,7 @@ use crate::config::AssociationConfig;
 use crate::event::AssociationId;
 use crate::inbound::Inbound;
 use crate::outbound::Outbound;
-use crate::path::{PathIndex, PathSet};
+use crate::path::{PathIndex, PathSet, Proof};
 use crate::stats::AssociationStats;
 use crate::time::Time;
 
@@ -66,6 +67,9 @@ pub(crate) struct Association {
     probe_deadline: Time,
     /// Consecutive errors over all paths (section 8.1).
     error_count: u16,
+    /// Time-outs of T3-rtx since DATA was last acknowledged. An answered HEARTBEAT leaves this count alone: it says nothing of
+    /// packets that are longer.
+    data_timeouts: u16,
     /// Retransmissions of SHUTDOWN or SHUTDOWN ACK.
     shutdown_count: u16,
     /// Where the last DATA came from: SACK goes there (section 6.4).
@@ -77,6 +81,8 @@ pub(crate) struct Association {
     pub(crate) zero_checksum: ZeroChecksum,
     /// Allocated where explicit congestion notification was asked for.
     pub(crate) ecn: Option<Box<Ecn>>,
+    /// Whether long SACKs arrive; allocated where there are any.
+    proof: Option<Box<Proof>>,
 }
 
 /// Small facts, a bit each.

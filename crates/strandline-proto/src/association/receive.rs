@@ -244,6 +244,7 @@ impl Association {
             }
             if core::mem::take(&mut self.flags.duplicate_seen) {
                 self.vary_sack_path(seen.sack_path);
+                self.doubt_sack_size();
             }
             self.announce_readable(cx);
             self.touch_idle(now);

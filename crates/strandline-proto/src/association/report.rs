@@ -36,7 +36,7 @@ impl Association {
             sends_zero_checksum: self.zero_checksum.by_peer,
             ecn: self.ecn.as_ref().is_some_and(|ecn| ecn.agreed),
             marks_answered: self.ecn.as_ref().map_or(0, |ecn| ecn.answered),
-            error_count: self.error_count,
+            error_count: self.error_count.max(self.data_timeouts),
             stats: self.stats,
         }
     }
@@ -92,6 +92,10 @@ impl Association {
             ("paths: the first, with window, RTO, heartbeat, MTU", size_of::<crate::path::PathSet>()),
             ("paths: further ones, and what controllers hold", self.paths.heap_bytes()),
             ("ECN: what was marked, trials of paths", self.ecn.as_ref().map_or(0, |ecn| ecn.heap_bytes())),
+            (
+                "paths: whether long SACKs arrive",
+                self.proof.as_ref().map_or(0, |proof| size_of_val(&**proof)),
+            ),
             ("inbound: cumulative TSN, window, SACK state", size_of::<crate::inbound::Inbound>()),
             ("inbound: gap map, duplicates", inbound.tsn_map),
             ("inbound: records of fragments, streams, messages", inbound.records()),

@@ -139,6 +139,8 @@ impl Association {
         self.guard_deadline = Time::MAX;
         self.probe_deadline = Time::MAX;
         self.error_count = 0;
+        self.data_timeouts = 0;
+        self.proof = None;
         self.shutdown_count = 0;
         self.sack_path = PathIndex(0);
         self.control_path = PathIndex(0);

@@ -134,12 +134,14 @@ impl Association {
             idle_deadline: Time::MAX,
             probe_deadline: Time::MAX,
             error_count: 0,
+            data_timeouts: 0,
             shutdown_count: 0,
             sack_path: PathIndex(0),
             control_path: PathIndex(0),
             flags: Flags::default(),
             zero_checksum: ZeroChecksum::declaring(config.zero_checksum),
             ecn: Ecn::declaring(config.wants_ecn()),
+            proof: None,
             config,
         };
         association.send_init(cx, now);
@@ -352,12 +354,14 @@ impl Association {
             idle_deadline: Time::MAX,
             probe_deadline: Time::MAX,
             error_count: 0,
+            data_timeouts: 0,
             shutdown_count: 0,
             sack_path: PathIndex(0),
             control_path: PathIndex(0),
             flags: Flags { incoming: true, ..Flags::default() },
             zero_checksum: cookie.zero_checksum,
             ecn: Ecn::agreed(cookie.ecn),
+            proof: None,
             config,
         };
         // The cookie went there and came back, with no more between than the peer needs to turn it round, unless one of the

@@ -116,6 +116,7 @@ impl Association {
             self.outbound.release_idle();
             self.inbound.release_idle();
             self.paths.release_idle();
+            self.proof = None;
             cx.arena.release_idle();
         } else {
             self.touch_idle(now);
@@ -167,6 +168,7 @@ impl Association {
         self.on_window_shrunk(index, false);
         self.assert_flights();
         self.on_path_error(cx, index, outcome.change);
+        self.data_timeouts = self.data_timeouts.saturating_add(1);
         self.count_error(cx, now);
     }
 
@@ -189,10 +191,12 @@ impl Association {
         self.paths.indices().map(of).min().unwrap_or(Time::MAX)
     }
 
-    /// An error of the association as a whole (section 8.1).
+    /// An error of the association as a whole (section 8.1). Answered HEARTBEATs clear that count, as the section says; time-outs of
+    /// DATA without an acknowledgement in between have a second one with the same limit, so that DATA that never gets through
+    /// does not wait for ever behind HEARTBEATs that do.
     fn count_error(&mut self, cx: &mut Shared, now: Time) {
         self.error_count = self.error_count.saturating_add(1);
-        if self.error_count > self.config.association_retrans_max {
+        if self.error_count.max(self.data_timeouts) > self.config.association_retrans_max {
             self.give_up(cx, now, UNANSWERED);
         }
     }

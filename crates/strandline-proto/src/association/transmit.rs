@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use strandline_wire::cause::Causes;
-use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error};
-use strandline_wire::{COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
+use strandline_wire::chunk::{CookieAck, CookieEcho, Data, Error, Pad};
+use strandline_wire::{CHUNK_HEADER_LEN, COMMON_HEADER_LEN, DATA_CHUNK_HEADER_LEN, PacketBuilder};
 
 use super::context::Shared;
 use super::{Association, State};
@@ -90,6 +90,9 @@ impl Association {
             Some(_) if self.paths.get(path).flight > 0 => self.probe_mtu(cx, now, path),
             Some(_) => {}
             None => self.end_burst(data_path),
+        }
+        if self.proof.is_some() {
+            self.prove_sack_size(cx, now);
         }
         self.watch_window(now, data_path);
         burst
@@ -208,12 +211,13 @@ impl Association {
             source: path.local,
             len,
             segment_size: segment.min(len),
-            fragment: oversize,
+            fragment: oversize.then_some(path.pmtu.mtu()),
             ecn_capable,
         })
     }
 
-    /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP may fragment it.
+    /// A chunk that was made for a larger path MTU than the path has now: it goes alone, and IP fragments it. Where IP cuts only
+    /// what the interface can't take whole, a PAD chunk makes it longer than that.
     fn build_oversize(&mut self, now: Time, index: PathIndex, buffer: &mut [u8]) -> (usize, bool) {
         let full = self.paths.get(index).payload_max();
         let Some(again) = self.outbound.retransmission() else { return (0, false) };
@@ -222,7 +226,9 @@ impl Association {
         if size <= full || !(path.is_exempt() || path.may_retransmit()) {
             return (0, false);
         }
-        let Some(room) = buffer.get_mut(..size) else { return (0, false) };
+        let padded = size.max(path.pmtu.cut_from());
+        let len = if padded <= buffer.len() { padded } else { size };
+        let Some(room) = buffer.get_mut(..len) else { return (0, false) };
         let built = self.build_packet(now, index, true, false, room, full);
         (built, built > 0)
     }
@@ -238,6 +244,7 @@ impl Association {
         full: usize,
     ) -> usize {
         let ports = self.ports();
+        let oversize = room.len() > full;
         let mut packet = ports.packet(room);
         if (self.flags.cookie_ack_due || self.flags.cookie_ack_again) && packet.push(&CookieAck) {
             self.flags.cookie_ack_due = false;
@@ -251,12 +258,17 @@ impl Association {
             let bundled = !due && data_ready && self.inbound.sack_pending() && self.data_may_go(index);
             if due || bundled {
                 self.write_ecne(&mut packet);
-                answers = self.inbound.write_sack(now, &mut packet);
+                let len_max = self.sack_len_max(now, index);
+                answers = self.inbound.write_sack(now, &mut packet, len_max);
+                self.on_sack_written(index, packet.len());
                 self.stats.sacks_sent += u32::from(answers);
             }
         }
         if data_ready && self.ecn.is_some() && self.data_may_go(index) {
             self.write_cwr(&mut packet);
+        }
+        if oversize {
+            self.pad_oversize(&mut packet);
         }
         let filled =
             if data_ready { self.fill(now, index, &mut packet, full, answers) } else { Filled::default() };
@@ -266,6 +278,15 @@ impl Association {
         let len = ports.finish(packet);
         self.account(now, index, len, filled);
         len
+    }
+
+    /// A PAD chunk (RFC 4820) in all the room that the chunk to be sent again leaves.
+    fn pad_oversize(&mut self, packet: &mut PacketBuilder<'_>) {
+        let size = self.outbound.retransmission().map_or(usize::MAX, |again| again.size);
+        if let Some(spare) = packet.remaining().checked_sub(size + CHUNK_HEADER_LEN) {
+            let pushed = packet.push(&Pad { padding_len: spare });
+            debug_assert!(pushed, "it fills what is left over");
+        }
     }
 
     /// True if window and burst limit let a packet with DATA begin.
@@ -442,14 +463,14 @@ impl Association {
         segments_max: usize,
     ) -> Option<Transmit> {
         let payload_max = self.paths.get(self.control_path).payload_max();
-        let (mut len, mut segment_size, mut fragment) = (0, 0, false);
+        let (mut len, mut segment_size, mut fragment) = (0, 0, None);
         for _ in 0..segments_max {
             let room =
                 buffer.get_mut(len..).filter(|room| self.flags.cookie_echo_due && room.len() >= segment_size);
             let Some(room) = room else { break };
             let Some((packet_len, oversize)) = self.echo_packet(now, room, segment_size) else { break };
             len += packet_len;
-            fragment |= oversize;
+            fragment = fragment.or(oversize);
             let full =
                 if segment_size == 0 { payload_max * FULL_ENOUGH.0 / FULL_ENOUGH.1 } else { segment_size };
             segment_size = segment_size.max(packet_len);
@@ -467,8 +488,8 @@ impl Association {
         (len > 0).then_some(Transmit { destination, source, len, segment_size, fragment, ecn_capable: false })
     }
 
-    /// One of these packets: its length, `most` at most unless that is 0, and whether it is too long for the path MTU.
-    fn echo_packet(&mut self, now: Time, buffer: &mut [u8], most: usize) -> Option<(usize, bool)> {
+    /// One of these packets: its length, `most` at most unless that is 0, and the size that IP fragments it to.
+    fn echo_packet(&mut self, now: Time, buffer: &mut [u8], most: usize) -> Option<(usize, Option<u16>)> {
         self.flags.cookie_echo_due = false;
         let index = self.control_path;
         let payload_max = self.paths.get(index).payload_max().min(buffer.len());
@@ -476,6 +497,7 @@ impl Association {
         let State::CookieEchoed(setup) = &self.state else { return None };
         // A cookie larger than the path MTU goes alone, and IP may fragment it.
         let oversize = setup.cookie.len() + 32 > full;
+        let cut_from = self.paths.get(index).pmtu.cut_from();
         let leaves_room = setup.cookie.len() <= full / 2;
         let (attempts, echoes) = (setup.attempts, setup.echoes);
         if echoes == 0 {
@@ -506,13 +528,26 @@ impl Association {
         if echoes > 0 && filled.bytes == 0 {
             return None;
         }
+        let spare = cut_from.checked_sub(packet.len() + CHUNK_HEADER_LEN).filter(|_| oversize);
+        if let Some(padding_len) = spare {
+            // Without it IP leaves the packet as it is, which may do.
+            let _ = packet.push(&Pad { padding_len });
+        }
         self.echo_again(filled.bytes > 0 && attempts == 0 && leaves_room);
         // Always with its checksum (RFC 9653 section 5.2): whoever gets it may have no association to look at.
         let len = packet.finish();
         self.account(now, index, len, filled);
         self.paths.get_mut(index).on_control_sent(now);
         self.stats.packets_sent += 1;
-        Some((len, oversize))
+        // A cookie that goes unanswered time and again may be too long for the path all the same.
+        let pmtu = &self.paths.get(index).pmtu;
+        let doubtful = attempts >= COOKIE_ECHO_WITH_DATA_MAX && len > pmtu.floor_len();
+        let fragment = match () {
+            () if doubtful => Some(pmtu.smallest()),
+            () if oversize => Some(pmtu.mtu()),
+            () => None,
+        };
+        Some((len, fragment))
     }
 
     /// Packets with the COOKIE ECHO at one attempt, at most.

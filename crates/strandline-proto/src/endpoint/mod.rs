@@ -28,7 +28,7 @@ use self::demux::{Demux, PeerKey, address_of, entry_of};
 use self::ports::Ports;
 use self::spent::SpentCookies;
 use self::table::Table;
-use crate::association::context::{PacketQueue, Route, Shared};
+use crate::association::context::{PacketQueue, Popped, Route, Shared};
 use crate::association::cookie::CookieKeys;
 use crate::association::{Association, PRESERVATIVE_MAX};
 use crate::config::EndpointConfig;
@@ -221,10 +221,9 @@ impl Endpoint {
         buffer: &mut [u8],
         segments_max: usize,
     ) -> Option<Transmit> {
-        let (route, len, segment_size) = queue.pop_burst(buffer, segments_max)?;
+        let Popped { route, len, segment_size, fragment } = queue.pop_burst(buffer, segments_max)?;
         let Route { destination, source } = route;
-        let transmit =
-            Transmit { destination, source, len, segment_size, fragment: false, ecn_capable: false };
+        let transmit = Transmit { destination, source, len, segment_size, fragment, ecn_capable: false };
         stats.packets_sent += packets_in(&transmit);
         let packets = buffer.get(..len).unwrap_or_default().chunks(segment_size.max(1));
         let unchecked = |bytes: &[u8]| Packet::parse(bytes).is_ok_and(|packet| packet.checksum() == 0);

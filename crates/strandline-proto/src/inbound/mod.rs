@@ -269,14 +269,15 @@ impl Inbound {
         self.sack.pending()
     }
 
-    /// Appends a SACK with as many gap blocks and duplicates as fit. False, and nothing changed, if none fits.
-    pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>) -> bool {
+    /// Appends a SACK of at most `len_max` bytes with as many gap blocks and duplicates as fit. False, and nothing changed, if
+    /// none fits.
+    pub(crate) fn write_sack(&mut self, now: Time, packet: &mut PacketBuilder<'_>, len_max: usize) -> bool {
         let cumulative = self.map.cumulative();
         let a_rwnd = if self.sack.is_refusing() { 0 } else { self.window.offer() };
         let gaps = self.map.gap_blocks();
         let duplicates = self.flow.as_ref().map_or(&[][..], |flow| flow.duplicates.as_slice());
         let room = packet.remaining();
-        if !chunk::write(packet, cumulative, a_rwnd, gaps, duplicates) {
+        if !chunk::write_within(packet, len_max, cumulative, a_rwnd, gaps, duplicates) {
             return false;
         }
         self.window.on_advertised(a_rwnd);
@@ -292,6 +293,12 @@ impl Inbound {
             }
         }
         true
+    }
+
+    /// Something is missing below what has arrived.
+    #[inline]
+    pub(crate) const fn has_gaps(&self) -> bool {
+        self.map.has_gaps()
     }
 
     /// The highest TSN up to which nothing is missing.

@@ -573,6 +573,13 @@ impl Path {
         if self.state == PathState::Active && self.error_count == 0 { self.pmtu.probe_due(now) } else { None }
     }
 
+    /// Packets as long as the PMTU get lost, as others than DATA have shown. True if the PMTU fell.
+    pub(crate) fn on_black_hole(&mut self) -> bool {
+        let fell = self.pmtu.on_black_hole(usize::from(u16::MAX));
+        self.on_mtu();
+        fell
+    }
+
     /// A Packet Too Big message about a packet on this path, which the caller has checked. True if the PMTU fell.
     pub(crate) fn on_packet_too_big(&mut self, now: Time, mtu: u32) -> bool {
         let fell = self.pmtu.on_packet_too_big(now, mtu);

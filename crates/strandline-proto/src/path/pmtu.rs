@@ -140,6 +140,22 @@ impl Pmtu {
         self.packet_len_of(self.mtu)
     }
 
+    /// The longest SCTP packet at the smallest PMTU.
+    pub(crate) fn floor_len(&self) -> usize {
+        self.packet_len_of(self.floor())
+    }
+
+    /// The smallest PMTU that is used on the path.
+    pub(crate) fn smallest(&self) -> u16 {
+        self.floor()
+    }
+
+    /// What is to be fragmented must be an SCTP packet of at least so many bytes: on IPv6 the kernel cuts only what is longer
+    /// than the interface's MTU, which is taken for no more than the largest size that is searched for. 0 on IPv4.
+    pub(crate) fn cut_from(&self) -> usize {
+        if self.ipv6 { self.packet_len_of(self.max) + 4 } else { 0 }
+    }
+
     /// A packet of `len` bytes (SCTP) with data was sent.
     pub(crate) fn on_packet_sent(&mut self, len: usize) {
         if 2 * len >= self.packet_len() {
@@ -246,6 +262,8 @@ impl Pmtu {
         }
         self.mtu = lower;
         self.restart();
+        // If the base size is still too long, the next time-out tells.
+        self.timeouts = BLACK_HOLE_TIMEOUTS - 1;
         true
     }
 

@@ -2,7 +2,7 @@ use core::time::Duration;
 
 use super::*;
 
-fn datagram(len: usize, fragment: bool) -> Carried {
+fn datagram(len: usize, fragment: Option<u16>) -> Carried {
     Carried {
         source: ([10, 0, 0, 1], 9899).into(),
         destination: ([10, 0, 1, 1], 9899).into(),
@@ -15,7 +15,7 @@ fn datagram(len: usize, fragment: bool) -> Carried {
 #[test]
 fn datagrams_arrive_in_order_of_time() {
     let mut network = Network::new(LinkConfig::with_delay(Duration::from_millis(3)), 1);
-    let (early, late) = (datagram(100, false), datagram(200, false));
+    let (early, late) = (datagram(100, None), datagram(200, None));
     let _ = network.send(Time::ZERO, late.clone());
     network.put(Time::from_nanos(5), early.clone());
     assert_eq!(network.next_arrival(), Some(Time::from_nanos(5)));
@@ -26,12 +26,20 @@ fn datagrams_arrive_in_order_of_time() {
 }
 
 #[test]
-fn the_mtu_drops_what_may_not_be_fragmented() {
-    let config = LinkConfig { size_max: 1500, ..LinkConfig::default() };
-    let mut network = Network::new(config, 1);
-    assert!(matches!(network.send(Time::ZERO, datagram(1473, false)), Verdict::Dropped(_)));
-    assert!(matches!(network.send(Time::ZERO, datagram(1473, true)), Verdict::Delivered(_)));
-    assert!(matches!(network.send(Time::ZERO, datagram(1472, false)), Verdict::Delivered(_)));
+fn a_link_cuts_or_drops_what_is_too_long() {
+    for cuts in [false, true] {
+        let config = LinkConfig { size_max: 1400, cuts, ..LinkConfig::default() };
+        let mut network = Network::new(config, 1);
+        let mut passes = |len, fragment| {
+            matches!(network.send(Time::ZERO, datagram(len, fragment)), Verdict::Delivered(_))
+        };
+        assert!(passes(1372, None), "as long as the link takes");
+        assert!(!passes(1373, None), "may not be cut");
+        assert!(passes(1373, Some(1400)), "its sender cuts it");
+        assert!(passes(1372, Some(1500)));
+        assert_eq!(passes(1472, Some(1500)), cuts, "too long as its sender cuts it");
+        assert_eq!(passes(3000, Some(1401)), cuts);
+    }
 }
 
 #[test]
@@ -39,6 +47,6 @@ fn each_direction_has_its_link() {
     let mut network = Network::new(LinkConfig::default(), 1);
     let (a, b) = ([10, 0, 0, 1].into(), [10, 0, 1, 1].into());
     network.link(a, b).cut();
-    assert!(matches!(network.send(Time::ZERO, datagram(9, false)), Verdict::Dropped(_)));
+    assert!(matches!(network.send(Time::ZERO, datagram(9, None)), Verdict::Dropped(_)));
     assert!(!network.link(b, a).is_cut());
 }

@@ -62,6 +62,8 @@ pub(super) fn link(features: &Features, random: &mut Random) -> LinkConfig {
         // What IPv4 and IPv6 demand of every link, at least (RFC 1122 section 3.3.3, RFC 8200 section 5).
         link.size_max = random.range(if features.v6 { 1280 } else { 576 }, 1500) as usize;
     }
+    // Some routers cut what they may, others drop it. Drawn from the delay, which leaves the seeds' other draws as they are.
+    link.cuts = link.delay.subsec_nanos().is_multiple_of(2);
     if features.slow {
         link.rate_bps = random.log_range(500_000, 200_000_000);
         link.queue_bytes_max = random.log_range(4_000, 300_000) as usize;

@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use strandline_netem::LinkConfig;
 use strandline_proto::time::Time;
 
 use super::{Fault, Features, HostPlan, config};
@@ -12,7 +11,6 @@ use crate::random::Random;
 pub(super) fn faults(
     features: &Features,
     hosts: &[HostPlan],
-    usual: &LinkConfig,
     calm_at: Time,
     random: &mut Random,
 ) -> Vec<(Time, Fault)> {
@@ -46,7 +44,7 @@ pub(super) fn faults(
     });
     some(features.changes, 5, random, &mut |at, random| {
         let (from, to) = random.pick(&pairs);
-        let config = LinkConfig { size_max: usual.size_max, ..config::link(features, random) };
+        let config = config::link(features, random);
         faults.push((at, Fault::Change { from, to, config }));
     });
     some(features.rebinding, 3, random, &mut |at, random| {

@@ -17,6 +17,7 @@ mod rfc7053_4;
 mod rfc7661;
 mod rfc7829_3;
 mod rfc8257;
+mod rfc8899;
 mod rfc8985_6;
 mod rfc8985_7;
 mod rfc9000_13_4_2;

@@ -155,7 +155,22 @@ pub fn write(
     gap_blocks: impl Iterator<Item = GapBlock> + Clone,
     duplicates: &[Tsn],
 ) -> bool {
-    let Some(room) = builder.remaining().checked_sub(CHUNK_HEADER_LEN + FIELDS_LEN) else { return false };
+    write_within(builder, usize::MAX, cumulative_tsn, a_rwnd, gap_blocks, duplicates)
+}
+
+/// As [`write()`], with a chunk of at most `len_max` bytes, unless not even a SACK without blocks is that short.
+#[must_use]
+pub fn write_within(
+    builder: &mut PacketBuilder<'_>,
+    len_max: usize,
+    cumulative_tsn: Tsn,
+    a_rwnd: u32,
+    gap_blocks: impl Iterator<Item = GapBlock> + Clone,
+    duplicates: &[Tsn],
+) -> bool {
+    let fixed = CHUNK_HEADER_LEN + FIELDS_LEN;
+    let Some(room) = builder.remaining().checked_sub(fixed) else { return false };
+    let room = room.min(len_max.saturating_sub(fixed));
     let items_max = (room / ITEM_LEN).min(ITEMS_MAX);
     let gap_count = gap_blocks.clone().take(items_max).count();
     let duplicate_count = duplicates.len().min(items_max - gap_count);

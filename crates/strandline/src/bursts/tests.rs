@@ -9,7 +9,7 @@ fn add(bursts: &mut Bursts, port: u16, packets: &[&[u8]]) {
         source: None,
         len: bytes.len(),
         segment_size: packets[0].len(),
-        fragment: false,
+        fragment: None,
         ecn_capable: false,
     };
     assert_eq!(bursts.add(transmit), bytes);
@@ -57,7 +57,7 @@ fn longer_packets_and_those_that_ip_fragments_stay_apart() {
         source: None,
         len,
         segment_size: len,
-        fragment: true,
+        fragment: Some(576),
         ecn_capable: false,
     };
     bursts.add(fragmented(4));

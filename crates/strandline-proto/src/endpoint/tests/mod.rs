@@ -170,13 +170,13 @@ impl Pair {
                 let wanted = subnet(&transmit.destination);
                 let source = host.addresses.iter().find(|address| subnet(address) == wanted);
                 let source = source.copied().unwrap_or(host.addresses[0]);
-                self.oversize += usize::from(transmit.fragment);
+                self.oversize += usize::from(transmit.fragment.is_some());
                 for bytes in buffer[..transmit.len].chunks(transmit.segment_size) {
                     let sent = Sent {
                         source,
                         destination: transmit.destination,
                         bytes: bytes.to_vec(),
-                        fragment: transmit.fragment,
+                        fragment: transmit.fragment.is_some(),
                     };
                     check::assert_well_formed(&sent, zero_allowed);
                     self.wire.push_back(sent.clone());

@@ -87,7 +87,7 @@ fn a_restart_while_the_shutdown_ack_waits_is_refused() {
             source: address(CLIENT, 0),
             destination: address(SERVER, 0),
             bytes: buffer[..transmit.len].to_vec(),
-            fragment: transmit.fragment,
+            fragment: transmit.fragment.is_some(),
         }
     };
     let init = step(&mut restarted, pair.now, &mut buffer);

@@ -54,7 +54,7 @@ fn a_steady_state_allocates_nothing() {
                     inbound.on_packet_end(NOW, false, &config, || 1 << 20);
                     if inbound.sack_due(NOW) {
                         let mut packet = PacketBuilder::new(&mut packet, 1, 2, VerificationTag(3));
-                        assert!(inbound.write_sack(NOW, &mut packet));
+                        assert!(inbound.write_sack(NOW, &mut packet, usize::MAX));
                     }
                     *tsn += 1;
                     *ssn = ssn.wrapping_add(u16::from(ending));

@@ -1,7 +1,7 @@
 //! DATA that wants memory, or confusion.
 
 use strandline_wire::Data;
-use strandline_wire::chunk::Init;
+use strandline_wire::chunk::{Chunk, Heartbeat, HeartbeatAck, Init};
 use strandline_wire::number::{Ssn, Tsn};
 
 use super::super::raw::*;
@@ -326,7 +326,8 @@ fn duplicates_are_answered_once_a_packet_within_bounds() {
     assert_eq!(sacks(&raw.say_data(&data))[0].duplicates.len(), 1, "the list starts anew after each SACK");
 }
 
-/// Every second TSN: far more gap blocks than a packet holds. The SACK keeps to the path MTU and names the lowest.
+/// Every second TSN: far more gap blocks than a packet holds. The SACK keeps to what every path takes, and to the path MTU once a
+/// HEARTBEAT of that length was answered, and names the lowest.
 #[test]
 fn a_sack_keeps_to_the_path_mtu_however_many_gaps_there_are() {
     let mut raw = Raw::new();
@@ -341,6 +342,17 @@ fn a_sack_keeps_to_the_path_mtu_however_many_gaps_there_are() {
             }
         });
     }
+    assert_eq!(last.len(), 1);
+    assert_eq!(last[0].bytes.len(), 576 - 28);
+    let asked = raw.pair.log.iter().rfind(|sent| has(kind::HEARTBEAT)(sent)).expect("a HEARTBEAT").clone();
+    assert_eq!((asked.bytes.len(), asked.fragment), (1280 - 28, false));
+    let info = chunks(&asked).into_iter().find_map(|chunk| match chunk {
+        Chunk::Heartbeat(heartbeat) => Some(heartbeat.info),
+        _ => None,
+    });
+    let ack = HeartbeatAck(Heartbeat { info: info.unwrap() });
+    raw.say(|packet| assert!(packet.push(&ack)));
+    let last = raw.say_data(&Data { unordered: true, ..whole(tsn + 4002, 0, b"x") });
     assert_eq!(last.len(), 1);
     assert!(last[0].bytes.len() <= 1280 - 28, "{}", last[0].bytes.len());
     let told = &sacks(&last)[0];

@@ -1,0 +1,78 @@
+//! Packets that are longer than the path takes, on a path that drops them without a message.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod common;
+
+use std::net::{IpAddr, SocketAddr};
+
+use common::{Namespace, assert_silent, receive};
+use strandline_io::{Carrier, Outgoing, RawCarrier, RawOptions, UdpCarrier, UdpOptions};
+
+fn udp(address: &str) -> UdpCarrier {
+    let address: IpAddr = address.parse().unwrap();
+    UdpCarrier::bind(SocketAddr::new(address, 9899), &UdpOptions::default()).unwrap()
+}
+
+fn raw(address: &str) -> RawCarrier {
+    RawCarrier::open(address.parse().unwrap(), &RawOptions::default()).unwrap()
+}
+
+/// Sends packets of `len` bytes in each of these ways; gives which of them arrive whole.
+fn arrive(
+    (here, from): (&Namespace, &dyn Carrier),
+    to: &dyn Carrier,
+    there: &str,
+    len: usize,
+    ways: &[Option<u16>],
+) -> Vec<bool> {
+    let destination = SocketAddr::new(there.parse().unwrap(), if to.is_raw() { 0 } else { 9899 });
+    let mut arrived = Vec::new();
+    for (number, fragment) in ways.iter().enumerate() {
+        let bytes = vec![number as u8; len];
+        // The socket for fragments is opened in the namespace of the thread that sends.
+        here.enter(|| {
+            from.send(&mut Outgoing { fragment: *fragment, ..Outgoing::packet(destination, &bytes) })
+                .unwrap();
+            // What is lost is followed by a short packet that is not.
+            from.send(&mut Outgoing::packet(destination, b"that is all!")).unwrap();
+        });
+        let mut packets = Vec::new();
+        while packets.last().is_none_or(|last| last != b"that is all!") {
+            packets.extend(receive(to, 1).into_iter().map(|(_, packet)| packet));
+        }
+        arrived.push(packets.contains(&bytes));
+        assert_eq!(packets.len(), 1 + usize::from(packets.contains(&bytes)));
+    }
+    assert_silent(to);
+    arrived
+}
+
+#[test]
+fn packets_are_cut_for_a_silent_link() {
+    let (left, right) = Namespace::pair();
+    // The other end drops what is longer, and nobody says so.
+    right.ip("link set v0 mtu 700");
+    let ways = [None, Some(1500), Some(700), Some(576)];
+    for any in [true, false] {
+        let here = if any { "0.0.0.0" } else { "10.77.0.1" };
+        let (one, other) = (left.enter(|| udp(here)), right.enter(|| udp("10.77.0.2")));
+        assert_eq!(arrive((&left, &one), &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+        let (one, other) = (left.enter(|| raw(here)), right.enter(|| raw("10.77.0.2")));
+        assert_eq!(arrive((&left, &one), &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+    }
+    // A socket of both families.
+    let (one, other) = (left.enter(|| udp("::")), right.enter(|| udp("10.77.0.2")));
+    assert_eq!(arrive((&left, &one), &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+}
+
+#[test]
+fn packets_longer_than_the_interface_takes_are_cut_on_ipv6() {
+    let (left, right) = Namespace::pair();
+    right.ip("link set v0 mtu 1280");
+    // 1,504 bytes with the headers of IPv6 and UDP.
+    let ways = [Some(1500), Some(1280), Some(576)];
+    let (one, other) = (left.enter(|| udp("fd77::1")), right.enter(|| udp("fd77::2")));
+    assert_eq!(arrive((&left, &one), &other, "fd77::2", 1456, &ways), [false, true, true]);
+    let (one, other) = (left.enter(|| raw("fd77::1")), right.enter(|| raw("fd77::2")));
+    assert_eq!(arrive((&left, &one), &other, "fd77::2", 1464, &ways), [false, true, true]);
+}

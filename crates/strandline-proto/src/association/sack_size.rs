@@ -1,0 +1,76 @@
+//! How long a SACK may be. Nobody acknowledges SACKs, so that one with many gap blocks, longer than the path takes, is lost
+//! without a sign; the peer then sends again and again what has come. A SACK is longer than every path must take only while a
+//! HEARTBEAT as long as the path MTU was answered lately (RFC 8899 section 4.3).
+
+use strandline_wire::COMMON_HEADER_LEN;
+
+use super::Association;
+use super::context::Shared;
+use crate::path::{PathIndex, Proof, Step};
+use crate::time::Time;
+
+impl Association {
+    /// The longest SACK that may go now, header included.
+    pub(super) fn sack_len_max(&self, now: Time, index: PathIndex) -> usize {
+        if !self.inbound.has_gaps() || !self.config.probes_mtu() {
+            return usize::MAX;
+        }
+        let proved = self.proof.as_ref().is_some_and(|proof| proof.path() == index && proof.holds(now));
+        let path = self.paths.get(index);
+        let packet = if proved { path.payload_max() } else { path.pmtu.floor_len() };
+        packet.saturating_sub(COMMON_HEADER_LEN)
+    }
+
+    /// A packet with a SACK that ends after `len` bytes is about to go. If it would be longer with more room, or is longer than
+    /// every path must take, it is worth a proof.
+    pub(super) fn on_sack_written(&mut self, index: PathIndex, len: usize) {
+        let path = self.paths.get(index);
+        if len < path.pmtu.floor_len() || path.payload_max() <= path.pmtu.floor_len() {
+            return;
+        }
+        let proof = self.proof.get_or_insert_with(|| Box::new(Proof::new(index)));
+        if proof.path() != index {
+            **proof = Proof::new(index);
+        }
+        proof.want();
+    }
+
+    /// Sends what is to prove that long SACKs arrive, or lowers the path MTU if several such packets were not answered.
+    pub(super) fn prove_sack_size(&mut self, cx: &mut Shared, now: Time) {
+        let heartbeats = self.state.heartbeats() && self.config.probes_mtu();
+        let Some(proof) = self.proof.as_mut().filter(|proof| heartbeats && proof.is_wanted()) else { return };
+        let index = proof.path();
+        if usize::from(index.0) >= self.paths.len() {
+            self.proof = None;
+            return;
+        }
+        match proof.step(now, self.paths.get(index).rto.rto()) {
+            Step::Rest => {}
+            Step::Ask => {
+                let nonce = cx.nonce();
+                proof.on_asked(now, nonce);
+                let size = self.paths.get(index).payload_max();
+                self.send_padded(cx, now, index, (size, nonce));
+            }
+            Step::GiveUp => {
+                if self.paths.get_mut(index).on_black_hole() {
+                    cx.known.forget_mtu(self.paths.get(index).remote.ip());
+                }
+            }
+        }
+    }
+
+    /// A HEARTBEAT ACK came on a path.
+    pub(super) fn on_size_proved(&mut self, now: Time, index: PathIndex, nonce: u64) {
+        if let Some(proof) = self.proof.as_mut().filter(|proof| proof.path() == index) {
+            let _ = proof.on_answer(now, nonce);
+        }
+    }
+
+    /// The peer sent again what had come: perhaps the SACK for it was too long.
+    pub(super) fn doubt_sack_size(&mut self) {
+        if let Some(proof) = &mut self.proof {
+            proof.doubt();
+        }
+    }
+}

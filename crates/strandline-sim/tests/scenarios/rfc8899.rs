@@ -1,0 +1,143 @@
+//! RFC 8899 section 4.3 and RFC 9260 section 7.3: a path MTU that falls and no message that tells so.
+
+use core::net::IpAddr;
+
+use strandline_netem::Change;
+use strandline_proto::event::{CloseReason, Event};
+use strandline_sim::pair::Fate;
+
+use super::*;
+
+/// A pair whose addresses are of one family and whose links take 1,500 bytes; the path MTU is known already.
+fn pair(ipv6: bool, change: impl Fn(&mut AssociationConfig)) -> (Pair, AssociationId, AssociationId) {
+    let link = LinkConfig { size_max: 1500, ..LinkConfig::with_delay(ms(5)) };
+    let at = |side: u16| {
+        let own = if ipv6 {
+            IpAddr::from([0x2001, 0xdb8, 0, side, 0, 0, 0, 1])
+        } else {
+            [10, 0, side as u8, 1].into()
+        };
+        EndpointConfig { local_addresses: vec![own], ..endpoint(&change) }
+    };
+    let mut pair = Pair::new(at(0), at(1), link);
+    let (a, b) = pair.connect();
+    (pair, a, b)
+}
+
+/// From now on both directions drop what is longer, whether it may be fragmented or not.
+fn narrow(pair: &mut Pair, size: usize) {
+    let (a, b) = (pair.addresses(Side::A)[0].ip(), pair.addresses(Side::B)[0].ip());
+    for (from, to) in [(a, b), (b, a)] {
+        pair.network.link(from, to).change(Change::SizeMax(size));
+    }
+}
+
+/// Sends a message of 20,000 bytes and says how long it took to arrive.
+fn transfer(pair: &mut Pair, a: AssociationId, b: AssociationId, limit: Duration) -> Option<Duration> {
+    let began = pair.now;
+    pair.send(Side::A, a, 0, vec![7; 20_000]);
+    let mut got = 0;
+    let arrived = pair.run_until(limit, |pair| {
+        got += pair.recv_all(Side::B, b).iter().map(|message| message.data.len()).sum::<usize>();
+        got == 20_000
+    });
+    arrived.then(|| pair.now.since(began))
+}
+
+fn mtu(pair: &Pair, a: AssociationId) -> usize {
+    usize::from(pair.a.endpoint.paths(a).unwrap()[0].mtu)
+}
+
+#[test]
+fn a_path_mtu_that_falls_costs_seconds() {
+    for (ipv6, size, limit) in [
+        (true, 1400, 5),
+        (true, 1280, 5),
+        (false, 1400, 5),
+        (false, 1200, 5),
+        (false, 1199, 10),
+        (false, 700, 10),
+        (false, 576, 10),
+    ] {
+        let (mut pair, a, b) = pair(ipv6, |_| {});
+        for _ in 0..5 {
+            transfer(&mut pair, a, b, ms(1000)).expect("nothing is lost yet");
+        }
+        assert_eq!(mtu(&pair, a), 1500);
+        narrow(&mut pair, size);
+        let took = transfer(&mut pair, a, b, Duration::from_secs(limit));
+        assert!(took.is_some(), "{size}, IPv6 {ipv6}\n{}", pair.printed().join("\n"));
+        assert!(mtu(&pair, a) <= size);
+        // Then as fast as ever, and the search finds what the path takes.
+        pair.run_for(Duration::from_secs(2));
+        let took = transfer(&mut pair, a, b, Duration::from_secs(5)).expect("a second message");
+        assert!(took < ms(500), "{size}, IPv6 {ipv6}: {took:?}");
+        for _ in 0..60 {
+            transfer(&mut pair, a, b, Duration::from_secs(5)).expect("further messages");
+            pair.run_for(ms(1000));
+        }
+        let found = mtu(&pair, a);
+        assert!(found <= size && found + 32 >= size, "{size}, IPv6 {ipv6}: found {found}");
+    }
+}
+
+#[test]
+fn an_unusable_path_ends_the_association_despite_heartbeats() {
+    let (mut pair, a, b) = pair(false, |_| {});
+    transfer(&mut pair, a, b, ms(1000)).expect("nothing is lost yet");
+    // Less than any data needs, enough for HEARTBEATs.
+    narrow(&mut pair, 200);
+    let began = pair.now;
+    pair.send(Side::A, a, 0, vec![7; 20_000]);
+    let (mut errors, mut timeouts, mut reason) = (0, 0, None);
+    pair.run_until(Duration::from_secs(2000), |pair| {
+        if let Some(status) = pair.a.endpoint.status(a) {
+            errors = errors.max(status.error_count);
+            timeouts = timeouts.max(status.stats.timeouts);
+        }
+        let events = pair.events(Side::A);
+        reason = events.into_iter().find_map(|event| match event {
+            Event::Closed(reason) => Some(reason),
+            _ => None,
+        });
+        reason.is_some()
+    });
+    assert_eq!(reason, Some(CloseReason::TimedOut));
+    assert_eq!((errors, timeouts), (11, 11), "Association.Max.Retrans and one more");
+    // Each answered HEARTBEAT measures the round trip, so that the RTO starts anew from it.
+    let took = pair.now.since(began).as_secs();
+    assert!((30..=400).contains(&took), "{took} s");
+    let answers = pair.captured().iter().filter(|packet| packet.chunk_kinds() == [kind::HEARTBEAT_ACK]);
+    assert!(answers.count() > 0, "HEARTBEATs were answered");
+}
+
+/// A receiver that sends nothing but SACKs, over a way back that is too narrow for all the gap blocks there are.
+#[test]
+fn sacks_with_many_gaps_fit_a_narrow_way_back() {
+    for size in [1500, 700] {
+        let link = LinkConfig { size_max: 1500, ..link(ms(20), 100) };
+        let mut pair = Pair::new(endpoint(|_| {}), endpoint(|_| {}), link);
+        let (a, b) = pair.connect();
+        assert!(stream(&mut pair, a, b, ms(2000)) > 10_000_000);
+        let (from, to) = (pair.addresses(Side::B)[0].ip(), pair.addresses(Side::A)[0].ip());
+        pair.network.link(from, to).change(Change::SizeMax(size));
+        let timeouts = pair.a.endpoint.status(a).unwrap().stats.timeouts;
+        let mut number = 0;
+        pair.filter(move |side, packet| {
+            let data = side == Side::A && packet.first_kind() == Some(kind::DATA);
+            number += u32::from(data);
+            if data && number % 2 == 0 && number < 1200 { Fate::Drop } else { Fate::Pass }
+        });
+        pair.clear_captured();
+        assert!(stream(&mut pair, a, b, ms(4000)) > 1_000_000, "{size}");
+        assert_eq!(pair.a.endpoint.status(a).unwrap().stats.timeouts, timeouts, "{size}");
+        let lens = pair.captured().iter().filter(|packet| packet.chunk_kinds() == [kind::SACK]);
+        let lens: Vec<_> = lens.map(|packet| packet.datagram.ip_len()).collect();
+        let longest = lens.iter().max().copied().unwrap_or_default();
+        // As long as the path takes once that is proved, and no longer than every path takes where it is not.
+        assert!(
+            if size == 1500 { longest > 700 } else { longest > 500 && longest <= 576 },
+            "{size}: {longest}"
+        );
+    }
+}
