@@ -3,16 +3,15 @@
 //!
 //! | family | how | needs |
 //! |---|---|---|
-//! | IPv4 | fragments made here, by a raw socket that is opened when it is first needed | CAP_NET_RAW |
+//! | IPv4 | fragments made here, sent by a raw socket that is opened with the carrier | CAP_NET_RAW then |
 //! | IPv4 | the don't-fragment bit is off, so that routers may cut | nothing |
 //! | IPv6 | `IPV6_MTU` around the call: the kernel cuts to it what is longer than the interface's MTU | nothing |
 //!
 //! On IPv6 the caller makes the packet that long: RFC 4820 has a chunk for it.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
@@ -39,8 +38,8 @@ pub(crate) struct Fragmenter {
     udp: Option<SocketAddr>,
     /// The address that a raw carrier's socket is bound to.
     bound: IpAddr,
-    /// `None` inside: the process may not open one.
-    raw: OnceLock<Option<Socket>>,
+    /// For IPv4. `None`: the process may not open one.
+    raw: Option<Socket>,
     identification: AtomicU16,
 }
 
@@ -52,7 +51,7 @@ impl Fragmenter {
             mapped,
             udp: (!is_raw).then_some(local),
             bound: local.ip(),
-            raw: OnceLock::new(),
+            raw: if is_v6 && !mapped { None } else { open_raw().ok() },
             // Fragments of different datagrams must not be joined (RFC 6864 section 5.2): start anywhere.
             identification: AtomicU16::new(std::process::id() as u16),
         }
@@ -63,7 +62,7 @@ impl Fragmenter {
     pub(crate) fn send(&self, fd: BorrowedFd<'_>, piece: Piece<'_>, size: u16) -> io::Result<()> {
         if let IpAddr::V4(destination) = piece.destination.ip().to_canonical()
             && self.headers_len() + piece.bytes.len() > usize::from(size)
-            && let Some(raw) = self.raw()
+            && let Some(raw) = &self.raw
         {
             return self.send_cut(raw, &piece, destination, size);
         }
@@ -84,21 +83,11 @@ impl Fragmenter {
         HEADER_LEN + if self.udp.is_some() { UDP_HEADER_LEN } else { 0 }
     }
 
-    fn raw(&self) -> Option<&Socket> {
-        let open = || {
-            let opened = open_raw();
-            if let Err(error) = &opened {
-                tracing::debug!(%error, "packets longer than the path MTU are left to routers to fragment");
-            }
-            opened.ok()
-        };
-        self.raw.get_or_init(open).as_ref()
-    }
-
     fn send_cut(&self, raw: &Socket, piece: &Piece<'_>, to: Ipv4Addr, size: u16) -> io::Result<()> {
+        let name = SockAddr::from(SocketAddrV4::new(to, 0));
         let source = match piece.source.map(|source| source.to_canonical()).or(Some(self.bound)) {
             Some(IpAddr::V4(source)) if !source.is_unspecified() => source,
-            _ => source_for(to)?,
+            _ => source_for(raw, &name)?,
         };
         let payload = match self.udp {
             Some(local) => udp_datagram((source, local.port()), (to, piece.destination.port()), piece.bytes)?,
@@ -112,7 +101,6 @@ impl Fragmenter {
             // ECT(0)
             tos: if piece.ecn_capable { 0b10 } else { 0 },
         };
-        let name = SockAddr::from(SocketAddrV4::new(to, 0));
         for (number, packet) in fragments(&header, &payload, size).enumerate() {
             match raw.send_to(&packet, &name) {
                 Err(error) if number == 0 => return Err(error),
@@ -137,13 +125,12 @@ fn open_raw() -> io::Result<Socket> {
 }
 
 /// The address that the routing table sends from.
-fn source_for(destination: Ipv4Addr) -> io::Result<Ipv4Addr> {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-    socket.connect((destination, 9))?;
-    match socket.local_addr()?.ip() {
-        IpAddr::V4(source) => Ok(source),
-        IpAddr::V6(_) => Err(io::Error::from_raw_os_error(libc::EADDRNOTAVAIL)),
-    }
+fn source_for(raw: &Socket, destination: &SockAddr) -> io::Result<Ipv4Addr> {
+    raw.connect(destination)?;
+    let local = raw.local_addr()?.as_socket_ipv4();
+    // Else the address would stay for other destinations.
+    option::disconnect(raw.as_fd())?;
+    local.map(|local| *local.ip()).ok_or_else(|| io::Error::from_raw_os_error(libc::EADDRNOTAVAIL))
 }
 
 /// A UDP datagram with its checksum (RFC 768).

@@ -18,24 +18,14 @@ fn raw(address: &str) -> RawCarrier {
 }
 
 /// Sends packets of `len` bytes in each of these ways; gives which of them arrive whole.
-fn arrive(
-    (here, from): (&Namespace, &dyn Carrier),
-    to: &dyn Carrier,
-    there: &str,
-    len: usize,
-    ways: &[Option<u16>],
-) -> Vec<bool> {
+fn arrive(from: &dyn Carrier, to: &dyn Carrier, there: &str, len: usize, ways: &[Option<u16>]) -> Vec<bool> {
     let destination = SocketAddr::new(there.parse().unwrap(), if to.is_raw() { 0 } else { 9899 });
     let mut arrived = Vec::new();
     for (number, fragment) in ways.iter().enumerate() {
         let bytes = vec![number as u8; len];
-        // The socket for fragments is opened in the namespace of the thread that sends.
-        here.enter(|| {
-            from.send(&mut Outgoing { fragment: *fragment, ..Outgoing::packet(destination, &bytes) })
-                .unwrap();
-            // What is lost is followed by a short packet that is not.
-            from.send(&mut Outgoing::packet(destination, b"that is all!")).unwrap();
-        });
+        from.send(&mut Outgoing { fragment: *fragment, ..Outgoing::packet(destination, &bytes) }).unwrap();
+        // What is lost is followed by a short packet that is not.
+        from.send(&mut Outgoing::packet(destination, b"that is all!")).unwrap();
         let mut packets = Vec::new();
         while packets.last().is_none_or(|last| last != b"that is all!") {
             packets.extend(receive(to, 1).into_iter().map(|(_, packet)| packet));
@@ -56,13 +46,13 @@ fn packets_are_cut_for_a_silent_link() {
     for any in [true, false] {
         let here = if any { "0.0.0.0" } else { "10.77.0.1" };
         let (one, other) = (left.enter(|| udp(here)), right.enter(|| udp("10.77.0.2")));
-        assert_eq!(arrive((&left, &one), &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+        assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
         let (one, other) = (left.enter(|| raw(here)), right.enter(|| raw("10.77.0.2")));
-        assert_eq!(arrive((&left, &one), &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+        assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
     }
     // A socket of both families.
     let (one, other) = (left.enter(|| udp("::")), right.enter(|| udp("10.77.0.2")));
-    assert_eq!(arrive((&left, &one), &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
+    assert_eq!(arrive(&one, &other, "10.77.0.2", 1400, &ways), [false, false, true, true]);
 }
 
 #[test]
@@ -72,7 +62,23 @@ fn packets_longer_than_the_interface_takes_are_cut_on_ipv6() {
     // 1,504 bytes with the headers of IPv6 and UDP.
     let ways = [Some(1500), Some(1280), Some(576)];
     let (one, other) = (left.enter(|| udp("fd77::1")), right.enter(|| udp("fd77::2")));
-    assert_eq!(arrive((&left, &one), &other, "fd77::2", 1456, &ways), [false, true, true]);
+    assert_eq!(arrive(&one, &other, "fd77::2", 1456, &ways), [false, true, true]);
     let (one, other) = (left.enter(|| raw("fd77::1")), right.enter(|| raw("fd77::2")));
-    assert_eq!(arrive((&left, &one), &other, "fd77::2", 1464, &ways), [false, true, true]);
+    assert_eq!(arrive(&one, &other, "fd77::2", 1464, &ways), [false, true, true]);
+}
+
+#[test]
+fn each_destination_has_its_source() {
+    let (left, right) = Namespace::pair();
+    for (namespace, host) in [(&left, 1), (&right, 2)] {
+        namespace.ip(&format!("addr add 10.79.0.{host}/24 dev v0"));
+    }
+    let (one, other) = (left.enter(|| udp("0.0.0.0")), right.enter(|| udp("0.0.0.0")));
+    for (there, here) in [("10.77.0.2", "10.77.0.1"), ("10.79.0.2", "10.79.0.1"), ("10.77.0.2", "10.77.0.1")]
+    {
+        let destination = SocketAddr::new(there.parse().unwrap(), 9899);
+        one.send(&mut Outgoing { fragment: Some(576), ..Outgoing::packet(destination, &[7; 1400]) }).unwrap();
+        let (meta, bytes) = receive(&other, 1).remove(0);
+        assert_eq!((meta.source.ip(), bytes.len()), (here.parse::<IpAddr>().unwrap(), 1400));
+    }
 }
