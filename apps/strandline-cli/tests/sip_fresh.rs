@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::RcvBuf;
+use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use sip_server::{Server, again};
 use waiting::at_last;
 
@@ -126,6 +127,34 @@ fn who_reads_slowly_gets_all_answers_in_their_order() {
     let numbers = text.lines().filter_map(|line| line.strip_prefix("CSeq: ")?.strip_suffix(" REGISTER"));
     assert!(numbers.map(|number| number.parse::<u32>().unwrap()).eq(3..=LAST));
     assert_eq!(text.matches("SIP/2.0 200 OK\r\n").count() as u32, LAST - 2);
+}
+
+/// Lets the server open only so many files more.
+fn leave_descriptors(server: &Server, more: u64) {
+    let open = std::fs::read_dir(format!("/proc/{}/fd", server.pid().as_raw_nonzero())).unwrap().count();
+    let limit = Rlimit { current: Some(open as u64 + more), ..getrlimit(Resource::Nofile) };
+    prlimit(Some(server.pid()), Resource::Nofile, limit).unwrap();
+}
+
+#[test]
+fn silent_connections_that_used_up_descriptors_make_way() {
+    let server = Server::start(&["--metrics", "127.0.0.1:0"]);
+    let mut phone = connect(&server);
+    phone.write_all(register("alice", 1).as_bytes()).unwrap();
+    assert!(is_ok(&answer(&mut phone), 1));
+    for close_again in [true, false] {
+        leave_descriptors(&server, 8);
+        let mut silent: Vec<TcpStream> = (0..40).map(|_| connect(&server)).collect();
+        if close_again {
+            silent.clear();
+        }
+        let user = if close_again { "bob" } else { "carol" };
+        let mut newcomer = connect(&server);
+        newcomer.write_all(register(user, 1).as_bytes()).unwrap();
+        assert!(is_ok(&answer(&mut newcomer), 1), "{close_again}");
+    }
+    phone.write_all(register("alice", 2).as_bytes()).unwrap();
+    assert!(is_ok(&answer(&mut phone), 2), "the phone stays");
 }
 
 fn metric(server: &Server, name: &str) -> String {

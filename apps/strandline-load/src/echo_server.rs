@@ -12,6 +12,7 @@ use strandline::{
     Stack, StackBuilder,
 };
 use strandline_output::outln;
+use strandline_tls::AcceptErrors;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
 use tokio::runtime::Handle;
@@ -189,6 +190,7 @@ fn print(listening: &Listening, json: bool) -> Result<()> {
 }
 
 async fn serve_tcp(listener: TcpListener, lines: bool) -> Result<()> {
+    let mut errors = AcceptErrors::default();
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
@@ -199,8 +201,11 @@ async fn serve_tcp(listener: TcpListener, lines: bool) -> Result<()> {
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "accepting a TCP connection");
-                tokio::time::sleep(PAUSE).await;
+                let found = errors.on_error(&error);
+                if let Some(unlogged) = found.log {
+                    tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                }
+                tokio::time::sleep(found.pause).await;
             }
         }
     }

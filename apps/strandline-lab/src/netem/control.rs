@@ -2,12 +2,13 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::UnixStream as BlockingStream;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 
 use super::namespace::{Namespaces, control_socket, networks};
 use super::network::Network;
@@ -15,6 +16,10 @@ use super::schedule::TargetedChange;
 
 /// Longest request.
 const REQUEST_MAX: u64 = 65_536;
+/// The pause after an error of accept.
+const PAUSE: Duration = Duration::from_millis(50);
+/// How long a client may take: the others wait meanwhile.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// What can be asked for.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -57,15 +62,22 @@ impl Control {
     /// Carries out requests until one is to end the network.
     pub async fn serve(&self, network: &Network) {
         loop {
-            // Somebody who goes away while asking doesn't matter to the network.
-            if let Ok(true) = self.serve_one(network).await {
+            let stream = match self.listener.accept().await {
+                Ok((stream, _)) => stream,
+                // Such as too many open files.
+                Err(_) => {
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            // A client that goes away or says nothing doesn't matter to the network.
+            if let Ok(Ok(true)) = tokio::time::timeout(PATIENCE, Self::serve_one(stream, network)).await {
                 return;
             }
         }
     }
 
-    async fn serve_one(&self, network: &Network) -> Result<bool> {
-        let (mut stream, _) = self.listener.accept().await?;
+    async fn serve_one(mut stream: UnixStream, network: &Network) -> Result<bool> {
         let mut text = Vec::new();
         (&mut stream).take(REQUEST_MAX).read_to_end(&mut text).await?;
         let request: Result<Request, _> = serde_json::from_slice(&text);
@@ -97,7 +109,7 @@ fn carry_out(network: &Network, request: &Request) -> Result<serde_json::Value> 
 /// # Errors
 /// There is no such network, or what the owner said.
 pub fn ask(name: &str, request: &Request) -> Result<serde_json::Value> {
-    let mut stream = UnixStream::connect(control_socket(name)).map_err(|error| match error.kind() {
+    let mut stream = BlockingStream::connect(control_socket(name)).map_err(|error| match error.kind() {
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
             anyhow!("no network '{name}' is up (strandline netem up --name {name})")
         }

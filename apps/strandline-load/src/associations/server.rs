@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use strandline::{Association, AssociationId, Endpoint, Listener, MemoryReport, Message, SendInfo, Stack};
+use strandline_tls::AcceptErrors;
 use tokio::net::{TcpListener, TcpStream};
 
 use super::line::{add_stack, measure_process};
@@ -90,11 +91,11 @@ impl Server {
         let listener = TcpListener::bind(part.address).await.context("listening on TCP")?;
         let address = listener.local_addr()?;
         tokio::task::spawn_local(async move {
+            let mut errors = AcceptErrors::default();
             loop {
-                if let Ok((stream, _)) = listener.accept().await {
-                    tokio::task::spawn_local(echo_tcp(stream));
-                } else {
-                    tokio::time::sleep(PATIENCE).await;
+                match listener.accept().await {
+                    Ok((stream, _)) => drop(tokio::task::spawn_local(echo_tcp(stream))),
+                    Err(error) => tokio::time::sleep(errors.on_error(&error).pause).await,
                 }
             }
         });

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use strandline::{Association, Listener, Stack};
 use strandline_output::{errln, outln};
+use strandline_tls::AcceptErrors;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -145,6 +146,7 @@ async fn accept_sctp(
 }
 
 async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<SocketAddr>)>) -> Result<()> {
+    let mut errors = AcceptErrors::default();
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
@@ -154,8 +156,11 @@ async fn accept_tcp(listener: TcpListener, peers: mpsc::Sender<(Carrier, Option<
             }
             // Of one connection, or too many open files: others may still come.
             Err(error) => {
-                tracing::warn!("accepting a connection: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                let found = errors.on_error(&error);
+                if let Some(unlogged) = found.log {
+                    tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+                }
+                tokio::time::sleep(found.pause).await;
             }
         }
     }

@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
-use strandline_tls::Wire;
+use strandline_tls::{AcceptErrors, Wire};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -246,8 +246,14 @@ impl Call {
 
 /// Accepts connections at a source.
 async fn be_called(shared: Rc<Shared>, source: usize, listener: TcpListener, load: Rc<Load>) {
-    while let Ok((stream, _)) = listener.accept().await {
-        tokio::task::spawn_local(hear(Rc::clone(&shared), source, stream, Rc::clone(&load)));
+    let mut errors = AcceptErrors::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::task::spawn_local(hear(Rc::clone(&shared), source, stream, Rc::clone(&load)));
+            }
+            Err(error) => tokio::time::sleep(errors.on_error(&error).pause).await,
+        }
     }
 }
 

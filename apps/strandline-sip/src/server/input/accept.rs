@@ -3,9 +3,9 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::time::Duration;
 
 use rustix::net::{SocketFlags, acceptfrom_with};
+use strandline_tls::AcceptErrors;
 use tokio::io::unix::AsyncFd;
 use tokio::net::TcpStream;
 
@@ -15,10 +15,7 @@ use crate::transaction::Protocol;
 
 use super::fresh::Fresh;
 use super::set::Set;
-use super::tcp::{greet, wire};
-
-/// How long after an error that more descriptors or memory would cure.
-const PAUSE: Duration = Duration::from_millis(50);
+use super::tcp::{SHED, greet, wire};
 
 /// What connections are accepted from.
 pub(in crate::server) type Listening = AsyncFd<std::net::TcpListener>;
@@ -58,30 +55,62 @@ pub(in crate::server) fn listening(socket: socket2::Socket) -> io::Result<Listen
 /// Accepts until the task is ended.
 pub(in crate::server) async fn serve(listening: Listening, hub: Rc<Hub>, set: Rc<Set>, protocol: Protocol) {
     let fresh = Fresh::start(&hub, set);
+    let mut errors = AcceptErrors::default();
     loop {
         let Ok(mut ready) = listening.readable().await else { return };
         match accept(listening.get_ref()) {
-            Ok((_, peer)) if !hub.inbox(|inbox| inbox.allows(peer.ip())) => {}
-            Ok((_, peer)) if !hub.connections.has_room(peer, &hub.room.get()) => {}
-            Ok((stream, peer)) if protocol == Protocol::Tcp => fresh.begin(stream, peer, &hub),
-            Ok((stream, peer)) => match TcpStream::from_std(stream).and_then(|tcp| wire(tcp, &hub, protocol))
-            {
-                Ok(wire) => {
-                    let connection = hub.connections.add(protocol, peer);
-                    tokio::task::spawn_local(greet(Rc::clone(&hub), connection, wire));
+            Ok((stream, peer)) => {
+                if let Err(error) = take(stream, peer, protocol, &hub, &fresh) {
+                    recover(&error, &mut errors, &hub, &fresh).await;
                 }
-                Err(error) => tracing::warn!(%error, "accepting a connection"),
-            },
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 ready.clear_ready();
                 fresh.look_again(&hub);
             }
-            Err(error) => {
-                tracing::warn!(%error, "accepting a TCP connection");
-                tokio::time::sleep(PAUSE).await;
-            }
+            Err(error) => recover(&error, &mut errors, &hub, &fresh).await,
         }
     }
+}
+
+/// Takes a connection that was accepted, if its peer may send and there is room.
+fn take(
+    stream: std::net::TcpStream,
+    peer: SocketAddr,
+    protocol: Protocol,
+    hub: &Rc<Hub>,
+    fresh: &Fresh,
+) -> io::Result<()> {
+    let now = hub.clock.elapsed();
+    if !hub.inbox(|inbox| inbox.allows(peer.ip())) || !hub.connections.makes_room(peer, &hub.room.get(), now)
+    {
+        return Ok(());
+    }
+    if protocol == Protocol::Tcp {
+        fresh.begin(stream, peer, hub);
+        return Ok(());
+    }
+    let wire = wire(TcpStream::from_std(stream)?, hub, protocol)?;
+    let connection = hub.connections.add(protocol, peer);
+    tokio::task::spawn_local(greet(Rc::clone(hub), connection, wire));
+    Ok(())
+}
+
+/// Waits after an error. When descriptors or memory are used up it first lets go connections that have ended, and the oldest on
+/// which no message has come.
+async fn recover(error: &io::Error, errors: &mut AcceptErrors, hub: &Rc<Hub>, fresh: &Fresh) {
+    let found = errors.on_error(error);
+    if let Some(unlogged) = found.log {
+        tracing::warn!(%error, unlogged, "accepting a TCP connection failed");
+    }
+    let mut pause = found.pause;
+    if found.is_exhausted {
+        fresh.look_again(hub);
+        if hub.connections.shed_strangers(hub.clock.elapsed()) > 0 {
+            pause = SHED;
+        }
+    }
+    tokio::time::sleep(pause).await;
 }
 
 /// The next connection, which never waits.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use strandline_tls::{ClientTls, Wire, domains, is_domain};
+use strandline_tls::{ClientTls, Wire, domains, is_domain, is_exhausted};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -23,6 +23,8 @@ use super::taker::Taker;
 use super::work::work_between;
 use super::ws;
 
+/// How long connections that are shed may take to free their descriptors.
+pub(super) const SHED: Duration = Duration::from_millis(5);
 /// How long opening a connection may take.
 const OPEN: Duration = Duration::from_secs(5);
 
@@ -35,6 +37,8 @@ pub(super) fn wire(stream: TcpStream, hub: &Hub, protocol: Protocol) -> io::Resu
 
 /// Lets TLS and WebSocket come to an understanding before anything else.
 pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) {
+    let wire = Rc::new(wire);
+    connection.greeting(Rc::clone(&wire));
     let greeted = async {
         wire.handshake().await?;
         if connection.protocol.is_websocket() { ws::greet(&wire, &hub).await } else { Ok(Vec::new()) }
@@ -64,13 +68,13 @@ pub(super) async fn greet(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire) 
                 tracing::debug!(%error, peer = %connection.peer, "a connection can't be taken");
             }
             hub.connections.remove(&connection);
+            connection.ended();
         }
     }
 }
 
 /// A connection stands, and a task reads from it.
-pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Wire, taker: impl Taker + 'static) {
-    let wire = Rc::new(wire);
+pub(super) fn stand(hub: Rc<Hub>, connection: Rc<Connection>, wire: Rc<Wire>, taker: impl Taker + 'static) {
     hub.service.borrow_mut().connection_opened(connection.id);
     if connection.opened(Rc::clone(&wire)) {
         tokio::task::spawn_local(Rc::clone(&connection).write_rest(Rc::clone(&wire)));
@@ -102,8 +106,19 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         (service.address_for(connection.peer.ip()), name)
     };
     let patience = hub.connections.patience.get();
-    let connecting = connect(connection.protocol, connection.peer, from, name, tls, patience);
-    let opened = tokio::time::timeout(OPEN, connecting).await;
+    let connecting =
+        || connect(connection.protocol, connection.peer, from, name.clone(), tls.clone(), patience);
+    let opened = tokio::time::timeout(OPEN, async {
+        match connecting().await {
+            // Strangers make way for a connection that a request needs.
+            Err(error) if is_exhausted(&error) && hub.connections.shed_strangers(hub.clock.elapsed()) > 0 => {
+                tokio::time::sleep(SHED).await;
+                connecting().await
+            }
+            opened => opened,
+        }
+    })
+    .await;
     let clients = connection.take_clients();
     match opened {
         Ok(Ok(Opened::Plain(stream))) => {
@@ -117,7 +132,7 @@ async fn open(hub: Rc<Hub>, set: Rc<Set>, connection: Rc<Connection>, tls: Optio
         }
         Ok(Ok(Opened::Tls(wire))) => {
             let reader = Reader::new(&hub, &connection, Side::Opened);
-            stand(hub, connection, wire, reader);
+            stand(hub, connection, Rc::new(wire), reader);
         }
         failed => {
             let why = failed.map_or_else(

@@ -18,6 +18,7 @@ use super::account::{Account, Share};
 use super::aliases::Aliases;
 use super::due::Watch;
 use super::life::Life;
+use super::marks::Marks;
 use super::patience::Patience;
 use super::websocket::WebSocket;
 
@@ -35,6 +36,8 @@ enum Way {
     Opening(Option<Box<Asked>>),
     /// It has ended.
     Ended,
+    /// It was accepted, and TLS or WebSocket is shaking hands.
+    Greeting(Rc<Wire>),
     /// It was accepted a moment ago, and no task waits for it yet.
     Bare(TcpStream),
     /// It is in the set that one task reads.
@@ -111,6 +114,7 @@ pub(in crate::server) struct Connections {
     /// Since the start of the server, at the last look.
     pub(super) now_secs: Cell<u32>,
     pub(in crate::server) patience: Cell<Patience>,
+    pub(super) strangers: RefCell<Marks>,
 }
 
 impl Connections {
@@ -135,6 +139,7 @@ impl Connections {
             watch: RefCell::default(),
             now_secs: Cell::default(),
             patience: Cell::default(),
+            strangers: RefCell::default(),
         };
         (all, to_open)
     }
@@ -160,6 +165,11 @@ impl Connections {
     pub(in crate::server) fn has_room(&self, peer: SocketAddr, room: &Room) -> bool {
         let of_source = || self.by_source.borrow().get(&network(peer.ip())).copied().unwrap_or(0);
         self.len() < room.connections && room.of_source.is_none_or(|max| of_source() < max)
+    }
+
+    /// The number that the next connection gets: those of all earlier ones are smaller.
+    pub(super) fn next_number(&self) -> u64 {
+        self.next.get()
     }
 
     /// A number for a connection or an association.
@@ -311,12 +321,11 @@ impl Connections {
             None => pending.extend_from_slice(bytes),
         }
         connection.share.set_pending(pending.capacity());
-        if let Way::Opening(asked) = &mut *connection.way.borrow_mut() {
-            if let Some(client) = client {
-                asked.get_or_insert_default().0.push(client);
-            }
-        } else if !connection.busy.replace(true) {
-            self.dirty.borrow_mut().push(Rc::clone(&connection));
+        match &mut *connection.way.borrow_mut() {
+            Way::Opening(asked) => asked.get_or_insert_default().0.extend(client),
+            Way::Greeting(_) => {}
+            _ if connection.busy.replace(true) => {}
+            _ => self.dirty.borrow_mut().push(Rc::clone(&connection)),
         }
         true
     }
@@ -420,7 +429,7 @@ impl Connection {
     /// none.
     fn write(&self) -> Written {
         let wire = match &*self.way.borrow() {
-            Way::Opening(_) | Way::Ended => return Written::All,
+            Way::Opening(_) | Way::Greeting(_) | Way::Ended => return Written::All,
             Way::Bare(stream) | Way::Watched(stream) => {
                 return self.write_by(|bytes| (&*stream).write(bytes), Written::WaitsBare);
             }
@@ -498,7 +507,9 @@ impl Connection {
         let _ = match &*self.way.borrow() {
             Way::Opening(_) | Way::Ended => Ok(()),
             Way::Bare(stream) | Way::Watched(stream) => stream.shutdown(std::net::Shutdown::Both),
-            Way::Stands(wire) => socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both),
+            Way::Greeting(wire) | Way::Stands(wire) => {
+                socket2::SockRef::from(wire.tcp()).shutdown(std::net::Shutdown::Both)
+            }
         };
     }
 
@@ -506,6 +517,11 @@ impl Connection {
     pub(super) fn give_up(&self) {
         self.unsent();
         self.close();
+    }
+
+    /// It was accepted, and TLS or WebSocket is about to shake hands over it.
+    pub(in crate::server) fn greeting(&self, wire: Rc<Wire>) {
+        self.way.replace(Way::Greeting(wire));
     }
 
     /// It was accepted, and nobody waits for it yet.

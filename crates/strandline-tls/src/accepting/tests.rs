@@ -1,0 +1,29 @@
+use super::*;
+
+#[tokio::test(start_paused = true)]
+async fn a_shortage_is_logged_every_ten_seconds() {
+    let mut errors = AcceptErrors::default();
+    let mut lines = Vec::new();
+    for step in 0..601_u64 {
+        let found = errors.on_error(&io::Error::from_raw_os_error(24));
+        assert!(found.is_exhausted);
+        lines.extend(found.log.map(|unlogged| (step, unlogged)));
+        tokio::time::advance(found.pause).await;
+    }
+    assert_eq!(lines, [(0, 0), (200, 199), (400, 199), (600, 199)]);
+}
+
+#[tokio::test]
+async fn an_aborted_connection_delays_no_other() {
+    let found = AcceptErrors::default().on_error(&ErrorKind::ConnectionAborted.into());
+    assert_eq!(found, AcceptError { pause: Duration::ZERO, is_exhausted: false, log: None });
+}
+
+#[test]
+fn shortages_are_told_from_other_errors() {
+    for code in [12, 23, 24, 105] {
+        assert!(is_exhausted(&io::Error::from_raw_os_error(code)), "{code}");
+    }
+    assert!(!is_exhausted(&io::Error::from_raw_os_error(111)));
+    assert!(!is_exhausted(&ErrorKind::WouldBlock.into()));
+}
