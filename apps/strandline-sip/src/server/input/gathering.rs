@@ -1,10 +1,14 @@
-//! When datagrams are gathered: a few thousand a second that come one by one wake a server with little to do for each of them, which
-//! takes longer than to handle them. Then it looks for them every few milliseconds instead. No I/O, no clock.
+//! When datagrams are gathered. Some thousands a second that come one by one wake the server for each of them, which takes longer than
+//! to handle them. A busy server looks for them every few milliseconds instead, and takes several at a time; one that is idle most of
+//! the time takes each as it comes. No I/O, no clock.
 
 use std::time::Duration;
 
-/// It is done for no fewer a second, of which each would wake it anyway, and for no more, of which many come at a time anyway.
-const PER_SEC: core::ops::Range<f64> = 400.0..4000.0;
+/// Datagrams a second for which gathering pays: of fewer only some would be taken together, and of more many come at a time anyway.
+const PER_SEC: core::ops::Range<f64> = 1000.0..4000.0;
+/// The share of the time that the thread must be busy before gathering begins, and below which it ends. Gathering halves it.
+const BUSY: f64 = 0.5;
+const BUSY_STILL: f64 = 0.15;
 /// How long is counted.
 const LOOK: Duration = Duration::from_millis(100);
 /// If so many looks in a row say that it pays.
@@ -20,6 +24,8 @@ const LEFT_ALONE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Gathering {
     began: Duration,
+    /// How long the thread had waited for something to do by then.
+    idle: Duration,
     came: usize,
     looks: u32,
     /// Datagrams are gathered until then; how many came each second before.
@@ -34,18 +40,19 @@ impl Gathering {
         self.turn.is_some()
     }
 
-    /// So many were taken.
-    pub(super) fn on_taken(&mut self, now: Duration, count: usize) {
+    /// So many were taken. `idle` is how long the thread has waited for something to do, in all.
+    pub(super) fn on_taken(&mut self, now: Duration, idle: Duration, count: usize) {
         self.came += count;
         let elapsed = now.saturating_sub(self.began);
         if elapsed < LOOK {
             return;
         }
         let rate = self.came as f64 / elapsed.as_secs_f64();
-        (self.began, self.came) = (now, 0);
+        let busy = 1.0 - idle.saturating_sub(self.idle).as_secs_f64() / elapsed.as_secs_f64();
+        (self.began, self.idle, self.came) = (now, idle, 0);
         match self.turn {
-            None => self.look_alone(now, rate),
-            Some((_, before)) if !PER_SEC.contains(&rate) || rate * FEWER < before => {
+            None => self.look_alone(now, rate, busy),
+            Some((_, before)) if busy < BUSY_STILL || !PER_SEC.contains(&rate) || rate * FEWER < before => {
                 (self.turn, self.looks, self.not_until) = (None, 0, now + LEFT_ALONE);
             }
             // One look at what comes by itself.
@@ -54,8 +61,8 @@ impl Gathering {
         }
     }
 
-    fn look_alone(&mut self, now: Duration, rate: f64) {
-        let pays = now >= self.not_until && PER_SEC.contains(&rate);
+    fn look_alone(&mut self, now: Duration, rate: f64, busy: f64) {
+        let pays = now >= self.not_until && busy >= BUSY && PER_SEC.contains(&rate);
         self.looks = if pays { self.looks + 1 } else { 0 };
         if self.looks >= LOOKS {
             self.turn = Some((now + TURN, rate));

@@ -23,7 +23,7 @@ pub(in crate::server) async fn serve(udp: Rc<Udp>, hub: Rc<Hub>) {
             return;
         }
         let (count, more) = take(&udp, &hub);
-        gathering.on_taken(hub.clock.elapsed(), count);
+        gathering.on_taken(hub.clock.elapsed(), hub.clock.idle(), count);
         if more {
             // Others want their turn. Otherwise this waits anyway: to yield would cost a system call.
             tokio::task::yield_now().await;
