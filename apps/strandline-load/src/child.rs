@@ -7,7 +7,9 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+
+use crate::echo_process::this_program;
 
 /// A process that was started here. It ends with this value at the latest.
 #[derive(Debug)]
@@ -22,8 +24,7 @@ pub(crate) struct ChildProcess {
 impl ChildProcess {
     /// Starts `strandline load PART` and gives it its first order.
     pub(crate) async fn start(name: &'static str, part: &str, first: &impl Serialize) -> Result<Self> {
-        let program = std::env::current_exe().context("finding this program's own file")?;
-        let mut child = Command::new(program)
+        let mut child = this_program()?
             .args(["load", part])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

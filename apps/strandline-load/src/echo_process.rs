@@ -117,7 +117,8 @@ pub(crate) async fn spawn_apart(command: &[&str], arguments: &[&str]) -> Result<
     started(this_program()?.args(command).args(arguments).process_group(0)).await
 }
 
-fn this_program() -> Result<Command> {
+/// A command of this program that ends with this process, also if that is killed.
+pub(crate) fn this_program() -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("finding this program's own file")?);
     command.env(WITH_PARENT, std::process::id().to_string());
     Ok(command)

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// A folder that goes with this value.
 #[derive(Debug)]
@@ -11,13 +13,29 @@ pub(crate) struct Folder(PathBuf);
 impl Folder {
     /// Makes one of this process, for this purpose.
     pub(crate) fn new(purpose: &str) -> Result<Self> {
-        let folder = std::env::temp_dir().join(format!("strandline-{purpose}-{}", std::process::id()));
+        let (all, prefix) = (std::env::temp_dir(), format!("strandline-{purpose}-"));
+        remove_left(&all, &prefix);
+        let folder = all.join(format!("{prefix}{}", std::process::id()));
         std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok(Self(folder))
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.0
+    }
+}
+
+/// Removes folders of processes that were killed: their numbers are nobody's any more. Others' can't be removed, which is right.
+fn remove_left(all: &Path, prefix: &str) {
+    for entry in std::fs::read_dir(all).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = name.to_str().and_then(|name| name.strip_prefix(prefix)?.parse::<i32>().ok());
+        let Some(pid) = number.and_then(Pid::from_raw) else { continue };
+        if test_kill_process(pid) == Err(Errno::SRCH)
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::debug!(%error, folder = %entry.path().display(), "removing a folder that was left");
+        }
     }
 }
 
@@ -28,3 +46,6 @@ impl Drop for Folder {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

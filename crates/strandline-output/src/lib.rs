@@ -5,10 +5,19 @@
 //! error, or, if its reader has gone (`strandline lab list | head -1`), as quietly as SIGPIPE ends one, with
 //! [`NOBODY_READS`]. Standard error carries what is said beside them: the program goes on without it, unless its reader
 //! has gone, too.
+//!
+//! Control characters in either are escaped ([`escape`]): much of what programs print came from a peer or a file. [`read_file`] and
+//! [`read_text`] read a file up to a limit.
 #![forbid(unsafe_code)]
+
+mod escape;
+mod input;
 
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
+
+pub use escape::escape;
+pub use input::{read_file, read_text};
 
 /// The exit code when standard output can't be written.
 pub const FAILED: u8 = 1;
@@ -64,8 +73,11 @@ pub fn end(error: &io::Error) -> ! {
     std::process::exit(FAILED.into());
 }
 
-/// In one piece, so that lines of several threads don't mix, and at once.
+/// Without the control characters that a peer or a file may have put there. In one piece, so that lines of several threads don't mix, and at once.
 fn write(to: &mut dyn Write, text: fmt::Arguments<'_>) -> io::Result<()> {
-    to.write_all(text.to_string().as_bytes())?;
+    to.write_all(escape(&text.to_string()).as_bytes())?;
     to.flush()
 }
+
+#[cfg(test)]
+mod tests;

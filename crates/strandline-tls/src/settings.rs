@@ -1,5 +1,6 @@
 //! Certificates, keys, and what is trusted, from PEM files.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +11,9 @@ use rustls_pki_types::pem::{self, PemObject};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::verify::SipVerifier;
+
+/// The longest file of certificates or keys.
+const PEM_BYTES_MAX: u64 = 16 << 20;
 
 /// What is wrong with a file or its content.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +67,14 @@ impl Pem {
     /// # Errors
     /// If it can't be read.
     pub fn read(path: &Path) -> Result<Self, TlsError> {
-        let bytes = std::fs::read(path).map_err(|error| file(path, &error.to_string()))?;
+        let read = || {
+            let mut bytes = Vec::new();
+            std::fs::File::open(path)?.take(PEM_BYTES_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
+        };
+        let bytes = read().map_err(|error: std::io::Error| file(path, &error.to_string()))?;
+        if bytes.len() as u64 > PEM_BYTES_MAX {
+            return Err(file(path, "it has more than 16 MiB, the limit: is that the right file?"));
+        }
         Ok(Self { path: path.to_owned(), bytes })
     }
 }

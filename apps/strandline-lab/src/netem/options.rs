@@ -11,6 +11,9 @@ use super::settings::{self, Queue, Settings};
 use super::topology::{PATHS_MAX, Topology};
 use super::units;
 
+/// The longest file of a schedule.
+const SCHEDULE_BYTES_MAX: u64 = 4 << 20;
+
 /// Packets of full size that a queue holds where no limit is given.
 const QUEUE_PACKETS_DEFAULT: usize = 1000;
 
@@ -152,7 +155,8 @@ impl NetworkArgs {
     fn schedule(&self, paths: usize) -> Result<Vec<Entry>> {
         let Some(text) = &self.schedule else { return Ok(Vec::new()) };
         let text = match text.strip_prefix('@') {
-            Some(file) => std::fs::read_to_string(file).with_context(|| format!("--schedule @{file}"))?,
+            Some(file) => strandline_output::read_text(file, SCHEDULE_BYTES_MAX)
+                .with_context(|| format!("--schedule @{file}"))?,
             None => text.clone(),
         };
         let entries = schedule::parse(&text).map_err(|error| anyhow!("--schedule: {error}"))?;

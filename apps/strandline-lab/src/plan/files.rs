@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
+use strandline_output::read_text;
 
 use super::Plan;
 
@@ -105,13 +106,16 @@ fn natural(name: &str) -> (String, u64, String) {
     (letters.to_owned(), digits.parse().unwrap_or(0), rest.to_owned())
 }
 
+/// The longest file of a plan, or about a paper.
+const BYTES_MAX: u64 = 4 << 20;
+
 /// Reads a plan and checks it.
 ///
 /// # Errors
 /// The file, the place in it, what is wrong and what would be right.
 pub fn load(found: &Found) -> Result<Plan> {
     let shown = found.path.display();
-    let text = fs::read_to_string(&found.path).with_context(|| format!("{shown}"))?;
+    let text = read_text(&found.path, BYTES_MAX).with_context(|| format!("{shown}"))?;
     let mut plan: Plan = toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))?;
     plan.paper.clone_from(&found.paper);
     plan.name.clone_from(&found.name);
@@ -126,7 +130,7 @@ pub fn load(found: &Found) -> Result<Plan> {
 pub fn paper(found: &Found) -> Result<Paper> {
     let path = found.path.with_file_name("paper.toml");
     let shown = path.display();
-    let text = fs::read_to_string(&path).with_context(|| {
+    let text = read_text(&path, BYTES_MAX).with_context(|| {
         format!("{shown}: it has to say title, authors, year, venue and setup of the paper")
     })?;
     toml::from_str(&text).map_err(|error| anyhow!("{shown}: {error}"))
@@ -137,6 +141,6 @@ pub fn paper(found: &Found) -> Result<Paper> {
 /// # Errors
 /// It can't be read.
 pub fn hash(path: &Path) -> Result<String> {
-    let text = fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    let text = read_text(path, BYTES_MAX).with_context(|| format!("{}", path.display()))?;
     Ok(super::points::short_hash(&text))
 }

@@ -17,6 +17,9 @@ use sha2::{Digest, Sha256};
 use crate::network::NetworkPlan;
 use crate::plan::{Mode, Plan, first_digits};
 
+/// The longest file of results.
+const BYTES_MAX: u64 = 1 << 30;
+
 /// Where and with what it was measured.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
@@ -107,7 +110,7 @@ impl Results {
     /// The file is there and can't be read.
     pub fn load(folder: &Path, plan: &Plan) -> Result<Self> {
         let path = folder.join(&plan.paper).join(format!("{}.jsonl", plan.name));
-        let text = match fs::read_to_string(&path) {
+        let text = match strandline_output::read_text(&path, BYTES_MAX) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error).with_context(|| format!("reading {}", path.display())),

@@ -10,10 +10,9 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strandline_output::outln;
-use tokio::process::Command;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::echo_process::{Announced, spawn_apart};
+use crate::echo_process::{Announced, spawn_apart, this_program};
 use crate::folder::Folder;
 
 /// Starts a SIP server that keeps its bindings in SQLite, registers phones over UDP, TCP and SCTP and lets them call one
@@ -179,7 +178,7 @@ impl Loads<'_> {
             ("--rate", self.args.rate.to_string()),
             ("--time", self.time.to_string()),
         ];
-        let output = Command::new(std::env::current_exe().context("finding this program's own file")?)
+        let output = this_program()?
             .args(["load", "sip", "call", "--json"])
             .args(arguments.iter().flat_map(|(name, value)| [*name, value.as_str()]))
             .stderr(Stdio::inherit())

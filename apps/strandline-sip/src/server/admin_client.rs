@@ -14,6 +14,9 @@ use crate::server::http::client::{NoAnswer, ask, escape};
 /// Longer than a server may take: `store.timeout_ms` is 30 s at most.
 const PATIENCE_SECS: u16 = 40;
 
+/// The longest file of a token.
+const TOKEN_BYTES_MAX: u64 = 64 << 10;
+
 /// Looks after a running server: who is registered, draining, the configuration read again.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = "\
@@ -134,7 +137,8 @@ impl What {
 /// If the server isn't there, or can't do it.
 pub fn run(args: &Args) -> Result<ExitCode> {
     let path = &args.token;
-    let token = std::fs::read_to_string(path).with_context(|| format!("{}", path.display()))?;
+    let token =
+        strandline_output::read_text(path, TOKEN_BYTES_MAX).with_context(|| format!("{}", path.display()))?;
     let patience = Duration::from_secs(args.timeout.into());
     let asking = Asking { address: args.address, token: token.trim().to_owned(), patience, what: &args.what };
     let value = match &args.what {

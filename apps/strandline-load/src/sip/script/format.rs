@@ -139,13 +139,17 @@ pub(super) struct Content {
     pub(super) body: Template,
 }
 
+/// The longest file of a scenario.
+const BYTES_MAX: u64 = 1 << 20;
+
 impl Script {
     /// Reads and checks it.
     ///
     /// # Errors
     /// If the file can't be read, or the first thing that is wrong in it.
     pub(in crate::sip) fn open(path: &Path) -> Result<Self> {
-        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let text = strandline_output::read_text(path, BYTES_MAX)
+            .with_context(|| format!("reading {}", path.display()))?;
         Self::read(&text).with_context(|| format!("the scenario in {}", path.display()))
     }
 

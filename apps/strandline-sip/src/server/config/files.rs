@@ -6,9 +6,13 @@ use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
+use strandline_output::read_file;
 use strandline_tls::Pem;
 
 use super::error::{ConfigError, wrong};
+
+/// The longest file: one of some million users.
+const BYTES_MAX: u64 = 256 << 20;
 
 /// What was read of them: all of a configuration that is not on the command line. There are secrets in it.
 #[derive(Default, Clone, PartialEq, Eq)]
@@ -64,7 +68,7 @@ impl Files {
 
     fn bytes(&mut self, path: &Path) -> io::Result<&[u8]> {
         if !self.whole && !self.all.contains_key(path) {
-            self.all.insert(path.to_owned(), std::fs::read(path)?);
+            self.all.insert(path.to_owned(), read_file(path, BYTES_MAX)?);
         }
         self.all.get(path).map(Vec::as_slice).ok_or_else(|| io::ErrorKind::NotFound.into())
     }

@@ -31,3 +31,9 @@ fn what_another_process_has_read_is_all_that_there_is() {
         std::fs::remove_file(path).unwrap();
     }
 }
+
+#[test]
+fn a_configuration_without_end_is_an_error() {
+    let error = Files::of_disk().text(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("/dev/zero") && error.contains("more than 256 MiB"), "{error}");
+}

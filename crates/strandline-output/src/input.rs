@@ -1,0 +1,32 @@
+//! Files that programs read whole: no more of them than a limit, so that a device without an end, such as /dev/zero, is an error.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::path::Path;
+
+/// Reads a file of at most `max` bytes.
+///
+/// # Errors
+/// If it can't be read or is longer, which the error says.
+pub fn read_file(path: impl AsRef<Path>, max: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(max.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max {
+        let (size, unit) = if max < 1 << 20 { (max >> 10, "KiB") } else { (max >> 20, "MiB") };
+        let what = format!("it has more than {size} {unit}, the limit: is that the right file?");
+        return Err(io::Error::new(ErrorKind::FileTooLarge, what));
+    }
+    Ok(bytes)
+}
+
+/// Reads a file of at most `max` bytes of UTF-8.
+///
+/// # Errors
+/// If it can't be read, is longer, or is no UTF-8.
+pub fn read_text(path: impl AsRef<Path>, max: u64) -> io::Result<String> {
+    String::from_utf8(read_file(path, max)?)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "this is no UTF-8"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,9 @@
+use super::*;
+
+#[test]
+fn a_peers_escapes_are_not_printed() {
+    let mut printed = Vec::new();
+    let peer = "\u{1b}[2J\u{1b}]0;title\u{7}";
+    write(&mut printed, format_args!("the peer says: {peer}\n")).unwrap();
+    assert_eq!(printed, b"the peer says: \\u001b[2J\\u001b]0;title\\u0007\n");
+}
