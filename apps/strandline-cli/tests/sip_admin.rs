@@ -49,7 +49,8 @@ impl World {
     /// The whole answer.
     fn raw(&self, request: &str, token: &str) -> String {
         let mut stream = TcpStream::connect(self.server.admin()).unwrap();
-        write!(stream, "{request} HTTP/1.1\r\nHost: sip\r\nAuthorization: Bearer {token}\r\n\r\n").unwrap();
+        write!(stream, "{request} HTTP/1.1\r\nHost: localhost\r\nAuthorization: bearer {token}\r\n\r\n")
+            .unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
         answer
@@ -104,6 +105,35 @@ fn over(stream: &mut TcpStream, text: &str) -> String {
 }
 
 const DOMAIN: &str = "domains = [\"example.com\"]";
+
+#[test]
+fn silent_connections_lock_nobody_out() {
+    let world = World::new("silent", DOMAIN, "");
+    let silent: Vec<TcpStream> =
+        (0..150).map(|_| TcpStream::connect(world.server.admin()).unwrap()).collect();
+    assert_eq!(world.ask("GET /status").0, 200);
+    let waits = |mut stream: &TcpStream| {
+        stream.set_nonblocking(true).unwrap();
+        stream.read(&mut [0]).is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(silent.iter().filter(|stream| waits(stream)).count() <= 16, "a limit for each source");
+}
+
+#[test]
+fn names_that_are_not_its_own_are_refused() {
+    let world = World::new("hosts", DOMAIN, "hosts = [\"sip.example.com\"]\n");
+    let ask = |lines: &str| {
+        let mut stream = TcpStream::connect(world.server.admin()).unwrap();
+        write!(stream, "GET /status HTTP/1.1\r\nAuthorization: Bearer {TOKEN}\r\n{lines}\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_whitespace().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(ask("Host: sip.example.com\r\n"), "200");
+    assert_eq!(ask("Host: rebound.example.net\r\n"), "421");
+    assert_eq!(ask("Host: localhost\r\nOrigin: http://example.net\r\n"), "403");
+    assert_eq!(ask(""), "400");
+}
 
 #[test]
 fn only_who_shows_the_token_is_answered() {

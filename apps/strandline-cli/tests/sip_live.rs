@@ -224,8 +224,9 @@ fn who_asks_for_metrics_and_reads_nothing_keeps_nobody_waiting() {
         stream
     };
     // More than are answered at once: some have asked and take nothing, some never finish asking.
-    let stalled: Vec<TcpStream> =
-        (0..30).flat_map(|_| [ask("GET /metrics HTTP/1.1\r\n\r\n"), ask("GET /metrics HTT")]).collect();
+    let stalled: Vec<TcpStream> = (0..30)
+        .flat_map(|_| [ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"), ask("GET /metrics HTT")])
+        .collect();
     let to = server.address("tcp").to_string();
     let calls = ["load", "sip", "call", "--transport", "tcp", "--users", "20", "--sources", "20", "--json"];
     let load = Command::new(PROGRAM)
@@ -239,4 +240,34 @@ fn who_asks_for_metrics_and_reads_nothing_keeps_nobody_waiting() {
     // Once they are gone others are answered.
     drop(stalled);
     assert!(server.metrics("/metrics").contains("strandline_sip_calls_total "));
+}
+
+/// The processes that this one has started.
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// It has not ended, or has and nobody has asked how.
+fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[test]
+fn killed_demo_takes_its_programs_along() {
+    let mut demo = Command::new(PROGRAM)
+        .args(["demo", "sip", "--phones", "20", "--rate", "10", "--time", "100", "--json"])
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = demo.id();
+    at_last("a server and three loads are there", || children(pid).len() == 4);
+    let started = children(pid);
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    at_last("all have ended", || !started.iter().any(|child| runs(*child)));
 }

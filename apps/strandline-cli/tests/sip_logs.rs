@@ -105,7 +105,8 @@ fn secrets(server: &Server) -> Vec<String> {
     stream.write_all(format!("{broken}nothing {PASSWORD}\r\n\r\n").as_bytes()).unwrap();
     let _ = stream.read_to_string(&mut String::new());
     let mut stream = TcpStream::connect(server.admin()).unwrap();
-    write!(stream, "POST /reload HTTP/1.1\r\nHost: sip\r\nAuthorization: Bearer {TOKEN}\r\n\r\n").unwrap();
+    write!(stream, "POST /reload HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n")
+        .unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

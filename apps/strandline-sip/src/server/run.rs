@@ -173,7 +173,7 @@ async fn serve(config: Config, prepared: Prepared, args: &Args, mut worker: Opti
         worker.open_mail(&hub)?;
     }
     let metrics = match config.metrics {
-        Some(address) => Some(listen_for_metrics(address, &hub).await?),
+        Some(address) => Some(listen_for_metrics(address, &config.metrics_hosts, &hub).await?),
         None => None,
     };
     let processes = worker.as_ref().map_or(1, Worker::count);
@@ -349,10 +349,10 @@ async fn drain(hub: &Rc<Hub>) {
 }
 
 /// Returns where they are.
-async fn listen_for_metrics(address: SocketAddr, hub: &Rc<Hub>) -> Result<SocketAddr> {
+async fn listen_for_metrics(address: SocketAddr, names: &[String], hub: &Rc<Hub>) -> Result<SocketAddr> {
     let hub = Rc::clone(hub);
-    http::listen_for("metrics", address, Rc::new(move |request: &_| pages::answer(&hub, request).into()))
-        .await
+    let handler = Rc::new(move |request: &_| pages::answer(&hub, request).into());
+    http::listen_for("metrics", address, names, handler).await
 }
 
 async fn listen_for_admin(
@@ -361,9 +361,9 @@ async fn listen_for_admin(
     reloader: &Rc<Reloader>,
     store_timeout: Duration,
 ) -> Result<SocketAddr> {
-    let address = admin.address;
+    let (address, names) = (admin.address, &admin.hosts);
     let admin = Admin::new(hub, admin.token.clone(), reloader, store_timeout);
-    http::listen_for("admin", address, Rc::new(move |request: &_| admin.answer(request))).await
+    http::listen_for("admin", address, names, Rc::new(move |request: &_| admin.answer(request))).await
 }
 
 /// Phones send little at a time, and an acknowledgement goes along with the answer. Packets of their own for every second

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use super::error::{ConfigError, wrong};
 use super::files::Files;
+use super::host::check_hosts;
 
 /// Letters of a token at least: fewer could be guessed.
 const TOKEN_MIN: usize = 16;
@@ -16,6 +17,7 @@ const TOKEN_MIN: usize = 16;
 pub(super) struct Table {
     address: Option<SocketAddr>,
     token: Option<PathBuf>,
+    hosts: Vec<String>,
 }
 
 /// Where it is asked, and what who asks must show.
@@ -25,6 +27,8 @@ pub struct Admin {
     pub address: SocketAddr,
     /// What.
     pub token: String,
+    /// Names that requests may address it by, beside its address and `localhost`.
+    pub hosts: Vec<String>,
 }
 
 impl core::fmt::Debug for Admin {
@@ -54,7 +58,8 @@ pub(super) fn check(
                 let message = format!("{} must hold one word of {TOKEN_MIN} letters or more", path.display());
                 return Err(wrong("admin.token", message));
             }
-            Ok(Some(Admin { address, token }))
+            let hosts = check_hosts("admin.hosts", &file.hosts)?;
+            Ok(Some(Admin { address, token, hosts }))
         }
     }
 }

@@ -35,9 +35,23 @@ impl Config {
     /// What is odd about it now.
     #[must_use]
     pub fn flaws(&self, unix_secs: u64) -> Vec<Flaw> {
-        let Some(tls) = &self.tls else { return Vec::new() };
-        let time = validity(&tls.own).and_then(|validity| of_time(validity, unix_secs));
-        time.into_iter().chain(self.of_names()).collect()
+        let time = self.tls.as_ref().and_then(|tls| of_time(validity(&tls.own)?, unix_secs));
+        time.into_iter().chain(self.of_names()).chain(self.of_exposure()).collect()
+    }
+
+    /// Pages that others than this machine's users reach, without TLS.
+    fn of_exposure(&self) -> impl Iterator<Item = Flaw> {
+        let pages = [
+            ("metrics.address", self.metrics),
+            ("admin.address", self.admin.as_ref().map(|admin| admin.address)),
+        ];
+        pages.into_iter().filter_map(|(key, address)| {
+            let address = address.filter(|address| !address.ip().to_canonical().is_loopback())?;
+            let message = format!(
+                "{address} is reached by other machines, and there is no TLS: bind 127.0.0.1, or let only a proxy with TLS reach it"
+            );
+            Some(Flaw { key, message, is_error: false })
+        })
     }
 
     /// Says what is odd about it now in the log.

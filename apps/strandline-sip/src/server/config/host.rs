@@ -16,6 +16,11 @@ pub(super) fn check_domain(key: &str, domain: &str) -> Result<String, ConfigErro
     Ok(lower)
 }
 
+/// Names and addresses, in small letters.
+pub(super) fn check_hosts(key: &str, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
+    hosts.iter().map(|host| check_domain(key, host)).collect()
+}
+
 /// Networks: an address and the length of its prefix each.
 pub(super) fn networks(key: &str, texts: &[String]) -> Result<Vec<(IpAddr, u8)>, ConfigError> {
     let network = |text: &String| {

@@ -8,4 +8,5 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Table {
     pub(super) address: Option<SocketAddr>,
+    pub(super) hosts: Vec<String>,
 }

@@ -49,7 +49,7 @@ pub use error::ConfigError;
 use error::wrong;
 pub use files::Files;
 pub use flaws::Flaw;
-use host::check_domain;
+use host::{check_domain, check_hosts};
 pub use listen::Listen;
 pub use overload::Overload;
 pub use store::Store;
@@ -112,6 +112,8 @@ pub struct Config {
     pub overload: Overload,
     /// Where metrics are.
     pub metrics: Option<SocketAddr>,
+    /// Names that requests may address the metrics by, beside their address and `localhost`.
+    pub metrics_hosts: Vec<String>,
     /// Certificates.
     pub tls: Option<Tls>,
     /// Connections of browsers.
@@ -285,6 +287,7 @@ fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
         patience: connections::check(&file.connections)?,
         overload: overload::check(&file.overload)?,
         metrics: file.metrics.address,
+        metrics_hosts: check_hosts("metrics.hosts", &file.metrics.hosts)?,
         tls: file.tls.map(|tls| tls::check(tls, files)).transpose()?,
         websocket: websocket::check(file.websocket)?,
         access: access::check(&file.access)?,

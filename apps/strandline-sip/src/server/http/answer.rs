@@ -2,33 +2,29 @@
 
 use serde_json::{Value, json};
 
-/// Of the answers that there are.
-fn reason(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        422 => "Unprocessable Content",
-        431 => "Request Header Fields Too Large",
-        _ => "Error",
-    }
-}
+/// Headers of all answers.
+const OF_ALL: [(&str, &str); 3] = [
+    ("Cache-Control", "no-store"),
+    (
+        "Content-Security-Policy",
+        "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+];
 
 /// An answer.
 #[derive(Debug, Clone)]
 pub(in crate::server) struct Answer {
     status: u16,
     kind: &'static str,
-    /// Lines.
-    headers: String,
+    /// One besides those that all have.
+    header: Option<(&'static str, String)>,
     body: String,
 }
 
 impl Answer {
     pub(in crate::server) fn text(status: u16, kind: &'static str, body: String) -> Self {
-        Self { status, kind, headers: String::new(), body }
+        Self { status, kind, header: None, body }
     }
 
     pub(in crate::server) fn json(status: u16, value: &Value) -> Self {
@@ -45,7 +41,7 @@ impl Answer {
     /// 405: there is something here, for other methods.
     pub(in crate::server) fn not_allowed(methods: &str) -> Self {
         let mut answer = Self::error(405, "that can't be done here", &format!("there is {methods}"));
-        answer.headers = format!("Allow: {methods}\r\n");
+        answer.header = Some(("Allow", methods.to_owned()));
         answer
     }
 
@@ -56,7 +52,7 @@ impl Answer {
             "who asks must show the token",
             "Authorization: Bearer, and what is in admin.token",
         );
-        answer.headers = "WWW-Authenticate: Bearer\r\n".to_owned();
+        answer.header = Some(("WWW-Authenticate", "Bearer".to_owned()));
         answer
     }
 
@@ -68,15 +64,11 @@ impl Answer {
         &self.body
     }
 
-    /// Its first line and headers.
-    pub(super) fn head(&self) -> String {
-        let Self { status, kind, headers, body } = self;
-        let (reason, len) = (reason(*status), body.len());
-        format!(
-            "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n{headers}\
-             Cache-Control: no-store\r\nContent-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; \
-             script-src 'unsafe-inline'; connect-src 'self'; img-src data:\r\nX-Content-Type-Options: nosniff\r\n\
-             Connection: close\r\n\r\n"
-        )
+    /// The status, headers with their values, and the body.
+    pub(super) fn into_parts(self) -> (u16, Vec<(&'static str, String)>, String) {
+        let mut headers = vec![("Content-Type", self.kind.to_owned())];
+        headers.extend(self.header);
+        headers.extend(OF_ALL.map(|(name, value)| (name, value.to_owned())));
+        (self.status, headers, self.body)
     }
 }

@@ -10,6 +10,7 @@ pub(in crate::server) use super::request::escape;
 const CONNECT: Duration = Duration::from_secs(3);
 /// No answer is longer.
 const ANSWER_MAX: u64 = 16 << 20;
+const HEADERS_MAX: usize = 32;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -75,7 +76,7 @@ pub(in crate::server) fn ask(
     if answer.is_empty() {
         return Err(NoAnswer::Ended(None));
     }
-    let answer = parse(&String::from_utf8_lossy(&answer)).ok_or(NoAnswer::Other)?;
+    let answer = parse(&answer).ok_or(NoAnswer::Other)?;
     if answer.len.is_some_and(|len| answer.body.len() < len) {
         return Err(NoAnswer::Ended(None));
     }
@@ -95,9 +96,13 @@ fn is_passing(error: &io::Error) -> bool {
 }
 
 /// `None` if it is no answer.
-fn parse(answer: &str) -> Option<Parsed> {
-    let (head, body) = answer.split_once("\r\n\r\n")?;
-    let status = head.strip_prefix("HTTP/1.1 ")?.split(' ').next()?.parse().ok()?;
-    let len = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")?.parse().ok());
-    Some(Parsed { status, body: body.to_owned(), len })
+fn parse(answer: &[u8]) -> Option<Parsed> {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut parsed = httparse::Response::new(&mut headers);
+    let httparse::Status::Complete(head) = parsed.parse(answer).ok()? else { return None };
+    let status = parsed.code?;
+    let len = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case("Content-Length"));
+    let len = len.and_then(|header| core::str::from_utf8(header.value).ok()?.trim().parse().ok());
+    let body = String::from_utf8_lossy(answer.get(head..)?).into_owned();
+    Some(Parsed { status, body, len })
 }

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-const HEADERS: usize = 32;
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use hyper::{Method, Uri};
+use subtle::ConstantTimeEq;
 
 /// A request without a body: what it asks for stands in its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,23 +14,30 @@ pub(in crate::server) struct Request {
     pub(in crate::server) path: Vec<String>,
     query: Vec<(String, String)>,
     /// Of `Authorization: Bearer`.
-    pub(in crate::server) token: Option<String>,
+    token: Option<String>,
 }
 
 impl Request {
-    /// Reads one, of which HEAD becomes GET, and tells whether it was one. `None` if it isn't whole yet.
+    /// Reads the head of a request, of which HEAD becomes GET.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(in crate::server) fn read(bytes: &[u8]) -> Result<Option<(Self, bool)>, &'static str> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-        let mut parsed = httparse::Request::new(&mut headers);
-        match parsed.parse(bytes) {
-            Ok(httparse::Status::Complete(_)) => {}
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(_) => return Err("this is no request of HTTP"),
-        }
-        let (Some(method), Some(target)) = (parsed.method, parsed.path) else { return Ok(None) };
+    /// What is wrong with its target.
+    pub(in crate::server) fn of(
+        method: &Method,
+        target: &Uri,
+        headers: &HeaderMap<HeaderValue>,
+    ) -> Result<Self, &'static str> {
+        let token = headers.get(AUTHORIZATION).and_then(|value| bearer(value.to_str().ok()?));
+        let target = target.path_and_query().map_or("", |target| target.as_str());
+        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+        Ok(Self { token, ..Self::asked(method, target)? })
+    }
+
+    /// A request without headers.
+    ///
+    /// # Errors
+    /// What is wrong with its target.
+    pub(in crate::server) fn asked(method: &str, target: &str) -> Result<Self, &'static str> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let Some(path) = path.strip_prefix('/') else { return Err("the path must begin with /") };
         let unescaped = |text: &str| unescape(text).ok_or("an escape such as %zz in the path or the query");
@@ -38,15 +47,13 @@ impl Request {
             let (name, value) = part.split_once('=').unwrap_or((part, ""));
             Ok((unescaped(name)?, unescaped(value)?))
         });
-        let token = parsed.headers.iter().find(|header| header.name.eq_ignore_ascii_case("Authorization"));
-        let token = token.and_then(|header| header.value.strip_prefix(b"Bearer "));
-        let request = Self {
-            method: if method == "HEAD" { "GET".to_owned() } else { method.to_owned() },
-            path,
-            query: query.collect::<Result<_, &str>>()?,
-            token: token.and_then(|token| Some(core::str::from_utf8(token).ok()?.trim().to_owned())),
-        };
-        Ok(Some((request, method == "HEAD")))
+        Ok(Self { method: method.to_owned(), path, query: query.collect::<Result<_, &str>>()?, token: None })
+    }
+
+    /// Returns whether the request shows this token. It takes as long for a wrong one, whatever its letters.
+    pub(in crate::server) fn shows(&self, token: &str) -> bool {
+        let shown = self.token.as_deref().unwrap_or_default();
+        !token.is_empty() && bool::from(shown.as_bytes().ct_eq(token.as_bytes()))
     }
 
     /// A value of the query.
@@ -63,6 +70,12 @@ impl Request {
     pub(in crate::server) fn parts(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
+}
+
+/// The token of credentials for the scheme Bearer (RFC 6750), whose letters may be small or capital (RFC 9110 section 11.1).
+fn bearer(credentials: &str) -> Option<String> {
+    let (scheme, token) = credentials.trim().split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
 }
 
 /// `%40` becomes `@`; `None` if that isn't possible.

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use subtle::ConstantTimeEq;
 use tokio::sync::oneshot;
 
 use crate::server::clock::{self, Clock};
@@ -249,9 +248,7 @@ impl Asking {
     }
 
     fn may(&self, request: &Request) -> bool {
-        let shown = request.token.as_deref().unwrap_or_default();
-        let token = self.token.as_deref().unwrap_or_default();
-        !token.is_empty() && bool::from(shown.as_bytes().ct_eq(token.as_bytes()))
+        self.token.as_deref().is_some_and(|token| request.shows(token))
     }
 
     /// Looks every second at what happened at all workers.
@@ -281,11 +278,11 @@ pub(super) async fn listen(
 ) -> Result<(Option<SocketAddr>, Option<SocketAddr>)> {
     tokio::task::spawn_local(Rc::clone(asking).watch());
     let metrics = match config.metrics {
-        Some(address) => Some(listen_for("metrics", address, pages(asking)).await?),
+        Some(address) => Some(listen_for("metrics", address, &config.metrics_hosts, pages(asking)).await?),
         None => None,
     };
     let admin = match &config.admin {
-        Some(admin) => Some(listen_for("admin", admin.address, admin_of(asking)).await?),
+        Some(admin) => Some(listen_for("admin", admin.address, &admin.hosts, admin_of(asking)).await?),
         None => None,
     };
     Ok((metrics, admin))

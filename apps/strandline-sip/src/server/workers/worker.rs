@@ -239,14 +239,13 @@ async fn obey(mut orders: UnboundedReceiver<Order>, teller: Arc<Teller>, ends: R
 
 /// The supervisor has seen whether who asks may.
 fn answer(admin: &Admin, method: &str, target: &str) -> Reply {
-    let text = format!("{method} {target} HTTP/1.1\r\n\r\n");
-    match Request::read(text.as_bytes()) {
-        Ok(Some((request, _))) => match request.parts().first() {
+    match Request::asked(method, target) {
+        Ok(request) => match request.parts().first() {
             Some(&SECOND) => Answer::json(200, &status::second(&admin.hub)).into(),
             Some(&("live.json" | "metrics")) => pages::answer(&admin.hub, &request).into(),
             _ => admin.serve(&request),
         },
-        _ => Answer::error(400, "this is no request", "").into(),
+        Err(what) => Answer::error(400, what, "").into(),
     }
 }
 

@@ -1,0 +1,86 @@
+//! Places for connections of HTTP: limits in all and for each source. A connection over which nothing was asked yet makes way for a
+//! newcomer, so that silent ones lock out nobody.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+
+/// Connections in all, and from one IPv4 address or IPv6 /64.
+const PLACES: usize = 64;
+const PLACES_OF_SOURCE: usize = 16;
+
+/// A connection's place.
+#[derive(Debug)]
+pub(super) struct Place {
+    number: u64,
+    evicted: Rc<Notify>,
+}
+
+impl Place {
+    /// Waits until another connection needs the place.
+    pub(super) async fn evicted(&self) {
+        self.evicted.notified().await;
+    }
+}
+
+#[derive(Debug)]
+struct Taken {
+    source: u64,
+    /// Something was asked.
+    is_asked: bool,
+    evicted: Rc<Notify>,
+}
+
+/// The places of a listening socket, by number: older ones first.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    next: u64,
+    taken: BTreeMap<u64, Taken>,
+}
+
+impl Places {
+    /// Gives a newcomer a place, if need be that of the oldest connection over which nothing was asked. `None` if all are asked
+    /// something.
+    pub(super) fn take(&mut self, source: u64) -> Option<Place> {
+        let of_source = |taken: &Taken| taken.source == source;
+        if self.taken.values().filter(|taken| of_source(taken)).count() >= PLACES_OF_SOURCE {
+            self.evict(of_source).then_some(())?;
+        } else if self.taken.len() >= PLACES {
+            self.evict(|_| true).then_some(())?;
+        }
+        let (number, evicted) = (self.next, Rc::new(Notify::new()));
+        self.next += 1;
+        self.taken.insert(number, Taken { source, is_asked: false, evicted: Rc::clone(&evicted) });
+        Some(Place { number, evicted })
+    }
+
+    /// Something was asked over this connection.
+    pub(super) fn is_asked(&mut self, place: &Place) {
+        if let Some(taken) = self.taken.get_mut(&place.number) {
+            taken.is_asked = true;
+        }
+    }
+
+    /// The connection has ended.
+    pub(super) fn leave(&mut self, place: &Place) {
+        self.taken.remove(&place.number);
+    }
+
+    /// Ends the oldest connection over which nothing was asked.
+    pub(super) fn evict_oldest(&mut self) {
+        self.evict(|_| true);
+    }
+
+    fn evict(&mut self, may: impl Fn(&Taken) -> bool) -> bool {
+        let oldest = self.taken.iter().find(|(_, taken)| !taken.is_asked && may(taken));
+        let Some(number) = oldest.map(|(number, _)| *number) else { return false };
+        if let Some(taken) = self.taken.remove(&number) {
+            taken.evicted.notify_one();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests;

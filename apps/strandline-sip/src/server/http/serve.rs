@@ -1,0 +1,146 @@
+//! Connections of HTTP: how many, for how long, and what is asked over them.
+
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::fs::File;
+use std::rc::Rc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use strandline_tls::AcceptErrors;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
+
+use crate::server::sources::network;
+
+use super::hosts::Hosts;
+use super::places::{Place, Places};
+use super::request::Request;
+use super::{Answer, Handler, Reply};
+
+/// How long the head of a request may take to come, and an answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes that are read at a time: the head of a request fits.
+const HEAD_MAX: usize = 8192;
+const HEADERS_MAX: usize = 64;
+
+/// The connections of a listening socket.
+#[derive(Default)]
+struct Open {
+    places: RefCell<Places>,
+    /// A descriptor that is kept for a connection while there are no others.
+    reserve: RefCell<Option<File>>,
+}
+
+impl Open {
+    fn keep_reserve(&self) {
+        let mut reserve = self.reserve.borrow_mut();
+        if reserve.is_none() {
+            *reserve = File::open("/dev/null").ok();
+        }
+    }
+}
+
+/// Answers until the task is ended.
+pub(super) async fn serve(listener: TcpListener, hosts: Rc<Hosts>, handler: Handler) {
+    let open = Rc::new(Open::default());
+    open.keep_reserve();
+    let mut errors = AcceptErrors::default();
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                let taken = open.places.borrow_mut().take(network(peer.ip()));
+                let Some(place) = taken else { continue };
+                let (open, hosts, handler) = (Rc::clone(&open), Rc::clone(&hosts), Rc::clone(&handler));
+                tokio::task::spawn_local(async move {
+                    answer(stream, &place, &open, &hosts, &handler).await;
+                    open.places.borrow_mut().leave(&place);
+                    open.keep_reserve();
+                });
+            }
+            Err(error) => {
+                let found = errors.on_error(&error);
+                if let Some(unlogged) = found.log {
+                    tracing::warn!(%error, unlogged, "accepting an HTTP connection failed");
+                }
+                if found.is_exhausted {
+                    open.places.borrow_mut().evict_oldest();
+                    if open.reserve.borrow_mut().take().is_some() {
+                        continue;
+                    }
+                }
+                tokio::time::sleep(found.pause).await;
+            }
+        }
+    }
+}
+
+/// Answers one request. The connection ends early if another one needs its place.
+async fn answer(stream: TcpStream, place: &Place, open: &Open, hosts: &Hosts, handler: &Handler) {
+    let answered = Notify::new();
+    let service = service_fn(|request: hyper::Request<Incoming>| {
+        open.places.borrow_mut().is_asked(place);
+        let answered = &answered;
+        async move {
+            let answer = reply(&request, hosts, handler).await;
+            answered.notify_one();
+            Ok::<_, Infallible>(answer.into_response())
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(PATIENCE)
+        .keep_alive(false)
+        .half_close(true)
+        .title_case_headers(true)
+        .max_headers(HEADERS_MAX)
+        .max_buf_size(HEAD_MAX)
+        .serve_connection(TokioIo::new(stream), service);
+    let is_late = async {
+        answered.notified().await;
+        tokio::time::sleep(PATIENCE).await;
+    };
+    tokio::select! {
+        // A client that goes away early doesn't want the answer.
+        _ = connection => {}
+        () = place.evicted() => {}
+        () = is_late => {}
+    }
+}
+
+async fn reply(request: &hyper::Request<Incoming>, hosts: &Hosts, handler: &Handler) -> Answer {
+    if let Err(refusal) = hosts.check(request.version(), request.uri(), request.headers()) {
+        return refusal;
+    }
+    let reply = match Request::of(request.method(), request.uri(), request.headers()) {
+        Ok(request) => handler(&request),
+        Err(what) => Answer::error(400, what, "").into(),
+    };
+    match reply {
+        Reply::Now(answer) => answer,
+        Reply::Later(answer) => answer.await,
+    }
+}
+
+impl Answer {
+    fn into_response(self) -> hyper::Response<Full<Bytes>> {
+        let (status, headers, body) = self.into_parts();
+        let mut response = hyper::Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() =
+            hyper::StatusCode::from_u16(status).unwrap_or(hyper::StatusCode::INTERNAL_SERVER_ERROR);
+        for (name, value) in headers {
+            if let Ok(value) = hyper::header::HeaderValue::from_str(&value) {
+                response.headers_mut().append(name, value);
+            }
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;
