@@ -183,7 +183,7 @@ fn seen(command: &'static clap::Command) -> clap::Command {
 /// To standard error: standard output is for results.
 fn log(verbose: u8, format: LogFormat) {
     let default = match verbose {
-        0 => "warn",
+        0 => "warn,strandline_sip::refused=info,strandline_sip::reload=info",
         1 => "info,strandline=debug",
         _ => "trace",
     };

@@ -40,6 +40,18 @@ pub enum Refusal {
     Unsupported(&'static str),
 }
 
+impl Refusal {
+    /// The status that it is told with.
+    #[must_use]
+    pub const fn code(self) -> StatusCode {
+        match self {
+            Self::Status(code, _) => code,
+            Self::TooBrief(_) => StatusCode::INTERVAL_TOO_BRIEF,
+            Self::Unsupported(_) => StatusCode::BAD_EXTENSION,
+        }
+    }
+}
+
 const BAD_STAR: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "* Goes Only With Expires: 0");
 const OLD: Refusal = Refusal::Status(StatusCode::SERVER_INTERNAL_ERROR, "CSeq Out Of Order");
 const BAD_CONTACT: Refusal = Refusal::Status(StatusCode::BAD_REQUEST, "Malformed Contact");

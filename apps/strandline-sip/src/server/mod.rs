@@ -13,6 +13,7 @@ mod clock;
 mod config;
 mod dns;
 mod hep;
+mod hints;
 mod http;
 mod hub;
 mod inbox;
@@ -36,6 +37,7 @@ mod storage;
 mod style;
 mod told;
 mod top;
+mod tries;
 mod urgency;
 mod workers;
 

@@ -52,7 +52,7 @@ impl Done {
         done.1 = result.as_ref().err().map(ToString::to_string);
         match result {
             Ok(Reloaded { changed, kept }) if kept.is_empty() => {
-                tracing::info!(?changed, "the configuration was read again");
+                tracing::info!(target: "strandline_sip::reload", ?changed, "the configuration was read again");
             }
             // Whoever asked for it by a signal hears of it nowhere else.
             Ok(Reloaded { changed, kept }) => {

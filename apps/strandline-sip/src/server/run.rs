@@ -31,7 +31,7 @@ use super::storage::{self, Sought, Storage, Stored};
 use super::style::{SctpCarrier, SctpStyle};
 use super::told::{self, Told};
 use super::workers::{self, Worker};
-use super::{admin_client, http, pages, parts, status, top};
+use super::{admin_client, hints, http, pages, parts, status, top, tries};
 
 /// How often deadlines are looked at.
 const TICK: Duration = Duration::from_millis(10);
@@ -64,7 +64,9 @@ pub fn run(args: &Args) -> Result<ExitCode> {
     let mut files = Files::of_disk();
     let config = Config::of(args, &mut files)?;
     if args.check {
-        return Ok(tell_of(&config.flaws(Clock::unix().as_secs())));
+        let mut flaws = config.flaws(Clock::unix().as_secs());
+        flaws.extend(tries::flaws(&config));
+        return Ok(tell_of(&flaws));
     }
     config.warn();
     raise_open_files();
@@ -400,14 +402,11 @@ impl Sockets {
         let mut sockets = Self::default();
         for listen in &config.listen {
             sockets.carriers.push(None);
-            let port =
-                sockets.open_one(listen, &config.patience, worker.as_deref_mut()).with_context(|| {
-                    let name = listen.protocol.name();
-                    format!(
-                        "listening on {name} {}: is another server there, or is the port below 1024?",
-                        listen.address
-                    )
-                })?;
+            let opened = sockets.open_one(listen, &config.patience, worker.as_deref_mut());
+            let port = opened.map_err(|error| {
+                let (name, hint) = (listen.protocol.name(), hints::of_chain(&error));
+                error.context(format!("listening on {name} {}{hint}", listen.address))
+            })?;
             sockets.local.push((listen.protocol, SocketAddr::new(listen.address.ip(), port)));
             sockets.advertised.push(Advertised::new(listen.protocol, listen.host(), port));
         }

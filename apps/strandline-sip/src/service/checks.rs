@@ -80,9 +80,13 @@ impl Service {
         match verdict {
             Credentials::Guesses => {
                 authenticator.refused();
+                self.log_refused(now, incoming, uri, "too many wrong passwords");
                 Proof::Guesses
             }
-            Credentials::OtherResource => Proof::OtherResource,
+            Credentials::OtherResource => {
+                self.log_refused(now, incoming, uri, "credentials for another URI");
+                Proof::OtherResource
+            }
             Credentials::Is { user, asked_here } => {
                 // They are made with what was sent there.
                 if asked_here && incoming.weighed {
@@ -92,6 +96,7 @@ impl Service {
                 if named.is_some_and(|named| named.eq(user.iter().copied())) {
                     Proof::Given
                 } else {
+                    self.log_refused(now, incoming, uri, "credentials of another user");
                     Proof::OfAnother
                 }
             }
@@ -100,14 +105,28 @@ impl Service {
                 if self.wait_for(now, incoming, who, Purpose::Proof) { Proof::Waits } else { Proof::TooMany }
             }
             Credentials::Challenge { stale, wrong } => {
-                if let Some(key) = key.filter(|_| wrong) {
-                    self.answered.insert(now, key, Outcome::Challenged);
-                }
                 let challenges = authenticator.challenges(now, stale, incoming.flow.peer.ip());
                 self.challenge(incoming, asking, &challenges);
+                if wrong {
+                    self.on_wrong(now, incoming, uri, key);
+                }
                 Proof::Asked
             }
         }
+    }
+
+    /// Wrong credentials: their retransmission is no further guess.
+    fn on_wrong(&mut self, now: Time, incoming: &Incoming<'_>, uri: &SipUri<'_>, key: Option<RequestKey>) {
+        if let Some(key) = key {
+            self.answered.insert(now, key, Outcome::Challenged);
+        }
+        self.log_refused(now, incoming, uri, "wrong password");
+    }
+
+    /// Logs that the sender of a request, who says to be the user of this URI, was refused. Behind an edge it is the phone's address.
+    pub(super) fn log_refused(&mut self, now: Time, incoming: &Incoming<'_>, uri: &SipUri<'_>, reason: &str) {
+        let source = guesser(incoming, &self.settings.relay).address.ip();
+        self.refused_log.log(now, source, uri.user.unwrap_or(&[]), reason);
     }
 
     fn challenge(&mut self, incoming: &Incoming<'_>, asking: Asking, challenges: &[String]) {

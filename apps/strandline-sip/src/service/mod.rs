@@ -16,6 +16,7 @@ mod look_up;
 mod lookups;
 mod nodes;
 mod proofs;
+mod refused;
 mod register;
 mod reply;
 mod request;
@@ -51,6 +52,7 @@ use known::Known;
 use lookups::Lookups;
 use nodes::Peers;
 pub use nodes::{NodeAddress, Peer};
+use refused::Refused;
 pub use servers::LocateCounters;
 use servers::Servers;
 pub(crate) use settings::contains;
@@ -116,6 +118,8 @@ pub struct Service {
     authenticator: Option<Authenticator>,
     /// Outcomes of requests with credentials, for retransmissions.
     answered: Answered,
+    /// Log lines about senders who were refused.
+    refused_log: Refused,
     hasher: SipHasher13,
     connections: HashSet<u64, Numbers>,
     /// Those whose peers have proved to be neighbours.
@@ -190,6 +194,7 @@ impl Service {
             gruus: Gruus::new(&seeds.tokens, &seeds.own),
             authenticator: None,
             answered: Answered::new(hasher),
+            refused_log: Refused::default(),
             hasher,
             connections: HashSet::default(),
             trusted: HashSet::new(),

@@ -14,7 +14,7 @@ use super::answered::{Outcome, RequestKey};
 use super::checks::Proof;
 use super::incoming::Incoming;
 use super::proofs::Scale;
-use super::reply::{answer_flow, noting};
+use super::reply::{answer_flow, log_answer, noting};
 use super::request::{GUESSES, NOT_YOURS, OTHER_RESOURCE};
 use super::siblings::Siblings;
 
@@ -137,6 +137,9 @@ impl Service {
         if !matches!(result, Registered::Refused(_)) {
             self.counters.registered += 1;
             self.known.insert(now, flow);
+        }
+        if let Registered::Refused(refusal) = result {
+            log_answer(message, flow, refusal.code(), None);
         }
         let mut scale = Scale::new(!self.is_proven(flow), &mut self.transactions, flow);
         let mut weighed = Ok(());

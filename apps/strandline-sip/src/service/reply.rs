@@ -19,6 +19,9 @@ pub(super) type Extra<'a> = Option<(HeaderName, &'a [u8])>;
 /// Names a transaction whose request goes nowhere: no context has this slot.
 const NO_CONTEXT: u64 = u64::MAX;
 
+/// Bytes of From that are logged.
+const FROM_MAX: usize = 128;
+
 /// A tag as text.
 pub(super) type Tag = [u8; 16];
 
@@ -52,6 +55,18 @@ pub(super) fn write(
         writer.header(name, value);
     }
     writer.finish(b"")
+}
+
+/// Logs an answer of the service's own that refuses a request.
+pub(super) fn log_answer(request: &Message<'_>, flow: &Flow, code: StatusCode, reason: Option<&str>) {
+    if code.class() < 3 || !tracing::enabled!(tracing::Level::DEBUG) {
+        return;
+    }
+    let method = request.request_line().map_or(&b""[..], |line| line.method.as_bytes()).escape_ascii();
+    let from = request.first_value(HeaderName::From);
+    let from = from.get(..from.len().min(FROM_MAX)).unwrap_or(&[]).escape_ascii();
+    let reason = reason.unwrap_or_else(|| code.reason());
+    tracing::debug!(source = %flow.peer, %method, %from, code = code.code(), reason, "answered");
 }
 
 /// Writes a response, and into it what there is to tell whoever `asked` how much it may send.
@@ -138,6 +153,7 @@ impl Service {
         (code, reason, extra): (StatusCode, Option<&str>, Extra<'_>),
     ) {
         let Incoming { message, essentials, flow, .. } = incoming;
+        log_answer(message, flow, code, reason);
         let tag = self.tag(message, flow);
         let asked = essentials.via.oc.then_some(&self.feedback);
         let written = self.transactions.respond(now, server, code, &mut self.out, |out| {
@@ -163,6 +179,7 @@ impl Service {
         if !request.is_answerable() {
             return;
         }
+        log_answer(request, &flow, code, reason);
         let via = request.via().ok();
         let to = answer_flow(flow, via.as_ref());
         let tag = self.tag(request, &flow);

@@ -199,5 +199,5 @@ fn a_via_may_end_with_a_semicolon() {
         assert_eq!((told.flow, told.first_line()), (alice.0, "SIP/2.0 200 OK"));
     }
     let text = alice.request("MESSAGE", "sip:bob@example.com", "two", "").replacen(";rport", ";;rport", 1);
-    assert_eq!(world.one(&alice, &text).first_line(), "SIP/2.0 400 Malformed Parameter");
+    assert_eq!(world.one(&alice, &text).first_line(), "SIP/2.0 400 Malformed parameter");
 }

@@ -36,7 +36,7 @@ impl Config {
     #[must_use]
     pub fn flaws(&self, unix_secs: u64) -> Vec<Flaw> {
         let time = self.tls.as_ref().and_then(|tls| of_time(validity(&tls.own)?, unix_secs));
-        time.into_iter().chain(self.of_names()).chain(self.of_exposure()).collect()
+        time.into_iter().chain(self.of_names()).chain(self.of_addresses()).chain(self.of_exposure()).collect()
     }
 
     /// Pages that others than this machine's users reach, without TLS.
@@ -59,6 +59,23 @@ impl Config {
         for flaw in self.flaws(Clock::unix().as_secs()) {
             tracing::warn!("{flaw}");
         }
+    }
+
+    /// What is told of a listener with TLS is to be a name: certificates are for names, and few phones look for addresses in them.
+    fn of_addresses(&self) -> Vec<Flaw> {
+        let secure = self.listen.iter().filter(|listen| listen.protocol.is_secure());
+        let told = secure.filter(|listen| listen.host().parse::<IpAddr>().is_ok());
+        told.map(|listen| Flaw {
+            key: "listen.advertise",
+            message: format!(
+                "{} on {} is told to others as {}: with a name, such as sip.example.com, they can check its certificate",
+                listen.protocol.name(),
+                listen.address,
+                listen.host()
+            ),
+            is_error: false,
+        })
+        .collect()
     }
 
     /// Others want a certificate for the domain in the URI that has led them here (RFC 5922 sections 7.1 and 7.3): one of `domains`, or

@@ -12,9 +12,9 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use anyhow::Context as _;
 use tokio::net::TcpListener;
 
+use super::hints;
 pub(super) use answer::Answer;
 use hosts::Hosts;
 pub(super) use request::Request;
@@ -46,7 +46,10 @@ pub(super) async fn listen_for(
     handler: Handler,
 ) -> anyhow::Result<SocketAddr> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.with_context(|| format!("{what} at {address}: is the port taken?"))?;
+    let listener = listener.map_err(|error| {
+        let hint = hints::listening(&error);
+        anyhow::Error::new(error).context(format!("listening for {what} on tcp {address}{hint}"))
+    })?;
     let address = listener.local_addr()?;
     let hosts = Hosts::new(what, address.ip(), names);
     tokio::task::spawn_local(serve::serve(listener, Rc::new(hosts), handler));

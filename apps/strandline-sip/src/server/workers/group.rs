@@ -12,6 +12,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use socket2::{Domain, Socket, Type};
 
 use crate::server::config::{Config, Listen};
+use crate::server::hints;
 use crate::server::input::accept;
 use crate::server::socket::Patience;
 use crate::transaction::Protocol;
@@ -77,7 +78,7 @@ impl Group {
             let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
             Ok((socket, address))
         });
-        let (socket, address) = opened.with_context(|| listening(listen))?;
+        let (socket, address) = opened.map_err(|error| not_listening(listen, error))?;
         let bound = Listen { address, ..listen.clone() };
         Ok(Shared { listen: bound, configured: listen.address, sockets: vec![Some(socket.into())] })
     }
@@ -101,7 +102,7 @@ impl Group {
                 continue;
             }
             let opened = self.bind(&shared.listen, shared.listen.address, true);
-            let opened = opened.with_context(|| listening(&shared.listen))?;
+            let opened = opened.map_err(|error| not_listening(&shared.listen, error))?;
             if let Some(Some(shared)) = self.shared.get_mut(number) {
                 if shared.sockets.len() <= place {
                     shared.sockets.resize_with(place + 1, || None);
@@ -145,9 +146,10 @@ impl Group {
     }
 }
 
-fn listening(listen: &Listen) -> String {
+fn not_listening(listen: &Listen, error: io::Error) -> anyhow::Error {
     let (name, address) = (listen.protocol.name(), listen.address);
-    format!("listening on {name} {address}: is another server there, or is the port below 1024?")
+    let hint = hints::listening(&error);
+    anyhow::Error::new(error).context(format!("listening on {name} {address}{hint}"))
 }
 
 /// What is written at the other end comes whole, in order, and is not lost.

@@ -1,0 +1,23 @@
+//! What to do when an address can't be listened on.
+
+use std::io;
+
+/// The hint that goes with an error, after a colon; empty if there is none.
+pub(super) fn listening(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ": is another server there, or another entry of this configuration?",
+        io::ErrorKind::AddrNotAvailable => {
+            ": this machine has no such address; `ip address` lists those that it has, and 0.0.0.0 or [::] with advertise stands \
+             for all"
+        }
+        io::ErrorKind::PermissionDenied => {
+            ": ports below 1024 need CAP_NET_BIND_SERVICE, and SCTP on IP needs CAP_NET_RAW"
+        }
+        _ => "",
+    }
+}
+
+/// The hint of the first error of the system in a chain.
+pub(super) fn of_chain(error: &anyhow::Error) -> &'static str {
+    error.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map_or("", listening)
+}

@@ -1,0 +1,124 @@
+//! `--check` tries what a start would do: it binds the addresses and looks at the store. All that fails is told, not the first alone.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+
+use crate::transaction::Protocol;
+
+use super::config::{Config, Flaw, Store};
+use super::hints;
+use super::style::SctpCarrier;
+
+/// An address that is to be bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Bound {
+    key: &'static str,
+    name: String,
+    address: SocketAddr,
+    is_udp: bool,
+}
+
+/// What would keep a server from starting now.
+pub(super) fn flaws(config: &Config) -> Vec<Flaw> {
+    let bound = addresses(config);
+    let mut flaws = twice(&bound);
+    flaws.extend(bound.iter().filter_map(not_bound));
+    if let Some(Store::Sqlite(path)) = &config.store {
+        flaws.extend(not_opened(path));
+    }
+    flaws
+}
+
+/// The addresses of a configuration; not that of SCTP on IP, which has no ports that others could take.
+fn addresses(config: &Config) -> Vec<Bound> {
+    let listens = config
+        .listen
+        .iter()
+        .filter(|listen| listen.sctp_carrier == SctpCarrier::Udp || listen.protocol != Protocol::Sctp);
+    let listens = listens.map(|listen| Bound {
+        key: "listen",
+        name: listen.protocol.name().to_owned(),
+        address: listen.address,
+        is_udp: matches!(listen.protocol, Protocol::Udp | Protocol::Sctp),
+    });
+    let http =
+        |key: &'static str, address: SocketAddr| Bound { key, name: key.to_owned(), address, is_udp: false };
+    let metrics = config.metrics.map(|address| http("metrics", address));
+    let admin = config.admin.as_ref().map(|admin| http("admin", admin.address));
+    listens.chain(metrics).chain(admin).collect()
+}
+
+/// Do two addresses exclude each other?
+fn overlap(one: &Bound, other: &Bound) -> bool {
+    let covers = |one: IpAddr, other: IpAddr| {
+        one == other || (one.is_unspecified() && (one.is_ipv6() || other.is_ipv4()))
+    };
+    let (a, b) = (one.address, other.address);
+    one.is_udp == other.is_udp
+        && a.port() != 0
+        && a.port() == b.port()
+        && (covers(a.ip(), b.ip()) || covers(b.ip(), a.ip()))
+}
+
+fn twice(all: &[Bound]) -> Vec<Flaw> {
+    let later = |place: usize| all.iter().skip(place + 1);
+    let pairs = all.iter().enumerate().flat_map(|(place, one)| later(place).map(move |other| (one, other)));
+    pairs
+        .filter(|(one, other)| overlap(one, other))
+        .map(|(one, other)| Flaw {
+            key: other.key,
+            message: format!(
+                "{} on {} and {} on {} can't both be there: give one of them another port",
+                one.name, one.address, other.name, other.address
+            ),
+            is_error: true,
+        })
+        .collect()
+}
+
+/// Why an address can't be bound. One that is taken may be taken by the server that is to read this configuration.
+fn not_bound(bound: &Bound) -> Option<Flaw> {
+    let result = match bound.is_udp {
+        true => UdpSocket::bind(bound.address).map(drop),
+        false => TcpListener::bind(bound.address).map(drop),
+    };
+    let error = result.err()?;
+    let is_taken = error.kind() == io::ErrorKind::AddrInUse;
+    let hint = match is_taken {
+        true => ": this server if it runs, or another one",
+        false => hints::listening(&error),
+    };
+    let message = format!("{} on {}: {error}{hint}", bound.name, bound.address);
+    Some(Flaw { key: bound.key, message, is_error: !is_taken })
+}
+
+/// Why the file of a store can't be opened. A missing one is made by a start, and not here.
+fn not_opened(path: &Path) -> Option<Flaw> {
+    let flaw = |message| Some(Flaw { key: "store.path", message, is_error: true });
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) => return None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return flaw(format!("{}: {error}", path.display())),
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match std::fs::metadata(folder) {
+        Ok(found) if !found.is_dir() => flaw(format!("{} is no folder", folder.display())),
+        Err(error) => flaw(format!("the folder {}: {error}; make it first", folder.display())),
+        Ok(_) => {
+            // Nothing else tells whether a file can be made there, whoever the user is.
+            let trial = path.with_extension(format!("check-{}", std::process::id()));
+            let made = OpenOptions::new().write(true).create_new(true).open(&trial);
+            let error = made.err();
+            if error.is_none() {
+                // What can't be removed is empty, and in nobody's way.
+                let _ = std::fs::remove_file(&trial);
+            }
+            flaw(format!("{}: {}; may this user write there?", folder.display(), error?))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+//! Log lines for senders who were refused, for operators and for programs such as fail2ban.
+//!
+//! There are at most so many a second, so that nobody can fill a disk. What a sender wrote is escaped and cut.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use crate::transaction::Time;
+
+/// Lines in a second.
+const LINES_PER_SEC: u32 = 20;
+/// Bytes of a user's name that are logged.
+const USER_MAX: usize = 64;
+
+/// Limits the lines.
+#[derive(Debug, Default)]
+pub(super) struct Refused {
+    second: u64,
+    lines: u32,
+    /// Lines that were left out since the last one.
+    left_out: u64,
+}
+
+impl Refused {
+    /// Logs that a request was refused.
+    pub(super) fn log(&mut self, now: Time, source: IpAddr, user: &[u8], reason: &str) {
+        let Some(left_out) = self.allows(now) else { return };
+        let (source, user) = (source.to_canonical(), Escaped(user));
+        tracing::info!(target: "strandline_sip::refused", %source, %user, reason, left_out, "refused");
+    }
+
+    /// May another line be written? Returns how many were left out before it.
+    fn allows(&mut self, now: Time) -> Option<u64> {
+        let second = now.as_millis() / 1000;
+        if second != self.second {
+            (self.second, self.lines) = (second, 0);
+        }
+        if self.lines >= LINES_PER_SEC {
+            self.left_out += 1;
+            return None;
+        }
+        self.lines += 1;
+        Some(core::mem::take(&mut self.left_out))
+    }
+}
+
+/// A text of a sender, without what could end a field or a line.
+struct Escaped<'a>(&'a [u8]);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.iter().take(USER_MAX) {
+            match byte {
+                b' ' | b'"' | b'\\' | b'=' => write!(f, "\\x{byte:02x}")?,
+                byte => write!(f, "{}", byte.escape_ascii())?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
