@@ -79,7 +79,8 @@ fuzz_target!(|commands: Vec<Command>| {
                 serial += 1;
                 let mut data = serial.to_be_bytes().to_vec();
                 data.resize(4 + usize::from(size % 20_000), serial as u8);
-                let info = SendInfo { stream: StreamId(stream % 8), unordered, ..SendInfo::default() };
+                let mut info = SendInfo::on(StreamId(stream % 8));
+                info.unordered = unordered;
                 let side = &mut sides[usize::from(side)];
                 if let Some(id) = side.known.last() {
                     let _ = side.endpoint.send(now, *id, info, data.into());

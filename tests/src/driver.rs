@@ -419,12 +419,7 @@ impl Driver {
                 waiting.push_back(message);
             }
             while let Some(message) = waiting.front() {
-                let info = SendInfo {
-                    stream: message.stream,
-                    ppid: message.ppid,
-                    unordered: message.unordered,
-                    ..SendInfo::default()
-                };
+                let info = SendInfo::like(message);
                 if driver.endpoint.send(driver.now(), id, info, message.data.clone()).is_err() {
                     break;
                 }

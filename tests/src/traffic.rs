@@ -46,12 +46,9 @@ impl Planned {
     /// How the engine is asked to send it.
     #[must_use]
     pub fn info(&self) -> SendInfo {
-        SendInfo {
-            stream: StreamId(self.stream),
-            ppid: Ppid(self.number + 1),
-            unordered: self.unordered,
-            ..SendInfo::default()
-        }
+        let mut info = SendInfo::on(StreamId(self.stream)).ppid(Ppid(self.number + 1));
+        info.unordered = self.unordered;
+        info
     }
 
     /// Its content.

@@ -522,7 +522,7 @@ async fn nonsense_over_sctp_is_refused_too() {
         (&large, "at most 327680 bytes"),
         (br#"{"strandline_perf":1,"join":{"token":"00","flow":7,"attempt":0}}"#, "no such test"),
     ] {
-        let peer = Peer::new("127.0.0.1".parse().unwrap(), port);
+        let peer = Peer::new([127, 0, 0, 1], port);
         let association = Association::connect(&stack, peer).await.unwrap();
         association.send(message, SendInfo::default()).await.unwrap();
         let answer = association.recv().await.unwrap().unwrap();

@@ -87,11 +87,11 @@ async fn a_phone_registers_over_sctp_and_is_called_over_its_association() {
         let stack =
             Stack::builder().remote_encapsulation_port(carrier).udp("127.0.0.1:0".parse().unwrap()).unwrap();
         let phone = Endpoint::bind(&stack, 0).unwrap();
-        let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
+        let peer = strandline::Peer::new([127, 0, 0, 1], 5060);
         let contact = "Contact: <sip:bob@127.0.0.1:5060;transport=sctp>;+sip.instance=\"<urn:x>\";reg-id=1\r\n\
                        Supported: outbound, path\r\n";
         let text = register("SCTP", "bob", 1, contact);
-        phone.send_to_peer(peer, text.into(), SendInfo::default()).await.unwrap();
+        phone.send_to_peer(&peer, text.into(), SendInfo::default()).await.unwrap();
         let (id, ok) = tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
         assert!(ok.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {ok:?}");
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -43,7 +43,7 @@ fn register(transport: &str, user: &str, cseq: u32) -> String {
 
 /// An association that registers; `None` if it is ended instead.
 async fn arrive(stack: &Stack, server: &Server, user: &str) -> Option<Association> {
-    let peer = Peer::new("127.0.0.1".parse().unwrap(), 5060).encapsulation_port(server.carrier());
+    let peer = Peer::new([127, 0, 0, 1], 5060).encapsulation_port(server.carrier());
     let association =
         tokio::time::timeout(PATIENCE, Association::connect(stack, &peer)).await.unwrap().ok()?;
     association.send(register("SCTP", user, 1).as_bytes(), SendInfo::default()).await.ok()?;

@@ -102,8 +102,8 @@ async fn phones_over_sctp_are_called_by_all_processes() {
             .udp("127.0.0.1:0".parse().unwrap())
             .unwrap();
         let phone = Endpoint::bind(&stack, 0).unwrap();
-        let peer: std::net::SocketAddr = "127.0.0.1:5060".parse().unwrap();
-        phone.send_to_peer(peer, register("SCTP", "bob").into(), SendInfo::default()).await.unwrap();
+        let peer = strandline::Peer::new([127, 0, 0, 1], 5060);
+        phone.send_to_peer(&peer, register("SCTP", "bob").into(), SendInfo::default()).await.unwrap();
         let receive = async || tokio::time::timeout(PATIENCE, phone.recv_from()).await.unwrap().unwrap();
         let (id, came) = receive().await;
         assert!(came.data.starts_with(b"SIP/2.0 200 OK"), "{style}: {came:?}");

@@ -294,12 +294,7 @@ fn serve_sctp(
 /// Echoes whatever comes, on the same stream, with the same label.
 async fn echo_sctp(association: Association, lines: bool) {
     while let Ok(Some(message)) = association.recv().await {
-        let info = SendInfo {
-            stream: message.stream,
-            ppid: message.ppid,
-            unordered: message.unordered,
-            ..SendInfo::default()
-        };
+        let info = SendInfo::like(&message);
         let answer = answer(message.data, lines);
         if answer.is_empty() {
             continue;
@@ -317,12 +312,7 @@ async fn send_or_drop(
     message: strandline::Message,
     lines: bool,
 ) -> Result<()> {
-    let info = SendInfo {
-        stream: message.stream,
-        ppid: message.ppid,
-        unordered: message.unordered,
-        ..SendInfo::default()
-    };
+    let info = SendInfo::like(&message);
     let answer = answer(message.data, lines);
     if answer.is_empty() {
         return Ok(());

@@ -14,6 +14,7 @@ pub struct ConfigError {
 
 /// Why `listen` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Somebody of this endpoint listens on the port already.
     #[error(
@@ -27,6 +28,7 @@ pub enum ListenError {
 
 /// Why `connect` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConnectError {
     /// No address to connect to.
     #[error("no address to connect to: give at least one address of the peer")]
@@ -88,6 +90,7 @@ pub struct UnknownAssociation;
 
 /// Why an operation on a path failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum PathError {
     /// No such association.
     #[error("no such association: it has ended")]
@@ -105,6 +108,7 @@ pub enum PathError {
 
 /// Why `configure` failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum ConfigureError {
     /// A parameter is out of range.
     #[error(transparent)]

@@ -55,6 +55,7 @@ pub enum Event {
 
 /// What happened to a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PathChange {
     /// The address answered its first heartbeat (section 5.4).
     Confirmed,
@@ -90,8 +91,17 @@ pub enum CloseReason {
     ProtocolViolation(&'static str),
 }
 
-/// A message to send.
+/// How a message is sent.
+///
+/// ```
+/// use strandline_proto::event::SendInfo;
+/// use strandline_proto::number::{Ppid, StreamId};
+///
+/// let info = SendInfo::on(StreamId(3)).ppid(Ppid(46)).unordered();
+/// assert_eq!((info.stream, info.ppid, info.unordered), (StreamId(3), Ppid(46), true));
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SendInfo {
     /// The stream to send on.
     pub stream: StreamId,
@@ -103,6 +113,49 @@ pub struct SendInfo {
     pub immediate: bool,
     /// Returned with a failure, so that the application can tell which message it was.
     pub context: u32,
+}
+
+impl SendInfo {
+    /// An ordered message on a stream, with payload protocol identifier 0.
+    #[must_use]
+    pub fn on(stream: StreamId) -> Self {
+        Self { stream, ..Self::default() }
+    }
+
+    /// The stream, payload protocol identifier and order of a message that arrived, as an echo needs them.
+    #[must_use]
+    pub fn like(message: &Message) -> Self {
+        let Message { stream, ppid, unordered, .. } = *message;
+        Self { stream, ppid, unordered, ..Self::default() }
+    }
+
+    /// Sets the payload protocol identifier.
+    #[must_use]
+    pub const fn ppid(mut self, ppid: Ppid) -> Self {
+        self.ppid = ppid;
+        self
+    }
+
+    /// Delivers the message as soon as it is complete, without regard to the stream's order.
+    #[must_use]
+    pub const fn unordered(mut self) -> Self {
+        self.unordered = true;
+        self
+    }
+
+    /// Asks for an immediate acknowledgement (I bit, RFC 7053).
+    #[must_use]
+    pub const fn immediate(mut self) -> Self {
+        self.immediate = true;
+        self
+    }
+
+    /// Sets the number that a failure report returns.
+    #[must_use]
+    pub const fn context(mut self, context: u32) -> Self {
+        self.context = context;
+        self
+    }
 }
 
 /// A message, or a part of one, that arrived.

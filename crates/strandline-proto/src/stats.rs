@@ -160,12 +160,63 @@ pub struct AssociationStats {
     pub ecn_failures: u32,
 }
 
+/// State of an association (RFC 9260 section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum AssociationState {
+    /// INIT sent; the INIT ACK has not arrived.
+    CookieWait,
+    /// COOKIE ECHO sent; the COOKIE ACK has not arrived.
+    CookieEchoed,
+    /// Messages go in both directions.
+    Established,
+    /// This side shuts down: it delivers what is queued before it sends SHUTDOWN.
+    ShutdownPending,
+    /// SHUTDOWN sent.
+    ShutdownSent,
+    /// SHUTDOWN received: this side delivers what is queued before it answers.
+    ShutdownReceived,
+    /// SHUTDOWN ACK sent.
+    ShutdownAckSent,
+    /// The association has ended; messages that arrived before can still be received.
+    Closed,
+}
+
+impl AssociationState {
+    /// The state's name in RFC 9260 section 4, such as `ESTABLISHED`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CookieWait => "COOKIE-WAIT",
+            Self::CookieEchoed => "COOKIE-ECHOED",
+            Self::Established => "ESTABLISHED",
+            Self::ShutdownPending => "SHUTDOWN-PENDING",
+            Self::ShutdownSent => "SHUTDOWN-SENT",
+            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
+            Self::ShutdownAckSent => "SHUTDOWN-ACK-SENT",
+            Self::Closed => "CLOSED",
+        }
+    }
+
+    /// True while the association is being set up.
+    #[must_use]
+    pub const fn in_setup(self) -> bool {
+        matches!(self, Self::CookieWait | Self::CookieEchoed)
+    }
+}
+
+impl core::fmt::Display for AssociationState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
 /// STATUS of an association.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// The state's name in RFC 9260 section 4.
-    pub state: &'static str,
+    /// The state.
+    pub state: AssociationState,
     /// Local SCTP port.
     pub local_port: u16,
     /// The peer's SCTP port.
@@ -218,6 +269,7 @@ pub struct Status {
 
 /// Whether a destination can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reachability {
     /// Not confirmed yet (section 5.4).
     Unconfirmed,
@@ -231,6 +283,7 @@ pub enum Reachability {
 
 /// Why a chunk was sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum SentAgain {
     /// It was found lost: by the time that passed (RFC 8985 section 6.2), or by three miss indications (RFC 9260 section
     /// 7.2.4).
@@ -281,6 +334,7 @@ pub struct PathStatus {
 
 /// Heap and table memory of one association, itemised, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryReport {
     /// Name and bytes of each item.
     pub items: Vec<(&'static str, usize)>,

@@ -39,7 +39,7 @@ impl Side {
     fn send(&mut self, now: Time, messages: &[Bytes]) {
         for id in &self.associations {
             let full = |(number, message): (usize, &Bytes)| {
-                let info = SendInfo { stream: StreamId(number as u16 % 7), ..SendInfo::default() };
+                let info = SendInfo::on(StreamId(number as u16 % 7));
                 self.endpoint.send(now, *id, info, message.clone()).is_err()
             };
             let _ = messages.iter().cycle().take(200).enumerate().any(full);

@@ -159,10 +159,9 @@ impl Ledger {
     pub(crate) fn next(&self, stream: u16, unordered: bool, len: usize) -> (SendInfo, Bytes) {
         let number = self.first.wrapping_add(self.records.len() as u32);
         let (stream, ppid) = (StreamId(stream), Ppid(number));
-        (
-            SendInfo { stream, ppid, unordered, immediate: false, context: !number },
-            payload::content(number, len),
-        )
+        let mut info = SendInfo::on(stream).ppid(ppid).context(!number);
+        info.unordered = unordered;
+        (info, payload::content(number, len))
     }
 
     /// `send` took the message.

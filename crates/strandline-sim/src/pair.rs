@@ -288,7 +288,7 @@ impl Pair {
     /// # Panics
     /// If the endpoint refuses it.
     pub fn send(&mut self, side: Side, id: AssociationId, stream: u16, data: impl Into<Bytes>) {
-        let info = SendInfo { stream: StreamId(stream), ..SendInfo::default() };
+        let info = SendInfo::on(StreamId(stream));
         let now = self.now;
         self.side(side).endpoint.send(now, id, info, data.into()).expect("send");
     }

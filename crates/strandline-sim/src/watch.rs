@@ -307,7 +307,7 @@ fn sending(
         let traffic = memory.board.traffic(address);
         let least = memory.board.in_flight_least(now, address, config.recovery, path.flight);
         // Set-up has timers of its own.
-        demand(path.flight >= least || status.state.starts_with("COOKIE"), || {
+        demand(path.flight >= least || status.state.in_setup(), || {
             format!("{least} bytes are on their way at least: {path:?}")
         })?;
         let Some(was) = before.paths.iter().find(|was| was.address.ip() == address) else { continue };

@@ -41,7 +41,7 @@ async fn serve(tell: &mpsc::Sender<SocketAddr>) {
 
 async fn measure(server: SocketAddr, size: usize, time: Duration) {
     let stack = Stack::builder().udp("127.0.0.1:0".parse().unwrap()).unwrap();
-    let peer = |port| Peer::new(server.ip(), port).encapsulation_port(server.port());
+    let peer = |port| Peer::encapsulated(server, port);
     let message = Bytes::from(vec![7; size]);
 
     let association = Association::connect(&stack, peer(1)).await.unwrap();

@@ -24,7 +24,7 @@ use crate::stream::{RecvStream, SendStream, Stream};
 /// An association with one peer, to send and receive messages on its streams. Clones are the same association.
 ///
 /// ```
-/// use strandline::{Association, Listener, SendInfo, Stack, StreamId};
+/// use strandline::{Association, Listener, Peer, SendInfo, Stack, StreamId};
 /// # use strandline::memory::Network;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -38,8 +38,8 @@ use crate::stream::{RecvStream, SendStream, Stream};
 /// #         if peer.send(&m.data, SendInfo::default()).await.is_err() { break }
 /// #     }
 /// # });
-/// let association = Association::connect(&here, "10.0.0.2:7".parse::<std::net::SocketAddr>()?).await?;
-/// association.send(b"hello", SendInfo { stream: StreamId(3), ..SendInfo::default() }).await?;
+/// let association = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+/// association.send(b"hello", SendInfo::on(StreamId(3))).await?;
 /// let echo = association.recv().await?.ok_or("the peer shut down")?;
 /// assert_eq!(echo.data, "hello");
 /// association.shutdown().await;

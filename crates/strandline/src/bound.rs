@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use strandline_proto::error::ListenError;
+use strandline_proto::event::AssociationId as EngineId;
 
 use crate::error::BindError;
+use crate::id::AssociationId;
 use crate::shard::any::Everywhere;
 use crate::shard::core::Shard;
 use crate::shard::socket::Kind;
@@ -67,6 +69,23 @@ impl Bound {
     pub(crate) fn each(&self) -> impl Iterator<Item = (u16, &Arc<Shard>, u32)> {
         let with_socket = self.stack.shards.iter().zip(&self.sockets);
         (0..).zip(with_socket).map(|(index, (shard, socket))| (index, shard, *socket))
+    }
+
+    /// Associations of all shards, asked for a few slots at a time: `some` returns them, and where to go on.
+    pub(crate) fn list(
+        &self,
+        some: impl Fn(&Shard, u32, u32) -> (Vec<EngineId>, Option<u32>),
+    ) -> Vec<AssociationId> {
+        let mut all = Vec::new();
+        for (index, shard, socket) in self.each() {
+            let mut from = Some(0);
+            while let Some(slot) = from {
+                let (found, next) = some(shard, socket, slot);
+                all.extend(found.into_iter().map(|id| AssociationId { shard: index, id }));
+                from = next;
+            }
+        }
+        all
     }
 
     /// One shard, with the index that it has there.

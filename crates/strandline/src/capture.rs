@@ -18,7 +18,7 @@ use crate::observe::{Direction, ObservedPacket, PacketObserver};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use strandline::{Association, Capture, Stack};
+/// use strandline::{Association, Capture, Peer, Stack};
 /// # use strandline::memory::Network;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +26,7 @@ use crate::observe::{Direction, ObservedPacket, PacketObserver};
 /// # let path = std::env::temp_dir().join(format!("strandline-doc-{}.pcapng", std::process::id()));
 /// let capture = Arc::new(Capture::create(&path)?);
 /// let stack = Stack::builder().observer(capture.clone()).memory(&network, ["10.0.0.1".parse()?])?;
-/// let peer: std::net::SocketAddr = "10.0.0.2:7".parse()?;
+/// let peer = Peer::new([10, 0, 0, 2], 7);
 /// drop(Association::start(&stack, peer, 0, None)?);
 /// tokio::task::yield_now().await;
 /// capture.flush()?;

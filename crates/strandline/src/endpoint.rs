@@ -10,16 +10,17 @@ use strandline_proto::event::{AssociationId as EngineId, Message, SendInfo};
 use crate::association::Association;
 use crate::bound::Bound;
 use crate::control::Control;
-use crate::error::{BindError, ConnectError, Ended, RecvError, SendError, UnknownAssociation};
+use crate::error::{BindError, ConnectError, Ended, RecvError, SendError, TrySendError, UnknownAssociation};
 use crate::handle::Handle;
 use crate::id::AssociationId;
-use crate::notification::Notification;
+use crate::notifications::Notifications;
 use crate::peer::Peer;
-use crate::shard::any::{AnyAttempt, At};
+use crate::shard::any::{AnyAttempt, At, Finished};
 use crate::shard::attempt::Attempt;
+use crate::shard::core::Shard;
 use crate::shard::held::RECV_MANY_MAX;
 use crate::shard::place::Place;
-use crate::shard::socket::Kind;
+use crate::shard::socket::{Kind, Phase};
 use crate::shard::state::State;
 use crate::shard::table::Owner;
 use crate::stack::Stack;
@@ -31,7 +32,7 @@ const LIST_STEP: u32 = 4096;
 /// that set up an association need not be accepted; sending to an address sets up an association if there is none.
 ///
 /// ```
-/// use strandline::{Endpoint, SendInfo, Stack};
+/// use strandline::{Endpoint, Peer, SendInfo, Stack};
 /// # use strandline::memory::Network;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,8 +47,8 @@ const LIST_STEP: u32 = 4096;
 /// });
 ///
 /// let client = Endpoint::bind(&here, 0)?;
-/// let peer: std::net::SocketAddr = "10.0.0.2:7".parse()?;
-/// client.send_to_peer(peer, "hello".into(), SendInfo::default()).await?; // goes with the COOKIE ECHO
+/// let peer = Peer::new([10, 0, 0, 2], 7);
+/// client.send_to_peer(&peer, "hello".into(), SendInfo::default()).await?; // goes with the COOKIE ECHO
 /// let (_, echo) = client.recv_from().await?;
 /// assert_eq!(echo.data, "hello");
 /// # Ok(()) }
@@ -58,10 +59,11 @@ const LIST_STEP: u32 = 4096;
 /// that has ended and was read to its end is forgotten; its end is a notification, for those who
 /// [ask](Self::notifications).
 ///
-/// Dropping the endpoint shuts down its associations gracefully in the background.
-#[derive(Debug)]
+/// Clones are the same endpoint. Dropping the last handle ([`Notifications`] included) shuts down its associations
+/// gracefully in the background; [`shutdown_all`](Self::shutdown_all) does so and waits for their ends.
+#[derive(Debug, Clone)]
 pub struct Endpoint {
-    bound: Bound,
+    pub(crate) bound: Arc<Bound>,
 }
 
 impl Endpoint {
@@ -70,7 +72,7 @@ impl Endpoint {
     /// # Errors
     /// If the port is taken in this stack, or none is left.
     pub fn bind(stack: &Stack, port: u16) -> Result<Self, BindError> {
-        Ok(Self { bound: Bound::new(stack, Kind::Many, port)? })
+        Ok(Self { bound: Arc::new(Bound::new(stack, Kind::Many, port)?) })
     }
 
     /// The SCTP port.
@@ -82,22 +84,33 @@ impl Endpoint {
     /// Sets up an association and waits until it is established.
     ///
     /// # Errors
-    /// If the request makes no sense, the association exists, the peer refuses or doesn't answer.
+    /// If the request makes no sense, the association exists, the peer refuses or doesn't answer, or the endpoint is
+    /// [shutting down](Self::shutdown_all).
     ///
     /// # Cancel safety
     /// Dropping the future gives up the set-up.
     pub async fn connect(&self, peer: impl Into<Peer>) -> Result<AssociationId, ConnectError> {
         let request = self.request(&peer.into());
+        if self.is_shutting_down() {
+            return Err(ConnectError::ShuttingDown);
+        }
         let (shard, id) = self.bound.stack.connect(None, request)?;
         let mut handle = Handle::new(Arc::clone(&self.bound.stack), shard, id);
         let established =
             Attempt::new(handle.shard(), Place::Change(id), |state, _| state.poll_established(id));
         established.await?;
-        handle.owned = false;
-        if let Some(socket) = self.bound.socket(shard) {
-            handle.shard().with(|state, _| state.adopt(socket, id));
+        let socket = self.bound.socket(shard).ok_or(ConnectError::ShuttingDown)?;
+        if !handle.shard().with(|state, _| state.adopt(socket, id)) {
+            // The handle shuts it down.
+            return Err(ConnectError::ShuttingDown);
         }
+        handle.owned = false;
         Ok(handle.id)
+    }
+
+    fn is_shutting_down(&self) -> bool {
+        let first = self.bound.each().next();
+        first.is_none_or(|(_, shard, socket)| shard.with(|state, _| state.is_shutting_down(socket)))
     }
 
     /// Sends a message to an association. Waits while its send buffer is full.
@@ -119,9 +132,54 @@ impl Endpoint {
         Attempt::new(self.bound.stack.shard(to.shard), Place::Write(id), attempt).await
     }
 
+    /// Sends a message to an association, or reports that its send buffer is full.
+    ///
+    /// ```
+    /// use strandline::{Endpoint, Peer, SendInfo, Stack, TrySendError};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// # let server = Endpoint::bind(&there, 7)?;
+    /// let endpoint = Endpoint::bind(&here, 0)?;
+    /// let id = endpoint.connect(Peer::new([10, 0, 0, 2], 7)).await?;
+    /// match endpoint.try_send_to(id, "latest value".into(), SendInfo::default()) {
+    ///     Ok(()) => {}
+    ///     Err(TrySendError::Full) => println!("the peer is slow: it misses this value"),
+    ///     Err(error) => return Err(error.into()),
+    /// }
+    /// # assert_eq!(server.recv_from().await?.1.data, "latest value");
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`TrySendError::Full`], or why the message can't be sent.
+    pub fn try_send_to(
+        &self,
+        to: AssociationId,
+        mut data: Bytes,
+        info: SendInfo,
+    ) -> Result<(), TrySendError> {
+        let id = to.id;
+        let socket = self.bound.socket(to.shard).ok_or(SendError::ShuttingDown)?;
+        let sent = self.bound.stack.shard(to.shard).with(|state, now| {
+            if belongs(state, socket, id) {
+                state.poll_send(now, id, info, &mut data)
+            } else {
+                Poll::Ready(Err(SendError::ShuttingDown))
+            }
+        });
+        match sent {
+            Poll::Ready(result) => Ok(result?),
+            Poll::Pending => Err(TrySendError::Full),
+        }
+    }
+
     /// Sends a message to a peer. If there is no association with it, one is set up, and the message goes along with
     /// the COOKIE ECHO: one round trip less than connecting first. Returns without waiting for the set-up; if that
-    /// fails, [`SendFailed`](Notification::SendFailed) and [`Closed`](Notification::Closed) notifications tell.
+    /// fails, [`SendFailed`](crate::Notification::SendFailed) and [`Closed`](crate::Notification::Closed) notifications tell.
     ///
     /// # Errors
     /// If the message can't be sent, or no association can be started.
@@ -162,6 +220,7 @@ impl Endpoint {
             }
             match self.find(state, socket, peer) {
                 Some(id) => Ok(id),
+                None if state.is_shutting_down(socket) => Err(SendError::ShuttingDown),
                 None => {
                     state.connect(now, Owner::Endpoint(socket), request, |_| true).map_err(SendError::from)
                 }
@@ -176,8 +235,8 @@ impl Endpoint {
 
     /// Associations from this port with the peer, whoever has them.
     fn known(&self, state: &State, peer: &Peer) -> impl Iterator<Item = EngineId> {
-        let addresses = peer.addresses().iter();
-        addresses.filter_map(|address| state.engine.find(self.bound.port, *address, peer.port()))
+        let addresses = peer.addresses();
+        addresses.filter_map(|address| state.engine.find(self.bound.port, address.ip(), peer.port()))
     }
 
     fn request(&self, peer: &Peer) -> strandline_proto::endpoint::Connect {
@@ -187,12 +246,16 @@ impl Endpoint {
     /// The next message of any association.
     ///
     /// # Errors
-    /// If the stack is gone.
+    /// If the stack is gone. [`Ended::ShutDown`] once the endpoint was [shut down](Self::shutdown_all) and all was read.
     ///
     /// # Cancel safety
     /// No message is lost if the future is dropped.
     pub async fn recv_from(&self) -> Result<(AssociationId, Message), RecvError> {
-        let attempt = |state: &mut State, now, at: At| state.poll_recv_many(now, at.socket);
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let attempt = |state: &mut State, now, at: At| {
+            let received = state.poll_recv_many(now, at.socket);
+            finished.unless_all(at, received, |error| *error == RecvError::Ended(Ended::ShutDown))
+        };
         let received = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await;
         let (shard, (id, message)) = received?;
         Ok((AssociationId { shard, id }, message))
@@ -202,7 +265,8 @@ impl Endpoint {
     /// ([`StackBuilder::runtimes`](crate::StackBuilder::runtimes)).
     ///
     /// # Errors
-    /// If there is no such shard, or the stack is gone.
+    /// If there is no such shard, or the stack is gone. [`Ended::ShutDown`] once the endpoint was
+    /// [shut down](Self::shutdown_all) and all of that shard was read.
     ///
     /// # Cancel safety
     /// No message is lost if the future is dropped.
@@ -217,7 +281,7 @@ impl Endpoint {
     /// of `messages`: cheaper than one by one if they are small. Waits for the first, and returns how many there are.
     ///
     /// # Errors
-    /// If the stack is gone.
+    /// As [`recv_from`](Self::recv_from).
     ///
     /// # Cancel safety
     /// No message is lost if the future is dropped.
@@ -227,10 +291,12 @@ impl Endpoint {
         limit: usize,
     ) -> Result<usize, RecvError> {
         let limit = limit.min(RECV_MANY_MAX);
-        let attempt = |state: &mut State, now, At { shard, socket }| {
-            state.poll_recv_many_batch(now, socket, limit, |id, message| {
-                messages.push((AssociationId { shard, id }, message));
-            })
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let attempt = |state: &mut State, now, at: At| {
+            let received = state.poll_recv_many_batch(now, at.socket, limit, |id, message| {
+                messages.push((AssociationId { shard: at.shard, id }, message));
+            });
+            finished.unless_all(at, received, |error| *error == RecvError::Ended(Ended::ShutDown))
         };
         let (_, count) = AnyAttempt::new(self.bound.everywhere(), Place::ReadMany, attempt).await?;
         Ok(count)
@@ -238,11 +304,11 @@ impl Endpoint {
 
     /// Notifications of all associations, from now on. All values that this returns share one queue.
     #[must_use]
-    pub fn notifications(&self) -> Notifications<'_> {
+    pub fn notifications(&self) -> Notifications {
         for (_, shard, socket) in self.bound.each() {
             shard.with(|state, _| state.subscribe_many(socket));
         }
-        Notifications { endpoint: self }
+        Notifications::new(Arc::clone(&self.bound))
     }
 
     /// Takes an association out of the endpoint, as a one-to-one handle. What arrived and was not read yet comes from
@@ -273,43 +339,91 @@ impl Endpoint {
     /// The endpoint's associations: all of them, so it takes time and memory in proportion.
     #[must_use]
     pub fn associations(&self) -> Vec<AssociationId> {
-        let mut all = Vec::new();
-        for (index, shard, socket) in self.bound.each() {
-            let mut from = Some(0);
-            while let Some(slot) = from {
-                let (some, next) = shard.lock().list(socket, slot, LIST_STEP);
-                all.extend(some.into_iter().map(|id| AssociationId { shard: index, id }));
-                from = next;
+        self.bound.list(|shard, socket, slot| shard.lock().list(socket, slot, LIST_STEP))
+    }
+
+    /// Stops accepting associations that peers set up: their INITs are answered with an ABORT from now on, and set-ups that
+    /// are under way fail. Existing associations go on, and the endpoint can still set up associations itself. The port
+    /// can be bound anew, on raw IP by this stack only.
+    ///
+    /// ```
+    /// use strandline::{Association, Endpoint, Peer, SendInfo, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// let server = Endpoint::bind(&there, 7)?;
+    /// let early = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// server.stop_accepting();
+    /// assert!(Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await.is_err());
+    /// early.send(b"still here", SendInfo::default()).await?;
+    /// assert_eq!(server.recv_from().await?.1.data, "still here");
+    /// # Ok(()) }
+    /// ```
+    pub fn stop_accepting(&self) {
+        for (_, shard, socket) in self.bound.each() {
+            shard.with(|state, _| state.stop_many(socket, Phase::Stopped));
+        }
+    }
+
+    /// Ends all associations gracefully and waits until each has ended. What is queued on both sides is delivered first.
+    /// The endpoint takes no new associations from the first poll on, neither from peers nor its own; those that were
+    /// [peeled off](Self::peel_off) are not concerned.
+    ///
+    /// It takes as long as the slowest association. Each one ends at the latest when its peer doesn't answer any more
+    /// ([`association_retrans_max`](strandline_proto::config::AssociationConfig::association_retrans_max), while it is being
+    /// set up [`init_retrans_max`](strandline_proto::config::AssociationConfig::init_retrans_max)). A peer that answers and
+    /// doesn't read delays the end for as long as it keeps its window closed: put a time-out around the call and
+    /// [abort](crate::Control::abort) what is left.
+    ///
+    /// Keep receiving meanwhile, from a clone, if peers may still send: messages that arrived can be read afterwards too,
+    /// but a full receive buffer delays the end. Once all was read, [`recv_from`](Self::recv_from) reports
+    /// [`Ended::ShutDown`], and [`Notifications`] end.
+    ///
+    /// ```
+    /// use strandline::{Association, Endpoint, Peer, SendInfo, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// let server = Endpoint::bind(&there, 7)?;
+    /// let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// client.send(b"hello", SendInfo::default()).await?;
+    /// let (id, _) = server.recv_from().await?;
+    /// server.send_to(id, "goodbye".into(), SendInfo::default()).await?;
+    /// server.shutdown_all().await;
+    /// assert_eq!(client.recv().await?.ok_or("end")?.data, "goodbye");
+    /// assert_eq!(client.recv().await?, None);
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Cancel safety
+    /// The shutdown begins with the first poll and goes on if the future is dropped.
+    pub async fn shutdown_all(&self) {
+        for (_, shard, socket) in self.bound.each() {
+            shard.with(|state, _| state.stop_many(socket, Phase::ShuttingDown));
+        }
+        let end = |shard: &Shard, socket, slot| {
+            shard.with(|state, now| state.end_many(now, socket, slot, LIST_STEP))
+        };
+        loop {
+            let left = self.bound.list(end);
+            if left.is_empty() {
+                return;
+            }
+            for AssociationId { shard, id } in left {
+                let Some(socket) = self.bound.socket(shard) else { continue };
+                let ended = |state: &mut State, _| state.poll_ended_many(socket, id);
+                Attempt::new(self.bound.stack.shard(shard), Place::Change(id), ended).await;
             }
         }
-        all
     }
 }
 
 fn belongs(state: &State, socket: u32, id: EngineId) -> bool {
     state.table.get(id).and_then(|entry| entry.owner()) == Some(Owner::Endpoint(socket))
-}
-
-/// Notifications of a one-to-many endpoint, from [`Endpoint::notifications`].
-#[derive(Debug, Clone, Copy)]
-pub struct Notifications<'a> {
-    endpoint: &'a Endpoint,
-}
-
-impl Notifications<'_> {
-    /// The next notification and whose it is. If nobody read them for long and some were lost, their number comes
-    /// without an association, as [`Notification::Missed`]. `None` if the stack is gone.
-    ///
-    /// # Cancel safety
-    /// No notification is lost if the future is dropped.
-    pub async fn next(&mut self) -> Option<(Option<AssociationId>, Notification)> {
-        let attempt =
-            |state: &mut State, _, at: At| state.poll_notification_many(at.socket).map(|item| item.ok_or(()));
-        let socket = self.endpoint.bound.everywhere();
-        let (shard, item) = AnyAttempt::new(socket, Place::NotificationMany, attempt).await.ok()?;
-        Some(match item {
-            Ok((id, notification)) => (Some(AssociationId { shard, id }), notification),
-            Err(missed) => (None, Notification::Missed(missed)),
-        })
-    }
 }

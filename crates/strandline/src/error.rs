@@ -9,8 +9,12 @@ use strandline_proto::error::{
 use strandline_proto::event::CloseReason;
 use thiserror::Error;
 
-/// Why an association is no more.
+use crate::cause::ErrorCause;
+
+/// How an association ended: what errors, [`Association::closed`](crate::Association::closed) and
+/// [`Notification::Closed`](crate::Notification::Closed) report.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
 pub enum Ended {
     /// It was shut down gracefully.
     #[error("the association was shut down")]
@@ -19,11 +23,11 @@ pub enum Ended {
     #[error("the association was aborted by this side")]
     Aborted,
     /// The peer aborted it.
-    #[error("the peer aborted the association: {}", describe_abort(*.code, .reason))]
+    #[error("the peer aborted the association: {}", describe_abort(*.cause, .reason))]
     PeerAborted {
-        /// The first error cause's code (RFC 9260 section 3.3.10), 0 if none was given.
-        code: u16,
-        /// What the peer's application gave as reason, or the cause's content.
+        /// The first error cause (RFC 9260 section 3.3.10).
+        cause: ErrorCause,
+        /// What the peer's application gave as reason, or the cause's content; up to 512 bytes.
         reason: Bytes,
     },
     /// The peer did not answer any more.
@@ -49,7 +53,7 @@ impl Ended {
             CloseReason::Shutdown => Self::ShutDown,
             CloseReason::Aborted => Self::Aborted,
             CloseReason::PeerAborted { code, reason } => {
-                Self::PeerAborted { code: *code, reason: reason.clone() }
+                Self::PeerAborted { cause: ErrorCause::from_code(*code), reason: reason.clone() }
             }
             CloseReason::TimedOut => Self::TimedOut,
             CloseReason::Unreachable => Self::Unreachable,
@@ -58,29 +62,16 @@ impl Ended {
     }
 }
 
-/// Cause codes by name (RFC 9260 section 3.3.10).
-fn describe_abort(code: u16, reason: &Bytes) -> String {
-    let name = match code {
-        0 => "no reason given",
-        1 => "invalid stream identifier",
-        2 => "missing mandatory parameter",
-        3 => "stale cookie",
-        4 => "out of resource",
-        5 => "unresolvable address",
-        6 => "unrecognised chunk type",
-        7 => "invalid mandatory parameter",
-        8 => "unrecognised parameters",
-        9 => "no user data",
-        10 => "cookie received while shutting down",
-        11 => "restart with new addresses",
-        12 => "its user ended it",
-        13 => "protocol violation",
-        _ => "unknown cause",
-    };
+/// The cause, with the reason if it can be printed.
+fn describe_abort(cause: ErrorCause, reason: &Bytes) -> String {
     let text = String::from_utf8_lossy(reason);
     let printable =
         !text.is_empty() && !text.chars().any(|c| c.is_control() || c == char::REPLACEMENT_CHARACTER);
-    if printable { format!("{name} ({text})") } else { format!("{name} (cause {code})") }
+    match cause {
+        _ if printable => format!("{cause} ({text})"),
+        ErrorCause::Unknown(_) => cause.to_string(),
+        named => format!("{named} (cause {})", named.code()),
+    }
 }
 
 /// Why a stack could not be started.
@@ -148,6 +139,9 @@ pub enum AcceptError {
     /// The stack has fewer shards.
     #[error("the stack has no shard {0}: they are numbered from 0")]
     NoSuchShard(usize),
+    /// The listener was told to [stop accepting](crate::Listener::stop_accepting), and no association waits any more.
+    #[error("the listener has stopped accepting associations")]
+    Stopped,
 }
 
 /// Why an association could not be set up.
@@ -161,6 +155,9 @@ pub enum ConnectError {
     #[error("not connected: {}", refusal(.0))]
     // Not its source as well: whoever prints all sources would say it twice.
     Ended(Ended),
+    /// The endpoint is [shutting down](crate::Endpoint::shutdown_all).
+    #[error("the endpoint is shutting down: it takes no new associations")]
+    ShuttingDown,
 }
 
 impl From<Ended> for ConnectError {
@@ -171,7 +168,7 @@ impl From<Ended> for ConnectError {
 
 fn refusal(ended: &Ended) -> String {
     match ended {
-        Ended::PeerAborted { code: 0, .. } => {
+        Ended::PeerAborted { cause: ErrorCause::None, .. } => {
             "the peer refused: nothing listens on that SCTP port".to_owned()
         }
         other => other.to_string(),

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! use strandline::memory::Network;
-//! use strandline::{Association, Listener, SendInfo, Stack};
+//! use strandline::{Association, Listener, Peer, SendInfo, Stack};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,7 +22,7 @@
 //! let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
 //!
 //! let listener = Listener::bind(&there, 5060)?;
-//! let client = Association::connect(&here, "10.0.0.2:5060".parse::<std::net::SocketAddr>()?).await?;
+//! let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 5060)).await?;
 //! let server = listener.accept().await?;
 //!
 //! client.send(b"first", SendInfo::default()).await?;
@@ -47,7 +47,7 @@
 //!
 //! ```
 //! use strandline::memory::Network;
-//! use strandline::{Algorithm, Association, AssociationConfig, Listener, Stack};
+//! use strandline::{Algorithm, Association, AssociationConfig, Listener, Peer, Stack};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -59,7 +59,7 @@
 //! let here = Stack::builder()
 //!     .association(config.clone())
 //!     .memory(&network, ["10.0.0.1".parse()?, "10.0.1.1".parse()?])?;
-//! let client = Association::connect(&here, "10.0.0.2:5060".parse::<std::net::SocketAddr>()?).await?;
+//! let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 5060)).await?;
 //! # let _server = listener.accept().await?;
 //! let names = || client.paths().iter().map(|path| path.congestion).collect::<Vec<_>>();
 //! assert_eq!(names(), ["bbr", "bbr"]);
@@ -82,12 +82,14 @@
 
 pub mod memory;
 
+mod address;
 mod association;
 mod bound;
 mod builder;
 mod bursts;
 mod capture;
 mod carrier;
+mod cause;
 mod clock;
 mod control;
 mod endpoint;
@@ -96,8 +98,10 @@ mod error;
 mod events;
 mod handle;
 mod id;
+mod join;
 mod listener;
 mod notification;
+mod notifications;
 mod observe;
 mod peer;
 mod ports;
@@ -109,19 +113,23 @@ mod wait;
 #[cfg(feature = "mimalloc")]
 pub use strandline_io::heap;
 
+pub use self::address::{Address, ParseAddressError};
 pub use self::association::Association;
 pub use self::builder::{OutgoingPorts, StackBuilder};
 pub use self::capture::Capture;
+pub use self::cause::ErrorCause;
 pub use self::control::Control;
-pub use self::endpoint::{Endpoint, Notifications};
+pub use self::endpoint::Endpoint;
 pub use self::error::{
     AcceptError, BindError, ConnectError, Ended, OpenStreamError, RecvError, SendError, StackError,
     TrySendError, UnknownAssociation,
 };
 pub use self::events::Events;
 pub use self::id::AssociationId;
+pub use self::join::{EndpointJoiner, JoinError, Joiner};
 pub use self::listener::Listener;
 pub use self::notification::Notification;
+pub use self::notifications::Notifications;
 pub use self::observe::{
     Direction, ObservedAssociation, ObservedData, ObservedPacket, ObservedSack, PacketObserver,
 };
@@ -134,9 +142,10 @@ pub use strandline_proto::config::{
 };
 pub use strandline_proto::congestion::Algorithm;
 pub use strandline_proto::error::{ConfigureError, PathError};
-pub use strandline_proto::event::{CloseReason, FailedMessage, Message, PathChange, SendInfo};
+pub use strandline_proto::event::{FailedMessage, Message, PathChange, SendInfo};
 pub use strandline_proto::memory::MemoryAccount;
 pub use strandline_proto::number::{Ppid, Ssn, StreamId, Tsn};
 pub use strandline_proto::stats::{
-    AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability, SentAgain, Status,
+    AssociationState, AssociationStats, Buffers, EndpointStats, MemoryReport, PathStatus, Reachability,
+    SentAgain, Status,
 };

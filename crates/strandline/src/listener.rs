@@ -8,7 +8,7 @@ use crate::association::Association;
 use crate::bound::Bound;
 use crate::error::{AcceptError, BindError};
 use crate::handle::Handle;
-use crate::shard::any::{AnyAttempt, At};
+use crate::shard::any::{AnyAttempt, At, Finished};
 use crate::shard::attempt::Attempt;
 use crate::shard::core::Shard;
 use crate::shard::place::Place;
@@ -22,7 +22,7 @@ const BACKLOG: usize = 4096;
 /// Accepts associations on an SCTP port, each as a handle of its own (the one-to-one style of RFC 6458).
 ///
 /// ```
-/// use strandline::{Association, Listener, Stack};
+/// use strandline::{Association, Listener, Peer, Stack};
 /// # use strandline::memory::Network;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -30,7 +30,7 @@ const BACKLOG: usize = 4096;
 /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
 /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
 /// let listener = Listener::bind(&there, 0)?;
-/// let peer = ("10.0.0.2".parse()?, listener.port());
+/// let peer = Peer::new([10, 0, 0, 2], listener.port());
 /// let (client, server) = tokio::join!(Association::connect(&here, peer), listener.accept());
 /// let (client, server) = (client?.status().ok_or("it ended")?, server?.status().ok_or("it ended")?);
 /// assert_eq!(client.peer_port, server.local_port);
@@ -70,12 +70,16 @@ impl Listener {
     /// The next association that a peer set up, of any shard; each has its turn.
     ///
     /// # Errors
-    /// If the stack is gone.
+    /// If the stack is gone, or the listener has [stopped](Self::stop_accepting) and no association waits.
     ///
     /// # Cancel safety
     /// No association is lost if the future is dropped.
     pub async fn accept(&self) -> Result<Association, AcceptError> {
-        let attempt = |state: &mut State, _, at: At| state.poll_accept(at.socket);
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let attempt = |state: &mut State, _, at: At| {
+            let next = state.poll_accept(at.socket);
+            finished.unless_all(at, next, |error| *error == AcceptError::Stopped)
+        };
         let (shard, id) = AnyAttempt::new(self.bound.everywhere(), Place::Accept, attempt).await?;
         Ok(self.accepted(shard, id))
     }
@@ -96,6 +100,35 @@ impl Listener {
 
     fn accepted(&self, shard: u16, id: EngineId) -> Association {
         Association::new(Handle::new(Arc::clone(&self.bound.stack), shard, id))
+    }
+
+    /// Stops accepting new associations: peers' INITs are answered with an ABORT from now on, and set-ups that are under way
+    /// fail. Associations that are established already can still be accepted; after them, [`accept`](Self::accept)
+    /// reports [`AcceptError::Stopped`]. Accepted associations go on. The port can be bound anew, on raw IP by this stack
+    /// only.
+    ///
+    /// ```
+    /// use strandline::{AcceptError, Association, Listener, Peer, Stack};
+    /// # use strandline::memory::Network;
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let network = Network::new();
+    /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+    /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+    /// let listener = Listener::bind(&there, 7)?;
+    /// let early = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+    /// # let _early = early;
+    /// listener.stop_accepting();
+    /// assert!(Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await.is_err());
+    /// let accepted = listener.accept().await?;
+    /// # let _accepted = accepted;
+    /// assert!(matches!(listener.accept().await, Err(AcceptError::Stopped)));
+    /// # Ok(()) }
+    /// ```
+    pub fn stop_accepting(&self) {
+        for (_, shard, socket) in self.bound.each() {
+            shard.with(|state, _| state.stop_listener(socket));
+        }
     }
 
     /// Associations that were aborted because too many waited.

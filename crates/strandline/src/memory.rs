@@ -4,7 +4,7 @@
 //! ```
 //! use std::time::Duration;
 //! use strandline::memory::Network;
-//! use strandline::{Association, Listener, SendInfo, Stack};
+//! use strandline::{Association, Listener, Peer, SendInfo, Stack};
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,7 +14,7 @@
 //! let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
 //!
 //! let listener = Listener::bind(&there, 7)?;
-//! let client = Association::connect(&here, "10.0.0.2:7".parse::<std::net::SocketAddr>()?).await?;
+//! let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
 //! let server = listener.accept().await?;
 //! client.send(b"through thick and thin", SendInfo::default()).await?;
 //! let message = server.recv().await?.ok_or("the peer shut down")?;

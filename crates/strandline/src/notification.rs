@@ -3,8 +3,12 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-use strandline_proto::event::{CloseReason, Event, FailedMessage, PathChange};
+use strandline_proto::event::{AssociationId, Event, FailedMessage, PathChange};
+use strandline_proto::stats::AssociationStats;
 
+use crate::cause::ErrorCause;
+use crate::engine::Engine;
+use crate::error::Ended;
 use crate::wait::WaitQueue;
 
 /// What happened to an association.
@@ -12,6 +16,7 @@ use crate::wait::WaitQueue;
 #[non_exhaustive]
 pub enum Notification {
     /// The association is established.
+    #[non_exhaustive]
     Established {
         /// True if the peer asked for it.
         incoming: bool,
@@ -19,11 +24,14 @@ pub enum Notification {
         outbound_streams: u16,
         /// Incoming streams agreed on.
         inbound_streams: u16,
+        /// The peer's addresses, the primary one first: IP address and encapsulation port (0 on raw IP).
+        addresses: Vec<SocketAddr>,
     },
     /// The peer lost its state (it crashed or was restarted) and set up the association anew. Messages that were not
     /// acknowledged are reported as failed; sequence numbers start again.
     Restarted,
     /// A path changed.
+    #[non_exhaustive]
     PathChanged {
         /// The peer's address.
         address: SocketAddr,
@@ -35,32 +43,53 @@ pub enum Notification {
     /// The peer shuts down: it takes no new messages from us. What it sent before can still be received.
     PeerShutdown,
     /// The peer reported an error that does not end the association.
+    #[non_exhaustive]
     PeerError {
-        /// The cause code of RFC 9260 section 3.3.10.
-        code: u16,
+        /// What the peer reported.
+        cause: ErrorCause,
     },
     /// The association has ended.
-    Closed(CloseReason),
+    #[non_exhaustive]
+    Closed {
+        /// How.
+        how: Ended,
+        /// The peer's addresses, the primary one first: IP address and encapsulation port (0 on raw IP).
+        addresses: Vec<SocketAddr>,
+        /// The association's counters, which don't change any more.
+        stats: AssociationStats,
+    },
     /// So many notifications were lost because nobody read them.
     Missed(u64),
 }
 
 impl Notification {
     /// The engine's event as a notification; `None` for those that only wake readers and writers.
-    pub(crate) fn of(event: Event) -> Option<Self> {
+    pub(crate) fn of(event: Event, engine: &Engine, id: AssociationId) -> Option<Self> {
         Some(match event {
             Event::Established { incoming, outbound_streams, inbound_streams } => {
-                Self::Established { incoming, outbound_streams, inbound_streams }
+                let addresses = addresses(engine, id);
+                Self::Established { incoming, outbound_streams, inbound_streams, addresses }
             }
             Event::Restarted => Self::Restarted,
             Event::PathChanged { address, change } => Self::PathChanged { address, change },
             Event::SendFailed(message) => Self::SendFailed(message),
             Event::PeerShutdown => Self::PeerShutdown,
-            Event::PeerError { code } => Self::PeerError { code },
-            Event::Closed(reason) => Self::Closed(reason),
+            Event::PeerError { code } => Self::PeerError { cause: ErrorCause::from_code(code) },
+            Event::Closed(reason) => Self::Closed {
+                how: Ended::of(&reason),
+                addresses: addresses(engine, id),
+                stats: engine.status(id).map(|status| status.stats).unwrap_or_default(),
+            },
             _ => return None,
         })
     }
+}
+
+/// The peer's addresses, the primary one first.
+fn addresses(engine: &Engine, id: AssociationId) -> Vec<SocketAddr> {
+    let mut paths = engine.paths(id).unwrap_or_default();
+    paths.sort_by_key(|path| !path.primary);
+    paths.into_iter().map(|path| path.address).collect()
 }
 
 /// Notifications that wait to be read, bounded.

@@ -2,46 +2,80 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-/// A peer: its SCTP port, its IP addresses (more than one if it is multi-homed, the preferred one first), and the UDP
-/// port that its packets are carried to.
+use crate::address::Address;
+
+/// A peer: its SCTP port and its addresses (more than one if it is multi-homed, the preferred one first), each with the
+/// UDP port that packets to it are carried to.
 ///
-/// Functions that take `impl Into<Peer>` also take a [`SocketAddr`] of IP address and *SCTP* port, the pair
-/// `(IpAddr, u16)`, or several socket addresses of one port.
+/// A peer has two kinds of ports, which are easily confused. `Peer` takes the SCTP port once, as a plain number. A
+/// [`SocketAddr`] in this crate always holds an IP address and a *UDP* port, that of the encapsulation; so there is no
+/// conversion from a `SocketAddr` to a `Peer`.
+///
+/// Functions that take `impl Into<Peer>` also take the pair of an IP address and the SCTP port.
 ///
 /// ```
 /// use strandline::Peer;
-/// let simple: Peer = "192.0.2.7:5060".parse::<std::net::SocketAddr>()?.into();
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // SCTP port 5060. Packets go to the stack's default UDP port (9899), or on raw IP.
+/// let simple = Peer::new([192, 0, 2, 7], 5060);
 /// assert_eq!(simple.port(), 5060);
-/// let multihomed = Peer::new("192.0.2.7".parse()?, 5060).also_at("198.51.100.7".parse()?).encapsulation_port(9900);
-/// assert_eq!(multihomed.addresses().len(), 2);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+///
+/// // Packets go to UDP port 9900 of that address.
+/// let behind_a_socket = Peer::encapsulated("192.0.2.7:9900".parse()?, 5060);
+///
+/// // Two addresses, each with a UDP port of its own.
+/// let multihomed = behind_a_socket.address_encapsulated([198, 51, 100, 7], 9901);
+/// assert_eq!(multihomed.addresses().count(), 2);
+///
+/// // A link-local address on the link of interface 2.
+/// let neighbour = Peer::new("fe80::7%2".parse::<strandline::Address>()?, 5060);
+/// # assert_eq!(neighbour.addresses().next().map(|a| a.zone()), Some(2));
+/// # Ok(()) }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Peer {
-    addresses: Vec<IpAddr>,
+    /// Each with its own encapsulation port, if it has one.
+    addresses: Vec<(Address, Option<u16>)>,
     port: u16,
+    /// Of addresses that have none of their own.
     encapsulation_port: Option<u16>,
 }
 
 impl Peer {
-    /// A peer with one address, at an SCTP port.
+    /// A peer with one address and an SCTP port. Packets go to the stack's default encapsulation port, unless
+    /// [`encapsulation_port`](Self::encapsulation_port) names another.
     #[must_use]
-    pub fn new(address: IpAddr, port: u16) -> Self {
-        Self { addresses: vec![address], port, encapsulation_port: None }
+    pub fn new(address: impl Into<Address>, sctp_port: u16) -> Self {
+        Self { addresses: vec![(address.into(), None)], port: sctp_port, encapsulation_port: None }
     }
 
-    /// Another address of the same peer.
+    /// A peer whose packets are carried to a UDP socket, such as the [`local_addr`](crate::Stack::local_addr) of its stack,
+    /// and its SCTP port.
     #[must_use]
-    pub fn also_at(mut self, address: IpAddr) -> Self {
-        self.addresses.push(address);
+    pub fn encapsulated(udp: SocketAddr, sctp_port: u16) -> Self {
+        let addresses = vec![(Address::of(udp), Some(udp.port()))];
+        Self { addresses, port: sctp_port, encapsulation_port: None }
+    }
+
+    /// Adds an address of the same peer, at its [`encapsulation_port`](Self::encapsulation_port) or the stack's default.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<Address>) -> Self {
+        self.addresses.push((address.into(), None));
         self
     }
 
-    /// The UDP port of the peer's encapsulation, if it is not the stack's default (9899). Has no meaning on a stack on
-    /// raw IP.
+    /// Adds an address of the same peer with a UDP port of its own.
     #[must_use]
-    pub fn encapsulation_port(mut self, port: u16) -> Self {
-        self.encapsulation_port = Some(port);
+    pub fn address_encapsulated(mut self, address: impl Into<Address>, udp_port: u16) -> Self {
+        self.addresses.push((address.into(), Some(udp_port)));
+        self
+    }
+
+    /// Sets the UDP port of all addresses that have none of their own, where it is not the stack's default (9899). It has
+    /// no meaning on a stack on raw IP.
+    #[must_use]
+    pub fn encapsulation_port(mut self, udp_port: u16) -> Self {
+        self.encapsulation_port = Some(udp_port);
         self
     }
 
@@ -51,29 +85,33 @@ impl Peer {
         self.port
     }
 
-    /// The IP addresses.
-    #[must_use]
-    pub fn addresses(&self) -> &[IpAddr] {
-        &self.addresses
+    /// The addresses, the preferred one first.
+    pub fn addresses(&self) -> impl Iterator<Item = Address> {
+        self.addresses.iter().map(|(address, _)| *address)
     }
 
     /// Where packets are carried to, given the stack's default port.
     pub(crate) fn remotes(&self, default_port: u16) -> Vec<SocketAddr> {
-        // On raw IP the default is 0 and nothing else makes sense.
-        let port = if default_port == 0 { 0 } else { self.encapsulation_port.unwrap_or(default_port) };
-        self.addresses.iter().map(|address| SocketAddr::new(*address, port)).collect()
-    }
-}
-
-impl From<SocketAddr> for Peer {
-    fn from(address: SocketAddr) -> Self {
-        Self::new(address.ip(), address.port())
+        let remote = |(address, own): &(Address, Option<u16>)| {
+            // On raw IP the default is 0 and nothing else makes sense.
+            let port = if default_port == 0 { Some(0) } else { own.or(self.encapsulation_port) };
+            address.with_port(port.unwrap_or(default_port))
+        };
+        self.addresses.iter().map(remote).collect()
     }
 }
 
 impl From<(IpAddr, u16)> for Peer {
-    fn from((address, port): (IpAddr, u16)) -> Self {
-        Self::new(address, port)
+    /// One address, and the SCTP port.
+    fn from((address, sctp_port): (IpAddr, u16)) -> Self {
+        Self::new(address, sctp_port)
+    }
+}
+
+impl From<(Address, u16)> for Peer {
+    /// One address, and the SCTP port.
+    fn from((address, sctp_port): (Address, u16)) -> Self {
+        Self::new(address, sctp_port)
     }
 }
 

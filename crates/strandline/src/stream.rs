@@ -31,7 +31,7 @@ const WRITE_MAX: usize = 16 << 10;
 /// window of the whole association closes.
 ///
 /// ```
-/// use strandline::{Association, Listener, Stack, StreamId};
+/// use strandline::{Association, Listener, Peer, Stack, StreamId};
 /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
 /// # use strandline::memory::Network;
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -40,7 +40,7 @@ const WRITE_MAX: usize = 16 << 10;
 /// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
 /// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
 /// # let listener = Listener::bind(&there, 7)?;
-/// # let client = Association::connect(&here, "10.0.0.2:7".parse::<std::net::SocketAddr>()?).await?;
+/// # let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
 /// # let server = listener.accept().await?;
 /// let mut out = client.open(StreamId(5))?;
 /// out.write_all(b"line one\nline two\n").await?;
@@ -180,7 +180,7 @@ impl SendStream {
     }
 
     fn info(&self) -> SendInfo {
-        SendInfo { stream: self.stream, ppid: self.ppid, ..SendInfo::default() }
+        SendInfo::on(self.stream).ppid(self.ppid)
     }
 
     /// Sends one message. Waits while the send buffer is full.

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use common::{SERVER, all_arrived, server, stacks, stacks_with};
 use strandline::memory::Network;
 use strandline::{
-    Association, AssociationConfig, CloseReason, ConnectError, Ended, Endpoint, Notification, SendError,
-    SendInfo, Stack,
+    Association, AssociationConfig, ConnectError, Ended, Endpoint, Notification, Peer, SendError, SendInfo,
+    Stack,
 };
 
 fn message(text: &str) -> Bytes {
@@ -116,11 +116,11 @@ async fn notifications_tell_of_beginning_and_end_and_data_comes_before_the_end()
     while let Some((from, event)) = notifications.next().await {
         assert_eq!(from, Some(id));
         last = Some(event);
-        if matches!(last, Some(Notification::Closed(_))) {
+        if matches!(last, Some(Notification::Closed { .. })) {
             break;
         }
     }
-    assert_eq!(last, Some(Notification::Closed(CloseReason::Shutdown)));
+    assert!(matches!(last, Some(Notification::Closed { how: Ended::ShutDown, .. })), "{last:?}");
     assert!(endpoint.control(id).is_err(), "forgotten");
     assert_eq!(
         endpoint.send_to(id, message("late"), SendInfo::default()).await,
@@ -161,15 +161,12 @@ async fn connecting_first_or_in_vain() {
     assert!(matches!(client.connect(server(8)).await, Err(ConnectError::Ended(Ended::PeerAborted { .. }))));
 
     let mut notifications = client.notifications();
-    client
-        .send_to_peer(server(9), message("to nobody"), SendInfo { context: 5, ..SendInfo::default() })
-        .await
-        .unwrap();
+    client.send_to_peer(server(9), message("to nobody"), SendInfo::default().context(5)).await.unwrap();
     let mut failed = None;
     while let Some((_, event)) = notifications.next().await {
         match event {
             Notification::SendFailed(message) => failed = Some(message.info.context),
-            Notification::Closed(_) => break,
+            Notification::Closed { .. } => break,
             _ => {}
         }
     }
@@ -235,7 +232,7 @@ async fn a_peer_with_two_addresses_is_one_association() {
     let client = Endpoint::bind(&here, 0).unwrap();
     let id = client.send_to_peer(server(7), message("x"), SendInfo::default()).await.unwrap();
     client.recv_from().await.unwrap();
-    let other: std::net::SocketAddr = "10.1.0.2:7".parse().unwrap();
+    let other = Peer::new([10, 1, 0, 2], 7);
     assert_eq!(client.send_to_peer(other, message("y"), SendInfo::default()).await.unwrap(), id);
     assert_eq!(client.control(id).unwrap().paths().len(), 2);
 }

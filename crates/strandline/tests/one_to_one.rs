@@ -8,13 +8,13 @@ use bytes::Bytes;
 use common::{all_arrived, pair, pattern, recv_whole, server, stacks, stacks_with};
 use strandline::memory::{Fate, Network};
 use strandline::{
-    Association, AssociationConfig, BindError, CloseReason, ConnectError, Ended, Listener, Notification,
+    Association, AssociationConfig, BindError, ConnectError, Ended, ErrorCause, Listener, Notification,
     RecvError, SendError, SendInfo, Stack, StreamId, TrySendError,
 };
 use tokio::time::{Instant, timeout};
 
 fn on(stream: u16) -> SendInfo {
-    SendInfo { stream: StreamId(stream), ..SendInfo::default() }
+    SendInfo::on(StreamId(stream))
 }
 
 #[tokio::test(start_paused = true)]
@@ -22,7 +22,7 @@ async fn messages_keep_their_boundaries_streams_and_labels() {
     let (here, there) = stacks();
     let (client, peer) = pair(&here, &there).await;
     for number in 0..100_u16 {
-        let info = SendInfo { ppid: strandline::Ppid(u32::from(number)), ..on(number) };
+        let info = on(number).ppid(strandline::Ppid(u32::from(number)));
         client.send(&pattern(1 + usize::from(number) * 37, 1), info).await.unwrap();
     }
     for number in 0..100_u16 {
@@ -167,11 +167,11 @@ async fn an_abort_tells_its_reason() {
     let mut events = peer.events();
     client.abort("going home");
     let reason = Bytes::from_static(b"going home");
-    let aborted = Ended::PeerAborted { code: 12, reason: reason.clone() };
+    let aborted = Ended::PeerAborted { cause: ErrorCause::UserInitiatedAbort, reason };
     assert_eq!(peer.recv().await, Err(RecvError::Ended(aborted.clone())));
-    assert_eq!(peer.send(b"x", SendInfo::default()).await, Err(SendError::Ended(aborted)));
-    let closed = Notification::Closed(CloseReason::PeerAborted { code: 12, reason });
-    assert_eq!(events.next().await, Some(closed));
+    assert_eq!(peer.send(b"x", SendInfo::default()).await, Err(SendError::Ended(aborted.clone())));
+    let Some(Notification::Closed { how, .. }) = events.next().await else { panic!("not closed") };
+    assert_eq!(how, aborted);
     assert_eq!(events.next().await, None);
     assert_eq!(client.closed().await, Ended::Aborted);
 }
@@ -196,7 +196,7 @@ async fn nobody_listens_or_nobody_is_there() {
     assert!(matches!(refused, ConnectError::Ended(Ended::PeerAborted { .. })), "{refused}");
 
     let begun = Instant::now();
-    let nowhere: std::net::SocketAddr = "10.9.9.9:7".parse().unwrap();
+    let nowhere = strandline::Peer::new([10, 9, 9, 9], 7);
     let silence = Association::connect(&here, nowhere).await.unwrap_err();
     assert_eq!(silence, ConnectError::Ended(Ended::TimedOut));
     // 1 s, doubled for each of the two retransmissions.
@@ -219,7 +219,7 @@ async fn a_dead_peer_is_noticed() {
     let (client, _peer) = pair(&here, &there).await;
     let mut events = client.events();
     cut.store(true, std::sync::atomic::Ordering::Relaxed);
-    client.send(b"lost", SendInfo { context: 77, ..SendInfo::default() }).await.unwrap();
+    client.send(b"lost", SendInfo::default().context(77)).await.unwrap();
     assert_eq!(client.recv().await, Err(RecvError::Ended(Ended::TimedOut)));
     let mut failed = Vec::new();
     while let Some(event) = events.next().await {

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use common::{SERVER, server, stays, until};
 use strandline::memory::{Fate, Network, NetworkBuilder, Passing};
 use strandline::{
-    AcceptError, Association, AssociationConfig, BindError, CloseReason, ConnectError, Ended, Endpoint,
+    AcceptError, Association, AssociationConfig, AssociationState, BindError, ConnectError, Ended, Endpoint,
     EndpointConfig, Listener, Notification, Peer, SendError, SendInfo, Stack, StackError,
 };
 use tokio::time::{interval, timeout};
@@ -258,7 +258,7 @@ async fn associations_of_one_port_have_different_peers() {
     let again = connect(4000).await.unwrap_err();
     assert!(matches!(again, ConnectError::Request(_)), "{again}");
     // Another address of what may be the same peer.
-    let both = server(7).also_at([10, 0, 0, 77].into());
+    let both = server(7).address([10, 0, 0, 77]);
     let error = Association::start(&here, both, 4000, None).unwrap_err();
     assert!(matches!(error, ConnectError::Request(_)), "{error}");
     drop(first);
@@ -422,17 +422,17 @@ async fn an_endpoint_is_one_whatever_the_shard() {
     assert!(endpoint.control(by_number[&7]).is_err());
     endpoint.control(by_number[&8]).unwrap().abort("enough");
     loop {
-        if let Some((Some(id), Notification::Closed(reason))) = notifications.next().await {
-            assert_eq!((id, reason), (by_number[&8], CloseReason::Aborted));
+        if let Some((Some(id), Notification::Closed { how, .. })) = notifications.next().await {
+            assert_eq!((id, how), (by_number[&8], Ended::Aborted));
             break;
         }
     }
     assert_eq!(endpoint.associations().len(), 28);
-    drop(endpoint);
+    drop((endpoint, notifications));
     for (number, client) in clients.iter().enumerate().filter(|(number, _)| !matches!(number, 7 | 8)) {
         assert_eq!(client.closed().await, Ended::ShutDown, "{number}");
     }
-    assert!(clients[7].status().is_some_and(|status| status.state == "ESTABLISHED"));
+    assert!(clients[7].status().is_some_and(|status| status.state == AssociationState::Established));
 }
 
 #[tokio::test(start_paused = true)]
@@ -536,7 +536,7 @@ async fn shards_share_the_memory_of_the_stack() {
     let listener = Listener::bind(&there, 7).unwrap();
     let mut kept = Vec::new();
     for _ in 0..4 {
-        let client = Association::connect(&here, Peer::new(SERVER.into(), 7)).await.unwrap();
+        let client = Association::connect(&here, Peer::new(SERVER, 7)).await.unwrap();
         let peer = listener.accept().await.unwrap();
         kept.push((client, peer));
     }

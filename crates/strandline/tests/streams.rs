@@ -71,15 +71,15 @@ async fn an_unread_stream_holds_up_the_others_only_when_the_buffers_are_full() {
     let mut unread = peer.open_recv(StreamId(1)).unwrap();
     let mut read = peer.open_recv(StreamId(2)).unwrap();
     for _ in 0..90 {
-        client.send(&[1; 1000], SendInfo { stream: StreamId(1), ..SendInfo::default() }).await.unwrap();
+        client.send(&[1; 1000], SendInfo::on(StreamId(1))).await.unwrap();
     }
-    client.send(b"through", SendInfo { stream: StreamId(2), ..SendInfo::default() }).await.unwrap();
+    client.send(b"through", SendInfo::on(StreamId(2))).await.unwrap();
     assert_eq!(read.recv().await.unwrap().unwrap().data, "through");
 
     for _ in 0..150 {
-        client.send(&[1; 1000], SendInfo { stream: StreamId(1), ..SendInfo::default() }).await.unwrap();
+        client.send(&[1; 1000], SendInfo::on(StreamId(1))).await.unwrap();
     }
-    client.send(b"stuck", SendInfo { stream: StreamId(2), ..SendInfo::default() }).await.unwrap();
+    client.send(b"stuck", SendInfo::on(StreamId(2))).await.unwrap();
     assert!(timeout(Duration::from_secs(10), read.recv()).await.is_err(), "bounded");
     let mut seen = 0;
     while seen < 240 {
@@ -96,10 +96,7 @@ async fn one_reader_for_a_stream_and_the_rest_for_the_association() {
     let reader = peer.open_recv(StreamId(1)).unwrap();
     assert_eq!(peer.open_recv(StreamId(1)).unwrap_err(), OpenStreamError::InUse(1));
     for stream in [0, 1, 2] {
-        client
-            .send(&[stream as u8], SendInfo { stream: StreamId(stream), ..SendInfo::default() })
-            .await
-            .unwrap();
+        client.send(&[stream as u8], SendInfo::on(StreamId(stream))).await.unwrap();
     }
     assert_eq!(peer.recv().await.unwrap().unwrap().stream, StreamId(0));
     assert_eq!(peer.recv().await.unwrap().unwrap().stream, StreamId(2));

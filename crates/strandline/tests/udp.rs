@@ -2,7 +2,6 @@
 
 mod common;
 
-use std::net::IpAddr;
 use std::time::Duration;
 
 use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
@@ -36,7 +35,7 @@ async fn many_streams_at_once_on_several_threads() {
     let server = Endpoint::bind(&there, 7).unwrap();
     tokio::spawn(async move {
         while let Ok((from, message)) = server.recv_from().await {
-            let info = SendInfo { stream: message.stream, ..SendInfo::default() };
+            let info = SendInfo::on(message.stream);
             let _ = server.send_to(from, message.data, info).await;
         }
     });
@@ -63,7 +62,7 @@ async fn icmp_tells_that_nobody_is_there() {
     let here = udp_stack();
     // Port 1 (tcpmux) is given to no socket that asks for any port. One that was free a moment ago may be taken again, or
     // live on in a process that another test is starting.
-    let nobody = Peer::new(IpAddr::from([127, 0, 0, 1]), 7).encapsulation_port(1);
+    let nobody = Peer::new([127, 0, 0, 1], 7).encapsulation_port(1);
     let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&here, nobody)).await;
     assert_eq!(error.unwrap().unwrap_err(), ConnectError::Ended(Ended::Unreachable));
 }
@@ -99,7 +98,7 @@ async fn raw_ip_works_or_says_what_is_missing() {
     let Some(here) = if_permitted(Stack::builder().raw([127, 0, 0, 1].into())) else { return };
     let there = Stack::builder().raw([127, 0, 0, 2].into()).unwrap();
     let listener = Listener::bind(&there, 5007).unwrap();
-    let client = Association::connect(&here, Peer::new([127, 0, 0, 2].into(), 5007)).await.unwrap();
+    let client = Association::connect(&here, Peer::new([127, 0, 0, 2], 5007)).await.unwrap();
     let peer = listener.accept().await.unwrap();
     client.send_bytes(pattern(100_000, 1), SendInfo::default()).await.unwrap();
     assert!(recv_whole(&peer).await.unwrap() == pattern(100_000, 1));

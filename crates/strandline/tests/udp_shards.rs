@@ -33,7 +33,7 @@ fn udp(shards: usize, address: &str) -> Stack {
 
 fn at(stack: &Stack, address: &str, port: u16) -> Peer {
     let encapsulation: SocketAddr = stack.local_addr().unwrap();
-    Peer::new(address.parse().unwrap(), port).encapsulation_port(encapsulation.port())
+    Peer::encapsulated(SocketAddr::new(address.parse().unwrap(), encapsulation.port()), port)
 }
 
 /// Hardly anything: on a busy machine a SHUTDOWN ACK may be sent again, and the SHUTDOWN COMPLETE that answers it has the
@@ -189,7 +189,7 @@ async fn icmp_finds_the_shard_that_it_concerns() {
     let here = udp(4, "127.0.0.1:0");
     for shard in 0..4 {
         // Port 1 (tcpmux) is given to no socket that asks for any port.
-        let nobody = Peer::new(IpAddr::from([127, 0, 0, 1]), 7).encapsulation_port(1);
+        let nobody = Peer::new([127, 0, 0, 1], 7).encapsulation_port(1);
         let own = here.on_shard(shard);
         let error = tokio::time::timeout(Duration::from_secs(5), Association::connect(&own, nobody)).await;
         assert_eq!(error.unwrap().unwrap_err(), strandline::ConnectError::Ended(Ended::Unreachable));
@@ -204,7 +204,7 @@ async fn shards_on_raw_ip_get_their_own_packets() {
     let listener = Listener::bind(&there, 5007).unwrap();
     let mut accepted = [0; 2];
     for shard in [0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1] {
-        let peer = Peer::new([127, 0, 3, 2].into(), 5007);
+        let peer = Peer::new([127, 0, 3, 2], 5007);
         let client = Association::connect(&here.on_shard(shard), peer).await.unwrap();
         let server = listener.accept().await.unwrap();
         accepted[server.id().shard()] += 1;

@@ -152,7 +152,7 @@ async fn echo_on(endpoint: Arc<Endpoint>, shard: usize, heard: Arc<Mutex<VecDequ
 }
 
 async fn send_back(endpoint: &Endpoint, to: AssociationId, message: Message) {
-    let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
+    let info = SendInfo::on(message.stream).ppid(message.ppid);
     let sending = endpoint.send_to(to, message.data, info);
     // A client that takes nothing back doesn't keep the others waiting: its echo is given up.
     if let Ok(Err(error)) = tokio::time::timeout(PATIENCE, sending).await {
@@ -170,7 +170,7 @@ async fn accept(listener: Arc<Listener>, shard: usize, heard: Arc<Mutex<VecDeque
 /// Each association has a task of its own, which waits for its messages.
 async fn echo_one(association: Association) {
     while let Ok(Some(message)) = association.recv().await {
-        let info = SendInfo { stream: message.stream, ppid: message.ppid, ..SendInfo::default() };
+        let info = SendInfo::on(message.stream).ppid(message.ppid);
         if association.send_bytes(message.data, info).await.is_err() {
             return;
         }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use strandline::{Association, OutgoingPorts, Peer, RawOptions, SendInfo, Stack};
+use strandline::{Address, Association, OutgoingPorts, Peer, RawOptions, SendInfo, Stack};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::order::ClientPart;
@@ -32,7 +32,7 @@ impl Host {
             return Ok(Self::Tcp { local, port, server: part.server });
         }
         let builder = stack_builder(part.heartbeat_s);
-        let peer = Peer::new(part.server.ip(), part.port);
+        let peer = Peer::new(Address::of(part.server), part.port);
         if part.server.port() == 0 {
             let outgoing = OutgoingPorts { count: 1 << 15, within: RAW_PORTS };
             let stack = builder.raw_with(local, RawOptions::default(), outgoing);

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use strandline::{
-    Association, AssociationConfig, EndpointConfig, OutgoingPorts, Peer, RawOptions, SendInfo, Stack,
-    StackBuilder, StreamId,
+    Address, Association, AssociationConfig, EndpointConfig, OutgoingPorts, Peer, RawOptions, SendInfo,
+    Stack, StackBuilder, StreamId,
 };
 
 use super::{Watch, observer};
@@ -53,7 +53,7 @@ impl SctpClient {
             builder = builder.observer(Arc::new(watch.clone()));
         }
         let stack = Self::stack(builder, job)?;
-        let peer = Peer::from(job.server);
+        let peer = Peer::new(Address::of(job.server), job.server.port());
         let peer = match job.encapsulation {
             Encapsulation::Udp(port) => peer.encapsulation_port(port),
             Encapsulation::Raw => peer,
@@ -130,7 +130,7 @@ fn own_ports(job: &Job) -> (u16, u16) {
 
 /// Sends a message and waits for the answer.
 pub(crate) async fn transact(association: &Association, exchange: &Exchange) -> Result<()> {
-    let info = SendInfo { stream: StreamId(0), ..SendInfo::default() };
+    let info = SendInfo::on(StreamId(0));
     for piece in exchange.pieces() {
         association.send_bytes(piece, info).await?;
     }

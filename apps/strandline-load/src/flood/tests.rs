@@ -69,7 +69,7 @@ fn a_flood_leaves_nothing_behind() {
             }
         });
         let client = Stack::builder().remote_encapsulation_port(to.port()).udp(here).unwrap();
-        let association = Association::connect(&client, SocketAddr::new(to.ip(), 7007)).await.unwrap();
+        let association = Association::connect(&client, (to.ip(), 7007)).await.unwrap();
 
         let some = plan(&format!("--to {to} --duration 0.5 --rate 100000")).unwrap();
         let flooding = tokio::task::spawn_blocking(move || flood(&some, &mut Packets::new(7007, false)?));

@@ -62,7 +62,7 @@ pub(super) async fn weigh(segments: u16) -> Result<Gap> {
 }
 
 async fn fill(client: &Association, server: &Endpoint, loss: &Mutex<Loss>, segments: u16) -> Result<()> {
-    let unordered = SendInfo { unordered: true, ..SendInfo::default() };
+    let unordered = SendInfo::default().unordered();
     lock(loss).armed = true;
     client.send(b"lost", unordered).await?;
     while lock(loss).lost.is_none() {

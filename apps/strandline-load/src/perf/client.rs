@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde_json::{Value, json};
-use strandline::{Association, Peer, Stack};
+use strandline::{Address, Association, Peer, Stack};
 use strandline_output::{errln, outln};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -229,7 +229,7 @@ impl Dialler {
         let dial = async {
             Ok::<_, anyhow::Error>(match &self.stack {
                 Some(stack) => {
-                    let peer = Peer::new(self.server.ip(), self.server.port());
+                    let peer = Peer::new(Address::of(self.server), self.server.port());
                     // Its text has its cause already.
                     let association = Association::connect(&stack.on_shard(shard), peer).await;
                     Carrier::Sctp(association.map_err(|error| anyhow!("{error}"))?)

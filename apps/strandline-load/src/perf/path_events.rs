@@ -60,7 +60,7 @@ async fn follow(
 ) {
     let mut events = association.events();
     while let Some(event) = events.next().await {
-        if let Notification::PathChanged { address: peer, change } = event {
+        if let Notification::PathChanged { address: peer, change, .. } = event {
             let t = now().duration_since(began).as_secs_f64();
             // Whoever receives it has ended if it fails.
             let _ = tell.send(PathEvent { t, socket, peer, change: name(change) });
@@ -75,6 +75,7 @@ fn name(change: PathChange) -> &'static str {
         PathChange::PotentiallyFailed => "potentially failed",
         PathChange::Inactive => "inactive",
         PathChange::Primary => "primary",
+        _ => "unknown",
     }
 }
 

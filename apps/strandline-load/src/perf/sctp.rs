@@ -33,7 +33,8 @@ pub(crate) async fn send(
 ) -> anyhow::Result<()> {
     let status = association.status().context("the association ended")?;
     let streams = parameters.streams.min(status.outbound_streams).max(1);
-    let mut info = SendInfo { unordered: parameters.unordered, ..SendInfo::default() };
+    let mut info = SendInfo::default();
+    info.unordered = parameters.unordered;
     let mut count = Count::default();
     while !stop.load(Ordering::Relaxed) {
         match budget.turn(now) {
@@ -59,7 +60,7 @@ pub(crate) async fn send(
     let mut end = [0; END_BYTES];
     end[..8].copy_from_slice(&count.bytes.to_be_bytes());
     end[8..].copy_from_slice(&count.messages.to_be_bytes());
-    association.send(&end, SendInfo { ppid: END, immediate: true, ..SendInfo::default() }).await?;
+    association.send(&end, SendInfo::default().ppid(END).immediate()).await?;
     Ok(())
 }
 

@@ -207,7 +207,7 @@ impl Output {
             Some(SentAgain::Probe) => "probe",
             Some(SentAgain::Lost) => "lost",
             Some(SentAgain::TimedOut) => "timeout",
-            None => "unknown",
+            Some(_) | None => "unknown",
         })
     }
 
@@ -240,6 +240,7 @@ impl PathState {
                 Reachability::Active => "active",
                 Reachability::PotentiallyFailed => "potentially failed",
                 Reachability::Inactive => "inactive",
+                _ => "unknown",
             },
             primary: path.primary,
             cwnd: path.cwnd,

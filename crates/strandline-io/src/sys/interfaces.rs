@@ -1,4 +1,4 @@
-//! The addresses of the network interfaces.
+//! The network interfaces and their addresses.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -43,5 +43,30 @@ pub(crate) fn addresses() -> io::Result<Vec<InterfaceAddress>> {
     }
     // SAFETY: the list comes from getifaddrs, is freed once, and nothing of it is kept.
     unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+/// The names and indexes of this host's network interfaces, those that are down included.
+///
+/// # Errors
+/// If the system doesn't list them.
+pub fn interfaces() -> io::Result<Vec<(String, u32)>> {
+    // SAFETY: the call has no arguments; what it returns is freed below.
+    let list = unsafe { libc::if_nameindex() };
+    if list.is_null() {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: the list ends with an entry whose index is 0 and whose name is null; `next` does not go beyond that.
+    while let Some(entry) = unsafe { next.as_ref() }.filter(|entry| !entry.if_name.is_null()) {
+        // SAFETY: the name of an entry ends with a zero byte.
+        let name = unsafe { CStr::from_ptr(entry.if_name) };
+        found.push((name.to_string_lossy().into_owned(), entry.if_index));
+        // SAFETY: behind an entry that is not the last comes another.
+        next = unsafe { next.add(1) };
+    }
+    // SAFETY: the list comes from if_nameindex, is freed once, and nothing of it is kept.
+    unsafe { libc::if_freenameindex(list) };
     Ok(found)
 }

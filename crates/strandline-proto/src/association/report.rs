@@ -13,7 +13,7 @@ impl Association {
     /// STATUS.
     pub(crate) fn status(&self, pressure: Pressure) -> Status {
         Status {
-            state: self.state.name(),
+            state: self.state.public(),
             local_port: self.local_port,
             peer_port: self.peer_port,
             local_tag: self.local_tag,

@@ -1,5 +1,6 @@
 //! The association's state (RFC 9260 section 4).
 
+use crate::stats::AssociationState;
 use crate::time::Time;
 
 /// States own the data that only they have, so that an association cannot hold a cookie after set-up.
@@ -56,16 +57,17 @@ pub(crate) struct Setup {
 }
 
 impl State {
-    pub(crate) fn name(&self) -> &'static str {
+    /// The state without its data, for the application.
+    pub(crate) fn public(&self) -> AssociationState {
         match self {
-            Self::CookieWait(_) => "COOKIE-WAIT",
-            Self::CookieEchoed(_) => "COOKIE-ECHOED",
-            Self::Established => "ESTABLISHED",
-            Self::ShutdownPending => "SHUTDOWN-PENDING",
-            Self::ShutdownSent => "SHUTDOWN-SENT",
-            Self::ShutdownReceived => "SHUTDOWN-RECEIVED",
-            Self::ShutdownAckSent => "SHUTDOWN-ACK-SENT",
-            Self::Closed => "CLOSED",
+            Self::CookieWait(_) => AssociationState::CookieWait,
+            Self::CookieEchoed(_) => AssociationState::CookieEchoed,
+            Self::Established => AssociationState::Established,
+            Self::ShutdownPending => AssociationState::ShutdownPending,
+            Self::ShutdownSent => AssociationState::ShutdownSent,
+            Self::ShutdownReceived => AssociationState::ShutdownReceived,
+            Self::ShutdownAckSent => AssociationState::ShutdownAckSent,
+            Self::Closed => AssociationState::Closed,
         }
     }
 

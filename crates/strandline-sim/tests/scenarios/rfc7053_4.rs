@@ -40,7 +40,7 @@ fn a_lone_packet_waits_unless_the_user_asks() {
     assert!(sack_after(&mut pair) >= ms(230));
     pair.clear_captured();
     let now = pair.now;
-    let info = SendInfo { immediate: true, ..SendInfo::default() };
+    let info = SendInfo::default().immediate();
     pair.a.endpoint.send(now, a, info, "now".into()).unwrap();
     assert!(sack_after(&mut pair) < ms(32));
     assert_eq!(asks(&pair), [true]);

@@ -104,7 +104,7 @@ impl Scene {
 
     /// One message that asks for its acknowledgement at once (I bit).
     pub fn ask(&mut self) {
-        let (now, info) = (self.pair.now, SendInfo { immediate: true, ..SendInfo::default() });
+        let (now, info) = (self.pair.now, SendInfo::default().immediate());
         self.pair.a.endpoint.send(now, self.a, info, vec![1; FULL].into()).unwrap();
     }
 

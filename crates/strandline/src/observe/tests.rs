@@ -41,11 +41,11 @@ async fn what_packets_carry_and_how_the_association_was() {
         Stack::builder().observer(seen.clone()).memory(&network, ["10.0.0.1".parse().unwrap()]).unwrap();
     let there = Stack::builder().memory(&network, ["10.0.0.2".parse().unwrap()]).unwrap();
     let listener = Listener::bind(&there, 7).unwrap();
-    let peer: SocketAddr = "10.0.0.2:7".parse().unwrap();
+    let peer = crate::Peer::new([10, 0, 0, 2], 7);
     let association = Association::connect(&here, peer).await.unwrap();
     let _accepted = listener.accept().await.unwrap();
     association.send(&[1; 700], SendInfo::default()).await.unwrap();
-    association.send(&[2; 300], SendInfo { stream: StreamId(3), ..SendInfo::default() }).await.unwrap();
+    association.send(&[2; 300], SendInfo::on(StreamId(3))).await.unwrap();
     association.shutdown().await;
 
     let seen = seen.0.lock().unwrap();

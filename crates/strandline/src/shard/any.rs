@@ -31,6 +31,41 @@ pub(crate) struct At {
     pub(crate) socket: u32,
 }
 
+/// Which shards have nothing left for somebody who waits for all of them.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    /// A bit for each shard; a stack has at most 64.
+    shards: u64,
+    all: u64,
+}
+
+impl Finished {
+    /// None of so many shards yet.
+    pub(crate) fn of(count: usize) -> Self {
+        Self { shards: 0, all: u64::MAX.checked_shr(64_u32.saturating_sub(count as u32)).unwrap_or(0) }
+    }
+
+    /// A result of one shard. An error that says that the shard has nothing left counts once all say so.
+    pub(crate) fn unless_all<T, E>(
+        &mut self,
+        at: At,
+        result: Poll<Result<T, E>>,
+        is_finished: impl FnOnce(&E) -> bool,
+    ) -> Poll<Result<T, E>> {
+        let bit = 1_u64.checked_shl(at.shard.into()).unwrap_or(0);
+        match result {
+            Poll::Ready(Err(error)) if is_finished(&error) => {
+                self.shards |= bit;
+                if self.shards == self.all { Poll::Ready(Err(error)) } else { Poll::Pending }
+            }
+            other => {
+                self.shards &= !bit;
+                other
+            }
+        }
+    }
+}
+
 /// Tries on each shard in turn until one succeeds, which is told. Nothing happens unless it succeeds, so it can be
 /// dropped at any time. An error of a shard counts once no other has anything.
 #[must_use = "futures do nothing unless awaited"]

@@ -29,8 +29,14 @@ pub(crate) struct Cell {
 
 impl Cell {
     /// Adds a notification, if somebody asked for them.
-    pub(crate) fn notify(&mut self, notification: Option<Notification>, to_wake: &mut Vec<Waker>) {
-        if let (Some(queue), Some(notification)) = (&mut self.notifications, notification) {
+    pub(crate) fn notify(
+        &mut self,
+        notification: impl FnOnce() -> Option<Notification>,
+        to_wake: &mut Vec<Waker>,
+    ) {
+        if let Some(queue) = &mut self.notifications
+            && let Some(notification) = notification()
+        {
             queue.push(notification);
             queue.waiters.wake_all(to_wake);
         }

@@ -59,8 +59,9 @@ impl State {
                 self.drop_idle_cell(id);
             }
             Event::Closed(reason) => {
+                let unread = self.engine.status(id).is_some_and(|status| status.receive_buffered > 0);
                 let Some(entry) = self.table.get_mut(id) else { return };
-                if entry.queued {
+                if entry.queued && unread {
                     // What arrived before is read first.
                     entry.cell_mut().outcome = Some(Box::new(reason));
                     entry.cell_mut().wake_all(&mut self.to_wake);
@@ -85,7 +86,9 @@ impl State {
 
     fn endpoint_notification(&mut self, socket: u32, id: AssociationId, event: Event) {
         let Some(many) = self.sockets.many(socket) else { return };
-        if let (Some(queue), Some(notification)) = (&mut many.notifications, Notification::of(event)) {
+        if let Some(queue) = &mut many.notifications
+            && let Some(notification) = Notification::of(event, &self.engine, id)
+        {
             queue.push((id, notification));
             queue.waiters.wake_all(&mut self.to_wake);
         }
@@ -95,6 +98,7 @@ impl State {
     pub(crate) fn endpoint_closed(&mut self, socket: u32, id: AssociationId, reason: CloseReason) {
         self.endpoint_notification(socket, id, Event::Closed(reason));
         self.give_back(id);
+        self.wake_if_finished(socket);
     }
 
     fn tell_holder(&mut self, now: Time, id: AssociationId, event: Event) {
@@ -125,7 +129,8 @@ impl State {
             }
             _ => {}
         }
-        cell.notify(Notification::of(event), to_wake);
+        let engine = &self.engine;
+        cell.notify(|| Notification::of(event, engine, id), to_wake);
     }
 
     fn tell_nobody(&mut self, now: Time, id: AssociationId, event: &Event) {

@@ -31,6 +31,7 @@ impl State {
                 queue: std::collections::VecDeque::new(),
                 waiters: WaitQueue::default(),
                 refused: 0,
+                stopped: false,
             }),
             Kind::Many => Socket::Many(ManyState::default()),
         };
@@ -48,6 +49,9 @@ impl State {
         match next {
             Some(id) => Poll::Ready(Ok(id)),
             None if self.gone => Poll::Ready(Err(AcceptError::StackClosed)),
+            None if self.sockets.listener(socket).is_none_or(|listener| listener.stopped) => {
+                Poll::Ready(Err(AcceptError::Stopped))
+            }
             None => Poll::Pending,
         }
     }
@@ -55,7 +59,9 @@ impl State {
     /// A listener was dropped: what it had not accepted is aborted.
     pub(crate) fn close_listener(&mut self, now: Time, socket: u32) {
         let Some((port, Socket::Listener(listener))) = self.sockets.remove(socket) else { return };
-        self.engine.close_listener(port);
+        if !listener.stopped {
+            self.engine.close_listener(port);
+        }
         for id in listener.queue {
             let reason = bytes::Bytes::from_static(b"the listener was closed");
             let _ = self.engine.abort(now, id, reason);
@@ -95,7 +101,11 @@ impl State {
                 self.endpoint_closed(socket, id, *reason);
             }
         }
-        if self.gone { Poll::Ready(Err(Ended::StackClosed.into())) } else { Poll::Pending }
+        match () {
+            () if self.gone => Poll::Ready(Err(Ended::StackClosed.into())),
+            () if self.is_finished_many(socket) => Poll::Ready(Err(Ended::ShutDown.into())),
+            () => Poll::Pending,
+        }
     }
 
     /// As many messages as have arrived, up to a limit.
@@ -130,7 +140,7 @@ impl State {
         let many = self.sockets.many(socket);
         match many.and_then(|many| many.notifications.as_mut()?.pop()) {
             Some(item) => Poll::Ready(Some(item)),
-            None if self.gone => Poll::Ready(None),
+            None if self.gone || self.is_finished_many(socket) => Poll::Ready(None),
             None => Poll::Pending,
         }
     }
@@ -144,11 +154,15 @@ impl State {
         entry.queued = false;
         entry.cell_mut().established = true;
         self.table.set_owner(id, Owner::Held);
+        self.wake_if_finished(socket);
         Ok(())
     }
 
-    /// Gives an association that a holder set up to a one-to-many endpoint.
-    pub(crate) fn adopt(&mut self, socket: u32, id: AssociationId) {
+    /// Gives an association that a holder set up to a one-to-many endpoint. False if that takes none any more.
+    pub(crate) fn adopt(&mut self, socket: u32, id: AssociationId) -> bool {
+        if self.is_shutting_down(socket) {
+            return false;
+        }
         self.table.set_owner(id, Owner::Endpoint(socket));
         let outcome = self.table.cell_mut(id).and_then(|cell| cell.outcome.take());
         // It may have been told that it can be read while it was held.
@@ -161,6 +175,7 @@ impl State {
             }
         }
         self.drop_idle_cell(id);
+        true
     }
 
     /// Associations of an endpoint, from a slot on: at most `limit` of them, and where to go on.

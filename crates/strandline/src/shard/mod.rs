@@ -13,6 +13,7 @@ pub(crate) mod many;
 pub(crate) mod outbox;
 pub(crate) mod place;
 pub(crate) mod post;
+mod quiesce;
 pub(crate) mod routes;
 pub(crate) mod socket;
 pub(crate) mod state;

@@ -25,6 +25,8 @@ pub(crate) struct ListenerState {
     pub(crate) waiters: WaitQueue,
     /// Associations refused because the backlog was full.
     pub(crate) refused: u64,
+    /// It takes no new associations any more.
+    pub(crate) stopped: bool,
 }
 
 /// A one-to-many endpoint.
@@ -37,6 +39,19 @@ pub(crate) struct ManyState {
     pub(crate) read: WaitQueue,
     /// Notifications, if the application asked for them.
     pub(crate) notifications: Option<NotificationQueue<(AssociationId, Notification)>>,
+    pub(crate) phase: Phase,
+}
+
+/// What associations a one-to-many endpoint still takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Its own and the peers'.
+    #[default]
+    Open,
+    /// Only those that it sets up itself.
+    Stopped,
+    /// None.
+    ShuttingDown,
 }
 
 #[derive(Debug)]
@@ -70,7 +85,10 @@ impl Sockets {
     pub(crate) fn close_many(&mut self, index: u32) -> Option<u16> {
         let (port, socket) = self.by_index.get_mut(index as usize)?.as_mut()?;
         *socket = Socket::Closing;
-        self.by_port.remove(port);
+        // Another socket may have the port since this one stopped accepting.
+        if self.by_port.get(port) == Some(&index) {
+            self.by_port.remove(port);
+        }
         Some(*port)
     }
 
@@ -81,6 +99,15 @@ impl Sockets {
         }
         self.free.push(index);
         Some((port, socket))
+    }
+
+    /// Gives up the port, for others to bind, and returns it.
+    pub(crate) fn leave_port(&mut self, index: u32) -> Option<u16> {
+        let (port, _) = self.by_index.get(index as usize)?.as_ref()?;
+        if self.by_port.get(port) == Some(&index) {
+            self.by_port.remove(port);
+        }
+        Some(*port)
     }
 
     /// The socket bound to a port.

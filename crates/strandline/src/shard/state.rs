@@ -2,12 +2,13 @@
 
 use std::task::Waker;
 
+use strandline_proto::error::UnknownAssociation;
 use strandline_proto::event::AssociationId;
 use strandline_proto::time::Time;
 
 use super::outbox::Outbox;
 use super::place::Place;
-use super::socket::Sockets;
+use super::socket::{Phase, Sockets};
 use super::table::{Owner, Table};
 use crate::engine::Engine;
 use crate::wait::{Token, WaitQueue};
@@ -112,7 +113,7 @@ impl State {
             queue.wake_one(&mut to_wake);
         }
         self.to_wake = to_wake;
-        if let Place::Write(id) = place {
+        if let Place::Write(id) | Place::Change(id) = place {
             self.drop_idle_cell(id);
         }
     }
@@ -137,21 +138,24 @@ impl State {
             return;
         }
         self.table.set_owner(id, Owner::Orphan);
-        // An association that is not established and has nothing to deliver has nothing to wait for either.
-        let pointless = self.engine.status(id).is_some_and(|status| {
-            status.send_buffered == 0 && matches!(status.state, "COOKIE-WAIT" | "COOKIE-ECHOED")
-        });
-        let ending = if pointless {
-            self.engine.abort(now, id, bytes::Bytes::new())
-        } else {
-            self.engine.shutdown(now, id)
-        };
-        if ending.is_err() {
+        if self.end(now, id).is_err() {
             self.give_back(id);
             return;
         }
         self.drain_unread(now, id);
         self.engine.release(id);
+    }
+
+    /// Begins the graceful end.
+    pub(crate) fn end(&mut self, now: Time, id: AssociationId) -> Result<(), UnknownAssociation> {
+        // An association that is not established and has nothing to deliver has nothing to wait for.
+        let pointless =
+            self.engine.status(id).is_some_and(|status| status.send_buffered == 0 && status.state.in_setup());
+        if pointless {
+            self.engine.abort(now, id, bytes::Bytes::new())
+        } else {
+            self.engine.shutdown(now, id)
+        }
     }
 
     /// Throws away what nobody will read, so that the peer can finish.
@@ -173,8 +177,11 @@ impl State {
 
     /// A one-to-many endpoint was dropped: its associations are shut down, a few at a time.
     pub(crate) fn close_many(&mut self, socket: u32) {
+        let open = self.sockets.many(socket).is_some_and(|many| many.phase == Phase::Open);
         if let Some(port) = self.sockets.close_many(socket) {
-            self.engine.close_listener(port);
+            if open {
+                self.engine.close_listener(port);
+            }
             self.sweeps.push(Sweep { socket, next_slot: 0 });
             self.wake_driver();
         }

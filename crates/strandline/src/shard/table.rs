@@ -1,6 +1,8 @@
 //! Whose each association is, by its slot in the engine. An association of a one-to-many endpoint that nobody waits
 //! for costs no more than its entry here.
 
+use std::collections::HashMap;
+
 use strandline_proto::event::AssociationId;
 
 use super::cell::Cell;
@@ -49,6 +51,8 @@ const BLOCK: usize = 256;
 pub(crate) struct Table {
     blocks: Vec<Vec<Entry>>,
     used: usize,
+    /// How many associations each one-to-many endpoint has.
+    of_endpoints: HashMap<u32, usize>,
 }
 
 impl Table {
@@ -65,23 +69,42 @@ impl Table {
             let was_free = entry.owner.is_none();
             *entry = Entry { generation: id.generation, owner: Some(owner), queued: false, cell: None };
             self.used += usize::from(was_free);
+            self.count(owner, true);
         }
+    }
+
+    /// An owner has one association more or less.
+    fn count(&mut self, owner: Owner, more: bool) {
+        let Owner::Endpoint(socket) = owner else { return };
+        let count = self.of_endpoints.entry(socket).or_default();
+        *count = if more { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            self.of_endpoints.remove(&socket);
+        }
+    }
+
+    /// True if the one-to-many endpoint has associations.
+    pub(crate) fn has_any_of(&self, socket: u32) -> bool {
+        self.of_endpoints.contains_key(&socket)
     }
 
     /// The association is given back.
     pub(crate) fn remove(&mut self, id: AssociationId) {
         if let Some(entry) = self.get_mut(id) {
-            entry.owner = None;
+            let owner = entry.owner.take();
             entry.queued = false;
             entry.cell = None;
             self.used -= 1;
+            owner.into_iter().for_each(|owner| self.count(owner, false));
         }
     }
 
     /// Makes it somebody else's.
     pub(crate) fn set_owner(&mut self, id: AssociationId, owner: Owner) {
         if let Some(entry) = self.get_mut(id) {
-            entry.owner = Some(owner);
+            let before = entry.owner.replace(owner);
+            before.into_iter().for_each(|before| self.count(before, false));
+            self.count(owner, true);
         }
     }
 

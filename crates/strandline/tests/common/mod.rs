@@ -6,7 +6,6 @@
     reason = "helpers of tests, of which each file uses a part"
 )]
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +16,7 @@ use tokio::time::{interval, timeout};
 pub const SERVER: [u8; 4] = [10, 0, 0, 2];
 
 pub fn server(port: u16) -> Peer {
-    Peer::new(SERVER.into(), port)
+    Peer::new(SERVER, port)
 }
 
 /// Two stacks on a network that delivers at once.
@@ -104,8 +103,7 @@ pub fn if_permitted(stack: Result<Stack, StackError>) -> Option<Stack> {
 
 /// How to reach an SCTP port of a stack on UDP.
 pub fn peer_at(stack: &Stack, port: u16) -> Peer {
-    let address: SocketAddr = stack.local_addr().unwrap();
-    Peer::new(address.ip(), port).encapsulation_port(address.port())
+    Peer::encapsulated(stack.local_addr().unwrap(), port)
 }
 
 /// Bytes that differ from place to place.

@@ -45,7 +45,7 @@ async fn transfer(trace: Arc<Trace>) {
     let here = Stack::builder().observer(trace).memory(&network, ["10.0.0.1".parse().unwrap()]).unwrap();
     let there = Stack::builder().memory(&network, ["10.0.0.2".parse().unwrap()]).unwrap();
     let listener = Listener::bind(&there, 7).unwrap();
-    let association = Association::connect(&here, "10.0.0.2:7".parse::<SocketAddr>().unwrap()).await.unwrap();
+    let association = Association::connect(&here, strandline::Peer::new([10, 0, 0, 2], 7)).await.unwrap();
     let accepted = listener.accept().await.unwrap();
     for _ in 0..10 {
         association.send(&[0; 5000], SendInfo::default()).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use strandline::{Association, AssociationConfig, Peer, SendInfo, Stack, TrySendError};
+use strandline::{Address, Association, AssociationConfig, Peer, SendInfo, Stack, TrySendError};
 
 use crate::sip::load::{Carrier, Load};
 use crate::sip::out::Out;
@@ -34,7 +34,7 @@ pub(in crate::sip) async fn open(
     sources: usize,
     heartbeat: Option<Duration>,
 ) -> Result<(Sctp, Vec<SocketAddr>)> {
-    let peer = Peer::new(server.ip(), server.port());
+    let peer = Peer::new(Address::of(server), server.port());
     let in_udp = encapsulation != 0;
     let peer = if in_udp { peer.encapsulation_port(encapsulation) } else { peer };
     let stacks = local
@@ -76,7 +76,7 @@ impl Sctp {
 impl Carrier for Sctp {
     fn send(&self, out: &Out, _: &Load) {
         // No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
-        let info = SendInfo { unordered: true, ..SendInfo::default() };
+        let info = SendInfo::default().unordered();
         for (source, messages) in by_source(out) {
             let Some(association) = self.associations.get(source) else { continue };
             for message in messages {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use strandline::{Association, Peer, SendInfo, Stack};
+use strandline::{Address, Association, Peer, SendInfo, Stack};
 use strandline_tls::Wire;
 
 use super::order::Part;
@@ -43,7 +43,7 @@ impl Host {
         };
         let stack = Stack::builder().mixed_trains(true).udp((local, 0).into());
         let stack = stack.with_context(|| format!("a UDP socket at {local}"))?;
-        let peer = Peer::new(part.server.ip(), part.server.port()).encapsulation_port(carrier);
+        let peer = Peer::new(Address::of(part.server), part.server.port()).encapsulation_port(carrier);
         Ok(Self::Sctp { local, stack, peer })
     }
 

@@ -51,7 +51,7 @@ pub(in crate::server) async fn watch_many(many: Rc<Many>, hub: Rc<Hub>) {
         match (id, notification) {
             (Some(id), Notification::Established { incoming: false, .. }) => many.stands(id),
             (Some(id), Notification::Established { .. }) => came(&many, &hub, id),
-            (Some(id), Notification::Closed(_)) => {
+            (Some(id), Notification::Closed { .. }) => {
                 hub.is_done().await;
                 ended(&many, &hub, id);
             }

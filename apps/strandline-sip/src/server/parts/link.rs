@@ -167,7 +167,7 @@ fn stack() -> Result<Stack> {
 
 fn peer(stack: &Stack, port: u16) -> Result<Peer> {
     let carrier = stack.local_addr().context("a stack without an address")?.port();
-    Ok(Peer::new(HERE.into(), port).encapsulation_port(carrier))
+    Ok(Peer::new(HERE, port).encapsulation_port(carrier))
 }
 
 /// A connection: the phone's end and the server's.

@@ -253,7 +253,7 @@ impl Pair {
     }
 
     pub(super) fn state(&self, host: usize, id: AssociationId) -> &'static str {
-        self.hosts[host].endpoint.status(id).map_or("none", |status| status.state)
+        self.hosts[host].endpoint.status(id).map_or("none", |status| status.state.name())
     }
 
     pub(super) fn closed(&self, host: usize) -> Option<&CloseReason> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use strandline::{AssociationId, Endpoint};
+use strandline::{Address, AssociationId, Endpoint};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use crate::server::socket::{Connections, FIRST};
@@ -167,7 +167,7 @@ impl Many {
     /// Sends to a peer, with which an association is set up if there is none.
     async fn send_to_peer(&self, unsent: Unsent, data: Bytes) {
         let peer = unsent.flow.peer;
-        match self.endpoint.send_to_peer(peer, data, unordered()).await {
+        match self.endpoint.send_to_peer((Address::of(peer), peer.port()), data, unordered()).await {
             Ok(id) if self.is_begun(id) => {
                 self.begun.borrow_mut().entry(id).or_default().push(unsent);
             }
@@ -182,6 +182,6 @@ impl Many {
     /// Is it being set up, from here?
     fn is_begun(&self, id: AssociationId) -> bool {
         let status = self.endpoint.control(id).ok().and_then(|control| control.status());
-        status.is_some_and(|status| matches!(status.state, "COOKIE-WAIT" | "COOKIE-ECHOED"))
+        status.is_some_and(|status| status.state.in_setup())
     }
 }

@@ -139,7 +139,7 @@ pub(in crate::server) const REFUSED: &str = "too many associations, or none from
 
 /// No order between messages: none waits for another that was lost (RFC 4168 section 5.1).
 fn unordered() -> SendInfo {
-    SendInfo { unordered: true, ..SendInfo::default() }
+    SendInfo::default().unordered()
 }
 
 /// Bytes that wait for room, by connection.

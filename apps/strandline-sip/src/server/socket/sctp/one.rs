@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use strandline::{Association, Listener, Stack, TrySendError};
+use strandline::{Address, Association, Listener, Stack, TrySendError};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::server::socket::Connections;
@@ -122,7 +122,7 @@ impl One {
 
     /// Begins to set up an association: what is sent meanwhile goes along with the COOKIE ECHO.
     fn begin(&self, peer: SocketAddr) -> Option<Rc<Association>> {
-        match Association::start(&self.stack, peer, 0, None) {
+        match Association::start(&self.stack, (Address::of(peer), peer.port()), 0, None) {
             Ok(association) => {
                 let association = Rc::new(association);
                 let begun = Begun { association: Rc::clone(&association), unsent: Vec::new() };

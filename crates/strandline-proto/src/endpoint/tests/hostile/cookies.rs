@@ -95,7 +95,7 @@ fn a_repeated_cookie_echo_changes_no_state() {
         }
         let after = pair.hosts[SERVER].endpoint.status(server).unwrap();
         assert_eq!(
-            (after.local_tag, after.peer_tag, after.state),
+            (after.local_tag, after.peer_tag, after.state.name()),
             (before.local_tag, before.peer_tag, state)
         );
         assert_eq!(pair.hosts[SERVER].endpoint.association_count(), 1);

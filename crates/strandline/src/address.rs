@@ -1,0 +1,162 @@
+//! IP addresses with the zone of a link-local one.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::str::FromStr;
+
+use strandline_io::interfaces;
+use thiserror::Error;
+
+/// An IP address. A link-local IPv6 address has a zone besides (RFC 4007): the link that it is valid on, named by a
+/// network interface of this host.
+///
+/// It parses from text with or without a zone, which is an interface's name or index: `192.0.2.7`, `2001:db8::7`,
+/// `fe80::7%eth1`, `fe80::7%3`.
+///
+/// ```
+/// use strandline::Address;
+///
+/// let global: Address = "2001:db8::7".parse()?;
+/// assert_eq!((global.ip(), global.zone()), ("2001:db8::7".parse()?, 0));
+/// let link_local: Address = "fe80::7%3".parse()?;
+/// assert_eq!((link_local.ip(), link_local.zone()), ("fe80::7".parse()?, 3));
+/// assert_eq!(link_local.to_string(), "fe80::7%3");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Address {
+    ip: IpAddr,
+    zone: u32,
+}
+
+impl Address {
+    /// An address on the link of the network interface with index `zone`. The zone counts for link-local IPv6 addresses
+    /// only: it is 0 for others.
+    #[must_use]
+    pub fn in_zone(ip: impl Into<IpAddr>, zone: u32) -> Self {
+        let ip = ip.into();
+        Self { ip, zone: if is_link_local(ip) { zone } else { 0 } }
+    }
+
+    /// The IP address, without the zone.
+    #[must_use]
+    pub fn ip(&self) -> IpAddr {
+        self.ip
+    }
+
+    /// The index of the network interface whose link a link-local address is on; 0 if none is named.
+    #[must_use]
+    pub fn zone(&self) -> u32 {
+        self.zone
+    }
+
+    /// The IP address and zone of a socket address. Its port is ignored.
+    #[must_use]
+    pub fn of(address: SocketAddr) -> Self {
+        let zone = match address {
+            SocketAddr::V6(v6) => v6.scope_id(),
+            SocketAddr::V4(_) => 0,
+        };
+        Self::in_zone(address.ip(), zone)
+    }
+
+    /// The socket address with a port: for SCTP that is the UDP port of the encapsulation.
+    pub(crate) fn with_port(self, port: u16) -> SocketAddr {
+        match self.ip {
+            IpAddr::V4(_) => SocketAddr::new(self.ip, port),
+            IpAddr::V6(ip) => SocketAddr::V6(SocketAddrV6::new(ip, port, 0, self.zone)),
+        }
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local())
+}
+
+impl From<IpAddr> for Address {
+    /// The address without a zone.
+    fn from(ip: IpAddr) -> Self {
+        Self { ip, zone: 0 }
+    }
+}
+
+impl From<Ipv4Addr> for Address {
+    /// The address; IPv4 has no zones.
+    fn from(ip: Ipv4Addr) -> Self {
+        IpAddr::V4(ip).into()
+    }
+}
+
+impl From<Ipv6Addr> for Address {
+    /// The address without a zone.
+    fn from(ip: Ipv6Addr) -> Self {
+        IpAddr::V6(ip).into()
+    }
+}
+
+impl From<[u8; 4]> for Address {
+    /// An IPv4 address.
+    fn from(octets: [u8; 4]) -> Self {
+        IpAddr::from(octets).into()
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.zone {
+            0 => self.ip.fmt(f),
+            zone => write!(f, "{}%{zone}", self.ip),
+        }
+    }
+}
+
+/// Why a text is no [`Address`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParseAddressError {
+    /// The text before a `%`, if there is one, is no IP address.
+    #[error("{0:?} is no IP address: expected one such as 192.0.2.7, 2001:db8::7 or fe80::7%eth0")]
+    NoIp(String),
+    /// The address has a zone and is none of a link.
+    #[error("{0} is not link-local: only addresses in fe80::/10 take a zone")]
+    NotLinkLocal(IpAddr),
+    /// No network interface has this name or index.
+    #[error("{zone:?} is no network interface of this host: it has {known}")]
+    UnknownZone {
+        /// The zone as given.
+        zone: String,
+        /// The names and indexes of the host's interfaces.
+        known: String,
+    },
+}
+
+impl FromStr for Address {
+    type Err = ParseAddressError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (ip, zone) = text.split_once('%').map_or((text, None), |(ip, zone)| (ip, Some(zone)));
+        let ip: IpAddr = ip.parse().map_err(|_| ParseAddressError::NoIp(text.to_owned()))?;
+        let Some(zone) = zone else { return Ok(ip.into()) };
+        if !is_link_local(ip) {
+            return Err(ParseAddressError::NotLinkLocal(ip));
+        }
+        Ok(Self { ip, zone: zone_index(zone)? })
+    }
+}
+
+/// The index of a zone that is given by name or index. An index is taken as it is: interfaces come and go.
+fn zone_index(zone: &str) -> Result<u32, ParseAddressError> {
+    if let Some(index) = zone.parse().ok().filter(|index| *index != 0) {
+        return Ok(index);
+    }
+    let interfaces = interfaces().unwrap_or_default();
+    if let Some((_, index)) = interfaces.iter().find(|(name, _)| name == zone) {
+        return Ok(*index);
+    }
+    let known = interfaces.iter().map(|(name, index)| format!("{name} ({index})"));
+    let known = known.collect::<Vec<_>>().join(", ");
+    Err(ParseAddressError::UnknownZone { zone: zone.to_owned(), known })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Notifications of a one-to-many endpoint.
+
+use std::sync::Arc;
+
+use crate::bound::Bound;
+use crate::id::AssociationId;
+use crate::notification::Notification;
+use crate::shard::any::{AnyAttempt, At, Finished};
+use crate::shard::place::Place;
+use crate::shard::state::State;
+
+/// Notifications of a one-to-many endpoint, from [`Endpoint::notifications`](crate::Endpoint::notifications). Clones share
+/// one queue: each notification is seen once.
+///
+/// This is a handle to the endpoint: while it lives, the endpoint stays open.
+///
+/// ```
+/// use strandline::{Association, Ended, Endpoint, Notification, Peer, Stack};
+/// # use strandline::memory::Network;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let network = Network::new();
+/// # let here = Stack::builder().memory(&network, ["10.0.0.1".parse()?])?;
+/// # let there = Stack::builder().memory(&network, ["10.0.0.2".parse()?])?;
+/// let endpoint = Endpoint::bind(&there, 7)?;
+/// let mut notifications = endpoint.notifications();
+/// let watcher = tokio::spawn(async move {
+///     while let Some((_, notification)) = notifications.next().await {
+///         if let Notification::Closed { how, addresses, stats, .. } = notification {
+///             assert_eq!(how, Ended::ShutDown);
+///             assert_eq!(addresses, [std::net::SocketAddr::from(([10, 0, 0, 1], 9899))]);
+///             assert!(stats.packets_received > 0);
+///         }
+///     }
+/// });
+/// let client = Association::connect(&here, Peer::new([10, 0, 0, 2], 7)).await?;
+/// client.shutdown().await;
+/// endpoint.shutdown_all().await;
+/// watcher.await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Notifications {
+    bound: Arc<Bound>,
+}
+
+impl Notifications {
+    pub(crate) fn new(bound: Arc<Bound>) -> Self {
+        Self { bound }
+    }
+
+    /// The next notification and whose it is. If nobody read them for long and some were lost, their number comes
+    /// without an association, as [`Notification::Missed`]. `None` if the stack is gone, or once the endpoint was
+    /// [shut down](crate::Endpoint::shutdown_all) and its last association has ended and was read.
+    ///
+    /// # Cancel safety
+    /// No notification is lost if the future is dropped.
+    pub async fn next(&mut self) -> Option<(Option<AssociationId>, Notification)> {
+        let mut finished = Finished::of(self.bound.stack.shards.len());
+        let attempt = |state: &mut State, _, at: At| {
+            let next = state.poll_notification_many(at.socket).map(|item| item.ok_or(state.gone));
+            finished.unless_all(at, next, |gone| !gone)
+        };
+        let socket = self.bound.everywhere();
+        let (shard, item) = AnyAttempt::new(socket, Place::NotificationMany, attempt).await.ok()?;
+        Some(match item {
+            Ok((id, notification)) => (Some(AssociationId { shard, id }), notification),
+            Err(missed) => (None, Notification::Missed(missed)),
+        })
+    }
+}
