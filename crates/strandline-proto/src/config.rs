@@ -169,8 +169,14 @@ pub struct AssociationConfig {
     pub cookie_lifetime: Duration,
     /// Idle time after which buffers that grew are given back. Default 2 s.
     pub idle_release: Duration,
-    /// T5-shutdown-guard (RFC 9260 section 9.2): `None` means 5 times RTO.Max.
+    /// T5-shutdown-guard (RFC 9260 section 9.2): time from the first SHUTDOWN that this side sends, which it does once all its
+    /// data is acknowledged, to the peer's answer. When it is over the association is aborted, even if the peer still sends
+    /// data. It does not run in other states. Default `None`: 5 times `rto_max`.
     pub shutdown_guard: Option<Duration>,
+    /// Time without a newly acknowledged TSN after which an association that shuts down and still has data to deliver
+    /// (SHUTDOWN-PENDING, SHUTDOWN-RECEIVED) is aborted, and the data reported as failed. Each acknowledgement starts it anew.
+    /// Default `None`: such an association waits as long as the peer answers, even with a closed window.
+    pub shutdown_linger: Option<Duration>,
     /// Leaves the checksum out (RFC 9653), because the layer below detects errors by this method: packets with checksum
     /// zero are accepted, and sent if the peer declares the same. Only where that layer keeps what
     /// [`ErrorDetectionMethod`] demands. Default `None`: every packet has its checksum, and none is taken without.
@@ -238,6 +244,7 @@ impl Default for AssociationConfig {
             cookie_lifetime: Duration::from_secs(60),
             idle_release: Duration::from_secs(2),
             shutdown_guard: None,
+            shutdown_linger: None,
             zero_checksum: None,
             recovery: Recovery::default(),
             fast_retransmit: FastRetransmit::default(),
@@ -375,7 +382,7 @@ impl AssociationConfig {
         self.send_buffer.unwrap_or(self.send_buffer_max)
     }
 
-    /// T5-shutdown-guard as configured, or its recommended value.
+    /// T5-shutdown-guard as configured, or 5 times RTO.Max.
     #[must_use]
     pub fn shutdown_guard(&self) -> Duration {
         self.shutdown_guard.unwrap_or(self.rto_max * 5)

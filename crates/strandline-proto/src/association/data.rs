@@ -218,6 +218,7 @@ impl Association {
                 if newly_acked {
                     self.error_count = 0; // section 8.1
                     self.data_timeouts = 0;
+                    self.restart_linger(now);
                 }
                 let by_time = acks.iter().any(PathAck::begins_recovery);
                 self.stats.fast_recoveries += u32::from(entered_fast_recovery || by_time);

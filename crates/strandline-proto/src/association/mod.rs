@@ -59,7 +59,7 @@ pub(crate) struct Association {
     initial_tsn: Tsn,
     /// T1-init, T1-cookie or T2-shutdown, whichever the state has; `Time::MAX`: stopped.
     control_deadline: Time,
-    /// T5-shutdown-guard.
+    /// T5-shutdown-guard in SHUTDOWN-SENT, the linger time in SHUTDOWN-PENDING and SHUTDOWN-RECEIVED.
     guard_deadline: Time,
     /// When buffers that grew are given back, unless data comes before.
     idle_deadline: Time,

@@ -29,7 +29,7 @@ impl Association {
             State::Established => {
                 self.state = State::ShutdownPending;
                 self.flags.burst_open = true;
-                self.guard_deadline = now + self.config.shutdown_guard();
+                self.restart_linger(now);
                 self.progress_shutdown(cx, now);
             }
             // Once SHUTDOWN was received the wish is ignored, and twice is no more than once (section 9.2).
@@ -134,12 +134,14 @@ impl Association {
         match self.state {
             State::ShutdownPending => {
                 self.state = State::ShutdownSent;
+                self.guard_deadline = now + self.config.shutdown_guard();
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown(cx, now);
             }
             State::ShutdownReceived => {
                 self.state = State::ShutdownAckSent;
+                self.guard_deadline = Time::MAX;
                 self.stop_heartbeats();
                 self.control_path = self.paths.data_path().unwrap_or(self.control_path);
                 self.send_shutdown_ack(cx, now);
@@ -155,17 +157,39 @@ impl Association {
         self.restart_t2(now);
     }
 
+    /// Sends SHUTDOWN ACK and starts T2-shutdown unless it runs: a peer that asks again and again does not put off the end.
     pub(super) fn send_shutdown_ack(&mut self, cx: &mut Shared, now: Time) {
         self.send_control(cx, self.control_path, &ShutdownAck);
-        self.restart_t2(now);
+        if self.control_deadline == Time::MAX {
+            self.restart_t2(now);
+        }
     }
 
     pub(super) fn restart_t2(&mut self, now: Time) {
         self.control_deadline = now + self.paths.get(self.control_path).rto.rto();
     }
 
+    /// Starts the linger time anew in the states that wait for acknowledgements before the shutdown goes on: something was
+    /// acknowledged, or the wait begins.
+    pub(super) fn restart_linger(&mut self, now: Time) {
+        if matches!(self.state, State::ShutdownPending | State::ShutdownReceived) {
+            self.guard_deadline = self.config.shutdown_linger.map_or(Time::MAX, |linger| now + linger);
+        }
+    }
+
+    /// Aborts the association if data of a peer that shuts down is missing: the peer may send SHUTDOWN and SHUTDOWN ACK only
+    /// once everything was acknowledged (section 9.2). False if it did.
+    fn received_all(&mut self, cx: &mut Shared, now: Time) -> bool {
+        let Some(what) = self.inbound.incomplete() else { return true };
+        self.violate(cx, now, what);
+        false
+    }
+
     /// SHUTDOWN (section 9.2).
     pub(super) fn on_shutdown(&mut self, cx: &mut Shared, now: Time, shutdown: &Shutdown, from: PathIndex) {
+        if !self.state.in_setup() && !self.received_all(cx, now) {
+            return;
+        }
         match self.state {
             State::Established | State::ShutdownPending | State::ShutdownReceived => {
                 let mut acks = [PathAck::default(); PATHS_MAX];
@@ -176,9 +200,7 @@ impl Association {
                 }
                 if !matches!(self.state, State::ShutdownReceived) {
                     self.state = State::ShutdownReceived;
-                    if self.guard_deadline == Time::MAX {
-                        self.guard_deadline = now + self.config.shutdown_guard();
-                    }
+                    self.restart_linger(now);
                     cx.event(self.id, Event::PeerShutdown);
                 }
                 // The rest of the packet may acknowledge more: `after_packet` sends SHUTDOWN ACK if all is through.
@@ -186,9 +208,11 @@ impl Association {
             State::ShutdownSent => {
                 // Both shut down at once.
                 self.state = State::ShutdownAckSent;
+                self.guard_deadline = Time::MAX;
                 self.control_path = from;
                 self.shutdown_count = 0;
                 self.send_shutdown_ack(cx, now);
+                self.restart_t2(now);
             }
             State::ShutdownAckSent => self.send_shutdown_ack(cx, now),
             State::CookieWait(_) | State::CookieEchoed(_) | State::Closed => {}
@@ -197,7 +221,7 @@ impl Association {
 
     /// SHUTDOWN ACK. In set-up the endpoint has answered it as out of the blue (section 8.5.1 E).
     pub(super) fn on_shutdown_ack(&mut self, cx: &mut Shared, now: Time, from: PathIndex) {
-        if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
+        if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) && self.received_all(cx, now) {
             self.send_control(cx, from, &ShutdownComplete { tag_reflected: false });
             self.end(cx, now, CloseReason::Shutdown);
         }
@@ -205,7 +229,7 @@ impl Association {
 
     /// SHUTDOWN COMPLETE whose tag was checked.
     pub(crate) fn on_shutdown_complete(&mut self, cx: &mut Shared, now: Time, _complete: &ShutdownComplete) {
-        if matches!(self.state, State::ShutdownAckSent) {
+        if matches!(self.state, State::ShutdownAckSent) && self.received_all(cx, now) {
             self.end(cx, now, CloseReason::Shutdown);
         }
     }

@@ -1,4 +1,4 @@
-//! Timers: T1-init, T1-cookie, T2-shutdown, T3-rtx of each path, T5-shutdown-guard, heartbeats, path MTU probes, and
+//! Timers: T1-init, T1-cookie, T2-shutdown, T3-rtx of each path, T5-shutdown-guard and the linger time, heartbeats, path MTU probes, and
 //! the time after which an idle association gives its buffers back.
 
 use std::sync::Arc;
@@ -107,7 +107,13 @@ impl Association {
 
     fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
         self.guard_deadline = Time::MAX;
-        self.give_up(cx, now, "the shutdown took too long");
+        if matches!(self.state, State::ShutdownSent) {
+            return self.give_up(cx, now, "the shutdown guard time is over: SHUTDOWN ACK did not come");
+        }
+        let reason = b"the shutdown linger time is over: nothing was acknowledged in it";
+        let causes = encode_cause(&Cause::UserInitiatedAbort(reason));
+        self.send_abort(cx, &causes);
+        self.end(cx, now, CloseReason::TimedOut);
     }
 
     fn on_idle_timer(&mut self, cx: &mut Shared, now: Time) {

@@ -149,6 +149,22 @@ impl Inbound {
         self.restart(self.map.cumulative().next(), self.streams, 0);
     }
 
+    /// What is missing of the data that the peer has sent so far, as far as that shows; `None` if all of it is readable or
+    /// was read. A peer that shuts down has had everything acknowledged (section 9.2), so it names a violation then.
+    #[must_use]
+    pub(crate) fn incomplete(&self) -> Option<&'static str> {
+        if self.map.has_gaps() {
+            return Some("shutdown while DATA is missing: a TSN below the highest one has not arrived");
+        }
+        if self.reassembly.as_ref().is_some_and(|reassembly| !reassembly.is_empty()) {
+            return Some("shutdown in the middle of a message: its last fragment has not arrived");
+        }
+        if self.order.has_waiting() {
+            return Some("shutdown while a message is missing: a stream sequence number was left out");
+        }
+        None
+    }
+
     /// Incoming streams.
     #[must_use]
     pub(crate) const fn streams(&self) -> u16 {

@@ -8,6 +8,7 @@ mod conformance_6_2;
 mod conformance_7;
 mod conformance_8;
 mod conformance_9;
+mod conformance_9_2;
 mod conformance_rfc3168;
 mod conformance_rfc9653;
 mod data;

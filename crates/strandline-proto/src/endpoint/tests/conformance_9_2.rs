@@ -1,0 +1,197 @@
+//! RFC 9260 section 9.2: what a shutdown waits for, and which shutdown is a violation.
+
+use strandline_wire::ShutdownComplete;
+use strandline_wire::cause::code;
+use strandline_wire::chunk::{Chunk, Data, Shutdown, ShutdownAck};
+
+use super::raw::*;
+use super::*;
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// The code of the first cause of the ABORT in these packets.
+fn abort_code(sent: &[Sent]) -> Option<u16> {
+    let of = |chunk: Chunk<'_>| match chunk {
+        Chunk::Abort(abort) => abort.causes.iter().flatten().next().map(|cause| cause.code),
+        _ => None,
+    };
+    sent.iter().find_map(|sent| chunks(sent).into_iter().find_map(of))
+}
+
+/// Sends SHUTDOWN for all that the server has sent, `sent` chunks.
+fn say_shutdown(raw: &mut Raw, sent: u32) -> Vec<Sent> {
+    let cumulative_tsn = (raw.server_tsn + sent).previous();
+    raw.say(|packet| assert!(packet.push(&Shutdown { cumulative_tsn })))
+}
+
+fn shut_down(raw: &mut Raw) {
+    raw.pair.hosts[SERVER].endpoint.shutdown(raw.pair.now, raw.server).unwrap();
+    raw.heard();
+}
+
+/// What is missing when the peer shuts down. Each leaves the whole message "first" to be read.
+const HOLES: [(&str, fn(&mut Raw)); 5] = [
+    ("a TSN", |raw| {
+        raw.say_data(&whole(raw.tsn + 2, 2, b"third"));
+    }),
+    ("the end of a message", |raw| {
+        raw.say_data(&Data { ending: false, ..whole(raw.tsn + 1, 1, b"half") });
+    }),
+    ("a fragment in the middle", |raw| {
+        raw.say_data(&Data { ending: false, ..whole(raw.tsn + 1, 1, b"half") });
+        raw.say_data(&Data { beginning: false, ..whole(raw.tsn + 3, 1, b"end") });
+    }),
+    ("the end of a message that was handed over in part", |raw| {
+        let long = [7; 3000];
+        raw.say_data(&Data { ending: false, ..whole(raw.tsn + 1, 1, &long) });
+    }),
+    ("a stream sequence number", |raw| {
+        raw.say_data(&whole(raw.tsn + 1, 2, b"third"));
+    }),
+];
+
+/// How the peer ends the association: from which state, and by what.
+const ENDS: [(&str, fn(&mut Raw) -> Vec<Sent>); 4] = [
+    ("SHUTDOWN", |raw| say_shutdown(raw, 0)),
+    ("SHUTDOWN in SHUTDOWN-PENDING", |raw| {
+        raw.server_sends(10);
+        shut_down(raw);
+        assert_eq!(raw.state(), "SHUTDOWN-PENDING");
+        say_shutdown(raw, 1)
+    }),
+    ("SHUTDOWN in SHUTDOWN-SENT", |raw| {
+        shut_down(raw);
+        assert_eq!(raw.state(), "SHUTDOWN-SENT");
+        say_shutdown(raw, 0)
+    }),
+    ("SHUTDOWN ACK in SHUTDOWN-SENT", |raw| {
+        shut_down(raw);
+        raw.say(|packet| assert!(packet.push(&ShutdownAck)))
+    }),
+];
+
+/// A peer may shut down only once all its data was acknowledged: an end before that is no graceful one.
+#[test]
+fn section_9_2_no_shutdown_while_data_is_missing() {
+    for (missing, leave_out) in HOLES {
+        for (end, say_end) in ENDS {
+            let mut raw = Raw::configured(|config| config.partial_delivery_point = 1500);
+            raw.say_data(&whole(raw.tsn, 0, b"first"));
+            leave_out(&mut raw);
+            let sent = say_end(&mut raw);
+            assert_eq!(abort_code(&sent), Some(code::PROTOCOL_VIOLATION), "{end} without {missing}");
+            let closed = raw.pair.closed(SERVER);
+            assert!(matches!(closed, Some(CloseReason::ProtocolViolation(_))), "{end}, {missing}: {closed:?}");
+            assert!(!raw.pair.hosts[SERVER].events.iter().any(|(_, event)| *event == Event::PeerShutdown));
+            assert_eq!(raw.read()[0], b"first");
+        }
+    }
+}
+
+/// Data that comes in time, in whatever order, makes the same ends graceful.
+#[test]
+fn section_9_2_a_late_fragment_makes_it_whole() {
+    for (end, say_end) in ENDS {
+        let mut raw = Raw::new();
+        raw.say_data(&Data { beginning: false, ..whole(raw.tsn + 1, 0, b"end") });
+        raw.say_data(&whole(raw.tsn + 2, 1, b"next"));
+        raw.say_data(&Data { ending: false, ..whole(raw.tsn, 0, b"begin, ") });
+        let sent = say_end(&mut raw);
+        assert_eq!(abort_code(&sent), None, "{end}");
+        raw.say(|packet| assert!(packet.push(&ShutdownComplete { tag_reflected: false })));
+        assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::Shutdown), "{end}");
+        assert_eq!(raw.read(), [&b"begin, end"[..], b"next"]);
+    }
+}
+
+/// An association with five messages to deliver, whose shutdown the application or the peer has begun.
+fn with_five_to_deliver(peer_first: bool, change: impl Fn(&mut AssociationConfig)) -> Raw {
+    let mut raw = Raw::configured(|config| {
+        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
+        change(config);
+    });
+    for _ in 0..5 {
+        raw.server_sends(10);
+    }
+    if peer_first {
+        say_shutdown(&mut raw, 0);
+    } else {
+        shut_down(&mut raw);
+    }
+    assert_eq!(raw.state(), if peer_first { "SHUTDOWN-RECEIVED" } else { "SHUTDOWN-PENDING" });
+    raw
+}
+
+/// T5-shutdown-guard is the sender of SHUTDOWN's: data that waits is delivered however long that takes.
+#[test]
+fn section_9_2_data_outlasts_the_guard_time() {
+    for peer_first in [false, true] {
+        let mut raw = with_five_to_deliver(peer_first, |_| {});
+        for acknowledged in 1..=4 {
+            raw.wait(secs(4));
+            raw.say_sack(acknowledged, 65_536, &[]);
+        }
+        raw.wait(secs(4));
+        assert_eq!(raw.pair.closed(SERVER), None, "20 s, and RTO.Max is 1 s");
+        let sent = raw.say_sack(5, 65_536, &[]);
+        let next = if peer_first { kind::SHUTDOWN_ACK } else { kind::SHUTDOWN };
+        assert_eq!(sent.iter().flat_map(Sent::kinds).collect::<Vec<_>>(), [next]);
+    }
+}
+
+/// The sender of SHUTDOWN gives up after 5 times RTO.Max, though the peer says that it is there.
+#[test]
+fn section_9_2_the_guard_begins_with_shutdown() {
+    let mut raw = with_five_to_deliver(false, |_| {});
+    raw.wait(secs(4));
+    raw.say_sack(5, 65_536, &[]);
+    assert_eq!(raw.state(), "SHUTDOWN-SENT");
+    let began = raw.pair.now;
+    while raw.pair.closed(SERVER).is_none() {
+        raw.say(|packet| assert!(packet.push(&strandline_wire::Heartbeat { info: b"here" })));
+        raw.wait(Duration::from_millis(500));
+        assert!(raw.pair.now.since(began) <= secs(6), "the guard does not end it");
+    }
+    assert!(raw.pair.now.since(began) >= secs(5));
+    assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+}
+
+/// SHUTDOWN ACK goes again as often as Association.Max.Retrans says, whatever T5-shutdown-guard would be.
+#[test]
+fn section_9_2_shutdown_ack_has_its_own_limit() {
+    let mut raw = Raw::configured(|config| {
+        (config.rto_initial, config.rto_min, config.rto_max) = (secs(1), secs(1), secs(1));
+        config.association_retrans_max = 8;
+    });
+    say_shutdown(&mut raw, 0);
+    let again = raw.wait(secs(100));
+    assert_eq!(again.iter().filter(|sent| has(kind::SHUTDOWN_ACK)(sent)).count(), 8);
+    assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+}
+
+/// The linger time starts anew with each chunk that is acknowledged, and by nothing else.
+#[test]
+fn linger_counts_time_without_progress() {
+    for peer_first in [false, true] {
+        let mut raw = with_five_to_deliver(peer_first, |config| config.shutdown_linger = Some(secs(5)));
+        for acknowledged in 1..=4 {
+            raw.wait(secs(4));
+            raw.say_sack(acknowledged, 65_536, &[]);
+        }
+        // A peer that answers and takes nothing: not an error, but no progress either.
+        let mut sent = Vec::new();
+        for _ in 0..9 {
+            assert_eq!(raw.pair.closed(SERVER), None);
+            sent = raw.wait(Duration::from_millis(500));
+            raw.say_sack(4, 0, &[]);
+        }
+        assert_eq!(abort_code(&sent), None);
+        let sent = raw.wait(secs(1));
+        assert_eq!(abort_code(&sent), Some(code::USER_INITIATED_ABORT));
+        assert_eq!(raw.pair.closed(SERVER), Some(&CloseReason::TimedOut));
+        let failed = |(_, event): &&(_, Event)| matches!(event, Event::SendFailed(_));
+        assert_eq!(raw.pair.hosts[SERVER].events.iter().filter(failed).count(), 1);
+    }
+}
