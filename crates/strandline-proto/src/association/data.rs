@@ -286,7 +286,9 @@ impl Association {
             }
             if ack.acked_bytes > 0 || ack.flight_drop > 0 {
                 let marked = self.ecn.as_ref().is_some_and(|ecn| ecn.tells_of(index));
-                let sack = path_sack(ack, cumulative_advanced, in_fast_recovery, marked);
+                let unheard = self.outbound.has_unheard(index.0);
+                let sack =
+                    PathSack { unheard, ..path_sack(ack, cumulative_advanced, in_fast_recovery, marked) };
                 change = path.on_sack(now, &sack, &self.config);
             }
             let loss = PathLoss {
@@ -341,6 +343,7 @@ fn path_sack(ack: &PathAck, cumulative_advanced: bool, in_fast_recovery: bool, m
         rtt_sent_at: ack.rtt_sample_sent_at,
         rtt_late: ack.rtt_late | ack.rtt_overtaken,
         lowest_acked: ack.lowest_acked,
+        unheard: false,
         cumulative_advanced,
         marked,
         in_fast_recovery: in_fast_recovery || (ack.in_recovery && !ack.fast_retransmit_loss),

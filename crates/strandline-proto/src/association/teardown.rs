@@ -177,6 +177,14 @@ impl Association {
         }
     }
 
+    /// Nothing was acknowledged for the linger time: what waits is given up, by this side's own choice.
+    pub(super) fn end_linger(&mut self, cx: &mut Shared, now: Time) {
+        let reason = b"the shutdown linger time is over: nothing was acknowledged in it";
+        let causes = encode_cause(&Cause::UserInitiatedAbort(reason));
+        self.send_abort(cx, &causes);
+        self.end(cx, now, CloseReason::TimedOut);
+    }
+
     /// Aborts the association if data of a peer that shuts down is missing: the peer may send SHUTDOWN and SHUTDOWN ACK only
     /// once everything was acknowledged (section 9.2). False if it did.
     fn received_all(&mut self, cx: &mut Shared, now: Time) -> bool {

@@ -108,12 +108,10 @@ impl Association {
     fn on_guard_timer(&mut self, cx: &mut Shared, now: Time) {
         self.guard_deadline = Time::MAX;
         if matches!(self.state, State::ShutdownSent) {
-            return self.give_up(cx, now, "the shutdown guard time is over: SHUTDOWN ACK did not come");
+            self.give_up(cx, now, "the shutdown took too long");
+        } else {
+            self.end_linger(cx, now);
         }
-        let reason = b"the shutdown linger time is over: nothing was acknowledged in it";
-        let causes = encode_cause(&Cause::UserInitiatedAbort(reason));
-        self.send_abort(cx, &causes);
-        self.end(cx, now, CloseReason::TimedOut);
     }
 
     fn on_idle_timer(&mut self, cx: &mut Shared, now: Time) {
@@ -162,10 +160,13 @@ impl Association {
         path.on_lost(marked);
         if probing {
             path.on_window_probe_timeout(now, &config);
+            if self.outbound.has_unheard(index.0) {
+                path.start_rtx(now);
+            }
             return self.assert_flights();
         }
         let outcome = path.on_rtx_timeout(now, lost, &config);
-        if path.flight > 0 {
+        if path.flight > 0 || self.outbound.has_unheard(index.0) {
             path.start_rtx(now);
         }
         if outcome.mtu_fell {

@@ -359,7 +359,8 @@ impl Association {
             if let Some(again) =
                 again.filter(|again| again.fast && !again.probe && again.last_path != index.0)
             {
-                self.paths.get_mut(PathIndex(again.last_path)).on_moved_away();
+                let unheard = self.outbound.has_unheard(again.last_path);
+                self.paths.get_mut(PathIndex(again.last_path)).on_moved_away(unheard);
             }
             if let Some(moves) = moves {
                 self.stats.tail_probes += 1;
@@ -449,7 +450,7 @@ impl Association {
     /// Nagle's algorithm (section 6.1): less than a packet waits while anything is unacknowledged.
     fn holds_back(&self, empty_space: usize) -> bool {
         matches!(self.state, State::Established)
-            && self.outbound.outstanding_bytes() > 0
+            && self.outbound.unacknowledged_bytes() > 0
             && !self.outbound.has_full_packet(empty_space)
     }
 

@@ -100,6 +100,8 @@ pub(crate) struct PathSack {
     pub(crate) rtt_late: bool,
     /// The earliest outstanding TSN of the path was acknowledged (rule R3).
     pub(crate) lowest_acked: bool,
+    /// Chunks of the path are outstanding beside its flight: no SACK had room to name them.
+    pub(crate) unheard: bool,
     pub(crate) cumulative_advanced: bool,
     pub(crate) in_fast_recovery: bool,
     /// An ECNE came with it.
@@ -372,9 +374,10 @@ impl Path {
         self.rtx_deadline = Time::MAX;
     }
 
-    /// What had been found lost here goes again elsewhere. With nothing left in flight there is nothing to wait for (rule R2).
-    pub(crate) fn on_moved_away(&mut self) {
-        if self.flight == 0 {
+    /// What had been found lost here goes again elsewhere. With nothing left outstanding there is nothing to wait for (rule R2).
+    /// `unheard` as in [`PathSack`].
+    pub(crate) fn on_moved_away(&mut self, unheard: bool) {
+        if self.flight == 0 && !unheard {
             self.stop_rtx();
         }
     }
@@ -439,7 +442,8 @@ impl Path {
         let rtt = rtt_sent_at.and_then(|sent_at| self.on_rtt(now, sent_at, config));
         let flight_before = self.flight;
         self.flight = self.flight.saturating_sub(sack.flight_drop);
-        if self.flight == 0 {
+        let all_acked = self.flight == 0 && !sack.unheard;
+        if all_acked {
             self.stop_rtx();
         } else if sack.lowest_acked {
             self.restart_rtx(now);
@@ -455,7 +459,7 @@ impl Path {
             window_full,
             cumulative_advanced: sack.cumulative_advanced,
             in_fast_recovery: sack.in_fast_recovery,
-            all_acked: self.flight == 0,
+            all_acked,
             rtt,
             latest_rtt: sack.rtt_sent_at.map(|sent_at| now.since(sent_at)),
             latest_is_late: sack.rtt_late,
@@ -466,8 +470,7 @@ impl Path {
         self.probes = 0;
         self.exempt = false;
         self.pmtu.on_acked(sack.acked_bytes);
-        // What went to another path too may have arrived there (RFC 7829 section 3.2 rule 9), and what had timed out before the path
-        // fell silent: neither is an answer.
+        // What went to another path too, or had timed out before the path fell silent, is no answer (RFC 7829 section 3.2 rule 9).
         let answers = match self.state {
             PathState::PotentiallyFailed => sack.answered_in_time,
             _ => sack.answered,

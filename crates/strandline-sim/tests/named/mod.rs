@@ -46,4 +46,8 @@ pub const SEEDS: &[(u64, &str)] = &[
         "a probe that was due when another path's T3-rtx expired went along with what that sends again (of the checker)",
     ),
     (170, "what was saved up at the rate before a loss went at once after it"),
+    (
+        5_004_408,
+        "SHUTDOWN acknowledged all in flight, and T3-rtx stopped though chunks that no SACK had named were outstanding",
+    ),
 ];

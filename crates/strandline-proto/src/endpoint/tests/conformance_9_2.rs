@@ -83,7 +83,10 @@ fn section_9_2_no_shutdown_while_data_is_missing() {
             let sent = say_end(&mut raw);
             assert_eq!(abort_code(&sent), Some(code::PROTOCOL_VIOLATION), "{end} without {missing}");
             let closed = raw.pair.closed(SERVER);
-            assert!(matches!(closed, Some(CloseReason::ProtocolViolation(_))), "{end}, {missing}: {closed:?}");
+            assert!(
+                matches!(closed, Some(CloseReason::ProtocolViolation(_))),
+                "{end}, {missing}: {closed:?}"
+            );
             assert!(!raw.pair.hosts[SERVER].events.iter().any(|(_, event)| *event == Event::PeerShutdown));
             assert_eq!(raw.read()[0], b"first");
         }

@@ -15,6 +15,11 @@ impl Outstanding {
         is.then_some(index)
     }
 
+    /// Chunks that left the flight unacknowledged and unmarked were last sent to the path.
+    pub(in crate::outbound) fn has_unheard(&self, path: u8) -> bool {
+        self.unheard[usize::from(path) % PATHS_MAX] > 0
+    }
+
     /// The TSN of a record.
     pub(in crate::outbound) fn tsn(&self, index: usize) -> Tsn {
         self.first + index as u32

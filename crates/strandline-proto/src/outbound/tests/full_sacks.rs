@@ -59,6 +59,33 @@ fn what_is_unheard_goes_again_after_a_time_out() {
     assert_eq!(again.last(), Some(&59));
 }
 
+/// SHUTDOWN acknowledges everything in flight: the chunks that no SACK had room for are outstanding all the same.
+#[test]
+fn what_is_unheard_is_still_waited_for() {
+    let mut fixture = after_a_full_sack();
+    fixture.wait(100);
+    let blocks: Vec<_> = [(3, 5)].into_iter().chain(every_second(7)).take(BLOCKS as usize).collect();
+    fixture.sack(2, &blocks);
+    fixture.tsns(0);
+    let mut acks = Acks::default();
+    fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 35, &mut acks);
+    fixture.apply(&acks);
+    assert_eq!((fixture.flight[0], fixture.out.is_empty()), (0, false));
+    assert_eq!((fixture.out.has_unheard(0), fixture.out.has_unheard(1)), (true, false));
+    // The time-out sends them again; then they are in flight.
+    assert_eq!(fixture.timeout(0), 0);
+    assert_eq!(fixture.tsns(0), (36..60).collect::<Vec<_>>());
+    assert!(!fixture.out.has_unheard(0));
+    // What a cumulative acknowledgement takes away unheard is waited for no longer.
+    let mut fixture = after_a_full_sack();
+    fixture.wait(100);
+    fixture.sack(2, &blocks);
+    let mut acks = Acks::default();
+    fixture.out.on_cumulative(fixture.now, Tsn(INITIAL) + 59, &mut acks);
+    fixture.apply(&acks);
+    assert_eq!((fixture.out.is_empty(), fixture.out.has_unheard(0)), (true, false));
+}
+
 /// A tail-loss probe is to be answered: it is the last of those that a SACK can tell of.
 #[test]
 fn a_probe_is_of_what_they_can_name() {

@@ -217,6 +217,12 @@ fn r1_to_r3_the_timer_runs_while_data_is_outstanding() {
     assert_eq!(path.rtx_deadline, at(1040), "R3");
     path.on_sack(at(50), &PathSack { lowest_acked: true, ..sack(1460) }, &config());
     assert_eq!((path.flight, path.rtx_deadline), (0, Time::MAX), "R2");
+    // Nothing is in flight, but more than that is outstanding.
+    send(&mut path, at(60), 1);
+    let unheard = PathSack { lowest_acked: true, unheard: true, ..sack(1460) };
+    path.on_sack(at(70), &unheard, &config());
+    path.on_moved_away(true);
+    assert_eq!((path.flight, path.rtx_deadline), (0, at(1070)), "R3");
 }
 
 #[test]
