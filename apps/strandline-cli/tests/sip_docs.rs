@@ -98,7 +98,7 @@ fn every_key_of_the_configuration_is_documented() {
         }
     }
     assert!(missing.is_empty(), "docs/sip.md lacks {missing:?}");
-    assert!(documented.len() > 18 && keys_of(Some("registrar")).unwrap().len() == 7);
+    assert!(documented.len() > 18 && keys_of(Some("registrar")).unwrap().len() == 8);
 }
 
 #[test]
