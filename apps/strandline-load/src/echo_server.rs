@@ -2,14 +2,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use strandline::{
-    Association, AssociationConfig, Endpoint, EndpointConfig, Listener, OutgoingPorts, RawOptions, SendInfo,
-    Stack, StackBuilder,
+    Association, AssociationConfig, AssociationId, Endpoint, EndpointConfig, Listener, Message,
+    OutgoingPorts, RawOptions, SendInfo, Stack, StackBuilder, TrySendError,
 };
 use strandline_output::outln;
 use strandline_tls::AcceptErrors;
@@ -24,9 +23,6 @@ use crate::limits;
 /// Ports unless told otherwise. The registered echo port is 7, which needs privilege.
 const PORT: u16 = 7007;
 const MANY_PORT: u16 = 7008;
-
-/// How long to wait after an error that more descriptors or memory would cure.
-const PAUSE: Duration = Duration::from_millis(50);
 
 /// `strandline echo`: without options it listens on everything that needs no privilege, on 127.0.0.1.
 #[derive(Debug, Clone, clap::Args)]
@@ -279,8 +275,7 @@ fn serve_sctp(
             let answer = async move {
                 loop {
                     let (from, message) = endpoint.recv_on(shard).await?;
-                    // A client that takes back nothing doesn't keep the others waiting: its echo is given up.
-                    if let Err(error) = send_or_drop(&endpoint, from, message, lines).await {
+                    if let Err(error) = echo_many(&endpoint, from, message, lines) {
                         tracing::debug!(%error, association = %from, "an echo could not be sent");
                     }
                 }
@@ -306,17 +301,28 @@ async fn echo_sctp(association: Association, lines: bool) {
     }
 }
 
-async fn send_or_drop(
-    endpoint: &Endpoint,
-    to: strandline::AssociationId,
-    message: strandline::Message,
-    lines: bool,
-) -> Result<()> {
+/// Echoes a message of a one-to-many socket without waiting for room. A peer that leaves no room, since it doesn't read, is taken
+/// out of the socket and served by a task of its own: that holds one message, and what the peer sends beyond its receive buffer
+/// waits at the peer, whose window closes. The others go on meanwhile.
+fn echo_many(endpoint: &Endpoint, from: AssociationId, message: Message, lines: bool) -> Result<()> {
     let info = SendInfo::like(&message);
     let answer = answer(message.data, lines);
     if answer.is_empty() {
         return Ok(());
     }
-    let sent = tokio::time::timeout(PAUSE, endpoint.send_to(to, answer, info)).await;
-    sent.context("its send buffer stays full")?.map_err(Into::into)
+    match endpoint.try_send_to(from, answer.clone(), info) {
+        Err(TrySendError::Full) => {}
+        sent => return Ok(sent?),
+    }
+    let association = endpoint.peel_off(from)?;
+    tokio::spawn(async move {
+        match association.send_bytes(answer, info).await {
+            Ok(()) => echo_sctp(association, lines).await,
+            Err(error) => tracing::debug!(%error, "an echo could not be sent"),
+        }
+    });
+    Ok(())
 }
+
+#[cfg(test)]
+mod tests;

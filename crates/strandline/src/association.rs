@@ -128,7 +128,8 @@ impl Association {
         Attempt::new(self.handle.shard(), Place::Change(id), |state, _| state.poll_established(id)).await
     }
 
-    /// Sends a message, copying it. Waits while the send buffer is full.
+    /// Sends a message, copying it. Waits while the send buffer is full. Messages that wait are taken in the order in which they
+    /// were given, whatever their stream and size, so that no sender keeps out another one.
     ///
     /// # Errors
     /// If the message can't be sent: see [`SendError`]. Success means that it is queued; a failure to deliver it later
@@ -139,7 +140,8 @@ impl Association {
     pub async fn send(&self, data: &[u8], info: SendInfo) -> Result<(), SendError> {
         let id = self.handle.id();
         let attempt = |state: &mut State, now| state.poll_send_slice(now, id, info, data);
-        if let Some(result) = self.handle.shard().with_message(data.len(), attempt) {
+        let at_once = |state: &mut State, now| state.in_turn(id, |state| attempt(state, now));
+        if let Some(result) = self.handle.shard().with_message(data.len(), at_once) {
             return result;
         }
         Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
@@ -156,18 +158,21 @@ impl Association {
         let len = data.len();
         let id = self.handle.id();
         let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
-        if let Some(result) = self.handle.shard().with_message(len, &mut attempt) {
+        let at_once = |state: &mut State, now| state.in_turn(id, |state| attempt(state, now));
+        if let Some(result) = self.handle.shard().with_message(len, at_once) {
             return result;
         }
         Attempt::new(self.handle.shard(), Place::Write(id), attempt).await
     }
 
-    /// Sends a message without copying it, or says that the send buffer is full.
+    /// Sends a message without copying it, or says that the send buffer is full or other messages wait for room there.
     ///
     /// # Errors
     /// [`TrySendError::Full`], or why it can't be sent.
     pub fn try_send_bytes(&self, mut data: Bytes, info: SendInfo) -> Result<(), TrySendError> {
-        match self.handle.shard().with(|state, now| state.poll_send(now, self.handle.id(), info, &mut data)) {
+        let id = self.handle.id();
+        let mut attempt = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
+        match self.handle.shard().with(|state, now| state.in_turn(id, |state| attempt(state, now))) {
             std::task::Poll::Ready(result) => Ok(result?),
             std::task::Poll::Pending => Err(TrySendError::Full),
         }

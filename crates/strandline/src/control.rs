@@ -103,6 +103,7 @@ impl<'a> Control<'a> {
         // If it has ended already, it has ended.
         self.shard.with(|state, now| {
             let _ = state.engine.shutdown(now, self.id.id);
+            state.refuse_writers(self.id.id);
         });
     }
 

@@ -166,7 +166,7 @@ impl Endpoint {
         let socket = self.bound.socket(to.shard).ok_or(SendError::ShuttingDown)?;
         let sent = self.bound.stack.shard(to.shard).with(|state, now| {
             if belongs(state, socket, id) {
-                state.poll_send(now, id, info, &mut data)
+                state.in_turn(id, |state| state.poll_send(now, id, info, &mut data))
             } else {
                 Poll::Ready(Err(SendError::ShuttingDown))
             }

@@ -202,7 +202,8 @@ pub enum SendError {
         /// The limit.
         limit: u32,
     },
-    /// The association is shutting down, or is gone: it takes no new messages.
+    /// The association is shutting down, or is gone: it takes no new messages. Senders that wait for room learn it as soon as
+    /// either side begins the shutdown.
     #[error("the association is shutting down or has ended: it takes no new messages")]
     ShuttingDown,
     /// The association has ended.

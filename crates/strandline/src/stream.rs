@@ -179,6 +179,11 @@ impl SendStream {
         self.ppid = ppid;
     }
 
+    /// Where [`AsyncWrite`] waits.
+    fn place(&self) -> Place {
+        Place::WritePolled(self.handle.id())
+    }
+
     fn info(&self) -> SendInfo {
         SendInfo::on(self.stream).ppid(self.ppid)
     }
@@ -209,7 +214,7 @@ impl AsyncWrite for SendStream {
         let (id, info) = (this.handle.id(), this.info());
         let mut data = Bytes::copy_from_slice(part);
         let run = |state: &mut State, now| state.poll_send(now, id, info, &mut data);
-        match ready!(attempt::poll(this.handle.shard(), Place::Write(id), &mut this.token, cx, run)) {
+        match ready!(attempt::poll(this.handle.shard(), this.place(), &mut this.token, cx, run)) {
             Ok(()) => Poll::Ready(Ok(part.len())),
             Err(SendError::Ended(ended)) => Poll::Ready(Err(io_error(ended))),
             Err(error) => Poll::Ready(Err(io::Error::new(io::ErrorKind::BrokenPipe, error))),
@@ -230,7 +235,7 @@ impl AsyncWrite for SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        attempt::forget(self.handle.shard(), Place::Write(self.handle.id()), &mut self.token);
+        attempt::forget(self.handle.shard(), self.place(), &mut self.token);
     }
 }
 

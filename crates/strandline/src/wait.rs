@@ -1,7 +1,11 @@
 //! Tasks that wait for something that another task or the driver will do.
 
+mod line;
+
 use std::collections::VecDeque;
 use std::task::Waker;
+
+pub(crate) use self::line::Line;
 
 /// What a waiting future holds of its place in a queue; none before it has waited.
 pub(crate) type Token = Option<u32>;
@@ -35,7 +39,8 @@ impl WaitQueue {
             self.last_token
         });
         *token = Some(number);
-        if self.first.is_none() {
+        // In front only if none waits: who comes later is woken later.
+        if self.is_empty() {
             self.first = Some((number, waker.clone()));
         } else {
             self.more.get_or_insert_default().waiting.push_back((number, waker.clone()));
@@ -73,7 +78,7 @@ impl WaitQueue {
         }
     }
 
-    /// The waker of whoever waits longest or nearly so.
+    /// The waker of the task that waits longest.
     pub(crate) fn wake_one(&mut self, to_wake: &mut Vec<Waker>) {
         let next = self.first.take().or_else(|| self.more.as_mut()?.waiting.pop_front());
         to_wake.extend(next.map(|(_, waker)| waker));

@@ -374,8 +374,7 @@ impl Path {
         self.rtx_deadline = Time::MAX;
     }
 
-    /// What had been found lost here goes again elsewhere. With nothing left outstanding there is nothing to wait for (rule R2).
-    /// `unheard` as in [`PathSack`].
+    /// What had been found lost here goes again elsewhere: with nothing else outstanding there is nothing to wait for (rule R2).
     pub(crate) fn on_moved_away(&mut self, unheard: bool) {
         if self.flight == 0 && !unheard {
             self.stop_rtx();

@@ -59,14 +59,19 @@ pub(crate) fn poll<T>(
 ) -> Poll<T> {
     // Takes its share only, so that a task that always succeeds lets others run.
     let budget = std::task::ready!(tokio::task::coop::poll_proceed(cx));
-    let result = shard.with(|state, now| match run(state, now) {
-        Poll::Ready(value) => {
-            state.stop_waiting(place, token.take(), false);
-            Poll::Ready(value)
+    let result = shard.with(|state, now| {
+        if !state.is_turn(place, *token) && state.wait(place, token, cx.waker()) {
+            return Poll::Pending;
         }
-        Poll::Pending if state.wait(place, token, cx.waker()) => Poll::Pending,
-        // There is nothing to wait for any more: the answer is final now.
-        Poll::Pending => run(state, now),
+        match run(state, now) {
+            Poll::Ready(value) => {
+                state.stop_waiting(place, token.take(), false);
+                Poll::Ready(value)
+            }
+            Poll::Pending if state.wait(place, token, cx.waker()) => Poll::Pending,
+            // There is nothing to wait for any more: the answer is final now.
+            Poll::Pending => run(state, now),
+        }
     });
     if result.is_ready() {
         budget.made_progress();

@@ -6,14 +6,14 @@ use strandline_proto::event::CloseReason;
 
 use super::routes::Routes;
 use crate::notification::{Notification, NotificationQueue};
-use crate::wait::WaitQueue;
+use crate::wait::{Line, WaitQueue};
 
 #[derive(Debug, Default)]
 pub(crate) struct Cell {
     /// Who waits for a message.
     pub(crate) read: WaitQueue,
-    /// Who waits for room in the send buffer.
-    pub(crate) write: WaitQueue,
+    /// Tasks that wait for room in the send buffer.
+    pub(crate) write: Line,
     /// Who waits for the association to be established or to end.
     pub(crate) change: WaitQueue,
     /// Streams that are read by handles of their own.
@@ -53,7 +53,7 @@ impl Cell {
     /// Wakes everybody: it has ended.
     pub(crate) fn wake_all(&mut self, to_wake: &mut Vec<Waker>) {
         self.wake_readers(to_wake);
-        self.write.wake_all(to_wake);
+        self.write.dissolve(to_wake);
         self.change.wake_all(to_wake);
         if let Some(queue) = &mut self.notifications {
             queue.waiters.wake_all(to_wake);

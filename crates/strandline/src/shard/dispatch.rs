@@ -54,9 +54,13 @@ impl State {
             Event::Readable => self.endpoint_readable(socket, id),
             Event::Writable => {
                 if let Some(cell) = self.table.cell_mut(id) {
-                    cell.write.wake_all(&mut self.to_wake);
+                    cell.write.wake_next(&mut self.to_wake);
                 }
                 self.drop_idle_cell(id);
+            }
+            Event::PeerShutdown => {
+                self.refuse_writers(id);
+                self.endpoint_notification(socket, id, event);
             }
             Event::Closed(reason) => {
                 let unread = self.engine.status(id).is_some_and(|status| status.receive_buffered > 0);
@@ -112,7 +116,7 @@ impl State {
                 }
                 cell.read.wake_all(to_wake);
             }
-            Event::Writable => cell.write.wake_all(to_wake),
+            Event::Writable => cell.write.wake_next(to_wake),
             Event::Established { .. } => {
                 cell.established = true;
                 cell.change.wake_all(to_wake);
@@ -122,6 +126,7 @@ impl State {
             Event::PeerShutdown => {
                 cell.peer_done = true;
                 cell.wake_readers(to_wake);
+                cell.write.dissolve(to_wake);
             }
             Event::Closed(reason) => {
                 cell.outcome = Some(Box::new(reason.clone()));

@@ -152,7 +152,10 @@ impl State {
             return Err(UnknownAssociation);
         }
         entry.queued = false;
-        entry.cell_mut().established = true;
+        let cell = entry.cell_mut();
+        cell.established = true;
+        // It is the endpoint's no longer, which those who wait to send there learn.
+        cell.write.dissolve(&mut self.to_wake);
         self.table.set_owner(id, Owner::Held);
         self.wake_if_finished(socket);
         Ok(())

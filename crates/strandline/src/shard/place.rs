@@ -12,6 +12,8 @@ pub(crate) enum Place {
     ReadStream(AssociationId, StreamId),
     /// For room in an association's send buffer.
     Write(AssociationId),
+    /// For room in an association's send buffer, by a poll function: its caller may stop calling without a word.
+    WritePolled(AssociationId),
     /// For an association to be established or to end.
     Change(AssociationId),
     /// For a notification of an association.
@@ -27,6 +29,14 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// The association in whose send buffer it waits for room.
+    pub(crate) fn written(self) -> Option<AssociationId> {
+        match self {
+            Self::Write(id) | Self::WritePolled(id) => Some(id),
+            _ => None,
+        }
+    }
+
     /// Only one task is woken for each thing that happens here, so one that goes away passes its turn on.
     pub(crate) fn wakes_one(self) -> bool {
         matches!(self, Self::Accept(_) | Self::ReadMany(_))

@@ -1,6 +1,6 @@
 //! What a shard's lock protects.
 
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use strandline_proto::error::UnknownAssociation;
 use strandline_proto::event::AssociationId;
@@ -79,7 +79,6 @@ impl State {
         match place {
             Place::Read(id) => Some(&mut self.table.get_mut(id)?.cell_mut().read),
             Place::ReadStream(id, stream) => self.table.cell_mut(id)?.routes.as_mut()?.waiters(stream),
-            Place::Write(id) => Some(&mut self.table.get_mut(id)?.cell_mut().write),
             Place::Change(id) => Some(&mut self.table.get_mut(id)?.cell_mut().change),
             Place::Notification(id) => Some(&mut self.table.cell_mut(id)?.notifications.as_mut()?.waiters),
             Place::Accept(socket) => Some(&mut self.sockets.listener(socket)?.waiters),
@@ -88,6 +87,30 @@ impl State {
                 Some(&mut self.sockets.many(socket)?.notifications.as_mut()?.waiters)
             }
             Place::Idle => Some(&mut self.idle),
+            // Served in order: see `Line`.
+            Place::Write(_) | Place::WritePolled(_) => None,
+        }
+    }
+
+    /// Whether a task may try now: the ones that wait for room in the same send buffer come first.
+    pub(crate) fn is_turn(&mut self, place: Place, token: Token) -> bool {
+        let cell = place.written().and_then(|id| self.table.cell_mut(id));
+        cell.is_none_or(|cell| cell.write.is_turn(token))
+    }
+
+    /// Tries for a sender that doesn't wait yet: not before those that do.
+    pub(crate) fn in_turn<T>(
+        &mut self,
+        id: AssociationId,
+        run: impl FnOnce(&mut Self) -> Poll<T>,
+    ) -> Poll<T> {
+        if self.is_turn(Place::Write(id), None) { run(self) } else { Poll::Pending }
+    }
+
+    /// The association takes no more messages: those who wait for room are told at once.
+    pub(crate) fn refuse_writers(&mut self, id: AssociationId) {
+        if let Some(cell) = self.table.cell_mut(id) {
+            cell.write.dissolve(&mut self.to_wake);
         }
     }
 
@@ -96,6 +119,11 @@ impl State {
         if self.gone {
             return false;
         }
+        if let Some(id) = place.written() {
+            let may_be_gone = matches!(place, Place::WritePolled(_));
+            let entry = self.table.get_mut(id);
+            return entry.map(|entry| entry.cell_mut().write.register(token, waker, may_be_gone)).is_some();
+        }
         self.queue(place).map(|queue| queue.register(token, waker)).is_some()
     }
 
@@ -103,6 +131,12 @@ impl State {
     pub(crate) fn stop_waiting(&mut self, place: Place, token: Token, passes_on: bool) {
         if token.is_none() {
             return;
+        }
+        if let Some(id) = place.written() {
+            if let Some(cell) = self.table.cell_mut(id) {
+                cell.write.leave(token, &mut self.to_wake);
+            }
+            return self.drop_idle_cell(id);
         }
         let mut to_wake = std::mem::take(&mut self.to_wake);
         if let Some(queue) = self.queue(place)
@@ -113,7 +147,7 @@ impl State {
             queue.wake_one(&mut to_wake);
         }
         self.to_wake = to_wake;
-        if let Place::Write(id) | Place::Change(id) = place {
+        if let Place::Change(id) = place {
             self.drop_idle_cell(id);
         }
     }
@@ -154,6 +188,7 @@ impl State {
         if pointless {
             self.engine.abort(now, id, bytes::Bytes::new())
         } else {
+            self.refuse_writers(id);
             self.engine.shutdown(now, id)
         }
     }

@@ -1,0 +1,77 @@
+use super::*;
+
+/// A line with a task for each of these: true if it may be gone.
+fn line(tasks: &[bool]) -> (Line, Vec<Token>) {
+    let mut line = Line::default();
+    let tokens = tasks.iter().map(|may_be_gone| {
+        let mut token = None;
+        line.register(&mut token, Waker::noop(), *may_be_gone);
+        token
+    });
+    let tokens = tokens.collect();
+    (line, tokens)
+}
+
+/// How many `act` wakes.
+fn woken(act: impl FnOnce(&mut Vec<Waker>)) -> usize {
+    let mut to_wake = Vec::new();
+    act(&mut to_wake);
+    to_wake.len()
+}
+
+#[test]
+fn one_is_served_after_another() {
+    let (mut line, tokens) = line(&[false, false, false]);
+    assert!(!line.is_turn(None), "whoever comes waits behind the others");
+    for (place, token) in tokens.iter().enumerate() {
+        assert!(line.is_turn(*token));
+        assert!(tokens[place + 1..].iter().all(|later| !line.is_turn(*later)));
+        if place == 0 {
+            assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1, "the first alone");
+        }
+        assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 0, "it was woken already");
+        let next = usize::from(place + 1 < tokens.len());
+        assert_eq!(woken(|to_wake| line.leave(*token, to_wake)), next);
+    }
+    assert!(line.is_empty() && line.is_turn(None));
+}
+
+#[test]
+fn a_woken_task_that_leaves_wakes_the_next() {
+    let (mut line, tokens) = line(&[false, false, false]);
+    line.wake_next(&mut Vec::new());
+    // One in the middle leaves, and the first, which had been woken, does so without being served.
+    assert_eq!(woken(|to_wake| line.leave(tokens[1], to_wake)), 0);
+    assert_eq!(woken(|to_wake| line.leave(tokens[0], to_wake)), 1);
+    assert!(line.is_turn(tokens[2]));
+    assert_eq!(woken(|to_wake| line.leave(tokens[0], to_wake)), 0, "gone already");
+}
+
+#[test]
+fn a_task_that_waits_on_keeps_its_place() {
+    let (mut line, mut tokens) = line(&[false, false]);
+    line.wake_next(&mut Vec::new());
+    line.register(&mut tokens[0], Waker::noop(), false);
+    assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[1]));
+    assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 1);
+}
+
+#[test]
+fn a_task_that_may_be_gone_keeps_nobody_out() {
+    let (mut line, mut tokens) = line(&[true, true, false, false]);
+    assert!(!line.is_turn(tokens[1]), "nobody has been woken");
+    assert_eq!(woken(|to_wake| line.wake_next(to_wake)), 3);
+    assert!(line.is_turn(tokens[2]) && !line.is_turn(tokens[3]));
+    // If it was there all the same it is first again.
+    line.register(&mut tokens[0], Waker::noop(), true);
+    assert!(line.is_turn(tokens[0]) && !line.is_turn(tokens[2]));
+}
+
+#[test]
+fn none_waits_after_the_end() {
+    let (mut line, tokens) = line(&[false, true, false]);
+    line.wake_next(&mut Vec::new());
+    assert_eq!(woken(|to_wake| line.dissolve(to_wake)), 2, "one had been woken");
+    assert!(line.is_empty());
+    assert!(tokens.iter().all(|token| line.is_turn(*token)));
+}

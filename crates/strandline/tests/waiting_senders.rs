@@ -1,0 +1,218 @@
+//! Senders that wait for room: in which order they are served, and what they learn when the association ends.
+
+mod common;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use common::{pair, server, stacks, stacks_with};
+use strandline::memory::Network;
+use strandline::{Association, AssociationConfig, Ended, Endpoint, SendError, SendInfo, StreamId};
+use tokio::io::AsyncWriteExt;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+type Waiting = Pin<Box<dyn Future<Output = Result<(), SendError>> + Send>>;
+
+/// An association that has no room left: what is sent next waits.
+async fn full() -> (strandline::Stack, strandline::Stack, Association, Association) {
+    let buffers =
+        AssociationConfig { send_buffer: Some(20_000), receive_buffer: Some(20_000), ..Default::default() };
+    let (here, there) = stacks_with(Network::builder(), &buffers);
+    let (client, peer) = pair(&here, &there).await;
+    while timeout(Duration::from_secs(1), client.send(&[1; 5000], SendInfo::default())).await.is_ok() {}
+    (here, there, client, peer)
+}
+
+/// Every way to wait for room.
+fn senders(client: &Association) -> Vec<JoinHandle<Result<(), SendError>>> {
+    let info = SendInfo::default();
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let association = client.clone();
+    waiting.push(Box::pin(async move { association.send(&[2; 5000], info).await }));
+    let association = client.clone();
+    waiting.push(Box::pin(async move { association.send_bytes(vec![3; 5000].into(), info).await }));
+    let mut stream = client.open_send(StreamId(1)).unwrap();
+    waiting.push(Box::pin(async move { stream.send(vec![4; 5000].into()).await }));
+    let mut stream = client.open_send(StreamId(2)).unwrap();
+    waiting.push(Box::pin(async move {
+        let error = stream.write_all(&[5; 5000]).await.expect_err("the association ends");
+        let sent = error.into_inner().expect("why it could not be sent");
+        Err(match sent.downcast::<SendError>() {
+            Ok(error) => *error,
+            Err(other) => (*other.downcast::<Ended>().expect("how it ended")).into(),
+        })
+    }));
+    waiting.into_iter().map(|waiting| tokio::spawn(waiting)).collect()
+}
+
+/// What the senders are told, well before anything times out.
+async fn told(senders: Vec<JoinHandle<Result<(), SendError>>>) -> Vec<SendError> {
+    let mut errors = Vec::new();
+    for sender in senders {
+        let sent = timeout(Duration::from_secs(1), sender).await.expect("it is told at once");
+        errors.push(sent.unwrap().expect_err("there was no room"));
+    }
+    errors
+}
+
+async fn let_them_wait() {
+    // Sleeps because a sender that waits cannot be seen from outside: virtual time goes on once every task waits.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_tells_all_who_wait() {
+    for own in [true, false] {
+        let (_here, _there, client, peer) = full().await;
+        let senders = senders(&client);
+        let_them_wait().await;
+        if own { &client } else { &peer }.control().start_shutdown();
+        let errors = told(senders).await;
+        assert!(errors.iter().all(|error| matches!(error, SendError::ShuttingDown)), "{errors:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_abort_tells_all_who_wait() {
+    for own in [true, false] {
+        let (_here, _there, client, peer) = full().await;
+        let senders = senders(&client);
+        let_them_wait().await;
+        if own { &client } else { &peer }.abort("enough");
+        for error in told(senders).await {
+            let expected = match own {
+                true => matches!(error, SendError::Ended(Ended::Aborted)),
+                false => matches!(error, SendError::Ended(Ended::PeerAborted { .. })),
+            };
+            assert!(expected, "{error:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn senders_of_an_endpoint_are_told_too() {
+    for peer_first in [true, false] {
+        let (here, there) = stacks();
+        let (client, server_end) = (Endpoint::bind(&here, 0).unwrap(), Endpoint::bind(&there, 7).unwrap());
+        let id = client.connect(server(7)).await.unwrap();
+        let message = Bytes::from(vec![1; 200_000]);
+        let client = std::sync::Arc::new(client);
+        let sending = std::sync::Arc::clone(&client);
+        let sender = tokio::spawn(async move {
+            loop {
+                sending.send_to(id, message.clone(), SendInfo::default()).await?;
+            }
+        });
+        let_them_wait().await;
+        if peer_first {
+            let theirs = server_end.associations()[0];
+            server_end.control(theirs).unwrap().start_shutdown();
+        } else {
+            client.control(id).unwrap().start_shutdown();
+        }
+        let errors = told(vec![sender]).await;
+        assert!(matches!(errors[0], SendError::ShuttingDown), "{errors:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn peeling_off_tells_senders_of_the_endpoint() {
+    let (here, there) = stacks();
+    let (client, _server) = (Endpoint::bind(&here, 0).unwrap(), Endpoint::bind(&there, 7).unwrap());
+    let client = std::sync::Arc::new(client);
+    let id = client.connect(server(7)).await.unwrap();
+    let sending = std::sync::Arc::clone(&client);
+    let sender = tokio::spawn(async move {
+        loop {
+            sending.send_to(id, Bytes::from(vec![1; 200_000]), SendInfo::default()).await?;
+        }
+    });
+    let_them_wait().await;
+    let _peeled = client.peel_off(id).unwrap();
+    assert!(matches!(told(vec![sender]).await[0], SendError::ShuttingDown));
+}
+
+/// The first byte of each message that the peer reads, in order.
+async fn order(peer: &Association, count: usize) -> Vec<u8> {
+    let mut order = Vec::new();
+    while order.len() < count {
+        let message = timeout(Duration::from_secs(60), peer.recv()).await.expect("more comes");
+        let message = message.unwrap().expect("no end");
+        if message.data[0] != 1 {
+            order.push(message.data[0]);
+        }
+    }
+    order
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_messages_are_taken_in_order() {
+    let (_here, _there, client, peer) = full().await;
+    for number in 10..30_u8 {
+        let client = client.clone();
+        // Large and small ones, on one stream after another.
+        let len = if number % 2 == 0 { 15_000 } else { 5 };
+        let info = SendInfo::on(StreamId(number.into())).unordered();
+        tokio::spawn(async move { client.send(&vec![number; len], info).await });
+        tokio::task::yield_now().await;
+    }
+    let_them_wait().await;
+    assert_eq!(order(&peer, 20).await, (10..30).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_in_a_loop_keeps_nobody_out() {
+    let (here, there) = stacks();
+    let (client, peer) = pair(&here, &there).await;
+    let bulk = client.clone();
+    tokio::spawn(async move {
+        let data = Bytes::from(vec![1; 2_000_000]);
+        while bulk.send_bytes(data.clone(), SendInfo::default()).await.is_ok() {}
+    });
+    tokio::spawn(async move {
+        for number in 2..12_u8 {
+            let info = SendInfo::on(StreamId(1)).unordered();
+            client.send(&[number; 5], info).await.unwrap();
+        }
+    });
+    let (mut small, mut large) = (0, 0);
+    while small < 10 {
+        let message = peer.recv().await.unwrap().expect("no end");
+        small += usize::from(message.data[0] != 1);
+        large += usize::from(message.data[0] == 1 && message.ends);
+        assert!(large <= small + 4, "{large} large messages and {small} small ones");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_that_gives_up_lets_the_next_go() {
+    let (_here, _there, client, peer) = full().await;
+    let mut first = Box::pin(client.send(&[2; 15_000], SendInfo::default()));
+    let mut second = Box::pin(client.send(&[3; 10], SendInfo::default()));
+    for waiting in [first.as_mut() as Pin<&mut dyn Future<Output = _>>, second.as_mut()] {
+        assert!(waiting.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }
+    // Once the first has given up, the second is next.
+    let second_goes = async {
+        drop(first);
+        second.await.unwrap();
+    };
+    let (read, ()) = tokio::join!(order(&peer, 1), second_goes);
+    assert_eq!(read, [3]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_nobody_polls_keeps_nobody_out() {
+    let (_here, _there, client, peer) = full().await;
+    let mut stream = client.open_send(StreamId(1)).unwrap();
+    let polled = std::pin::pin!(stream.write_all(&[2; 5000])).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(matches!(polled, Poll::Pending));
+    let other = client.clone();
+    tokio::spawn(async move { other.send(&[3; 10], SendInfo::default()).await });
+    assert_eq!(order(&peer, 1).await, [3]);
+    drop(stream);
+}
