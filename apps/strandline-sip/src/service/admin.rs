@@ -8,6 +8,7 @@ use crate::transaction::Time;
 
 use super::Service;
 use super::directory::Directory;
+use super::offers::Offers;
 use super::settings::Settings;
 
 impl Service {
@@ -33,6 +34,7 @@ impl Service {
             ..new.clone()
         };
         self.registrar = Registrar::new(settings.registrar);
+        self.offers = Offers::new(&settings.directory, &self.tokens);
         self.index = Some(Box::new(Index::with_limits(settings.message)));
         self.settings = settings;
     }

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use crate::codec::{Host, SipUri, Uri};
 
+use super::offer::Offer;
+
 /// What an address stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Alias {
@@ -34,6 +36,8 @@ pub struct Route {
     pub hops: Vec<Hop>,
     /// They lead to the registrar of the domain, at which phones register through here (RFC 5626 section 5).
     pub registrar: bool,
+    /// The overload control that its hops are offered; that of the directory without it.
+    pub offer: Option<Offer>,
 }
 
 /// All of it.
@@ -47,6 +51,8 @@ pub struct Directory {
     pub routes: Vec<Route>,
     /// How long a hop may say nothing until the next one is tried.
     pub failover: Duration,
+    /// The overload control that neighbours are offered.
+    pub offer: Offer,
 }
 
 impl Default for Directory {
@@ -56,6 +62,7 @@ impl Default for Directory {
             users: HashMap::new(),
             routes: Vec::new(),
             failover: Duration::from_secs(4),
+            offer: Offer::default(),
         }
     }
 }

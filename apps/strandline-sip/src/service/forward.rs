@@ -21,7 +21,6 @@ use super::legs::breadth;
 use super::reply::{self, answer_flow};
 use super::route::Way;
 use super::strict::{self, Strict};
-use super::throttle::{ASKING, ASKING_ALIAS};
 use super::token::End;
 
 /// Bytes that are usually added to a request at most: a Via, Record-Routes, a Path.
@@ -156,7 +155,7 @@ impl Service {
             port: Some(here.port).filter(|port| (*port, copy.flow.protocol.default_port()) != (5060, 5060)),
             branch: copy.branch,
             rport: false,
-            params: asking(copy),
+            params: self.asking(incoming, way, copy),
         };
         let routes = remaining(message, way);
         let target = copy.uri.map(request_uri);
@@ -201,6 +200,21 @@ impl Service {
             edits.ensure_content_length();
         }
         edits.write(out)
+    }
+
+    /// What our Via asks of a neighbour: how much it can take; and over TLS, that requests come back over the same connection.
+    fn asking(&self, incoming: &Incoming<'_>, way: &Way<'_>, copy: &Copy<'_>) -> &'static [u8] {
+        if !copy.neighbour {
+            return b"";
+        }
+        // Within a dialog the token knows the name that led to this neighbour.
+        let host = match &way.token {
+            Some(token) if copy.host == 0 => {
+                self.tokens.far_end(token, incoming.essentials.from.tag.unwrap_or(&[])).host
+            }
+            _ => copy.host,
+        };
+        self.offers.of(&copy.flow, host).params(copy.flow.protocol == Protocol::Tls)
     }
 
     /// The Record-Routes of a request that begins a dialog, or of one that tells the other end its route set: one for each of its two
@@ -279,16 +293,6 @@ impl Service {
     fn may_be_too_large(&self, message: &Message<'_>) -> bool {
         let max = self.settings.udp_request_bytes_max;
         max > 0 && message.as_bytes().len() + ADDED_MAX > max
-    }
-}
-
-/// What our Via asks of a neighbour: how much it can take; and over TLS, that requests may come back the same way (RFC 5923
-/// section 8.1).
-const fn asking(copy: &Copy<'_>) -> &'static [u8] {
-    match (copy.neighbour, copy.flow.protocol) {
-        (true, Protocol::Tls) => ASKING_ALIAS,
-        (true, _) => ASKING,
-        (false, _) => b"",
     }
 }
 

@@ -15,6 +15,8 @@ mod legs;
 mod look_up;
 mod lookups;
 mod nodes;
+mod offer;
+mod offers;
 mod proofs;
 mod refused;
 mod register;
@@ -52,6 +54,8 @@ use known::Known;
 use lookups::Lookups;
 use nodes::Peers;
 pub use nodes::{NodeAddress, Peer};
+pub use offer::Offer;
+use offers::Offers;
 use refused::Refused;
 pub use servers::LocateCounters;
 use servers::Servers;
@@ -154,6 +158,8 @@ pub struct Service {
     lookups: Lookups,
     /// What downstream neighbours want.
     throttle: Throttle,
+    /// The overload control that downstream neighbours are offered.
+    offers: Offers,
     /// Servers of names, and what waits for them.
     servers: Servers,
     /// Other nodes, if there may be any.
@@ -185,12 +191,14 @@ impl Service {
         let mut transactions = [0; 32];
         transactions.iter_mut().zip(&seeds.own).for_each(|(place, byte)| *place = *byte);
         let hasher = SipHasher13::new_with_key(&seed(48));
+        let tokens = Tokens::new(seeds.tokens);
         Self {
+            offers: Offers::new(&settings.directory, &tokens),
             transactions: Transactions::new(settings.timings, settings.limits, transactions),
             locations: Locations::new(settings.users_max, seed(32)),
             registrar: Registrar::new(settings.registrar),
             contexts: Slots::new(settings.limits.servers_max),
-            tokens: Tokens::new(seeds.tokens),
+            tokens,
             gruus: Gruus::new(&seeds.tokens, &seeds.own),
             authenticator: None,
             answered: Answered::new(hasher),

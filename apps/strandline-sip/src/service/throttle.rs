@@ -27,10 +27,6 @@ const SILENT_MAX: u32 = 3;
 const PROBE_MS: u64 = 1000;
 const PROBE_MS_MAX: u64 = 32_000;
 
-/// What our Via says to neighbours: both algorithms are known here.
-pub(super) const ASKING: &[u8] = b";oc;oc-algo=\"loss,rate\"";
-pub(super) const ASKING_ALIAS: &[u8] = b";alias;oc;oc-algo=\"loss,rate\"";
-
 /// How less is sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Algorithm {
@@ -267,7 +263,7 @@ struct Told {
 }
 
 impl Told {
-    /// `None` if it makes no sense, or is an algorithm that we didn't offer.
+    /// `None` if it makes no sense, or is an unknown algorithm.
     fn read<'a>(via: &Via<'a>) -> Option<Self> {
         let (mut value, mut algorithm, mut validity, mut seq) = (None, None, None, None);
         for (name, said) in via.params.iter() {

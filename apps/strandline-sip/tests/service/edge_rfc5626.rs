@@ -17,7 +17,7 @@ fn phone() -> Phone {
 fn world() -> World {
     let hops = vec![Hop { uri: "sip:203.0.113.5;transport=tcp".to_owned(), priority: 0 }];
     let domain = Some("partner.example".to_owned());
-    let routes = vec![Route { prefix: None, domain, hops, registrar: true }];
+    let routes = vec![Route { prefix: None, domain, hops, registrar: true, offer: None }];
     let mut world =
         World::with(Settings { directory: Directory { routes, ..Directory::default() }, ..settings() });
     world.service.connection_opened(9);

@@ -26,7 +26,8 @@ fn world(named: bool) -> World {
     };
     let mut hops = hops;
     hops.sort_by_key(|hop| hop.priority);
-    let routes = vec![Route { prefix: Some("+44".to_owned()), domain: None, hops, registrar: false }];
+    let routes =
+        vec![Route { prefix: Some("+44".to_owned()), domain: None, hops, registrar: false, offer: None }];
     let relay = Relay { open: true, from: Vec::new() };
     let directory = Directory { routes, ..Directory::default() };
     World::with(Settings { relay, names_max: 10, directory, ..settings() })

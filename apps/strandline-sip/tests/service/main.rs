@@ -27,6 +27,7 @@ mod neighbours;
 mod neighbours_rfc7339;
 mod neighbours_rfc7415;
 mod nodes;
+mod offers_rfc7339;
 mod overload_rfc7339;
 mod path_rfc3327;
 mod proofs;

@@ -1,6 +1,6 @@
 //! Downstream neighbours that say what they can take, for the tests of RFC 7339 and RFC 7415.
 
-use strandline_sip::service::{End, Relay, Settings};
+use strandline_sip::service::{Directory, End, Offer, Relay, Settings};
 
 use crate::harness::{Phone, Sent, World, response, settings};
 
@@ -36,7 +36,8 @@ pub enum Fate {
 impl Neighbours {
     pub fn new() -> Self {
         let relay = Relay { open: true, from: Vec::new() };
-        Self { world: World::with(Settings { relay, names_max: 100, ..settings() }), count: 0 }
+        let directory = Directory { offer: Offer::LossAndRate, ..Directory::default() };
+        Self { world: World::with(Settings { relay, names_max: 100, directory, ..settings() }), count: 0 }
     }
 
     /// A request for a neighbour, as each that comes.

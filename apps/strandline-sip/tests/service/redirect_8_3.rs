@@ -17,6 +17,7 @@ fn route(prefix: Option<&str>, domain: Option<&str>, hops: &[&str]) -> Route {
         domain: domain.map(str::to_owned),
         hops: hops.iter().enumerate().map(hop).collect(),
         registrar: false,
+        offer: None,
     }
 }
 

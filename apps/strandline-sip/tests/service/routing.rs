@@ -20,6 +20,7 @@ fn route(prefix: Option<&str>, domain: Option<&str>, hops: &[(u8, u16)]) -> Rout
         domain: domain.map(str::to_owned),
         hops: hops.iter().map(hop).collect(),
         registrar: false,
+        offer: None,
     }
 }
 

@@ -229,7 +229,8 @@ fn who_hangs_up_while_dns_is_asked_is_told_so_at_once() {
 fn routes_paths_contacts_hops_and_aliases_may_be_names() {
     let hop = |uri: &str, priority| Hop { uri: uri.to_owned(), priority };
     let hops = vec![hop("sip:trunk.example", 0), hop("sip:198.51.100.99", 1)];
-    let routes = vec![Route { prefix: Some("+44".to_owned()), domain: None, hops, registrar: false }];
+    let routes =
+        vec![Route { prefix: Some("+44".to_owned()), domain: None, hops, registrar: false, offer: None }];
     let users = [(b"desk@example.com".to_vec(), vec![Alias::Uri(b"sip:desk@branch.example".to_vec())])];
     let mut world = world(100, Directory { routes, users: users.into(), ..Directory::default() });
     let route = "Route: <sip:next.example;transport=tcp;lr>\r\n";

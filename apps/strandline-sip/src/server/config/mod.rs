@@ -257,6 +257,7 @@ fn check(file: File, files: &mut Files) -> Result<Config, ConfigError> {
         users: aliases::users(&file.aliases, &domains, dns.is_some())?,
         routes: routes::check(&file.route, &domains, dns.is_some())?,
         failover: timers::check_failover(&file.timers)?,
+        offer: file.overload.oc.offer(),
     };
     let domains = domains.into_iter().chain(directory.domains.keys().cloned()).collect();
     let limits = limits::check(&file.limits, defaults.users_max, defaults.limits, defaults.message)?;

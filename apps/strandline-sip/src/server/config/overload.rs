@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use crate::server::inbox::{Inbox, InboxSettings};
 use crate::server::sources::Sources;
+use crate::service::Offer;
 
 use super::error::{ConfigError, wrong};
 
@@ -21,6 +22,29 @@ pub(super) struct Table {
     gather_ms: Option<u64>,
     source_messages_per_sec_max: Option<u32>,
     source_connections_max: Option<u32>,
+    pub(super) oc: Oc,
+}
+
+/// The algorithms of overload control that neighbours are offered.
+#[derive(Debug, Clone, Copy, Deserialize, Default)]
+pub(super) enum Oc {
+    #[serde(rename = "none")]
+    None,
+    #[default]
+    #[serde(rename = "loss")]
+    Loss,
+    #[serde(rename = "loss,rate")]
+    LossAndRate,
+}
+
+impl Oc {
+    pub(super) const fn offer(self) -> Offer {
+        match self {
+            Self::None => Offer::None,
+            Self::Loss => Offer::Loss,
+            Self::LossAndRate => Offer::LossAndRate,
+        }
+    }
 }
 
 /// What is done when there is more than can be done.

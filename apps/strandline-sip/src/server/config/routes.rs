@@ -8,6 +8,7 @@ use crate::transaction::Protocol;
 
 use super::error::{ConfigError, wrong};
 use super::host::check_domain;
+use super::overload::Oc;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -17,6 +18,7 @@ pub(super) struct Table {
     to: Vec<To>,
     #[serde(default)]
     registrar: bool,
+    oc: Option<Oc>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -97,7 +99,13 @@ fn one(file: &Table, ours: &[String], names: bool) -> Result<Route, ConfigError>
         }
     }
     hops.sort_by_key(|hop| hop.priority);
-    Ok(Route { prefix: file.prefix.clone(), domain, hops, registrar: file.registrar })
+    Ok(Route {
+        prefix: file.prefix.clone(),
+        domain,
+        hops,
+        registrar: file.registrar,
+        offer: file.oc.map(Oc::offer),
+    })
 }
 
 /// The protocol that a URI names or stands for; `None` if DNS chooses it.
