@@ -3,6 +3,7 @@
 
 mod behind;
 mod late;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +18,7 @@ use strandline_wire::{Data, Packet, Tsn};
 
 use self::behind::BehindGaps;
 use self::late::Late;
+use self::silence::{Again, Silences};
 use crate::violation::{Violation, demand};
 
 /// Miss indications that mark a chunk (RFC 9260 section 7.2.4).
@@ -51,6 +53,8 @@ struct Sent {
     resent: bool,
     /// By time it is lost (RFC 8985 section 6.2), or was before anything else became of it.
     late: bool,
+    /// How often it went again since anything new was acknowledged.
+    again: Again,
 }
 
 impl Sent {
@@ -118,6 +122,7 @@ pub(crate) struct Board {
     /// What was in flight at least at an address when that was reckoned; with time it only becomes less, unless something is sent,
     /// arrives, or is excused.
     least: BTreeMap<IpAddr, u32>,
+    silences: Silences,
 }
 
 /// Since when an address is quiet.
@@ -209,6 +214,7 @@ impl Board {
                 in_set_up,
                 resent: false,
                 late: false,
+                again: Again::default(),
             });
             return Ok(());
         };
@@ -235,7 +241,11 @@ impl Board {
         } else {
             quiet.ends_for_another(now)
         }
+        let before = self.chunks.get(at).filter(|_| !in_set_up).map(|known| known.again);
+        let again =
+            before.map(|before| self.silences.on_again(now, (of, tsn), sent_at, before)).transpose()?;
         if let Some(known) = self.chunks.get_mut(at) {
+            known.again = again.unwrap_or_default();
             (known.to, known.at, known.misses) = (to, now, 0);
             (known.excused, known.in_set_up) = (false, in_set_up);
             (known.resent, known.late) = (true, false);
@@ -293,9 +303,20 @@ impl Board {
         })
     }
 
-    /// What is known of the round-trip time of an address.
-    pub(crate) fn set_srtt(&mut self, of: IpAddr, srtt: Option<Duration>) {
+    /// What is known of the round-trip time of an address, and its RTO.
+    pub(crate) fn set_times(&mut self, of: IpAddr, srtt: Option<Duration>, rto: Duration) {
         self.quiet.entry(of).or_default().srtt = srtt;
+        self.silences.set_rto(of, rto);
+    }
+
+    /// RTO.Max, and whether there are several paths.
+    pub(crate) fn set_silences(&mut self, rto_max: Duration, several: bool) {
+        self.silences.set(rto_max, several);
+    }
+
+    /// What went again to the address had another reason than the peer's silence, or its RTO is what was measured.
+    pub(crate) fn end_silence(&mut self, now: Time, of: IpAddr) {
+        self.silences.end(now, of);
     }
 
     /// The smallest path MTU.
@@ -380,7 +401,10 @@ impl Board {
                     }
                 }
                 // The peer has lost the COOKIE ACK, and what followed it (RFC 9260 section 5.2.4).
-                kind::COOKIE_ECHO if at == 0 => self.excuse(None),
+                kind::COOKIE_ECHO if at == 0 => {
+                    self.excuse(None);
+                    self.chunks.iter().for_each(|chunk| self.silences.end(now, chunk.to));
+                }
                 _ => {}
             }
         }
@@ -410,6 +434,7 @@ impl Board {
             if traffic.delivered > before.get(of).map_or(0, |before| before.delivered) {
                 traffic.sacks += 1;
                 self.quiet.entry(*of).or_default().ends(now);
+                self.silences.end(now, *of);
             }
         }
     }

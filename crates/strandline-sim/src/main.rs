@@ -3,6 +3,7 @@
 
 use core::ops::Range;
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,16 +15,22 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use strandline_sim::{Counts, Failure, Replay, Summary, describe, run};
 
+/// A random start is below this number, so that seeds stay short enough to be copied by hand.
+const RANDOM_START_END: u64 = 1 << 40;
+
 /// Runs simulated worlds of SCTP endpoints and checks that every rule holds.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Args {
     /// Replay one seed and print the end of what happened.
-    #[arg(long, conflicts_with_all = ["seeds", "minutes"])]
+    #[arg(long, conflicts_with_all = ["seeds", "count", "minutes"])]
     seed: Option<u64>,
-    /// Run the seeds from A up to B, B not included: A..B.
-    #[arg(long, value_parser = parse_range, default_value = "0..1000")]
-    seeds: Range<u64>,
+    /// Run the seeds from A up to B, B not included: A..B. Default: `--count` seeds from a random start, which is printed.
+    #[arg(long, value_parser = parse_range, conflicts_with = "count")]
+    seeds: Option<Range<u64>>,
+    /// Run so many seeds from a random start.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
+    count: u64,
     /// Go on with further seeds for so many minutes.
     #[arg(long)]
     minutes: Option<u64>,
@@ -49,6 +56,15 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| text.trim().parse::<u64>().map_err(|error| error.to_string());
     let range = number(first)?..number(end)?;
     if range.is_empty() { Err("there is no seed in the range".to_owned()) } else { Ok(range) }
+}
+
+/// The seeds to run.
+fn seeds(args: &Args) -> Range<u64> {
+    args.seeds.clone().unwrap_or_else(|| {
+        // The standard library seeds its hash maps by the system's random numbers.
+        let start = RandomState::new().hash_one(args.count) % RANDOM_START_END;
+        start..start + args.count
+    })
 }
 
 fn main() -> ExitCode {
@@ -94,7 +110,9 @@ type Outcome = Result<Summary, Box<Failure>>;
 #[allow(clippy::disallowed_methods)]
 fn search(args: &Args) -> bool {
     let threads = args.threads.or_else(|| thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let next = AtomicU64::new(args.seeds.start);
+    let seeds = seeds(args);
+    println!("seeds {}..{}; to repeat the run: --seeds {0}..{1}", seeds.start, seeds.end);
+    let next = AtomicU64::new(seeds.start);
     let start = Instant::now();
     let until = args.minutes.map(|minutes| start + Duration::from_secs(minutes * 60));
     // A panic in the engine is a finding that is reported with its seed, not a trace on the terminal.
@@ -105,7 +123,7 @@ fn search(args: &Args) -> bool {
         for _ in 0..threads {
             let sender = sender.clone();
             let next = &next;
-            let end = args.seeds.end;
+            let end = seeds.end;
             scope.spawn(move || work(next, end, until, &sender));
         }
         drop(sender);

@@ -155,9 +155,13 @@ impl Memory {
             // A router refused what is longer than that, so that all of it goes again (RFC 9260 section 10).
             if self.mtus.insert(address, path.mtu).is_some_and(|mtu| path.mtu < mtu) {
                 self.board.excuse(Some(address));
+                self.board.end_silence(now, address);
                 self.bounds.entry(address).or_default().on_refused();
             }
-            self.board.set_srtt(address, path.srtt);
+            if events.undone > 0 {
+                self.board.end_silence(now, address);
+            }
+            self.board.set_times(address, path.srtt, path.rto);
             let delivered = self.board.take_delivered(address);
             self.bounds.entry(address).or_default().before(delivered, path, events, marks)?;
         }
@@ -300,6 +304,7 @@ fn sending(
     if paths.iter().any(|path| memory.board.traffic(path.address.ip()).sent > 0) {
         memory.counted = counters(status);
     }
+    memory.board.set_silences(config.rto_max, paths.len() > 1);
     // A path on which ECN was given up answers and does no more.
     let marked = memory.board.take_answered().filter(|_| status.stats.ecn_failures == 0);
     for path in paths {

@@ -3,6 +3,8 @@
 
 mod named;
 
+use std::io::Write;
+
 use strandline_sim::{Replay, run};
 
 /// Runs seeds; every failure is shown with the command that replays it.
@@ -22,6 +24,37 @@ fn even_seeds_of_the_first_thousand() {
 #[test]
 fn odd_seeds_of_the_first_thousand() {
     all_pass((1..1000).step_by(2));
+}
+
+/// Seeds of each day, in two halves.
+const DAILY: u64 = 100;
+
+/// Numbers of a day's first seeds are so far apart.
+const DAY_STRIDE: u64 = 1 << 20;
+
+/// Seeds that nobody has run before today. `STRANDLINE_SIM_DAY` (days since 1 January 1970) repeats those of another day.
+#[allow(clippy::disallowed_methods, reason = "the date chooses the seeds; the worlds have no clock")]
+fn seeds_of_the_day() -> core::ops::Range<u64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let today = since.as_secs() / 86_400;
+    let chosen = std::env::var("STRANDLINE_SIM_DAY").ok();
+    let day =
+        chosen.map_or(today, |day| day.parse().expect("STRANDLINE_SIM_DAY: a number of days since 1970"));
+    let first = day * DAY_STRIDE;
+    // Past the capture of output, so that the seeds show where all is well, too.
+    writeln!(std::io::stderr(), "fresh seeds of day {day}: {first}..{}", first + DAILY)
+        .expect("standard error");
+    first..first + DAILY
+}
+
+#[test]
+fn even_seeds_of_the_day() {
+    all_pass(seeds_of_the_day().step_by(2));
+}
+
+#[test]
+fn odd_seeds_of_the_day() {
+    all_pass(seeds_of_the_day().skip(1).step_by(2));
 }
 
 #[test]

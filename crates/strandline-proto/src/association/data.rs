@@ -14,7 +14,7 @@ use crate::error::SendError;
 use crate::event::{CloseReason, Event, Message, SendInfo};
 use crate::inbound::DataOutcome;
 use crate::outbound::{ASKING_PACKETS, PathAck, SackOutcome};
-use crate::path::{PathLoss, PathSack};
+use crate::path::{PathIndex, PathLoss, PathSack};
 use crate::time::Time;
 
 impl Association {
@@ -229,6 +229,7 @@ impl Association {
             }
         };
         self.apply_acks(cx, now, acks, cumulative_advanced, in_fast_recovery);
+        self.ask_opened(now);
         self.assert_flights();
         if recovery_due {
             self.adopt_recovery();
@@ -236,6 +237,16 @@ impl Association {
         if cumulative_advanced && self.idle_deadline != Time::MAX && self.outbound.is_empty() {
             // The peer has everything: an exchange may be over.
             self.idle_deadline = self.idle_deadline.min(now + cx.idle_release(self.config.idle_release));
+        }
+    }
+
+    /// The peer's window has opened, and what it had no room for may ask at once, as often as probes may go.
+    fn ask_opened(&mut self, now: Time) {
+        let Some(path) = self.outbound.take_window_opened(now) else { return };
+        let index = PathIndex(path);
+        if self.paths.get(index).may_ask_opened(now) {
+            let bytes = self.outbound.ask_opened(path);
+            self.paths.get_mut(index).on_window_opened(now, bytes);
         }
     }
 
@@ -266,8 +277,10 @@ impl Association {
     ) {
         self.settle_marks();
         let gap_seen = self.outbound.has_gaps();
+        let shut = self.outbound.window_is_shut();
         for index in self.paths.indices() {
             self.paths.get_mut(index).set_gap_seen(gap_seen);
+            self.paths.get_mut(index).set_window_shut(shut);
             let at = usize::from(index.0);
             let Some(ack) = acks.get(at) else { continue };
             if ack.is_nothing() && !self.paths.get(index).is_recovering() {
@@ -306,7 +319,6 @@ impl Association {
                 path.on_needless_probe();
             }
             path.on_loss(now, &loss);
-            path.on_window_opened(now, ack.asking_bytes, &self.config);
             path.set_asking(if ack.asks { ASKING_PACKETS } else { 0 });
             if ack.undo {
                 path.forget_back_off(now, &self.config);

@@ -6,7 +6,7 @@ use crate::time::Time;
 /// What a SACK (or SHUTDOWN) changed on one path. The caller gives an array of defaults and applies each afterwards.
 ///
 /// Bytes are those of DATA chunks, header and padding included (section 7.2). Every byte that a chunk brought to a path's
-/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `asking_bytes`, `unheard_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
+/// flight when it was sent leaves it again through exactly one of `flight_drop`, `lost_bytes`, `unheard_bytes` and the result of `Outbound::on_timeout`; see [`flight_after`](Self::flight_after).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct PathAck {
     /// Bytes acknowledged for the first time, of chunks last sent to this path: what the congestion
@@ -24,8 +24,6 @@ pub(crate) struct PathAck {
     pub(crate) flight_drop: u32,
     /// Bytes that left flight because they were marked for fast retransmission.
     pub(crate) lost_bytes: u32,
-    /// Bytes that left flight because the peer's window has opened: they go again, and nothing says that the network lost them.
-    pub(crate) asking_bytes: u32,
     /// Bytes that left flight because they are so late that they have left the network, whatever became of them: no SACK has room to say.
     pub(crate) unheard_bytes: u32,
     /// Of `lost_bytes`, what had left flight as `unheard_bytes` before.
@@ -69,7 +67,6 @@ impl PathAck {
             .saturating_sub(self.unheard_bytes)
             .saturating_sub(self.flight_drop)
             .saturating_sub(self.lost_bytes)
-            .saturating_sub(self.asking_bytes)
     }
 
     /// A loss of this path is to be repaired, which the ones before it were not.

@@ -6,14 +6,14 @@
 //! | [`conclude`] | after each SACK, and when [`Rack::deadline`] passes: what is lost by that |
 //! | [`on_path_refused`], [`on_shrunk`] | what goes again was not lost; the network marked it |
 //! | [`on_timeout`], [`on_path_marked`] | T3-rtx; whether it was needless decides [`Frto`](super::frto::Frto) |
-//! | [`on_window_probe`], [`on_window_opened`] | what asks a peer that had no room |
+//! | [`on_window_probe`], [`path_to_ask`] | what asks a peer that had no room |
 //! | [`on_probe`] | tail-loss probes |
 
 use super::ack::{self, PathAck};
 use super::event::Sent;
 use super::gaps::Gaps;
 use super::outstanding::{CREDITED, FAST_MARKED, Outstanding, PROBE, RESENT, Record, State};
-use super::rack::{PathRack, Rack, Yardstick, is_before};
+use super::rack::{LatestProbes, PathRack, Rack, Yardstick, is_before};
 use crate::config::PATHS_MAX;
 use crate::number::Tsn;
 use crate::time::Time;
@@ -350,28 +350,18 @@ pub(super) fn on_window_probe(outstanding: &mut Outstanding, path: u8) -> Option
     Some(mark_first(outstanding, path, packet, |_, _| ()))
 }
 
-/// The peer's window was closed and has opened, and the SACK that says so acknowledges nothing: what the peer had no room for has gone, and
-/// T3-rtx has backed off. As many of the lowest chunks as fit a packet ask at once, as they would then, unless they went so lately that the
-/// answer is on its way. Returns the bytes of user data that leave the flight.
-pub(super) fn on_window_opened(
-    outstanding: &mut Outstanding,
-    now: Time,
-    acks: &mut [PathAck; PATHS_MAX],
-) -> u32 {
-    let lowest = outstanding.get(0).filter(|record| record.state() == State::InFlight);
-    let Some((path, resent)) =
-        lowest.map(|record| (record.path, record.has(RESENT).then_some(record.resent)))
-    else {
-        return 0;
+/// The peer's window was closed and has opened, and the SACK that says so acknowledges nothing: the path of the lowest chunk, which may
+/// ask what became of it. `None` if it went so lately that the answer is on its way.
+pub(super) fn path_to_ask(outstanding: &Outstanding, now: Time) -> Option<u8> {
+    let lowest = outstanding.get(0).filter(|record| record.state() == State::InFlight)?;
+    let rack = outstanding.rack.as_ref()?;
+    let sent_at = match lowest.has(RESENT) {
+        true => rack.log.at(lowest.resent),
+        false => outstanding.sent_at(0),
     };
-    let Some(rack) = &outstanding.rack else { return 0 };
-    let sent_at = resent.map_or_else(|| outstanding.sent_at(0), |number| rack.log.at(number));
-    if sent_at.is_some_and(|at| now.since(at).as_nanos() < u128::from(rack.round_trip_ns() / 8 * 7)) {
-        return 0;
-    }
-    let before = outstanding.in_flight_bytes();
-    ack::of(acks, path).asking_bytes = on_window_probe(outstanding, path).unwrap_or(0);
-    before - outstanding.in_flight_bytes()
+    let recent =
+        sent_at.is_some_and(|at| now.since(at).as_nanos() < u128::from(rack.round_trip_ns() / 8 * 7));
+    (!recent).then_some(lowest.path)
 }
 
 /// Marks as many of the lowest chunks of the path as fit a packet; `on_mark` sees each before. Returns the bytes that leave the flight.
@@ -443,7 +433,7 @@ pub(super) fn on_path_marked(outstanding: &mut Outstanding, path: u8, again: boo
 pub(super) fn on_path_refused(outstanding: &mut Outstanding, path: u8) {
     let Some(rack) = &mut outstanding.rack else { return };
     let Some(state) = rack.path(path) else { return };
-    state.probe = None;
+    state.probes = LatestProbes::default();
     state.doubt.close();
     state.frto.end();
     state.deadline = None;
@@ -476,7 +466,7 @@ pub(super) fn on_probe(outstanding: &mut Outstanding, path: u8) -> u32 {
     let len = record.chunk_len();
     outstanding.change(index, State::Marked);
     if let Some(state) = outstanding.rack.as_mut().and_then(|rack| rack.path(path)) {
-        state.probe = sent.map(|sent| (tsn, sent));
+        sent.into_iter().for_each(|sent| state.note_probe(tsn, sent));
     }
     len
 }

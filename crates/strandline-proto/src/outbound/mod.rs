@@ -22,6 +22,7 @@ mod gaps;
 mod loss;
 mod message;
 mod on_sack;
+mod opened;
 mod outstanding;
 mod queue;
 mod rack;
@@ -103,6 +104,8 @@ pub(crate) struct Outbound {
     /// What is known of the paths while `busy` is `None`.
     learnt: Learnt,
     numbers: StreamNumbers,
+    /// See [`take_window_opened`](Self::take_window_opened).
+    window_opened: bool,
     /// Allocated with the first message, given back by `release_idle`.
     busy: Option<Box<Busy>>,
 }
@@ -139,6 +142,7 @@ impl Outbound {
             streams,
             learnt: Learnt::default(),
             numbers: StreamNumbers::default(),
+            window_opened: false,
             busy: None,
         }
     }
@@ -447,9 +451,7 @@ impl Outbound {
         let outstanding = &mut busy.sent.outstanding;
         let lowest = outstanding.get(0).map(|record| usize::from(record.len));
         let opened = self.window.update(sack.a_rwnd(), outstanding.in_flight_bytes(), lowest);
-        if opened && !progress.newly_acked {
-            self.window.give_back(detect::on_window_opened(outstanding, now, paths));
-        }
+        self.window_opened = opened && !progress.newly_acked;
         Self::outcome(busy, steps, progress)
     }
 
@@ -510,20 +512,6 @@ impl Outbound {
         let bytes = retransmit::mark_path(&mut busy.sent.outstanding, path);
         busy.sent.recovery.on_timeout();
         detect::on_path_refused(&mut busy.sent.outstanding, path);
-        self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
-        self.window.on_timeout();
-        bytes
-    }
-
-    /// T3-rtx of the path expired and the peer goes on to say that its window is closed (section 6.1 rule A): as many of the lowest
-    /// chunks as fit a packet ask for it. Where losses are found by miss indications all go again. Returns the bytes that left the
-    /// path's flight.
-    pub(crate) fn on_window_probe_timeout(&mut self, path: u8) -> u32 {
-        let Some(busy) = &mut self.busy else { return 0 };
-        let in_flight = busy.sent.outstanding.in_flight_bytes();
-        let Some(bytes) = detect::on_window_probe(&mut busy.sent.outstanding, path % PATHS_MAX as u8) else {
-            return self.send_again(path);
-        };
         self.window.give_back(in_flight.saturating_sub(busy.sent.outstanding.in_flight_bytes()));
         self.window.on_timeout();
         bytes

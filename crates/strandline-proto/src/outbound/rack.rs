@@ -95,6 +95,9 @@ pub(super) struct Yardstick {
     pub(super) patience_ns: u64,
 }
 
+/// See [`PathRack::note_probe`].
+pub(super) type LatestProbes = [Option<(Tsn, Sent)>; 2];
+
 /// The state of one path.
 #[derive(Debug, Default)]
 pub(super) struct PathRack {
@@ -129,8 +132,9 @@ pub(super) struct PathRack {
     pub(super) recovering: bool,
     /// T3-rtx expired and not everything up to here, which was sent before, is acknowledged.
     pub(super) timed_out: Option<Tsn>,
-    /// Sent again by a tail-loss probe and not known yet whether it was needed; and the transmission before that.
-    pub(super) probe: Option<(Tsn, Sent)>,
+    /// Sent again by the latest tail-loss probes of different chunks and not known yet whether it was needed; and the transmission before
+    /// that.
+    pub(super) probes: LatestProbes,
     pub(super) doubt: Doubt,
     pub(super) frto: Frto,
     pub(super) deadline: Option<Time>,
@@ -162,7 +166,7 @@ impl PathRack {
     }
 
     fn has_probed_with(&self, tsn: Tsn) -> bool {
-        self.probe.is_some_and(|(probe, _)| probe == tsn)
+        self.probes.iter().flatten().any(|(probe, _)| *probe == tsn)
     }
 
     fn offer(&mut self, at: Time, tsn: Tsn, answer: Answer) {
@@ -254,12 +258,15 @@ impl PathRack {
     /// What follows the probe has been acknowledged and nobody told of a second copy of it: it repaired a loss (RFC 8985 section
     /// 7.4.2), which is certain.
     fn judge_probe(&mut self, cumulative: Tsn, now: Moment, ack: &mut PathAck) {
-        let Some((_, sent)) = self.probe.take_if(|(probe, _)| cumulative.is_after(*probe)) else { return };
-        if self.is_new(sent) {
-            ack.fast_retransmit_loss = true;
-            self.began = Some(now);
-            self.only_marked = false;
-            self.doubt.close();
+        for at in 0..self.probes.len() {
+            let probe =
+                self.probes.get_mut(at).and_then(|probe| probe.take_if(|(tsn, _)| cumulative.is_after(*tsn)));
+            if probe.is_some_and(|(_, sent)| self.is_new(sent)) {
+                ack.fast_retransmit_loss = true;
+                self.began = Some(now);
+                self.only_marked = false;
+                self.doubt.close();
+            }
         }
     }
 
@@ -318,7 +325,21 @@ impl PathRack {
         self.recovering = false;
         self.only_marked = false;
         self.timed_out = Some(last_sent);
-        self.probe = None;
+        self.probes = LatestProbes::default();
+    }
+
+    /// A tail-loss probe sends the chunk again. Reports of duplicates may come after the next probe, so that both are known.
+    pub(super) fn note_probe(&mut self, tsn: Tsn, sent: Sent) {
+        let [latest, before] = self.probes;
+        let others = latest.filter(|(probe, _)| *probe != tsn).or(before.filter(|(probe, _)| *probe != tsn));
+        self.probes = [Some((tsn, sent)), others];
+    }
+
+    /// The peer had the chunk of a probe, or it is known otherwise what became of it.
+    pub(super) fn forget_probe(&mut self, tsn: Tsn) {
+        for probe in &mut self.probes {
+            probe.take_if(|(probe, _)| *probe == tsn);
+        }
     }
 
     /// A time-out puts into question whether anything was lost; `again`: together with the one before.
@@ -532,7 +553,7 @@ impl Rack {
     ) {
         for (path, ack) in self.paths.iter_mut().zip(acks) {
             if path.has_probed_with(tsn) {
-                path.probe = None;
+                path.forget_probe(tsn);
                 ack.probe_needless = true;
             }
             if path.doubt.on_refuted(tsn) {

@@ -98,6 +98,11 @@ impl PeerWindow {
         self.shut && self.answered
     }
 
+    /// See [`Outbound::window_is_shut`](super::Outbound::window_is_shut).
+    pub(super) const fn is_shut(&self) -> bool {
+        self.shut
+    }
+
     pub(super) fn on_timeout(&mut self) {
         self.answered = false;
     }

@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::destination::Path;
+use super::destination::{Exempt, Path};
 use crate::config::AssociationConfig;
 use crate::time::Time;
 
@@ -27,16 +27,18 @@ impl Path {
         }
     }
 
-    /// The peer's window has opened, and `bytes` that it may have had no room for leave the flight to go again, whatever cwnd: T3-rtx and
-    /// the probes of a lost tail begin anew. 0: it has not, or nothing waits for that.
-    pub(crate) fn on_window_opened(&mut self, now: Time, bytes: u32, config: &AssociationConfig) {
+    /// The peer's window has opened, and `bytes` that it may have had no room for leave the flight to go again, whatever cwnd. That counts
+    /// as a probe. T3-rtx waits for the answer; its back-off stays until something new is acknowledged.
+    pub(crate) fn on_window_opened(&mut self, now: Time, bytes: u32) {
         if bytes == 0 {
             return;
         }
         self.on_lost(bytes);
-        self.exempt = true;
-        self.probes = 0;
+        self.exempt = Exempt::Other;
+        self.probes.on_asked();
         self.quiet_since = now;
-        self.forget_back_off(now, config);
+        if self.rtx_deadline != Time::MAX {
+            self.restart_rtx(now);
+        }
     }
 }

@@ -1,11 +1,11 @@
 //! What was chosen for a path: how losses are found on it, and whose controller it has; what the latest SACK showed, and what of
-//! acknowledgements at once; and whether it is the only path.
+//! acknowledgements at once.
 
 use crate::config::{AssociationConfig, Recovery};
 use crate::congestion::{Algorithm, Congestion};
 
 /// How losses are found on a path, whether its controller was chosen for it alone, whether a gap is known, and what is with packets that ask
-/// for their acknowledgement, and whether there are other paths: one byte, as there may be millions.
+/// for their acknowledgement: one byte, as there may be millions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Choices(u8);
 
@@ -16,7 +16,7 @@ const ASKED: u8 = 8;
 const HURRIED: u8 = 16;
 const UNHEEDED: u8 = 32;
 const ASKED_ALONE: u8 = 64;
-const AMONG_OTHERS: u8 = 128;
+const WINDOW_SHUT: u8 = 128;
 
 impl Choices {
     pub(super) const fn new(recovery: Recovery) -> Self {
@@ -46,13 +46,13 @@ impl Choices {
         self.set(GAP_SEEN, seen);
     }
 
-    /// The peer has other addresses: what gets no answer here may go there.
-    pub(super) const fn among_others(self) -> bool {
-        self.0 & AMONG_OTHERS != 0
+    /// The peer has answered that it has no room for the lowest chunk: a probe would find out nothing more.
+    pub(super) const fn window_shut(self) -> bool {
+        self.0 & WINDOW_SHUT != 0
     }
 
-    pub(super) const fn set_among_others(&mut self) {
-        self.set(AMONG_OTHERS, true);
+    pub(super) const fn set_window_shut(&mut self, shut: bool) {
+        self.set(WINDOW_SHUT, shut);
     }
 
     /// The latest packet with DATA asked for an acknowledgement at once (I bit).

@@ -13,6 +13,7 @@ use super::choices::{Choices, controller};
 use super::heartbeat::Heartbeat;
 use super::pacer::Pacer;
 use super::pmtu::Pmtu;
+use super::probes::Probes;
 use super::prr::{Prr, Step};
 use super::rto::RtoEstimator;
 use super::state::PathState;
@@ -21,17 +22,21 @@ use crate::congestion::{Ack, Algorithm, Congestion, Controller};
 use crate::event::PathChange;
 use crate::time::Time;
 
-/// Tail-loss probes in a row without an answer, at most; after that only T3-rtx counts.
-const PROBES_MAX: u8 = 16;
-
-/// The same where the peer has other addresses: there is likely to be another path to go on.
-const PROBES_MAX_AMONG_OTHERS: u8 = 8;
-
 /// What a probe waits beyond two round trips: timers are no finer.
 pub(super) const PROBE_SLACK: Duration = Duration::from_millis(2);
 
 /// A single packet may be acknowledged this late (the default of SACK.Delay).
 pub(super) const SACK_DELAY: Duration = Duration::from_millis(200);
+
+/// Whether the next packet may go whatever the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Exempt {
+    No,
+    /// It is a tail-loss probe.
+    Probe,
+    /// It follows a time-out, or asks about a window that has opened.
+    Other,
+}
 
 /// Number of a path within its association, from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,9 +77,8 @@ pub(crate) struct Path {
     pub(crate) timed_out: bool,
     pub(super) choices: Choices,
     /// One packet may go whatever the window: a tail-loss probe, or the first after a time-out.
-    pub(super) exempt: bool,
-    /// Tail-loss probes since anything was acknowledged.
-    pub(super) probes: u8,
+    pub(super) exempt: Exempt,
+    pub(super) probes: Probes,
     /// So many packets of new data may go whatever the window, to ask whether a time-out was needless.
     pub(super) asking: u8,
     /// The timer of pacing came so many milliseconds late, which is to be made good.
@@ -171,8 +175,8 @@ impl Path {
             timeouts: 0,
             timed_out: false,
             choices: Choices::new(config.recovery),
-            exempt: false,
-            probes: 0,
+            exempt: Exempt::No,
+            probes: Probes::default(),
             asking: 0,
             late_ms: 0,
             prr: Prr::default(),
@@ -202,59 +206,9 @@ impl Path {
         quiet.min(self.rtx_deadline).min(self.probe_deadline())
     }
 
-    /// When a tail-loss probe is due (RFC 8985 section 7.2): two round trips after anything was sent or acknowledged.
-    /// Unlike there one follows another, as in RFC 9002 section 6.2, and recovery does not exclude it.
-    fn probe_deadline(&self) -> Time {
-        // Without T3-rtx the set-up is under way, whose own timer has to bring the answer.
-        let none = self.flight == 0 || self.rtx_deadline == Time::MAX;
-        // RFC 9002 section 6.2.4 allows two packets in each of its doubled times; they outlast bursts of losses better one by one.
-        let (most, doubled) = match self.choices.among_others() {
-            true => (PROBES_MAX_AMONG_OTHERS, self.probes),
-            false => (PROBES_MAX, self.probes.div_ceil(2)),
-        };
-        if self.recovery() != Recovery::Rack || none || self.probes >= most {
-            return Time::MAX;
-        }
-        let Some(srtt) = self.rto.srtt() else { return Time::MAX };
-        self.last_sent.max(self.quiet_since) + self.probe_wait(srtt) * (1 << doubled)
-    }
-
     /// Nothing was acknowledged on it yet, or probed for.
     pub(super) fn is_fresh(&self) -> bool {
         self.quiet_since == Time::ZERO
-    }
-
-    pub(crate) fn probe_due(&self, now: Time) -> bool {
-        self.probe_deadline() <= now
-    }
-
-    /// A tail-loss probe may go: the next packet, whatever the window. T3-rtx goes on as it was.
-    pub(crate) fn on_probe(&mut self, now: Time) {
-        self.note_probe();
-        self.probes += 1;
-        self.quiet_since = now;
-        self.exempt = true;
-        self.asking = 0;
-    }
-
-    /// The probe went on another path: nothing more may go on this one for it.
-    pub(crate) fn on_probe_moved(&mut self) {
-        self.exempt = false;
-    }
-
-    /// A tail-loss probe may be new data: the first may, and it does not go far beyond the window.
-    pub(crate) fn may_probe_with_new(&self) -> bool {
-        self.probes == 0 && self.flight < self.window().saturating_add(self.data_chunk_len_max())
-    }
-
-    /// The next packet is a tail-loss probe: it may hold new data, too.
-    pub(crate) fn sends_probe(&self) -> bool {
-        self.exempt && self.probes > 0
-    }
-
-    /// It may be new data at present: what was to be sent again may have taken another path, and the window may be full.
-    pub(crate) fn probes_with_new(&self) -> bool {
-        self.sends_probe() && self.flight < self.window().saturating_add(self.data_chunk_len_max())
     }
 
     /// Nothing is under way, and nothing went for as long as an acknowledgement may wait. An answer that goes now asks for
@@ -266,12 +220,12 @@ impl Path {
 
     /// What goes now is to show what became of the packets before it: a tail-loss probe, or what follows a time-out.
     pub(crate) fn asks_at_once(&self) -> bool {
-        self.exempt || self.timed_out || self.asking > 0
+        self.is_exempt() || self.timed_out || self.asking > 0
     }
 
     /// The next packet may go whatever the window, if there is anything to send.
     pub(crate) fn is_exempt(&self) -> bool {
-        self.exempt
+        self.exempt != Exempt::No
     }
 
     /// Proportional rate reduction is under way.
@@ -326,7 +280,7 @@ impl Path {
         self.note_asked(first_transmission, asks);
         self.flight = self.flight.saturating_add(data_bytes);
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
-        self.exempt = false;
+        self.exempt = Exempt::No;
         self.asking = self.asking.saturating_sub(u8::from(first_transmission));
         self.pacer.on_sent(data_bytes);
         self.congestion.on_sent(now, data_bytes);
@@ -404,10 +358,10 @@ impl Path {
         self.timeouts = self.timeouts.saturating_add(1);
         self.arrivals.forget_full();
         self.prr = Prr::default();
-        self.probes = 0;
+        self.probes.on_timeout();
         self.asking = 0;
         // What is in flight beside it may be lost or not; the one packet of section 7.2.3 goes in any case.
-        self.exempt = self.recovery() == Recovery::Rack;
+        self.exempt = if self.recovery() == Recovery::Rack { Exempt::Other } else { Exempt::No };
         let mtu_fell = config.probes_mtu() && self.pmtu.on_timeout(lost as usize);
         if mtu_fell {
             self.on_mtu();
@@ -420,8 +374,9 @@ impl Path {
     pub(crate) fn on_window_probe_timeout(&mut self, now: Time, config: &AssociationConfig) {
         self.stop_rtx();
         self.rto.back_off(config);
-        self.exempt = self.flight > 0;
-        if self.exempt {
+        self.probes.on_timeout();
+        self.exempt = if self.flight > 0 { Exempt::Other } else { Exempt::No };
+        if self.flight > 0 {
             self.start_rtx(now);
         }
     }
@@ -466,8 +421,8 @@ impl Path {
         });
         self.timed_out = false;
         self.quiet_since = now;
-        self.probes = 0;
-        self.exempt = false;
+        self.probes.on_acked();
+        self.exempt = Exempt::No;
         self.pmtu.on_acked(sack.acked_bytes);
         // What went to another path too, or had timed out before the path fell silent, is no answer (RFC 7829 section 3.2 rule 9).
         let answers = match self.state {

@@ -18,7 +18,7 @@ impl Path {
 
     /// What is in flight may be one packet, which fills no gap, and no probe has asked for its acknowledgement.
     fn may_be_delayed(&self) -> bool {
-        self.probes == 0 && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max()
+        !self.probes.has_asked() && !self.choices.gap_seen() && self.flight <= self.data_chunk_len_max()
     }
 
     /// The latest packet asked for its acknowledgement (RFC 7053), and nothing shows that the peer doesn't heed that.
@@ -26,10 +26,12 @@ impl Path {
         self.choices.asked() && !self.choices.unheeded()
     }
 
-    /// A tail-loss probe is to go: is it sooner for what the packet before it asked? To be called before what it sends again leaves the
-    /// flight.
+    /// A tail-loss probe is to go: is it sooner for what the packet before it asked? The first one of a flight tells; later ones change
+    /// nothing, since the peer may report late what came twice. To be called before what it sends again leaves the flight.
     pub(super) fn note_probe(&mut self) {
-        self.choices.set_hurried(self.may_be_delayed() && self.is_heeded());
+        if self.probes.is_first() {
+            self.choices.set_hurried(self.may_be_delayed() && self.is_heeded());
+        }
     }
 
     /// The peer got a second copy of what a tail-loss probe sent again. If that went sooner because the packet had asked, no other does.

@@ -12,6 +12,7 @@ mod known;
 mod lone;
 mod pacer;
 mod pmtu;
+mod probes;
 mod proof;
 mod prr;
 mod reachability;

@@ -35,8 +35,6 @@ impl PathSet {
         let index = u8::try_from(self.len()).ok().filter(|_| self.len() < PATHS_MAX)?;
         self.more.reserve_exact(1);
         self.more.push(path);
-        self.first.choices.set_among_others();
-        self.more.iter_mut().for_each(|path| path.choices.set_among_others());
         Some(PathIndex(index))
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::choices::controller;
-use super::destination::Path;
+use super::destination::{Exempt, Path};
 use super::known::Known;
 use super::pacer::Pacer;
 use super::prr::Prr;
@@ -82,7 +82,7 @@ impl Path {
         if self.recovery() != recovery {
             self.choices.set_recovery(recovery);
             self.prr = Prr::default();
-            self.exempt = false;
+            self.exempt = Exempt::No;
             self.pacer = Pacer::new();
         }
     }

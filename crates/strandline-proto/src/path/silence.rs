@@ -6,14 +6,11 @@ use super::destination::Path;
 use super::state::PathState;
 use crate::time::Time;
 
-/// A path on which so many tail-loss probes stay without an answer may have failed: it comes after all in flight.
-const PROBES_OF_SILENCE: u8 = 1;
-
 impl Path {
     /// When the path counts as silent: nothing was answered for `silence_max`, nor a tail-loss probe. `Time::MAX` if
     /// that is not in question.
     pub(crate) fn silence_deadline(&self, silence_max: Duration) -> Time {
-        let asked = self.probes >= PROBES_OF_SILENCE && self.flight > 0 && !self.timed_out;
+        let asked = self.probes.has_asked() && self.flight > 0 && !self.timed_out;
         if !asked || self.state != PathState::Active || self.rtx_deadline == Time::MAX {
             return Time::MAX;
         }

@@ -51,7 +51,7 @@ fn five() -> Board {
     for tsn in 1..=5 {
         sends(&mut board, 0, tsn).expect("new data");
     }
-    board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
+    board.set_times(TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
     board.set_mtu_min(1500);
     board
 }
@@ -114,7 +114,7 @@ fn a_probe_goes_along_with_what_another_address_lost() {
     for tsn in 2..=4 {
         sends(&mut board, 0, tsn).expect("new data");
     }
-    board.set_srtt(TO.into(), Some(Duration::from_millis(10)));
+    board.set_times(TO.into(), Some(Duration::from_millis(10)), Duration::from_secs(1));
     board.set_mtu_min(1500);
     board.excuse(Some(other));
     sends(&mut board, 21, 1).expect("that address timed out");
@@ -171,4 +171,28 @@ fn gaps_of_another_address_do_not_count() {
     assert!(!behind.are_many(one, 1500) && !behind.are_many(other, 1500));
     sack(&mut behind, false);
     assert!(behind.are_many(one, 1500) && !behind.are_many(other, 1500));
+}
+
+/// The peer answers that its window opens and closes, and acknowledges nothing: what it had no room for goes no oftener than twice as
+/// often as RFC 9260 sends it.
+#[test]
+fn a_chunk_sent_again_in_silence_is_counted() {
+    let mut board = five();
+    board.set_silences(Duration::from_secs(60), false);
+    let mut went = 0;
+    for ms in (20..1000).step_by(20) {
+        board.excuse_first(TO.into(), 1500);
+        match sends(&mut board, ms, 1) {
+            Ok(()) => went += 1,
+            Err(Violation(text)) => {
+                assert!(text.contains("went again"), "{text}");
+                break;
+            }
+        }
+    }
+    assert_eq!(went, 4, "once as lost, once by T3-rtx, two probes");
+    // Something new was acknowledged.
+    board.end_silence(at(1000), TO.into());
+    board.excuse_first(TO.into(), 1500);
+    sends(&mut board, 1002, 1).expect("it counts anew");
 }

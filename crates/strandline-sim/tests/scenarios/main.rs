@@ -5,6 +5,7 @@
 mod bbr;
 mod buffers;
 mod pacing;
+mod probe_budget;
 mod rfc3042;
 mod rfc3168_6_1_2;
 mod rfc3522;

@@ -121,7 +121,7 @@ fn section_4_next_seg_the_highest_one_needs_no_time_out() {
 /// Section 5.1: a time-out forgets nothing of what gap blocks named; that does not go again.
 #[test]
 fn section_5_1_after_a_time_out_what_gap_blocks_named_stays_where_it_is() {
-    for (mut scene, times) in [(by_time(), 10), (by_misses(), 2)] {
+    for (mut scene, times) in [(by_time(), 5), (by_misses(), 2)] {
         scene.fate(0, &vec![Fate::Drop; times]);
         scene.give(8);
         scene.run(ms(8000));

@@ -226,8 +226,7 @@ impl Fixture {
             let exact = i64::from(*flight) + i64::from(ack.reneged_bytes) + i64::from(ack.heard_bytes)
                 - i64::from(ack.unheard_bytes)
                 - i64::from(ack.flight_drop)
-                - i64::from(ack.lost_bytes)
-                - i64::from(ack.asking_bytes);
+                - i64::from(ack.lost_bytes);
             assert_eq!(exact, i64::from(ack.flight_after(*flight)), "{ack:?}");
             *flight = ack.flight_after(*flight);
         }

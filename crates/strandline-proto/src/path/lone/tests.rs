@@ -46,7 +46,7 @@ fn a_needless_probe_tells_that_asking_is_in_vain() {
     path.on_probe(Time::ZERO);
     assert_eq!(path.probe_wait(RTT), SOON, "the next one");
     path.on_needless_probe();
-    path.probes = 0;
+    path.probes.on_acked();
     send(&mut path, 100, true);
     assert_eq!(path.probe_wait(RTT), LATE);
 }
@@ -70,7 +70,8 @@ fn only_a_probe_that_went_sooner_tells() {
         reason(&mut path);
         path.on_probe(Time::ZERO);
         path.on_needless_probe();
-        (path.probes, path.flight) = (0, 0);
+        path.probes.on_acked();
+        path.flight = 0;
         path.set_gap_seen(false);
         send(&mut path, 100, true);
         assert_eq!(path.probe_wait(RTT), SOON, "{number}");
@@ -87,7 +88,8 @@ fn in_vain() -> Path {
     send(&mut path, 100, true);
     path.on_probe(Time::ZERO);
     path.on_needless_probe();
-    (path.probes, path.flight) = (0, 0);
+    path.probes.on_acked();
+    path.flight = 0;
     path.on_rtt(Time::ZERO + RTT, Time::ZERO, &AssociationConfig::default());
     path
 }
@@ -126,4 +128,18 @@ fn no_other_answer_does() {
         send(&mut path, 100, true);
         assert_eq!(path.probe_wait(RTT), LATE, "{first} {asks} {flight} {after} {bare}");
     }
+}
+
+/// Reports of duplicates may come after the next probe, which did not go sooner for the I bit.
+#[test]
+fn a_later_probe_does_not_hide_a_needless_one() {
+    let mut path = path();
+    send(&mut path, 100, true);
+    path.on_probe(at(3));
+    path.on_probe(at(7));
+    path.on_needless_probe();
+    path.probes.on_acked();
+    path.flight = 0;
+    send(&mut path, 100, true);
+    assert_eq!(path.probe_wait(RTT), LATE);
 }

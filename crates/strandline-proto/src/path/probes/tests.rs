@@ -1,0 +1,55 @@
+use super::*;
+
+const FIRST: Duration = Duration::from_millis(10);
+const RTO: Duration = Duration::from_secs(1);
+
+/// The intervals of all probes that may go now.
+fn take(probes: &mut Probes, rto: Duration) -> Vec<u128> {
+    let mut intervals = Vec::new();
+    while let Some(interval) = probes.interval(FIRST, rto) {
+        intervals.push(interval.as_millis() / FIRST.as_millis());
+        probes.on_probe();
+    }
+    intervals
+}
+
+#[test]
+fn intervals_double_over_time_outs() {
+    let mut probes = Probes::default();
+    assert_eq!(take(&mut probes, RTO), [1, 2]);
+    for after in [vec![], vec![4], vec![8], vec![16]] {
+        probes.on_timeout();
+        assert_eq!(take(&mut probes, RTO), after);
+    }
+    probes.on_acked();
+    assert_eq!(take(&mut probes, RTO), [1, 2]);
+}
+
+/// Time-outs without probes leave no more than two, and later ones no more than one.
+#[test]
+fn unused_probes_are_not_saved_up() {
+    let mut probes = Probes::default();
+    probes.on_timeout();
+    assert_eq!(take(&mut probes.clone(), RTO), [1, 2]);
+    for _ in 0..5 {
+        probes.on_timeout();
+        assert_eq!(take(&mut probes.clone(), RTO), [1]);
+    }
+}
+
+#[test]
+fn long_rtos_leave_one_probe() {
+    assert_eq!(take(&mut Probes::default(), RTO_OF_TWO_MAX * 2), [1]);
+}
+
+#[test]
+fn intervals_grow_without_overflow() {
+    let mut probes = Probes::default();
+    for _ in 0..1000 {
+        probes.on_timeout();
+        take(&mut probes, RTO);
+    }
+    assert_eq!(probes.interval(Duration::MAX, RTO), None);
+    probes.on_timeout();
+    assert_eq!(probes.interval(Duration::MAX, RTO), Some(Duration::MAX));
+}

@@ -1,0 +1,91 @@
+//! How often a chunk may go again while the peer acknowledges nothing new: twice as many packets as RFC 9260 would send to a silent
+//! peer, counted from the packets and the RTO alone.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use strandline_proto::time::Time;
+use strandline_wire::Tsn;
+
+use crate::violation::{Violation, demand};
+
+/// What one address shows.
+#[derive(Debug, Clone, Copy, Default)]
+struct Silence {
+    /// Counts what ended silences.
+    epoch: u32,
+    since: Time,
+    /// The shortest RTO since then.
+    rto: Option<Duration>,
+}
+
+/// How often a chunk went again in a silence.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Again {
+    epoch: u32,
+    times: u32,
+    began: Time,
+}
+
+/// The silences of all addresses of an association.
+#[derive(Debug, Default)]
+pub(super) struct Silences {
+    of: BTreeMap<IpAddr, Silence>,
+    rto_max: Option<Duration>,
+    /// With several paths what one lost goes on another, of which these accounts know nothing.
+    several: bool,
+}
+
+/// Packets that T3-rtx sends within `elapsed`, doubling its interval each time (RFC 9260 section 6.3.3). It may have been running for a
+/// while when the silence began: one more.
+fn time_outs(elapsed: Duration, rto: Duration, rto_max: Duration) -> u32 {
+    let (mut count, mut at, mut wait) = (1, Duration::ZERO, rto.max(Duration::from_millis(1)));
+    while at + wait <= elapsed {
+        (count, at) = (count + 1, at + wait);
+        wait = (wait * 2).min(rto_max.max(rto));
+    }
+    count
+}
+
+impl Silences {
+    /// What the association is set to.
+    pub(super) fn set(&mut self, rto_max: Duration, several: bool) {
+        (self.rto_max, self.several) = (Some(rto_max), several);
+    }
+
+    pub(super) fn set_rto(&mut self, of: IpAddr, rto: Duration) {
+        let silence = self.of.entry(of).or_default();
+        silence.rto = Some(silence.rto.map_or(rto, |shortest| shortest.min(rto)));
+    }
+
+    /// Something new was acknowledged, or what went again had another reason than silence.
+    pub(super) fn end(&mut self, now: Time, of: IpAddr) {
+        let silence = self.of.entry(of).or_default();
+        *silence = Silence { epoch: silence.epoch + 1, since: now, rto: None };
+    }
+
+    /// A chunk that had been sent to the address at `sent_at` goes again.
+    pub(super) fn on_again(
+        &self,
+        now: Time,
+        (of, tsn): (IpAddr, Tsn),
+        sent_at: Time,
+        before: Again,
+    ) -> Result<Again, Violation> {
+        let silence = self.of.get(&of).copied().unwrap_or_default();
+        let mut again = before;
+        if before.epoch != silence.epoch || before.times == 0 {
+            again = Again { epoch: silence.epoch, times: 0, began: silence.since.max(sent_at) };
+        }
+        again.times += 1;
+        let (Some(rto), Some(rto_max)) = (silence.rto, self.rto_max) else { return Ok(again) };
+        let time_outs = time_outs(now.since(again.began), rto, rto_max);
+        // Once because it was lost, for each time-out, and two probes or one for each packet of these.
+        let most = 1 + time_outs + (time_outs + 1).max(2);
+        demand(again.times <= most || self.several, || {
+            format!("{tsn:?} went again {} times since {:?}, {most} allowed", again.times, again.began)
+        })?;
+        Ok(again)
+    }
+}

@@ -1,0 +1,121 @@
+//! The probe budget: a peer that acknowledges nothing gets at most twice the packets that RFC 9260 would send it.
+
+use strandline_sim::lone::{Lone, Sent};
+use strandline_sim::pair::Fate;
+use strandline_wire::Tsn;
+use strandline_wire::chunk::sack;
+
+use super::scene::Scene;
+use super::*;
+
+/// DATA packets that RFC 9260 sends to a silent peer in a minute: at 0, 1, 3, 7, 15 and 31 seconds.
+const RFC9260_IN_A_MINUTE: usize = 6;
+
+/// Lets a minute pass in which all that A sends is lost. The times of its packets with DATA in milliseconds.
+fn silent_minute(scene: &mut Scene) -> Vec<u64> {
+    scene.pair.filter(|from, _| if from == Side::A { Fate::Drop } else { Fate::Pass });
+    scene.give(1);
+    scene.run(ms(60_000));
+    scene.sent().iter().map(|seen| seen.ms).collect()
+}
+
+#[test]
+fn a_silent_peer_gets_twelve_packets_a_minute() {
+    for delay in [Duration::from_micros(100), ms(30), ms(150)] {
+        let mut scene = Scene::on(link(delay, 1000), |_| ());
+        let times = silent_minute(&mut scene);
+        assert!(times.len() <= 2 * RFC9260_IN_A_MINUTE, "{delay:?}: {times:?}");
+        assert!(times.iter().filter(|ms| **ms < 1000).count() <= 3, "{delay:?}: {times:?}");
+        // HEARTBEATs, one for each HB.interval, go in RFC 9260 as well.
+        let from_a = scene.pair.captured().iter().filter(|captured| captured.from == Side::A).count();
+        assert!(from_a <= 2 * (RFC9260_IN_A_MINUTE + 2), "{delay:?}: {from_a}");
+    }
+}
+
+#[test]
+fn intervals_double_across_time_outs() {
+    let mut scene = Scene::on(link(Duration::from_micros(100), 1000), |_| ());
+    let times = silent_minute(&mut scene);
+    // T3-rtx waits a second or more, probes less.
+    let waits: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(waits.iter().filter(|wait| **wait >= 900).count(), 5, "{times:?}");
+    // The first one waits for a delayed acknowledgement as well, which the others asked for at once.
+    let probes: Vec<u64> = waits.into_iter().filter(|wait| *wait < 900).skip(1).collect();
+    assert_eq!(probes.len(), 5, "{times:?}");
+    assert!(probes.windows(2).all(|pair| pair[1] >= 2 * pair[0] - 1), "{times:?}");
+}
+
+/// An endpoint whose round-trip time is known, with one packet outstanding that its peer has answered without acknowledging it.
+fn outstanding(a_rwnd: u32) -> (Lone, AssociationId, Tsn) {
+    let (mut lone, id) = Lone::accepted(EndpointConfig::default());
+    let cumulative = Tsn(lone.initial_tsn.0.wrapping_sub(1));
+    let info = SendInfo::default();
+    lone.endpoint.send(lone.now, id, info, vec![1; 1000].into()).unwrap();
+    lone.output();
+    lone.advance(ms(10));
+    let first = answer(&lone, cumulative.next(), a_rwnd, &[]);
+    lone.handle(&first);
+    let mut asks = info;
+    asks.immediate = true;
+    lone.endpoint.send(lone.now, id, asks, vec![1; 1000].into()).unwrap();
+    (lone, id, cumulative.next())
+}
+
+fn answer(lone: &Lone, cumulative: Tsn, a_rwnd: u32, duplicates: &[Tsn]) -> Vec<u8> {
+    lone.packet(|builder| assert!(sack::write(builder, cumulative, a_rwnd, [].into_iter(), duplicates)))
+}
+
+fn with_data(sent: &[Sent]) -> usize {
+    sent.iter().filter(|sent| sent.chunk_kinds().contains(&kind::DATA)).count()
+}
+
+/// Each probe of a closed window is answered: RFC 9260 asks after 1, 3, 7, 15 and 31 seconds.
+#[test]
+fn an_answered_window_probe_gets_none() {
+    let (mut lone, _, cumulative) = outstanding(0);
+    let (mut packets, end) = (0, lone.now + ms(60_000));
+    while lone.now < end {
+        let sent = lone.advance(ms(10));
+        packets += with_data(&sent);
+        if with_data(&sent) > 0 {
+            let closed = answer(&lone, cumulative, 0, &[]);
+            packets += with_data(&lone.handle(&closed));
+        }
+    }
+    assert!((4..=RFC9260_IN_A_MINUTE).contains(&packets), "{packets}");
+}
+
+/// A peer whose window opens and closes again, and which acknowledges nothing, is asked as rarely as one that is silent.
+#[test]
+fn a_flapping_window_is_no_amplifier() {
+    for interval in [1, 11, 50] {
+        let (mut lone, _, cumulative) = outstanding(100_000);
+        let mut packets = with_data(&lone.output());
+        let end = lone.now + ms(60_000);
+        while lone.now < end {
+            packets += with_data(&lone.advance(ms(interval)));
+            for a_rwnd in [0, 1500] {
+                let says = answer(&lone, cumulative, a_rwnd, &[]);
+                packets += with_data(&lone.handle(&says));
+            }
+        }
+        assert!((4..=2 * RFC9260_IN_A_MINUTE).contains(&packets), "{interval}: {packets}");
+    }
+}
+
+/// A peer that does not know the I bit and reports what came twice only after its 200 ms: the probes that went sooner for the bit were
+/// needless, and none follows the next message.
+#[test]
+fn duplicates_reported_late_are_learnt() {
+    let (mut lone, id, cumulative) = outstanding(100_000);
+    let mut went = with_data(&lone.advance(ms(200)));
+    assert_eq!(went, 3, "two probes");
+    let next = cumulative.next();
+    let twice = answer(&lone, next, 100_000, &[next, next]);
+    went += with_data(&lone.handle(&twice));
+    let mut asks = SendInfo::default();
+    asks.immediate = true;
+    lone.endpoint.send(lone.now, id, asks, vec![1; 1000].into()).unwrap();
+    went += with_data(&lone.advance(ms(200)));
+    assert_eq!(went, 4, "no probe");
+}
