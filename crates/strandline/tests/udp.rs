@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use common::{if_permitted, pattern, peer_at, recv_whole, udp_stack};
@@ -79,7 +80,7 @@ async fn no_way_to_the_peer_is_an_error_at_once() {
     let there = udp_stack();
     let listener = Listener::bind(&there, 7).unwrap();
     let port = there.local_addr().unwrap().port();
-    let both = Peer::new(foreign, 7).also_at(IpAddr::from([127, 0, 0, 1])).encapsulation_port(port);
+    let both = Peer::new(foreign, 7).address([127, 0, 0, 1]).encapsulation_port(port);
     let client = Association::connect(&here, both).await.unwrap();
     assert!(listener.accept().await.is_ok());
     assert_eq!(client.shutdown().await, Ended::ShutDown);

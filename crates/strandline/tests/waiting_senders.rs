@@ -1,5 +1,7 @@
 //! Senders that wait for room: in which order they are served, and what they learn when the association ends.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests panic as tests do")]
+
 mod common;
 
 use std::future::Future;

@@ -13,6 +13,7 @@ mod lone;
 mod pacer;
 mod pmtu;
 mod probes;
+mod probing;
 mod proof;
 mod prr;
 mod reachability;

@@ -21,6 +21,10 @@ struct Waiting {
 /// It allocates when a task has to wait, and keeps that memory.
 #[derive(Debug, Default)]
 pub(crate) struct Line {
+    #[expect(
+        clippy::box_collection,
+        reason = "most associations have none: a pointer instead of four words"
+    )]
     waiting: Option<Box<VecDeque<Waiting>>>,
     last_token: u32,
 }
