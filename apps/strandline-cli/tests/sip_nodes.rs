@@ -124,8 +124,8 @@ fn phones_of_all_nodes_call_one_another(kind: Kind) {
     phones::call(&mut phones, 0, 6);
     phones::call(&mut phones, 3, 6);
     phones::call(&mut phones, 1, 4);
-    assert!(phones::refused(&mut phones[0], "nat2").starts_with("SIP/2.0 430"));
-    assert!(phones::refused(&mut phones[4], "nat2").starts_with("SIP/2.0 430"));
+    assert!(phones::refused(&mut phones[0], "nat2").starts_with("SIP/2.0 480"));
+    assert!(phones::refused(&mut phones[4], "nat2").starts_with("SIP/2.0 480"));
     // One of them registers elsewhere, and is reached there by all.
     phones[7].server = nodes[0].server().address("udp");
     assert!(phones[7].register().starts_with("SIP/2.0 200"));

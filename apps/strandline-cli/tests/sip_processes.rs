@@ -141,7 +141,7 @@ fn a_process_dies_under_load_and_another_takes_its_place() {
         let tcp = 3 * number + 2;
         let caller = 3 * ((number + 1) % 4);
         let answer = phones::try_call(&mut phones, caller, tcp);
-        if answer.starts_with("SIP/2.0 430") {
+        if answer.starts_with("SIP/2.0 480") {
             lost += 1;
             let name = phones[tcp].name.clone();
             phones[tcp] = Phone::new(&name, Carrier::Tcp, &server);

@@ -208,7 +208,7 @@ fn phones_over_websocket_are_called_over_the_process_that_has_their_connection()
         if !phone.read().is_err_and(stands) {
             lost += 1;
             let answer = asked(&askers[0], &server, user, &format!("lost-{user}"));
-            assert!(answer.starts_with("SIP/2.0 430"), "{answer}");
+            assert!(answer.starts_with("SIP/2.0 480"), "{answer}");
         }
     }
     assert!((1..phones.len()).contains(&lost), "{lost} of {}", phones.len());
