@@ -184,8 +184,7 @@ impl Association {
         }
         let family = source.is_ipv4();
         let any = cx.config.local_addresses.len() > 1;
-        let usable = |a: IpAddr| (any || a.is_ipv4() == family) && cx.own.may_be_the_peers(a, source.ip());
-        let offer = match read(init, true, source.ip(), usable) {
+        let offer = match read(init, true, source.ip(), |a| any || a.is_ipv4() == family) {
             Ok(offer) => offer,
             Err(Refusal::Silently) => return,
             Err(Refusal::Window { causes, tag }) => {

@@ -1,6 +1,5 @@
 //! Two endpoints in virtual time, driven packet by packet.
 
-mod addresses;
 mod check;
 mod conformance_3;
 mod conformance_5;
@@ -18,7 +17,6 @@ mod hostile;
 mod known;
 mod letter;
 mod limits;
-mod nat;
 mod out_of_the_blue;
 mod paths;
 mod raw;
