@@ -212,7 +212,7 @@ impl App {
                 let forgotten = !self.up && cx.ledger.may_have_forgotten(self.peer_host);
                 demand(!late || forgotten, || format!("{end:?} timed out though nothing is lost any more"))
             }
-            CloseReason::Aborted | CloseReason::Unreachable => Ok(()),
+            CloseReason::Aborted | CloseReason::Unreachable | CloseReason::NoRoute => Ok(()),
         }
     }
 

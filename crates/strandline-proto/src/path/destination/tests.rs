@@ -343,12 +343,12 @@ fn the_largest_retransmission_limit_does_not_overflow() {
 // --- sections 5.4 and 8.3 --------------------------------------------------------------------------------------------
 
 #[test]
-fn an_unconfirmed_path_is_probed_each_rto_until_it_fails_then_at_the_idle_rate() {
+fn an_unconfirmed_path_is_probed_until_it_fails() {
     let mut path = unconfirmed();
     path.start_heartbeats(at(0), MIDDLE, &config());
     let mut sent = Vec::new();
     let mut failed = Vec::new();
-    for nonce in 1..=8 {
+    for nonce in 1..=6 {
         let now = path.next_deadline();
         assert!(path.heartbeat_due(now, MIDDLE, &config()));
         path.on_heartbeat_sent(now, nonce, MIDDLE, &config());
@@ -357,12 +357,13 @@ fn an_unconfirmed_path_is_probed_each_rto_until_it_fails_then_at_the_idle_rate()
         assert!(!loss.confirmed, "never an error of the association");
         failed.extend(loss.change);
     }
-    // The RTO doubles; after the sixth, HB.interval comes on top.
-    assert_eq!(sent, [0, 1, 3, 7, 15, 31, 31 + 60 + 30, 31 + 60 + 30 + 60 + 30]);
+    // The RTO doubles; after the sixth there is no more.
+    assert_eq!(sent, [0, 1, 3, 7, 15, 31]);
+    assert_eq!(path.next_deadline(), Time::MAX);
     assert_eq!(failed, [PathChange::Inactive]);
     assert_eq!(path.state, PathState::Unconfirmed, "still nothing but HEARTBEATs may go there");
     let now = path.heartbeat.sent_at() + ms(100);
-    let answer = path.on_heartbeat_ack(now, 8, MIDDLE, &config()).unwrap();
+    let answer = path.on_heartbeat_ack(now, 6, MIDDLE, &config()).unwrap();
     assert_eq!((answer.change, path.state), (Some(PathChange::Confirmed), PathState::Active));
     assert_eq!(path.next_deadline(), path.heartbeat.sent_at() + ms(30_300), "by the RTO measured now");
 }
