@@ -97,8 +97,11 @@ impl Steer {
             return Some((owner, asked));
         }
         // The tag is nobody's, and the packet comes from this host: one of the shards may have sent it to an address that is this
-        // host's as well as the peer's. The one that did must see it; an answer would end its association.
-        let lost = !engine.has_tag(VerificationTag(tag)) && engine.is_from_here(datagram);
+        // host's as well as the peer's. The one that did must see it; an answer would end its association. A COOKIE ECHO has the tag
+        // of an association that it is about to make here.
+        let lost = !begins_with_cookie_echo(&packet)
+            && !engine.has_tag(VerificationTag(tag))
+            && engine.is_from_here(datagram);
         if !lost || engine.has_sent(&packet, datagram) { None } else { self.next(asked, None) }
     }
 
@@ -136,6 +139,10 @@ impl Steer {
             _ => None,
         }
     }
+}
+
+fn begins_with_cookie_echo(packet: &Packet<'_>) -> bool {
+    packet.chunks().next().is_some_and(|first| first.is_ok_and(|chunk| chunk.kind == kind::COOKIE_ECHO))
 }
 
 /// The home of an association: by the smallest of the peer's addresses, so that it is the same from wherever the peer
