@@ -128,14 +128,22 @@ impl Association {
         true
     }
 
-    /// Sends INIT or COOKIE ECHO again at once, to another address.
+    /// Sends INIT or COOKIE ECHO again at once, to another address. T1 runs on, so that no number of ICMP messages prolongs
+    /// the set-up.
     fn set_up_over(&mut self, cx: &mut Shared, now: Time, index: PathIndex) {
         self.control_path = index;
-        if matches!(self.state, State::CookieWait(_)) {
-            return self.send_init(cx, now);
+        let deadline = self.control_deadline;
+        match &mut self.state {
+            State::CookieWait(_) => {
+                self.send_init(cx, now);
+                self.control_deadline = deadline;
+            }
+            State::CookieEchoed(setup) => {
+                setup.echoes = 0;
+                self.retract_cookie_data();
+                self.flags.cookie_echo_due = true;
+            }
+            _ => {}
         }
-        self.control_deadline = Time::MAX;
-        self.retract_cookie_data();
-        self.flags.cookie_echo_due = true;
     }
 }

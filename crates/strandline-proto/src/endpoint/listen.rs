@@ -303,8 +303,11 @@ impl Endpoint {
     ) {
         let Some(association) = self.table.at(slot) else { return };
         let action = association.classify(&self.shared, cookie);
-        // A client that shares its address with another had its cookie before the other had its association.
-        if matches!(action, CookieAction::Restart | CookieAction::Discard)
+        // A client that shares its address with another had its cookie before the other had its association. The association's
+        // own peer is never refused: an ABORT with its tag would end what it has.
+        let another = cookie.peer_tag != association.peer_tag;
+        if another
+            && matches!(action, CookieAction::Restart | CookieAction::Discard)
             && let Some(causes) = new_port(association, cookie.source)
         {
             let ports = answer_ports(packet, cookie.peer_tag);

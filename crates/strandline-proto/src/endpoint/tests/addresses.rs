@@ -190,6 +190,40 @@ fn the_next_address_is_tried_at_once() {
     }
 }
 
+/// A COOKIE ECHO with DATA that is on its way to the first of the server's two addresses.
+fn echoing() -> (Pair, AssociationId, Sent) {
+    let mut pair = Pair::with(config(1, CLIENT), config(2, SERVER));
+    let remotes = vec![address(SERVER, 0), address(SERVER, 1)];
+    let request = Connect { local_port: 5000, peer_port: PORT, remotes, config: None };
+    let client = pair.hosts[CLIENT].endpoint.connect(pair.now, request).unwrap();
+    pair.send(CLIENT, client, 0, &[7; 500]);
+    pair.collect();
+    while let Some(sent) = pair.wire.pop_front() {
+        if sent.kinds()[0] == kind::COOKIE_ECHO {
+            return (pair, client, sent);
+        }
+        pair.deliver(&sent);
+        pair.collect();
+    }
+    panic!("no COOKIE ECHO: {:?}", pair.state(CLIENT, client));
+}
+
+#[test]
+fn a_cookie_echo_moves_to_the_next_address() {
+    for kind in [IcmpKind::NoRoute, IcmpKind::HostUnreachable] {
+        let (mut pair, client, lost) = echoing();
+        assert_eq!(lost.kinds(), [kind::COOKIE_ECHO, kind::DATA]);
+        pair.icmp(CLIENT, &lost, kind);
+        let other = pair.wire.pop_front().unwrap();
+        assert_eq!((other.destination, other.kinds()), (address(SERVER, 1), lost.kinds()));
+        // This one is lost as well. T1-cookie has it sent again.
+        pair.pass(Duration::from_secs(3));
+        assert_eq!(pair.state(CLIENT, client), "ESTABLISHED", "{kind:?}");
+        let server = pair.accepted();
+        assert_eq!(pair.recv(SERVER, server).unwrap().data, [7; 500][..]);
+    }
+}
+
 #[test]
 fn with_no_route_the_set_up_ends() {
     let mut pair = Pair::new();

@@ -226,6 +226,17 @@ fn section_5_2_4_b_and_d_end_the_set_up() {
     }
 }
 
+/// Case C, with a cookie that the peer was given before the NAT in front of it changed its port.
+#[test]
+fn section_5_2_4_c_another_port_changes_nothing() {
+    let mut raw = Raw::new();
+    let mut unused = Cookie { local_tag: VerificationTag(11), ..cookie(&raw) };
+    unused.source.set_port(40_000);
+    let answer = echo(&mut raw, &unused);
+    assert!(answer.is_empty(), "an ABORT would end the association: {answer:?}");
+    assert_eq!(raw.state(), "ESTABLISHED");
+}
+
 /// Step 3: a stale cookie is good if both tags match, else it gets an ERROR.
 #[test]
 fn section_5_2_4_step_3_age_matters_only_for_other_tags() {
