@@ -57,7 +57,7 @@ impl Endpoint {
             |a: IpAddr| (any || a.is_ipv4() == family) && self.shared.own.may_be_the_peers(a, key.address);
         let offer = read(&init, false, key.address, usable);
         let existing = self.existing_for(&key, offer.as_ref().ok());
-        if self.is_own_init(now, existing, packet, datagram) {
+        if self.is_own_init(now, existing, init.initiate_tag, packet, datagram) {
             return;
         }
         if existing.is_none() && !listens {

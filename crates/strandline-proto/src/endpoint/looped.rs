@@ -9,7 +9,7 @@ use strandline_wire::number::VerificationTag;
 
 use super::Endpoint;
 use super::demux::PeerKey;
-use crate::association::{Association, State};
+use crate::association::State;
 use crate::event::Datagram;
 use crate::time::Time;
 
@@ -34,22 +34,17 @@ impl Mark {
             _ => None,
         }
     }
-
-    fn is_of(self, association: &Association) -> bool {
-        match self {
-            Self::Peer(tag) => association.peer_tag == tag,
-            Self::Own(tag) => {
-                matches!(association.state, State::CookieWait(_)) && association.local_tag == tag
-            }
-        }
-    }
 }
 
 impl Endpoint {
     /// True for a packet that an association of this endpoint sent: it has the association's ports, mirrored, and its peer's
     /// tag. The packet is dropped and counted, and nothing more goes to the address that it was sent to.
     pub(super) fn is_own_packet(&mut self, now: Time, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
-        let Some((slot, address)) = self.sender_here(packet, datagram) else { return false };
+        let Some((slot, address)) =
+            Mark::of(packet).and_then(|mark| self.sender_here(mark, packet, datagram))
+        else {
+            return false;
+        };
         self.drop_looped(now, slot, address);
         true
     }
@@ -60,10 +55,11 @@ impl Endpoint {
         &mut self,
         now: Time,
         existing: Option<u32>,
+        tag: VerificationTag,
         packet: &Packet<'_>,
         datagram: &Datagram<'_>,
     ) -> bool {
-        let Some((slot, address)) = self.sender_here(packet, datagram) else { return false };
+        let Some((slot, address)) = self.sender_here(Mark::Own(tag), packet, datagram) else { return false };
         let has_others = self.table.at(slot).is_some_and(|association| association.paths.len() > 1);
         let listens = self.ports.listens(packet.destination_port());
         let dropped = existing == Some(slot) || (existing.is_none() && !listens && has_others);
@@ -77,7 +73,7 @@ impl Endpoint {
     /// an INIT for its own: the packet is one of this endpoint's that came back.
     #[must_use]
     pub fn has_sent(&self, packet: &Packet<'_>, datagram: &Datagram<'_>) -> bool {
-        self.sender_here(packet, datagram).is_some()
+        Mark::of(packet).is_some_and(|mark| self.sender_here(mark, packet, datagram).is_some())
     }
 
     /// True if an association has this tag.
@@ -94,17 +90,28 @@ impl Endpoint {
     }
 
     /// The association whose packet this is, and to which address it was sent.
-    fn sender_here(&self, packet: &Packet<'_>, datagram: &Datagram<'_>) -> Option<(u32, IpAddr)> {
+    fn sender_here(&self, mark: Mark, packet: &Packet<'_>, datagram: &Datagram<'_>) -> Option<(u32, IpAddr)> {
         let (peer_port, local_port) = (packet.destination_port(), packet.source_port());
         // The real peer's packets have mirrored ports, too, where both ends use the same.
-        if peer_port == local_port && !self.is_from_here(datagram) {
-            return None;
-        }
+        let mirrored = || peer_port != local_port || self.is_from_here(datagram);
         // Where the destination is not known: the host sends from the address that it sends to.
         let address = datagram.destination.unwrap_or(datagram.source.ip());
-        let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
-        let association = self.table.at(slot)?;
-        Mark::of(packet).is_some_and(|mark| mark.is_of(association)).then_some((slot, address))
+        match mark {
+            Mark::Peer(tag) => {
+                let slot = self.find_by_peer(&PeerKey { address, peer_port, local_port })?;
+                let ours = self.table.at(slot)?.peer_tag == tag && mirrored();
+                ours.then_some((slot, address))
+            }
+            // Nearly always the tag is nobody's here, which is cheap to see.
+            Mark::Own(tag) => {
+                let slot = self.demux.by_tag(tag)?;
+                let association = self.table.at(slot)?;
+                let ours = matches!(association.state, State::CookieWait(_))
+                    && (association.local_port, association.peer_port) == (local_port, peer_port)
+                    && association.paths.by_address(address).is_some();
+                (ours && mirrored()).then_some((slot, address))
+            }
+        }
     }
 
     fn drop_looped(&mut self, now: Time, slot: u32, address: IpAddr) {

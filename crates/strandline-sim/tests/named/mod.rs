@@ -50,7 +50,10 @@ pub const SEEDS: &[(u64, &str)] = &[
         5_004_408,
         "SHUTDOWN acknowledged all in flight, and T3-rtx stopped though chunks that no SACK had named were outstanding",
     ),
-    (62, "an INIT from a new UDP port was refused while the association of the old one stood (of the checker)"),
+    (
+        62,
+        "an INIT from a new UDP port was refused while the association of the old one stood (of the checker)",
+    ),
     (779, "a host that crashed and came back behind a new UDP port was refused (of the checker)"),
     (21_791_506_507, "a restart behind a new UDP port was refused (of the checker)"),
 ];
