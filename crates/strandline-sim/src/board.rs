@@ -94,11 +94,13 @@ pub(crate) struct Marks {
 /// The chunks of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Board {
-    /// The peer's tag: with another one all begins anew.
+    /// The peer's tag: with another one all begins anew, unless the TSNs go on.
     tag: u32,
     /// TSN of the first of `chunks`.
     first: Option<Tsn>,
     chunks: VecDeque<Sent>,
+    /// First TSN and chunks under the tag before, until the first DATA under the new one.
+    earlier: Option<(Tsn, VecDeque<Sent>)>,
     traffic: BTreeMap<IpAddr, Traffic>,
     /// What tells of losses at each address.
     late: BTreeMap<IpAddr, Late>,
@@ -150,6 +152,36 @@ impl Quiet {
 }
 
 impl Board {
+    /// A packet is about to leave, perhaps under another tag of the peer. After a restart of the peer TSNs begin anew. When both
+    /// sides have sent an INIT and the other one counts (RFC 9260 section 5.2.4 action B), they go on, and the peer may have nothing
+    /// of what went to it under the tag of its earlier INIT: all of that may go again.
+    pub(crate) fn on_tag(&mut self, packet: &Packet<'_>) {
+        let tag = packet.verification_tag().0;
+        if self.tag != tag {
+            let chunks = core::mem::take(&mut self.chunks);
+            let earlier = self.first.map(|first| (first, chunks));
+            *self = Self { tag, earlier, ..Self::default() };
+        }
+        if self.earlier.is_none() {
+            return;
+        }
+        let next = packet.chunks().flatten().find_map(|chunk| match chunk.parse() {
+            Ok(Chunk::Data(data)) => Some(data.tsn),
+            _ => None,
+        });
+        let Some((next, (first, mut chunks))) = next.and_then(|next| Some((next, self.earlier.take()?)))
+        else {
+            return;
+        };
+        if next.distance_from(first) as usize <= chunks.len() {
+            for chunk in &mut chunks {
+                chunk.excused = true;
+                (chunk.acknowledged, chunk.named) = (false, false);
+            }
+            (self.first, self.chunks) = (Some(first), chunks);
+        }
+    }
+
     /// A packet leaves.
     pub(crate) fn on_departure(
         &mut self,
@@ -158,10 +190,6 @@ impl Board {
         to: IpAddr,
         recovery: Recovery,
     ) -> Result<(), Violation> {
-        let tag = packet.verification_tag().0;
-        if self.tag != tag {
-            *self = Self { tag, ..Self::default() };
-        }
         let set_up = packet.chunks().flatten().next().is_some_and(|chunk| chunk.kind == kind::COOKIE_ECHO);
         let mut any = false;
         for chunk in packet.chunks().flatten() {
@@ -347,11 +375,22 @@ impl Board {
     }
 
     /// T3-rtx of the only path expired, and losses are found by time: as many of the lowest chunks as fit a packet may go again, and
-    /// what came of the others the answer tells (RFC 5682 section 3.1 step 1).
+    /// what came of the others the answer tells (RFC 5682 section 3.1 step 1). What an earlier SACK acknowledged and the last one may
+    /// have had no room to name takes no room in the packet: the sender need not believe that the peer has taken it back.
     pub(crate) fn excuse_first(&mut self, to: IpAddr, mtu: u32) {
         self.least.clear();
         let mut room = mtu;
-        for chunk in self.chunks.iter_mut().filter(|chunk| chunk.to == to && !chunk.named) {
+        let beyond = self
+            .first
+            .zip(self.unnamed)
+            .map(|(first, (named, _))| named.next().distance_from(first) as usize);
+        for (at, chunk) in
+            self.chunks.iter_mut().enumerate().filter(|(_, chunk)| chunk.to == to && !chunk.named)
+        {
+            if chunk.acknowledged && beyond.is_some_and(|beyond| at >= beyond) {
+                chunk.excused = true;
+                continue;
+            }
             if chunk.bytes > room && room < mtu {
                 break;
             }

@@ -312,6 +312,7 @@ impl Association {
                 in_recovery: ack.in_recovery,
                 undo: ack.undo,
                 acked_bytes: ack.flight_drop,
+                unheard_bytes: ack.unheard_bytes,
                 delivered: ack.flight_drop.min(ack.acked_bytes),
                 cumulative_advanced,
             };

@@ -21,7 +21,17 @@ fn path(cwnd: u32, flight: u32) -> PathStatus {
 
 fn events(ms: u64) -> Events {
     let now = Time::ZERO + Duration::from_millis(ms);
-    Events { now, recoveries: 0, entered: 0, probes: 0, timeouts: 0, undone: 0, exempt: 0, several: false }
+    Events {
+        now,
+        recoveries: 0,
+        entered: 0,
+        probes: 0,
+        timeouts: 0,
+        undone: 0,
+        exempt: 0,
+        opened: false,
+        several: false,
+    }
 }
 
 /// As many packets of new data leave.
@@ -41,6 +51,14 @@ fn send(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> 
         lost: None,
         marked: None,
     })
+}
+
+/// As many packets are sent again.
+fn send_again(bounds: &mut Bounds, was: &PathStatus, packets: u32, events: Events) -> Result<(), Violation> {
+    let traffic = Traffic { sent: packets * MTU, packets, ..Traffic::default() };
+    let config = AssociationConfig::default();
+    let mtu = u32::from(was.mtu);
+    bounds.after(Step { was, path: was, traffic, mtu, events, config: &config, lost: None, marked: None })
 }
 
 /// A SACK for a packet.
@@ -95,6 +113,36 @@ fn more_than_the_rate_over_time() {
     }
 }
 
+/// What can be saved up is ten packets of the size, or 4 ms of the rate, at which the first one goes; then that is used up.
+#[test]
+fn a_new_bucket_is_full_when_first_used() {
+    let (slow, fast) = ((1280, 100_000), (MTU, 100_000));
+    for (first, later, packets, keeps) in [
+        (slow, fast, 11, true),
+        (slow, fast, 12, false),
+        (slow, (MTU, 6_000_000), 17, true),
+        (slow, (MTU, 6_000_000), 18, false),
+        (fast, slow, 11, false),
+    ] {
+        let mut was = path(400 * MTU, 10 * MTU);
+        let mut bounds = Bounds::default();
+        for (mtu, rate) in [first, later] {
+            (was.mtu, was.pacing_rate) = (mtu as u16, Some(rate));
+            bounds.before((0, 0), &was, events(1), Marks::default()).expect("it keeps the bounds");
+        }
+        let outcome = send_again(&mut bounds, &was, packets, events(1));
+        if keeps {
+            outcome.expect("allowed")
+        } else {
+            is_about(outcome, "pacing")
+        }
+        if keeps {
+            bounds.before((0, 0), &was, events(1), Marks::default()).expect("it keeps the bounds");
+            is_about(send_again(&mut bounds, &was, 2, events(1)), "pacing");
+        }
+    }
+}
+
 #[test]
 fn a_rate_of_more_windows_a_round_trip_than_decided() {
     // 150,000 bytes in 60 ms are 2.5 MB a second; 1.2 times as much is 3.
@@ -141,6 +189,26 @@ fn a_second_packet_after_t3_rtx() {
         let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
         bounds.before((0, 0), &was, expired, Marks::default()).expect("it keeps the bounds");
         let outcome = send(&mut bounds, &was, packets, Events { timeouts: 0, ..expired });
+        if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
+    }
+}
+
+/// T3-rtx expires again in front of a closed window, which is no time-out of the path, or the window opens: a packet asks.
+#[test]
+fn a_window_probe_after_t3_rtx() {
+    let probe = Events { timeouts: 1, exempt: 1, ..events(3000) };
+    let opened = Events { opened: true, ..events(3000) };
+    for (event, packets, keeps) in
+        [(probe, 1, true), (probe, 2, false), (opened, 1, true), (opened, 2, false), (events(3000), 1, false)]
+    {
+        let mut bounds = Bounds::default();
+        let mut was = path(MTU, MTU);
+        (was.error_count, was.timeouts) = (1, 1);
+        let expired = Events { timeouts: 1, exempt: 1, ..events(1000) };
+        bounds.before((0, 0), &was, expired, Marks::default()).expect("it keeps the bounds");
+        send_again(&mut bounds, &was, 1, Events { timeouts: 0, ..expired }).expect("the packet of T3-rtx");
+        bounds.before((0, 0), &was, event, Marks::default()).expect("it keeps the bounds");
+        let outcome = send_again(&mut bounds, &was, packets, event);
         if keeps { outcome.expect("allowed") } else { is_about(outcome, "T3-rtx") }
     }
 }

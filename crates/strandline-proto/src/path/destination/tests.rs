@@ -516,3 +516,23 @@ fn the_window_grows_for_a_round_trip_after_it_was_full() {
         "there was nothing to fill half of the window with"
     );
 }
+
+/// RecoverFS is all that was outstanding (RFC 9937 section 6.1), with what leaves the flight as late by the SACK that tells of the loss.
+#[test]
+fn recovery_counts_what_the_sack_leaves_late() {
+    let mut path = active();
+    let packet = path.data_chunk_len_max();
+    send(&mut path, at(0), 20);
+    // One acknowledged, nine late, one lost.
+    path.flight = 10 * packet;
+    let loss = PathLoss { in_recovery: true, delivered: packet, acked_bytes: packet, ..PathLoss::default() };
+    let begins = PathLoss { shrink: true, lost_bytes: packet, unheard_bytes: 9 * packet, ..loss };
+    path.on_loss(at(20), &begins);
+    send(&mut path, at(20), 1);
+    // Seven more arrive.
+    let threshold = path.congestion.window();
+    path.on_loss(at(21), &PathLoss { delivered: 7 * packet, acked_bytes: 7 * packet, ..loss });
+    assert!(path.flight > threshold, "{path:?}");
+    let share = 8 * threshold / 20 - packet;
+    assert!((share..=share + 1).contains(&(path.window() - path.flight)), "{path:?}");
+}
