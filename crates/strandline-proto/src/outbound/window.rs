@@ -17,7 +17,8 @@ enum Probe {
 #[derive(Debug)]
 pub(super) struct PeerWindow {
     /// Bytes that may still be sent. Below 0 when more is outstanding than the peer has room for: what is marked for
-    /// retransmission is given back to that first.
+    /// retransmission is given back to that first. A SACK sets it anew, and a send window has 65,535 chunks at most between
+    /// two SACKs, so that it stays far from the ends of its range.
     rwnd: i64,
     /// The largest window the peer ever had.
     rwnd_max: u32,
@@ -51,20 +52,20 @@ impl PeerWindow {
 
     /// Section 6.2.1 B.
     pub(super) fn spend(&mut self, len: usize) {
-        self.rwnd = self.rwnd.saturating_sub(i64::try_from(len).unwrap_or(i64::MAX));
+        self.rwnd -= len as i64;
     }
 
     /// Section 6.2.1 C.
     pub(super) fn give_back(&mut self, len: u32) {
-        self.rwnd = self.rwnd.saturating_add(len.into());
+        self.rwnd += i64::from(len);
     }
 
     /// Section 6.1 A: how much of the `len` bytes that fit the packet may go, if any.
     pub(super) fn admit(&mut self, len: usize, rest: Rest, packet_space: usize, idle: bool) -> Option<usize> {
-        let rwnd = self.rwnd() as usize;
-        if len <= rwnd {
+        if len as i64 <= self.rwnd {
             return Some(len);
         }
+        let rwnd = self.rwnd() as usize;
         // Silly window avoidance (RFC 1122 section 4.2.3.4): less than a full packet only if that is half of the
         // largest window the peer ever had, and only of a message that has to be cut in any case.
         let divided = fragment::is_divided(rest, packet_space) || rest.len > self.rwnd_max as usize;
@@ -109,10 +110,13 @@ impl PeerWindow {
     }
 
     pub(super) const fn rwnd(&self) -> u32 {
-        match self.rwnd {
-            ..0 => 0,
-            rwnd if rwnd > u32::MAX as i64 => u32::MAX,
-            rwnd => rwnd as u32,
+        // It may exceed the type's range by what was given back.
+        if self.rwnd < 0 {
+            0
+        } else if self.rwnd > u32::MAX as i64 {
+            u32::MAX
+        } else {
+            self.rwnd as u32
         }
     }
 }

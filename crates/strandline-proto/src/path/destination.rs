@@ -284,7 +284,10 @@ impl Path {
         self.burst_allowance = self.burst_allowance.saturating_sub(data_bytes);
         self.exempt = Exempt::No;
         self.asking = self.asking.saturating_sub(u8::from(first_transmission));
-        self.take_credit(now, data_bytes);
+        if self.pacer.is_behind(now) {
+            self.catch_up(now);
+        }
+        self.pacer.on_sent(data_bytes);
         self.congestion.on_sent(now, data_bytes);
         if self.prr.is_active() {
             self.prr.on_sent(data_bytes);
@@ -299,12 +302,10 @@ impl Path {
 
     /// Retransmissions go without an opportunity to send. Credit that was full before them must not be refilled for that time
     /// afterwards.
-    #[inline]
-    fn take_credit(&mut self, now: Time, bytes: u32) {
-        if self.pacer.is_behind(now) {
-            self.pacer.refill(now, self.pacing_rate(), self.data_chunk_len_max(), Duration::ZERO);
-        }
-        self.pacer.on_sent(bytes);
+    #[cold]
+    #[inline(never)]
+    fn catch_up(&mut self, now: Time) {
+        self.pacer.refill(now, self.pacing_rate(), self.data_chunk_len_max(), Duration::ZERO);
     }
 
     /// The first data after a pause: cwnd is no longer what the network showed to carry (section 7.2.1). Done when the
